@@ -1,0 +1,4 @@
+//! Bits, text and compiled decode plans.
+#![forbid(unsafe_code)]
+
+pub mod text;

@@ -1,0 +1,127 @@
+//! Spans in a text, and the places and excerpts that errors show. Shared by the metadata languages and filters.
+
+use tracemill_model::error::{Error, TextPlace};
+
+/// A piece of a text, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// Most characters of a source line that an error shows.
+const EXCERPT_CHARS: usize = 120;
+
+impl Span {
+    /// The span from `start` to `end`.
+    pub fn new(start: usize, end: usize) -> Self {
+        Span { start, end }
+    }
+
+    /// The smallest span that holds both.
+    #[must_use]
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    /// The text of the span.
+    pub fn text(self, source: &str) -> &str {
+        source.get(self.start..self.end).unwrap_or("")
+    }
+
+    /// Line, column and excerpt of the span in `source`.
+    pub fn place(self, source: &str) -> TextPlace {
+        let start = floor_char(source, self.start.min(source.len()));
+        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
+        let line = source[..start].bytes().filter(|&byte| byte == b'\n').count() as u32 + 1;
+        let before = source[line_start..start].chars().count();
+        let text = source[line_start..line_end].trim_end_matches('\r');
+        let skip = before.saturating_sub(EXCERPT_CHARS / 2);
+        let excerpt: String =
+            text.chars().skip(skip).take(EXCERPT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        TextPlace {
+            line,
+            column: before as u32 + 1,
+            offset: self.start,
+            len: self.end.saturating_sub(self.start),
+            excerpt,
+            caret: before - skip,
+        }
+    }
+
+    /// An error about broken text at this span.
+    pub fn malformed(self, source: &str, message: impl Into<String>) -> Error {
+        Error::malformed(message).at_text(self.place(source))
+    }
+
+    /// An error about something that is not supported at this span.
+    pub fn unsupported(self, source: &str, message: impl Into<String>) -> Error {
+        Error::unsupported(message).at_text(self.place(source))
+    }
+}
+
+fn floor_char(source: &str, mut at: usize) -> usize {
+    while !source.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The candidate nearest to `name` by edit distance, when it is near enough to be meant.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (name.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .filter(|&(distance, candidate)| distance <= limit && candidate != name)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &cb) in b.iter().enumerate() {
+            let cost = diagonal + usize::from(ca != cb);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let source = "a\nbé cd\n";
+        let place = Span::new(6, 8).place(source);
+        assert_eq!((place.line, place.column, place.excerpt.as_str(), place.caret), (2, 4, "bé cd", 3));
+        let end = Span::new(99, 99).place(source);
+        assert_eq!((end.line, end.column), (3, 1));
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_column() {
+        let source = format!("{}X{}", "a".repeat(1000), "b".repeat(1000));
+        let place = Span::new(1000, 1001).place(&source);
+        assert_eq!(place.column, 1001);
+        assert_eq!(place.excerpt.chars().nth(place.caret), Some('X'));
+        assert!(place.excerpt.len() <= EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn nearest_offers_only_what_may_be_meant() {
+        assert_eq!(nearest("uint23_t", ["uint32_t", "string"]), Some("uint32_t"));
+        assert_eq!(nearest("uint32", ["uint32_t", "uint8_t"]), Some("uint32_t"));
+        assert_eq!(nearest("foo", ["uint32_t"]), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! The Common Trace Format.
+
+pub mod ctf2;
+pub mod tsdl;

@@ -1,0 +1,761 @@
+//! Schemas: everything that a trace says about its own layout.
+//!
+//! A [`Schema`] is an append-only arena. Field classes form trees inside it and are named by [`FieldClassId`];
+//! an id stays valid for the life of the trace. References from one field to another (a sequence to its length, a
+//! variant to its selector) are *absolute*: a [`FieldPath`] starts at a [`Scope`] and goes down by member index, so
+//! a class with such a reference is made anew for every place where it is used.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Names one [`FieldClass`] of a [`Schema`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct FieldClassId(pub u32);
+
+/// Names one [`StreamClass`] of a [`Schema`]; not the numeric id that the trace itself uses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct StreamClassId(pub u32);
+
+/// Names one [`EventClass`] of a [`Schema`]; not the numeric id that the trace itself uses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct EventClassId(pub u32);
+
+/// Names one [`ClockClass`] of a [`Schema`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ClockId(pub u32);
+
+/// Order of the bytes of a number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+/// The six roots under which the fields of an event live (CTF 1.8.3, 7.3.2; CTF 2, "field location").
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Scope {
+    /// `trace.packet.header`, `packet-header`.
+    PacketHeader,
+    /// `stream.packet.context`, `packet-context`.
+    PacketContext,
+    /// `stream.event.header`, `event-record-header`.
+    EventHeader,
+    /// `stream.event.context`, `event-record-common-context`.
+    CommonContext,
+    /// `event.context`, `event-record-specific-context`.
+    SpecificContext,
+    /// `event.fields`, `event-record-payload`.
+    Payload,
+}
+
+impl Scope {
+    /// All scopes, in the order in which they are decoded.
+    pub const ALL: [Scope; 6] = [
+        Scope::PacketHeader,
+        Scope::PacketContext,
+        Scope::EventHeader,
+        Scope::CommonContext,
+        Scope::SpecificContext,
+        Scope::Payload,
+    ];
+
+    /// The first word of a path in filters and JSON lines: `payload`, `event_context`, ...
+    pub fn key(self) -> &'static str {
+        match self {
+            Scope::PacketHeader => "packet_header",
+            Scope::PacketContext => "packet_context",
+            Scope::EventHeader => "header",
+            Scope::CommonContext => "stream_context",
+            Scope::SpecificContext => "event_context",
+            Scope::Payload => "payload",
+        }
+    }
+}
+
+/// One step of a [`FieldPath`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum PathStep {
+    /// Member of a structure, by index.
+    Member(u32),
+    /// The element of an array that is being decoded.
+    Element,
+    /// Option of a variant, by index.
+    Option(u32),
+    /// The content of an optional field.
+    Content,
+}
+
+/// Where a field stands: a scope, and the way down from the scope's root structure.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct FieldPath {
+    /// The root.
+    pub scope: Scope,
+    /// The steps from the root structure down to the field.
+    pub steps: Vec<PathStep>,
+}
+
+/// What a field means to the reader of packets and events. A set of these is a [`Roles`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u16)]
+pub enum Role {
+    /// The magic number 0xC1FC1FC1 at the start of a packet.
+    PacketMagic = 1 << 0,
+    /// The 16 bytes of the trace's UUID.
+    TraceUuid = 1 << 1,
+    /// Numeric id of the stream class.
+    StreamClassId = 1 << 2,
+    /// Numeric id of the stream (instance).
+    StreamId = 1 << 3,
+    /// Total size of the packet in bits.
+    PacketTotalSize = 1 << 4,
+    /// Size of the packet's content in bits.
+    PacketContentSize = 1 << 5,
+    /// Clock value when the packet begins.
+    PacketBegin = 1 << 6,
+    /// Clock value when the packet ends; does not update the clock.
+    PacketEnd = 1 << 7,
+    /// Free-running counter of discarded events.
+    DiscardedEvents = 1 << 8,
+    /// Sequence number of the packet in its stream.
+    PacketSequence = 1 << 9,
+    /// Numeric id of the event class.
+    EventClassId = 1 << 10,
+    /// Reading this field updates the stream's default clock. `PacketBegin` fields have it too.
+    Timestamp = 1 << 11,
+}
+
+/// A set of [`Role`]s.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Roles(u16);
+
+impl Roles {
+    /// The empty set.
+    pub const NONE: Roles = Roles(0);
+
+    /// This set and one role more.
+    #[must_use]
+    pub fn with(self, role: Role) -> Roles {
+        Roles(self.0 | role as u16)
+    }
+
+    /// This set without one role.
+    #[must_use]
+    pub fn without(self, role: Role) -> Roles {
+        Roles(self.0 & !(role as u16))
+    }
+
+    /// Is the role in the set?
+    pub fn has(self, role: Role) -> bool {
+        self.0 & role as u16 != 0
+    }
+
+    /// Is the set empty?
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Base in which a producer wants an integer shown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum DisplayBase {
+    /// Base 2.
+    Binary,
+    /// Base 8.
+    Octal,
+    /// Base 10.
+    #[default]
+    Decimal,
+    /// Base 16.
+    Hexadecimal,
+}
+
+/// Inclusive range of values; wide enough for every signed and unsigned 64-bit integer.
+pub type Range = (i128, i128);
+
+/// One label and the values it stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// The label.
+    pub label: Arc<str>,
+    /// Values that have the label; inclusive, in the order of the metadata.
+    pub ranges: Vec<Range>,
+}
+
+impl Mapping {
+    /// Does the label stand for `value`?
+    pub fn contains(&self, value: i128) -> bool {
+        self.ranges.iter().any(|&(low, high)| low <= value && value <= high)
+    }
+}
+
+/// An integer of fixed or variable length.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IntegerClass {
+    /// Width in bits; 0 for a variable-length (LEB128) integer.
+    pub len_bits: u32,
+    /// Byte order of a fixed-length integer.
+    pub byte_order: ByteOrder,
+    /// CTF 2: the bit order is not the default one of the byte order, so the value's bits are reversed.
+    pub reversed_bits: bool,
+    /// Two's complement.
+    pub signed: bool,
+    /// Preferred base for people.
+    pub base: DisplayBase,
+    /// Labels, when the field is an enumeration (an enumeration may have none in CTF 2).
+    pub mappings: Option<Arc<[Mapping]>>,
+    /// CTF 1.8 `encoding`: the integer is a character.
+    pub is_character: bool,
+    /// CTF 1.8 `map = clock.NAME.value`.
+    pub clock: Option<ClockId>,
+}
+
+impl IntegerClass {
+    /// A little-endian decimal unsigned integer.
+    pub fn unsigned(len_bits: u32) -> Self {
+        IntegerClass {
+            len_bits,
+            byte_order: ByteOrder::Little,
+            reversed_bits: false,
+            signed: false,
+            base: DisplayBase::Decimal,
+            mappings: None,
+            is_character: false,
+            clock: None,
+        }
+    }
+
+    /// Is it a LEB128 integer?
+    pub fn is_variable_length(&self) -> bool {
+        self.len_bits == 0
+    }
+
+    /// The labels that match `value`, in the order of their declaration.
+    pub fn labels(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
+        self.mappings
+            .iter()
+            .flat_map(|mappings| mappings.iter())
+            .filter(move |mapping| mapping.contains(value))
+            .map(|mapping| &mapping.label)
+    }
+}
+
+/// Bits that are not a number: a bit array, a bit map with flags, or a boolean.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BitsClass {
+    /// Width in bits.
+    pub len_bits: u32,
+    /// Byte order.
+    pub byte_order: ByteOrder,
+    /// See [`IntegerClass::reversed_bits`].
+    pub reversed_bits: bool,
+    /// Bit map: names of ranges of bit positions (0 is the least significant bit), in the order of declaration.
+    pub flags: Arc<[Mapping]>,
+}
+
+/// A binary floating point number (IEEE 754 interchange formats).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FloatClass {
+    /// 16, 32, 64, 128 or another multiple of 32.
+    pub len_bits: u32,
+    /// Byte order.
+    pub byte_order: ByteOrder,
+    /// See [`IntegerClass::reversed_bits`].
+    pub reversed_bits: bool,
+}
+
+/// How the code units of a string are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Encoding {
+    /// UTF-8, and ASCII inside it.
+    #[default]
+    Utf8,
+    /// UTF-16, big-endian.
+    Utf16Be,
+    /// UTF-16, little-endian.
+    Utf16Le,
+    /// UTF-32, big-endian.
+    Utf32Be,
+    /// UTF-32, little-endian.
+    Utf32Le,
+}
+
+impl Encoding {
+    /// Bytes of one code unit: 1, 2 or 4.
+    pub fn unit_bytes(self) -> usize {
+        match self {
+            Encoding::Utf8 => 1,
+            Encoding::Utf16Be | Encoding::Utf16Le => 2,
+            Encoding::Utf32Be | Encoding::Utf32Le => 4,
+        }
+    }
+}
+
+/// Where the length of something comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// Written in the metadata.
+    Static(u64),
+    /// The value of an unsigned integer field that was decoded before.
+    Field(FieldPath),
+}
+
+/// How long a string is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StringLength {
+    /// Ends at the first code unit that is zero.
+    NullTerminated,
+    /// A number of bytes; the text stops at the first code unit that is zero.
+    Bytes(Length),
+}
+
+/// A string.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StringClass {
+    /// Encoding of the code units.
+    pub encoding: Encoding,
+    /// Where it ends.
+    pub length: StringLength,
+    /// True for a CTF 1.8 text array or sequence: the character class it is made of says how it is aligned.
+    pub is_text_array: bool,
+}
+
+/// Raw bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlobClass {
+    /// Number of bytes.
+    pub length: Length,
+    /// IANA media type.
+    pub media_type: Arc<str>,
+}
+
+/// A member of a structure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Name for people and programs (CTF 1.8: without one leading underscore).
+    pub name: Arc<str>,
+    /// Name as the metadata writes it.
+    pub raw_name: Arc<str>,
+    /// Its class.
+    pub class: FieldClassId,
+}
+
+/// A structure.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StructClass {
+    /// Members, in the order of the bytes.
+    pub members: Vec<Member>,
+}
+
+/// A static or dynamic array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrayClass {
+    /// Class of each element.
+    pub element: FieldClassId,
+    /// Number of elements.
+    pub length: Length,
+}
+
+/// What decides whether an optional field is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// There when the selecting boolean is true.
+    Boolean,
+    /// There when the selecting integer is in one of the ranges.
+    Ranges(Vec<Range>),
+}
+
+/// An optional field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionalClass {
+    /// The selecting field.
+    pub selector: FieldPath,
+    /// Values of the selector for which the field is there.
+    pub presence: Presence,
+    /// The field itself.
+    pub content: FieldClassId,
+}
+
+/// One option of a variant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VariantOption {
+    /// Name for people and programs; `None` when the option has no name.
+    pub name: Option<Arc<str>>,
+    /// Name as the metadata writes it.
+    pub raw_name: Option<Arc<str>>,
+    /// Values of the selector that choose this option. The first option that matches is taken.
+    pub ranges: Vec<Range>,
+    /// Its class.
+    pub class: FieldClassId,
+}
+
+/// A variant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VariantClass {
+    /// The selecting integer.
+    pub selector: FieldPath,
+    /// Options, in the order of declaration.
+    pub options: Vec<VariantOption>,
+}
+
+/// What a field is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FieldKind {
+    /// Integer or enumeration, of fixed or variable length.
+    Integer(IntegerClass),
+    /// Bits as an unsigned number.
+    BitArray(BitsClass),
+    /// Bits with named flags.
+    BitMap(BitsClass),
+    /// True for any bit set.
+    Boolean(BitsClass),
+    /// Floating point number.
+    Float(FloatClass),
+    /// String.
+    String(StringClass),
+    /// Bytes.
+    Blob(BlobClass),
+    /// Structure.
+    Struct(StructClass),
+    /// Static or dynamic array.
+    Array(ArrayClass),
+    /// Optional field.
+    Optional(OptionalClass),
+    /// Variant.
+    Variant(VariantClass),
+}
+
+/// A field class: a node of the tree that describes a scope.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FieldClass {
+    /// What it is.
+    pub kind: FieldKind,
+    /// *Effective* alignment in bits, relative to the start of the packet: a power of two. A structure's is the
+    /// largest of its own minimum and of its members', an array's that of its element (or its own minimum),
+    /// optional and variant have 1.
+    pub align_bits: u32,
+    /// What it means to the reader.
+    pub roles: Roles,
+}
+
+impl FieldClass {
+    /// A class without roles.
+    pub fn new(kind: FieldKind, align_bits: u32) -> Self {
+        FieldClass { kind, align_bits, roles: Roles::NONE }
+    }
+
+    /// The same class with these roles.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Roles) -> Self {
+        self.roles = roles;
+        self
+    }
+}
+
+/// What the zero of a clock is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClockOrigin {
+    /// The Unix epoch, 1970-01-01T00:00:00Z.
+    Unix,
+    /// Unknown.
+    Unknown,
+    /// Named by the producer: two clocks of one custom origin can be compared.
+    Custom {
+        /// Namespace of the origin.
+        namespace: Option<Arc<str>>,
+        /// Name of the origin.
+        name: Arc<str>,
+        /// Unique id of the origin.
+        uid: Arc<str>,
+    },
+}
+
+/// A clock class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClockClass {
+    /// The id by which the metadata refers to it (CTF 1.8: its name).
+    pub id: Arc<str>,
+    /// Name.
+    pub name: Option<Arc<str>>,
+    /// Namespace (CTF 2).
+    pub namespace: Option<Arc<str>>,
+    /// UUID (CTF 1.8) or unique id (CTF 2) as text.
+    pub uid: Option<Arc<str>>,
+    /// Description.
+    pub description: Option<Arc<str>>,
+    /// Ticks per second; never 0.
+    pub frequency: u64,
+    /// Uncertainty of the measurement, in cycles.
+    pub precision: Option<u64>,
+    /// Accuracy, in cycles (CTF 2).
+    pub accuracy: Option<u64>,
+    /// Seconds from the origin to the clock's zero.
+    pub offset_seconds: i64,
+    /// Cycles to add to that; may be any signed number in CTF 1.8, below the frequency in CTF 2.
+    pub offset_cycles: i128,
+    /// What the zero is.
+    pub origin: ClockOrigin,
+}
+
+impl ClockClass {
+    /// A clock of 1 GHz without offset or origin.
+    pub fn nanoseconds(id: &str) -> Self {
+        ClockClass {
+            id: id.into(),
+            name: Some(id.into()),
+            namespace: None,
+            uid: None,
+            description: None,
+            frequency: 1_000_000_000,
+            precision: None,
+            accuracy: None,
+            offset_seconds: 0,
+            offset_cycles: 0,
+            origin: ClockOrigin::Unknown,
+        }
+    }
+}
+
+/// A value of the trace's environment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EnvValue {
+    /// An integer.
+    Integer(i128),
+    /// A string.
+    String(Arc<str>),
+}
+
+/// A stream class.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StreamClass {
+    /// Numeric id in the trace.
+    pub id: u64,
+    /// Name.
+    pub name: Option<Arc<str>>,
+    /// Namespace (CTF 2).
+    pub namespace: Option<Arc<str>>,
+    /// Unique id (CTF 2).
+    pub uid: Option<Arc<str>>,
+    /// The clock that its time stamps are in.
+    pub default_clock: Option<ClockId>,
+    /// Root structure of [`Scope::PacketContext`].
+    pub packet_context: Option<FieldClassId>,
+    /// Root structure of [`Scope::EventHeader`].
+    pub event_header: Option<FieldClassId>,
+    /// Root structure of [`Scope::CommonContext`].
+    pub common_context: Option<FieldClassId>,
+    /// Its event classes by their numeric id.
+    pub events: HashMap<u64, EventClassId>,
+}
+
+/// An event class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventClass {
+    /// Numeric id in its stream class.
+    pub id: u64,
+    /// The stream class it belongs to.
+    pub stream: StreamClassId,
+    /// Name.
+    pub name: Option<Arc<str>>,
+    /// Namespace (CTF 2).
+    pub namespace: Option<Arc<str>>,
+    /// Unique id (CTF 2).
+    pub uid: Option<Arc<str>>,
+    /// Log level (CTF 1.8 `loglevel`).
+    pub log_level: Option<i64>,
+    /// CTF 1.8 `model.emf.uri`.
+    pub emf_uri: Option<Arc<str>>,
+    /// Root structure of [`Scope::SpecificContext`].
+    pub specific_context: Option<FieldClassId>,
+    /// Root structure of [`Scope::Payload`].
+    pub payload: Option<FieldClassId>,
+}
+
+impl EventClass {
+    /// An event class without name, context or payload.
+    pub fn new(id: u64, stream: StreamClassId) -> Self {
+        EventClass {
+            id,
+            stream,
+            name: None,
+            namespace: None,
+            uid: None,
+            log_level: None,
+            emf_uri: None,
+            specific_context: None,
+            payload: None,
+        }
+    }
+}
+
+/// Everything that a trace says about its own layout.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    /// Name of the format, as in `--input-format`: `ctf1.8`, `ctf2`.
+    pub format: &'static str,
+    /// Version as the metadata states it: (1, 8).
+    pub version: (u32, u32),
+    /// UUID of the trace.
+    pub uuid: Option<[u8; 16]>,
+    /// Name of the trace.
+    pub name: Option<Arc<str>>,
+    /// Namespace of the trace (CTF 2).
+    pub namespace: Option<Arc<str>>,
+    /// Unique id of the trace (CTF 2).
+    pub uid: Option<Arc<str>>,
+    /// Native byte order (CTF 1.8).
+    pub byte_order: ByteOrder,
+    /// The environment, in the order of the metadata.
+    pub environment: Vec<(Arc<str>, EnvValue)>,
+    /// Root structure of [`Scope::PacketHeader`].
+    pub packet_header: Option<FieldClassId>,
+    field_classes: Vec<FieldClass>,
+    clocks: Vec<ClockClass>,
+    streams: Vec<StreamClass>,
+    stream_ids: HashMap<u64, StreamClassId>,
+    events: Vec<EventClass>,
+}
+
+impl Schema {
+    /// An empty schema of a format.
+    pub fn new(format: &'static str) -> Self {
+        Schema {
+            format,
+            version: (0, 0),
+            uuid: None,
+            name: None,
+            namespace: None,
+            uid: None,
+            byte_order: ByteOrder::Little,
+            environment: Vec::new(),
+            packet_header: None,
+            field_classes: Vec::new(),
+            clocks: Vec::new(),
+            streams: Vec::new(),
+            stream_ids: HashMap::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Adds a field class to the arena.
+    pub fn add_field_class(&mut self, class: FieldClass) -> FieldClassId {
+        debug_assert!(class.align_bits.is_power_of_two());
+        self.field_classes.push(class);
+        FieldClassId(self.field_classes.len() as u32 - 1)
+    }
+
+    /// A field class by id. Panics when the id is of another schema.
+    pub fn field_class(&self, id: FieldClassId) -> &FieldClass {
+        &self.field_classes[id.0 as usize]
+    }
+
+    /// Number of field classes in the arena.
+    pub fn field_class_count(&self) -> usize {
+        self.field_classes.len()
+    }
+
+    /// Adds a clock class.
+    pub fn add_clock(&mut self, clock: ClockClass) -> ClockId {
+        self.clocks.push(clock);
+        ClockId(self.clocks.len() as u32 - 1)
+    }
+
+    /// A clock class by id.
+    pub fn clock(&self, id: ClockId) -> &ClockClass {
+        &self.clocks[id.0 as usize]
+    }
+
+    /// A clock class for correction by its front end (LTTng origins, user offsets).
+    pub fn clock_mut(&mut self, id: ClockId) -> &mut ClockClass {
+        &mut self.clocks[id.0 as usize]
+    }
+
+    /// All clock classes.
+    pub fn clocks(&self) -> &[ClockClass] {
+        &self.clocks
+    }
+
+    /// The clock that the metadata calls `id`.
+    pub fn clock_by_id(&self, id: &str) -> Option<ClockId> {
+        self.clocks.iter().position(|clock| &*clock.id == id).map(|at| ClockId(at as u32))
+    }
+
+    /// Adds a stream class; `None` when its numeric id is taken.
+    pub fn add_stream(&mut self, stream: StreamClass) -> Option<StreamClassId> {
+        let id = StreamClassId(self.streams.len() as u32);
+        if self.stream_ids.contains_key(&stream.id) {
+            return None;
+        }
+        self.stream_ids.insert(stream.id, id);
+        self.streams.push(stream);
+        Some(id)
+    }
+
+    /// A stream class by id.
+    pub fn stream(&self, id: StreamClassId) -> &StreamClass {
+        &self.streams[id.0 as usize]
+    }
+
+    /// A stream class, to complete it while a schema is built.
+    pub fn stream_mut(&mut self, id: StreamClassId) -> &mut StreamClass {
+        &mut self.streams[id.0 as usize]
+    }
+
+    /// All stream classes.
+    pub fn streams(&self) -> &[StreamClass] {
+        &self.streams
+    }
+
+    /// The stream class with this numeric id.
+    pub fn stream_by_id(&self, id: u64) -> Option<StreamClassId> {
+        self.stream_ids.get(&id).copied()
+    }
+
+    /// Adds an event class to its stream class; `None` when its numeric id is taken there.
+    pub fn add_event(&mut self, event: EventClass) -> Option<EventClassId> {
+        let id = EventClassId(self.events.len() as u32);
+        let stream = &mut self.streams[event.stream.0 as usize];
+        if stream.events.contains_key(&event.id) {
+            return None;
+        }
+        stream.events.insert(event.id, id);
+        self.events.push(event);
+        Some(id)
+    }
+
+    /// An event class by id.
+    pub fn event(&self, id: EventClassId) -> &EventClass {
+        &self.events[id.0 as usize]
+    }
+
+    /// All event classes, in the order of the metadata.
+    pub fn events(&self) -> &[EventClass] {
+        &self.events
+    }
+
+    /// Root class of a scope for an event class, `None` when the scope is not declared.
+    pub fn scope_root(&self, scope: Scope, event: EventClassId) -> Option<FieldClassId> {
+        let class = self.event(event);
+        let stream = self.stream(class.stream);
+        match scope {
+            Scope::PacketHeader => self.packet_header,
+            Scope::PacketContext => stream.packet_context,
+            Scope::EventHeader => stream.event_header,
+            Scope::CommonContext => stream.common_context,
+            Scope::SpecificContext => class.specific_context,
+            Scope::Payload => class.payload,
+        }
+    }
+
+    /// A value of the environment.
+    pub fn env(&self, name: &str) -> Option<&EnvValue> {
+        self.environment.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
+    }
+
+    /// Alignment of a structure: the largest of `minimum_bits` and of its members'.
+    pub fn struct_align_bits(&self, members: &[Member], minimum_bits: u32) -> u32 {
+        members.iter().map(|member| self.field_class(member.class).align_bits).fold(minimum_bits.max(1), u32::max)
+    }
+}
