@@ -2,3 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod text;
+pub mod bits;
+pub mod layout;
+pub mod plan;
+pub mod trace_plans;
+pub mod chunk;

@@ -1,5 +1,8 @@
-//! The trace formats of tracemill.
+//! The trace formats of tracemill: one folder each, one line each in [`registry`].
+//!
+//! [`api`] says what a format gives. Nothing outside a format's folder knows its name.
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
 
+pub mod api;
 pub mod ctf;
+pub mod registry;

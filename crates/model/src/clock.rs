@@ -82,15 +82,32 @@ impl ClockMap {
         TimeKey(((ns as i128) << 32) + fraction)
     }
 
+    /// The smallest cycle count whose key is at least `key`, `None` when no count is that late.
+    #[inline]
+    pub fn first_cycles_from(&self, key: TimeKey) -> Option<u64> {
+        if self.ticks_in_ns() {
+            // Keys of this clock are whole ns.
+            let ns = (key.0 + 0xffff_ffff) >> 32;
+            let cycles = ns - self.offset_ns;
+            return if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() };
+        }
+        self.search(|map, cycles| map.key(cycles) >= key)
+    }
+
     /// The smallest cycle count whose time is at least `ns`, `None` when no count is that late.
     pub fn first_cycles_at(&self, ns: i64) -> Option<u64> {
-        if self.ns(u64::MAX) < ns {
+        self.search(|map, cycles| map.ns(cycles) >= ns)
+    }
+
+    /// The smallest cycle count for which a condition holds that stays true from there on.
+    fn search(&self, holds: impl Fn(&ClockMap, u64) -> bool) -> Option<u64> {
+        if !holds(self, u64::MAX) {
             return None;
         }
         let (mut low, mut high) = (0u64, u64::MAX);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.ns(middle) >= ns {
+            if holds(self, middle) {
                 high = middle;
             } else {
                 low = middle + 1;

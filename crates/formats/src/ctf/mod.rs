@@ -1,4 +1,21 @@
-//! The Common Trace Format.
+//! The Common Trace Format: CTF 1.8 (metadata in TSDL) and CTF 2 (metadata in JSON) over one packet engine.
 
 pub mod ctf2;
+mod gaps;
+mod lttng_index;
+mod open;
+mod packets;
+mod quirks;
 pub mod tsdl;
+
+pub use packets::{event_error, open_packet, uuid_text};
+
+use crate::api::Format;
+
+/// CTF 1.8 and CTF 2.
+pub static FORMAT: Format = Format {
+    names: &["ctf1.8", "ctf2"],
+    description: "Common Trace Format 1.8 (LTTng, barectf, perf, ROS 2) and 2",
+    probe: open::probe,
+    open: open::open,
+};

@@ -1,0 +1,249 @@
+//! Chunks: a run of consecutive events of one stream, inside one packet.
+//!
+//! A chunk holds the *spine* of its events (where, what class, when) in flat columns and keeps the encoded bytes. The
+//! fields are decoded from those bytes only when a visitor asks for them.
+
+use std::sync::Arc;
+
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{EventClassId, Scope};
+
+use crate::plan::{Fault, Input, State, Visitor};
+use crate::trace_plans::{SpineSink, TracePlans};
+
+/// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
+pub trait Bytes: Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+
+    /// How many of the bytes still exist: less than their number when a file was cut after it was opened. Bytes that
+    /// are gone read as zeros.
+    fn len_now(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+}
+
+impl Bytes for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// A packet that is being decoded: its description, its bytes, and what its header said.
+pub struct PacketData {
+    /// The plans of its trace.
+    pub plans: Arc<TracePlans>,
+    /// The bytes of its file.
+    pub file: Arc<dyn Bytes>,
+    /// Where it is and what its counters say.
+    pub packet: Packet,
+    /// First bit of its context, from the start of the packet.
+    pub context_bits: u64,
+    /// First bit of its first event.
+    pub events_bits: u64,
+    /// Slots and roles after header and context were read.
+    pub state: State,
+}
+
+impl PacketData {
+    /// Its bytes from the first one to the end of the file, and where its content ends.
+    #[inline]
+    pub fn input(&self) -> Input<'_> {
+        let bytes = self.file.bytes().get(self.packet.offset_bytes as usize..).unwrap_or(&[]);
+        Input::new(bytes, self.packet.content_bits)
+    }
+
+    /// Shows the packet context to a visitor.
+    pub fn visit_context<V: Visitor>(&self, visitor: &mut V) -> Result<(), Fault> {
+        let plan = self.plans.packet_context_rows(self.packet.class);
+        let mut pos = self.context_bits;
+        plan.run(self.input(), &mut pos, &mut self.state.clone(), visitor)
+    }
+}
+
+/// A run of consecutive events of one stream, inside one packet.
+pub struct Chunk {
+    /// Full clock value of each event; empty time is 0 when the stream has no clock.
+    pub cycles: Vec<u64>,
+    /// Class of each event.
+    pub classes: Vec<u32>,
+    /// First bit of each event, from `base_bits`.
+    starts: Vec<u32>,
+    /// First bit behind each header, from `base_bits`.
+    bodies: Vec<u32>,
+    base_bits: u64,
+    /// The packet.
+    pub packet: Arc<PacketData>,
+}
+
+impl Chunk {
+    /// An empty chunk whose events begin at `base_bits` of the packet.
+    pub fn new(packet: Arc<PacketData>, base_bits: u64, capacity: usize) -> Self {
+        Chunk {
+            cycles: Vec::with_capacity(capacity),
+            classes: Vec::with_capacity(capacity),
+            starts: Vec::with_capacity(capacity),
+            bodies: Vec::with_capacity(capacity),
+            base_bits,
+            packet,
+        }
+    }
+
+    /// Makes the chunk empty for another packet; keeps its memory.
+    pub fn reset(&mut self, packet: Arc<PacketData>, base_bits: u64) {
+        self.cycles.clear();
+        self.classes.clear();
+        self.starts.clear();
+        self.bodies.clear();
+        self.base_bits = base_bits;
+        self.packet = packet;
+    }
+
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.cycles.len()
+    }
+
+    /// Are there no events?
+    pub fn is_empty(&self) -> bool {
+        self.cycles.is_empty()
+    }
+
+    /// Class of the event `at`.
+    #[inline]
+    pub fn class(&self, at: usize) -> EventClassId {
+        EventClassId(self.classes[at])
+    }
+
+    /// First bit of the event `at`, from the start of the packet.
+    #[inline]
+    pub fn start_bits(&self, at: usize) -> u64 {
+        self.base_bits + u64::from(self.starts[at])
+    }
+
+    /// First bit behind the header of the event `at`, from the start of the packet.
+    #[inline]
+    pub fn body_bits(&self, at: usize) -> u64 {
+        self.base_bits + u64::from(self.bodies[at])
+    }
+
+    /// The event `at`.
+    #[inline]
+    pub fn event(&self, at: usize) -> EventRef<'_> {
+        EventRef { chunk: self, at }
+    }
+
+    /// Keeps only the events for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Chunk, usize) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.len() {
+            if keep(self, at) {
+                self.cycles[kept] = self.cycles[at];
+                self.classes[kept] = self.classes[at];
+                self.starts[kept] = self.starts[at];
+                self.bodies[kept] = self.bodies[at];
+                kept += 1;
+            }
+        }
+        self.cycles.truncate(kept);
+        self.classes.truncate(kept);
+        self.starts.truncate(kept);
+        self.bodies.truncate(kept);
+    }
+}
+
+/// Fills a chunk up to a number of events.
+pub struct ChunkSink<'a> {
+    chunk: &'a mut Chunk,
+    left: usize,
+}
+
+impl<'a> ChunkSink<'a> {
+    /// Takes at most `max` events more.
+    pub fn new(chunk: &'a mut Chunk, max: usize) -> Self {
+        ChunkSink { chunk, left: max }
+    }
+
+    /// Can an event behind this bit of the packet still be taken? Offsets in a chunk have 32 bits; half of that
+    /// leaves room for any header.
+    #[inline]
+    pub fn has_room_at(&self, bits: u64) -> bool {
+        bits - self.chunk.base_bits < 1 << 31
+    }
+}
+
+impl SpineSink for ChunkSink<'_> {
+    #[inline]
+    fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool {
+        let base = self.chunk.base_bits;
+        self.chunk.cycles.push(cycles);
+        self.chunk.classes.push(class.0);
+        self.chunk.starts.push((start_bits - base) as u32);
+        self.chunk.bodies.push((body_bits - base) as u32);
+        self.left -= 1;
+        self.left > 0 && self.has_room_at(body_bits)
+    }
+}
+
+/// An event of a chunk: costs nothing until a field is read.
+#[derive(Clone, Copy)]
+pub struct EventRef<'a> {
+    /// The chunk.
+    pub chunk: &'a Chunk,
+    /// Its index in the chunk.
+    pub at: usize,
+}
+
+impl<'a> EventRef<'a> {
+    /// Its class.
+    #[inline]
+    pub fn class(&self) -> EventClassId {
+        self.chunk.class(self.at)
+    }
+
+    /// Its full clock value.
+    #[inline]
+    pub fn cycles(&self) -> u64 {
+        self.chunk.cycles[self.at]
+    }
+
+    /// Begins a visit: fields are shown scope by scope, in their order.
+    #[inline]
+    pub fn fields(&self, state: &mut State) -> EventFields<'a> {
+        let packet = &self.chunk.packet;
+        state.slots.clear();
+        state.slots.extend_from_slice(&packet.state.slots);
+        if packet.plans.needs_header(self.class()) {
+            let mut pos = self.chunk.start_bits(self.at);
+            // The boundary pass has read this header without a fault.
+            let _ = packet.plans.header_rows(packet.packet.class).skip(packet.input(), &mut pos, state);
+        }
+        EventFields { event: *self, input: packet.input(), pos: self.chunk.body_bits(self.at) }
+    }
+
+    /// Shows the event header to a visitor. The state then holds what later scopes refer to.
+    pub fn visit_header<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        let packet = &self.chunk.packet;
+        state.slots.clear();
+        state.slots.extend_from_slice(&packet.state.slots);
+        let mut pos = self.chunk.start_bits(self.at);
+        packet.plans.header_rows(packet.packet.class).run(packet.input(), &mut pos, state, visitor)
+    }
+}
+
+/// The fields of an event, being shown.
+pub struct EventFields<'a> {
+    event: EventRef<'a>,
+    input: Input<'a>,
+    pos: u64,
+}
+
+impl EventFields<'_> {
+    /// Shows one of the scopes common context, specific context and payload. They must be asked for in this order,
+    /// none left out.
+    #[inline]
+    pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        let plan = self.event.chunk.packet.plans.event_rows(self.event.class());
+        plan.run_section(scope as usize - Scope::CommonContext as usize, self.input, &mut self.pos, state, visitor)
+    }
+}

@@ -1,0 +1,88 @@
+//! What can be said about the size of a field class without data.
+
+use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, Schema, StringLength};
+
+/// The fewest bits that an instance of the class can take, alignment not counted.
+///
+/// A length that is larger than what remains divided by this is refused before anything is decoded.
+pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
+    match &schema.field_class(id).kind {
+        FieldKind::Integer(class) => u64::from(if class.is_variable_length() { 8 } else { class.len_bits }),
+        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
+            u64::from(class.len_bits)
+        }
+        FieldKind::Float(class) => u64::from(class.len_bits),
+        FieldKind::String(class) => match &class.length {
+            StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
+            StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
+            StringLength::Bytes(Length::Field(_)) => 0,
+        },
+        FieldKind::Blob(class) => match &class.length {
+            Length::Static(bytes) => bytes.saturating_mul(8),
+            Length::Field(_) => 0,
+        },
+        FieldKind::Struct(class) => class
+            .members
+            .iter()
+            .map(|member| min_bits(schema, member.class))
+            .fold(0, u64::saturating_add),
+        FieldKind::Array(class) => match class.length {
+            Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
+            Length::Field(_) => 0,
+        },
+        FieldKind::Optional(_) => 0,
+        FieldKind::Variant(class) => {
+            class.options.iter().map(|option| min_bits(schema, option.class)).min().unwrap_or(0)
+        }
+    }
+}
+
+/// The length of a leaf whose size the metadata fixes, in bits.
+pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
+    match &class.kind {
+        FieldKind::Integer(class) if !class.is_variable_length() => Some(u64::from(class.len_bits)),
+        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
+            Some(u64::from(class.len_bits))
+        }
+        FieldKind::Float(class) => Some(u64::from(class.len_bits)),
+        FieldKind::String(class) => match &class.length {
+            StringLength::Bytes(Length::Static(bytes)) => Some(bytes.saturating_mul(8)),
+            _ => None,
+        },
+        FieldKind::Blob(class) => match &class.length {
+            Length::Static(bytes) => Some(bytes.saturating_mul(8)),
+            Length::Field(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The field that decides the length or the choice of a class itself (not of its members).
+pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
+    let length = match &class.kind {
+        FieldKind::String(class) => match &class.length {
+            StringLength::Bytes(length) => length,
+            StringLength::NullTerminated => return None,
+        },
+        FieldKind::Blob(class) => &class.length,
+        FieldKind::Array(class) => &class.length,
+        FieldKind::Optional(class) => return Some(&class.selector),
+        FieldKind::Variant(class) => return Some(&class.selector),
+        _ => return None,
+    };
+    match length {
+        Length::Field(path) => Some(path),
+        Length::Static(_) => None,
+    }
+}
+
+/// The classes directly inside a class.
+pub fn children(class: &FieldClass) -> Vec<FieldClassId> {
+    match &class.kind {
+        FieldKind::Struct(class) => class.members.iter().map(|member| member.class).collect(),
+        FieldKind::Array(class) => vec![class.element],
+        FieldKind::Optional(class) => vec![class.content],
+        FieldKind::Variant(class) => class.options.iter().map(|option| option.class).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,638 @@
+//! From trees of field classes to flat lists of instructions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_model::schema::{
+    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence, Range, Role,
+    Roles, Schema, Scope, StringLength,
+};
+
+use super::{Node, NodeId, Op, Plan, SelectTable};
+use crate::layout;
+
+/// What is known of a position: it is `residue` modulo `2^log2` bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Known {
+    log2: u8,
+    residue: u64,
+}
+
+/// Alignments above 2^16 bits are not tracked.
+const MAX_LOG2: u8 = 16;
+
+impl Known {
+    /// Nothing is known.
+    pub const NOTHING: Known = Known { log2: 0, residue: 0 };
+
+    /// The start of a packet.
+    pub const START: Known = Known { log2: MAX_LOG2, residue: 0 };
+
+    /// A position that is a multiple of `align_bits`.
+    pub fn aligned(align_bits: u32) -> Self {
+        Known { log2: (align_bits.trailing_zeros() as u8).min(MAX_LOG2), residue: 0 }
+    }
+
+    /// What is known `bits` further on.
+    pub(crate) fn advance(self, bits: u64) -> Self {
+        Known { residue: self.residue.wrapping_add(bits) & ((1 << self.log2) - 1), ..self }
+    }
+
+    /// Bits of padding up to a multiple of `align_bits`, when that is known.
+    fn padding(self, align_bits: u32) -> Option<u64> {
+        let align = u64::from(align_bits);
+        (align <= 1 << self.log2).then(|| self.residue.wrapping_neg() & (align - 1))
+    }
+
+    /// What is known when the position is one of two.
+    pub(crate) fn join(self, other: Known) -> Self {
+        let log2 = self.log2.min(other.log2).min((self.residue ^ other.residue).trailing_zeros() as u8);
+        Known { log2, residue: self.residue & ((1 << log2) - 1) }
+    }
+
+    fn is_byte(self) -> bool {
+        self.log2 >= 3 && self.residue & 7 == 0
+    }
+}
+
+/// Slots of the fields in scopes that several event classes share: headers and common contexts.
+///
+/// They are fixed for the whole trace, so that a packet header read once serves every event class.
+#[derive(Clone, Debug, Default)]
+pub struct SharedSlots {
+    slots: HashMap<FieldPath, u16>,
+}
+
+impl SharedSlots {
+    /// Finds every field of a shared scope that some class of the schema refers to. Linear in the schema.
+    pub fn of(schema: &Schema) -> Self {
+        let mut slots = HashMap::new();
+        for at in 0..schema.field_class_count() {
+            let class = schema.field_class(FieldClassId(at as u32));
+            if let Some(path) = layout::reference(class)
+                && path.scope <= Scope::CommonContext
+                && slots.len() < MAX_SLOTS / 2
+                && !slots.contains_key(path)
+            {
+                slots.insert(path.clone(), slots.len() as u16);
+            }
+        }
+        SharedSlots { slots }
+    }
+
+    /// Is there a slot for a field of the scope that is not among `except`?
+    pub(crate) fn has_scope(&self, scope: Scope, except: &[FieldPath]) -> bool {
+        self.slots.keys().any(|path| path.scope == scope && !except.contains(path))
+    }
+
+    /// The slot of a field.
+    pub(crate) fn slot(&self, path: &FieldPath) -> Option<u16> {
+        self.slots.get(path).copied()
+    }
+
+    /// The number of slots.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Does no class refer to a shared scope?
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+/// The root structures of the six scopes, in the order of [`Scope::ALL`].
+pub type ScopeRoots = [Option<FieldClassId>; 6];
+
+/// Most slots of a plan; classes that need more cannot be met outside of attacks.
+const MAX_SLOTS: usize = 60_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Row,
+    Skip,
+}
+
+/// Compiles the scopes of an event (or a packet) one after the other into one plan.
+pub struct Compiler<'s> {
+    schema: &'s Schema,
+    roots: ScopeRoots,
+    mode: Mode,
+    ops: Vec<Op>,
+    nodes: Vec<Node>,
+    tables: Vec<SelectTable>,
+    ends: Vec<u32>,
+    slots: HashMap<FieldPath, u16>,
+    next_slot: u16,
+    known: Known,
+    /// Bits to pass over that are not yet an instruction.
+    pending: u64,
+    scope: Scope,
+    steps: Vec<PathStep>,
+    parent: NodeId,
+    /// Fields with a role are read for it.
+    with_roles: bool,
+}
+
+impl<'s> Compiler<'s> {
+    /// A compiler of a plan that calls a visitor for each field. `roots` are those of all six scopes, in the order of
+    /// [`Scope::ALL`]; `known` is what is known of the position where the first scope that is added begins.
+    pub fn row(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known) -> Self {
+        Compiler::new(schema, shared, roots, known, Mode::Row)
+    }
+
+    /// A compiler of a plan that only finds where the scopes end.
+    pub fn skip(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known) -> Self {
+        Compiler::new(schema, shared, roots, known, Mode::Skip)
+    }
+
+    fn new(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known, mode: Mode) -> Self {
+        let mut compiler = Compiler {
+            schema,
+            roots,
+            mode,
+            ops: Vec::new(),
+            nodes: Vec::new(),
+            tables: Vec::new(),
+            ends: Vec::new(),
+            next_slot: shared.slots.len() as u16,
+            slots: shared.slots.clone(),
+            known,
+            pending: 0,
+            scope: Scope::PacketHeader,
+            steps: Vec::new(),
+            parent: 0,
+            with_roles: true,
+        };
+        for root in roots.into_iter().flatten() {
+            compiler.find_references(root);
+        }
+        compiler
+    }
+
+    /// Leaves roles and clock updates alone: for visits of events whose header was decoded before.
+    #[must_use]
+    pub fn without_roles(mut self) -> Self {
+        self.with_roles = false;
+        self
+    }
+
+    /// Adds a scope; one that is not declared adds an empty section.
+    pub fn add(&mut self, scope: Scope) {
+        self.scope = scope;
+        if let Some(root) = self.roots[scope as usize] {
+            self.parent = self.nodes.len() as NodeId;
+            self.field(root, Arc::from(""));
+        }
+        self.flush();
+        self.ends.push(self.ops.len() as u32);
+    }
+
+    /// The finished plan.
+    pub fn finish(mut self) -> Plan {
+        self.flush();
+        Plan {
+            ops: self.ops.into(),
+            tables: self.tables.into(),
+            slots: usize::from(self.next_slot),
+            nodes: self.nodes.into(),
+            ends: self.ends.into(),
+            known: self.known,
+        }
+    }
+
+    /// Gives a slot to every field that a class of the tree refers to.
+    fn find_references(&mut self, root: FieldClassId) {
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            let class = self.schema.field_class(id);
+            if let Some(path) = layout::reference(class) {
+                self.slot_of(path.clone());
+            }
+            stack.extend(layout::children(class));
+        }
+    }
+
+    fn slot_of(&mut self, path: FieldPath) -> u16 {
+        let next = &mut self.next_slot;
+        *self.slots.entry(path).or_insert_with(|| {
+            let slot = *next;
+            *next = (usize::from(*next) + 1).min(MAX_SLOTS) as u16;
+            slot
+        })
+    }
+
+    fn new_slots(&mut self, count: u16) -> u16 {
+        let slot = self.next_slot;
+        self.next_slot = (usize::from(slot) + usize::from(count)).min(MAX_SLOTS) as u16;
+        slot
+    }
+
+    fn emit(&mut self, op: Op) {
+        self.flush();
+        self.ops.push(op);
+    }
+
+    fn flush(&mut self) {
+        if self.pending > 0 {
+            self.ops.push(Op::Advance { bits: self.pending });
+            self.pending = 0;
+        }
+    }
+
+    fn here(&mut self) -> u32 {
+        self.flush();
+        self.ops.len() as u32
+    }
+
+    /// Passes over a number of bits that is known now.
+    fn advance(&mut self, bits: u64) {
+        self.pending = self.pending.saturating_add(bits);
+        self.known = self.known.advance(bits);
+    }
+
+    fn align(&mut self, align_bits: u32) {
+        match self.known.padding(align_bits) {
+            Some(padding) => self.advance(padding),
+            None => {
+                self.emit(Op::Align { mask: align_bits - 1 });
+                self.known = Known::aligned(align_bits);
+            }
+        }
+    }
+
+    fn node(&mut self, class: FieldClassId, name: Arc<str>) -> NodeId {
+        self.nodes.push(Node { class, name, parent: self.parent });
+        self.nodes.len() as NodeId - 1
+    }
+
+    fn saved_slot(&self) -> Option<u16> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let path = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        self.slots.get(&path).copied()
+    }
+
+    /// Does the value of the field matter to anything but a visitor?
+    fn effective_roles(&self, class: &FieldClass) -> Roles {
+        if self.with_roles { class.roles } else { Roles::NONE }
+    }
+
+    fn field(&mut self, id: FieldClassId, name: Arc<str>) {
+        let class = self.schema.field_class(id);
+        let node = self.node(id, name);
+        self.align(class.align_bits);
+        match &class.kind {
+            FieldKind::Integer(integer) => self.integer(class, integer, node),
+            FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
+            FieldKind::Boolean(bits) => self.boolean(bits, node),
+            FieldKind::Float(float) => {
+                let big = float.byte_order == ByteOrder::Big;
+                let len = u64::from(float.len_bits);
+                let op = match float.len_bits {
+                    32 if self.known.is_byte() && !float.reversed_bits => Op::F32 { node, big },
+                    64 if self.known.is_byte() && !float.reversed_bits => Op::F64 { node, big },
+                    len => Op::Float { node, len, big, reversed: float.reversed_bits },
+                };
+                self.leaf(op, len);
+            }
+            FieldKind::String(string) => {
+                let unit = string.encoding.unit_bytes() as u8;
+                match &string.length {
+                    StringLength::NullTerminated => {
+                        self.emit(Op::Str { node, unit });
+                        self.forget_bytes();
+                    }
+                    StringLength::Bytes(length) => self.bytes(length, |len| Op::StrBytes { node, unit, len }),
+                }
+            }
+            FieldKind::Blob(blob) => {
+                let is_uuid = self.effective_roles(class).has(Role::TraceUuid);
+                if is_uuid {
+                    self.emit(Op::Uuid);
+                }
+                self.bytes(&blob.length, |len| Op::Blob { node, len });
+            }
+            FieldKind::Struct(structure) => {
+                self.visit(Op::BeginStruct { node });
+                let parent = std::mem::replace(&mut self.parent, node);
+                for (at, member) in structure.members.iter().enumerate() {
+                    self.steps.push(PathStep::Member(at as u32));
+                    self.field(member.class, member.name.clone());
+                    self.steps.pop();
+                }
+                self.parent = parent;
+                self.visit(Op::EndStruct { node });
+            }
+            FieldKind::Array(array) => self.array(class, array.element, &array.length, node),
+            FieldKind::Optional(optional) => {
+                let ranges = match &optional.presence {
+                    // Any bit pattern but zero is true; a boolean is saved as 0 or 1.
+                    Presence::Boolean => vec![((1, i128::from(u64::MAX)), 1)],
+                    Presence::Ranges(ranges) => ranges.iter().map(|&range| (range, 1)).collect(),
+                };
+                self.optional(node, &optional.selector, ranges, optional.content);
+            }
+            FieldKind::Variant(variant) => {
+                let ranges = variant.options.iter().enumerate();
+                let ranges = ranges.flat_map(|(at, option)| option.ranges.iter().map(move |&range| (range, at as u32)));
+                let options = variant.options.iter().map(|option| (option.class, option.name.clone().unwrap_or_default()));
+                self.variant(node, &variant.selector, ranges.collect(), options.collect());
+            }
+        }
+    }
+
+    /// Structure marks and other calls that only a visitor needs.
+    fn visit(&mut self, op: Op) {
+        if self.mode == Mode::Row {
+            self.emit(op);
+        }
+    }
+
+    /// A leaf of fixed size that nothing depends on.
+    fn leaf(&mut self, op: Op, bits: u64) {
+        if self.mode == Mode::Row {
+            self.emit(op);
+            self.known = self.known.advance(bits);
+        } else {
+            self.advance(bits);
+        }
+    }
+
+    /// A field of unknown size that takes whole bytes was passed.
+    fn forget_bytes(&mut self) {
+        self.known = self.known.join(self.known.advance(8));
+    }
+
+    fn integer(&mut self, class: &FieldClass, integer: &IntegerClass, node: NodeId) {
+        let slot = self.saved_slot();
+        let roles = self.effective_roles(class);
+        let len = integer.len_bits;
+        if integer.is_variable_length() {
+            self.emit(Op::Leb { node, signed: integer.signed });
+            self.forget_bytes();
+        } else {
+            let op = self.integer_op(integer, node);
+            if slot.is_none() && roles.is_empty() {
+                return self.leaf(op, u64::from(len));
+            }
+            self.emit(op);
+            self.known = self.known.advance(u64::from(len));
+        }
+        if let Some(slot) = slot {
+            self.emit(Op::Save { slot });
+        }
+        self.emit_roles(roles, len);
+    }
+
+    fn integer_op(&self, integer: &IntegerClass, node: NodeId) -> Op {
+        let big = integer.byte_order == ByteOrder::Big;
+        let (len, signed, reversed) = (integer.len_bits, integer.signed, integer.reversed_bits);
+        let plain = self.known.is_byte() && !reversed;
+        match (len, signed) {
+            (8, false) if plain => Op::U8 { node },
+            (8, true) if plain => Op::S8 { node },
+            (16, false) if plain => Op::U16 { node, big },
+            (16, true) if plain => Op::S16 { node, big },
+            (32, false) if plain => Op::U32 { node, big },
+            (32, true) if plain => Op::S32 { node, big },
+            (64, false) if plain => Op::U64 { node, big },
+            (64, true) if plain => Op::S64 { node, big },
+            (1..=64, _) => Op::Bits { node, len: len as u8, big, reversed, signed },
+            _ => Op::Wide { node, len, big, reversed, signed },
+        }
+    }
+
+    fn emit_roles(&mut self, roles: Roles, len_bits: u32) {
+        let len = len_bits.min(64) as u8;
+        // The clock first: a packet's beginning is the value that its field gives to the clock.
+        if roles.has(Role::Timestamp) {
+            self.emit(Op::Clock { len });
+        }
+        const VALUES: [Role; 10] = [
+            Role::PacketMagic,
+            Role::StreamClassId,
+            Role::StreamId,
+            Role::PacketTotalSize,
+            Role::PacketContentSize,
+            Role::PacketBegin,
+            Role::PacketEnd,
+            Role::DiscardedEvents,
+            Role::PacketSequence,
+            Role::EventClassId,
+        ];
+        for role in VALUES {
+            if roles.has(role) {
+                self.emit(Op::Role { role, len });
+            }
+        }
+    }
+
+    fn bits(&mut self, bits: &BitsClass, node: NodeId) {
+        let big = bits.byte_order == ByteOrder::Big;
+        let (len, reversed) = (bits.len_bits, bits.reversed_bits);
+        let op = match len {
+            1..=64 => Op::Bits { node, len: len as u8, big, reversed, signed: false },
+            _ => Op::Wide { node, len, big, reversed, signed: false },
+        };
+        self.leaf(op, u64::from(len));
+    }
+
+    fn boolean(&mut self, bits: &BitsClass, node: NodeId) {
+        let big = bits.byte_order == ByteOrder::Big;
+        let op = Op::Boolean { node, len: bits.len_bits, big, reversed: bits.reversed_bits };
+        match self.saved_slot() {
+            None => self.leaf(op, u64::from(bits.len_bits)),
+            Some(slot) => {
+                self.emit(op);
+                self.known = self.known.advance(u64::from(bits.len_bits));
+                self.emit(Op::Save { slot });
+            }
+        }
+    }
+
+    /// Bytes of a string or blob, whose number `length` says.
+    fn bytes(&mut self, length: &Length, op: impl FnOnce(u16) -> Op) {
+        match length {
+            Length::Static(bytes) if self.mode == Mode::Skip => self.advance(bytes.saturating_mul(8)),
+            Length::Static(bytes) => {
+                let slot = self.new_slots(1);
+                self.emit(Op::Set { slot, value: *bytes });
+                self.emit(op(slot));
+                self.known = self.known.advance(bytes.wrapping_mul(8));
+            }
+            Length::Field(path) => {
+                let slot = self.slot_of(path.clone());
+                self.emit(op(slot));
+                self.forget_bytes();
+            }
+        }
+    }
+
+    fn array(&mut self, class: &FieldClass, element: FieldClassId, length: &Length, node: NodeId) {
+        if self.effective_roles(class).has(Role::TraceUuid) {
+            self.emit(Op::Uuid);
+        }
+        let fixed = if self.mode == Mode::Skip { self.fixed_element(element) } else { None };
+        match (length, fixed) {
+            (Length::Static(0), Some(_)) => return,
+            (Length::Static(len), Some((stride, last))) => {
+                let bits = (len - 1).saturating_mul(u64::from(stride)).saturating_add(u64::from(last));
+                return self.advance(bits);
+            }
+            (Length::Field(path), Some((stride_bits, last_bits))) => {
+                let len = self.slot_of(path.clone());
+                self.emit(Op::AdvanceBy { len, stride_bits, last_bits });
+                // An empty array ends where it begins, any other behind its last element.
+                let one = self.known.advance(u64::from(last_bits));
+                self.known = self.known.join(one).join(one.advance(u64::from(stride_bits)));
+                return;
+            }
+            _ => {}
+        }
+        let len = match length {
+            Length::Static(len) => {
+                let slot = self.new_slots(1);
+                self.emit(Op::Set { slot, value: *len });
+                slot
+            }
+            Length::Field(path) => self.slot_of(path.clone()),
+        };
+        let min_bits = layout::min_bits(self.schema, element).min(u64::from(u32::MAX)) as u32;
+        if min_bits > 0 {
+            self.emit(Op::Fit { node, len, min_bits });
+        }
+        let counter = self.new_slots(2);
+        let begin_array = self.here();
+        self.emit(Op::BeginArray { node, len, counter, end: 0 });
+        let begin = self.here();
+        let before = self.known;
+        // Elements follow each other at any position that is possible behind one of them.
+        self.known = match self.fixed_element(element) {
+            Some((stride, last)) if stride == last => before.join(before.advance(u64::from(stride))),
+            _ => Known::NOTHING,
+        };
+        let parent = std::mem::replace(&mut self.parent, node);
+        self.steps.push(PathStep::Element);
+        self.field(element, Arc::from(""));
+        self.steps.pop();
+        self.parent = parent;
+        self.emit(Op::EndArray { node, counter, begin });
+        let end = self.here();
+        self.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end };
+        self.known = before.join(self.known);
+    }
+
+    /// Distance and size of the elements when all of them have the same fixed size.
+    fn fixed_element(&self, element: FieldClassId) -> Option<(u32, u32)> {
+        let bits = self.fixed_size(element, 0)?;
+        let align = u64::from(self.schema.field_class(element).align_bits);
+        let stride = bits.checked_next_multiple_of(align)?;
+        Some((u32::try_from(stride).ok()?, u32::try_from(bits).ok()?))
+    }
+
+    /// Size of a class that begins `start` bits behind a multiple of every alignment inside it, when it is fixed and
+    /// nothing outside depends on its fields. Nested variable classes may depend on fields inside: not fixed then.
+    fn fixed_size(&self, id: FieldClassId, start: u64) -> Option<u64> {
+        let class = self.schema.field_class(id);
+        if !self.effective_roles(class).is_empty() {
+            return None;
+        }
+        let aligned = start.checked_next_multiple_of(u64::from(class.align_bits))?;
+        // A field inside is never needed from outside: a path that leads through an array means the element that is
+        // being decoded, so its user is in the same element, and an element with such a user has no fixed size.
+        match &class.kind {
+            FieldKind::Struct(structure) => {
+                let end = structure.members.iter().try_fold(aligned, |at, member| {
+                    Some(at + self.fixed_size(member.class, at)?)
+                })?;
+                Some(end - start)
+            }
+            FieldKind::Array(array) => {
+                let Length::Static(len) = array.length else { return None };
+                let bits = self.fixed_size(array.element, 0)?;
+                let stride = bits.checked_next_multiple_of(u64::from(self.schema.field_class(array.element).align_bits))?;
+                let size = if len == 0 { 0 } else { stride.checked_mul(len - 1)?.checked_add(bits)? };
+                Some(aligned.checked_add(size)? - start)
+            }
+            _ => Some(aligned + layout::leaf_bits(class)? - start),
+        }
+    }
+
+    fn variant(
+        &mut self,
+        node: NodeId,
+        selector: &FieldPath,
+        ranges: Vec<(Range, u32)>,
+        options: Vec<(FieldClassId, Arc<str>)>,
+    ) {
+        let slot = self.slot_of(selector.clone());
+        let table = self.tables.len() as u32;
+        self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
+        self.emit(Op::Select { node, slot, table });
+        let before = self.known;
+        let mut after: Option<Known> = None;
+        let (mut targets, mut jumps) = (Vec::new(), Vec::new());
+        let parent = std::mem::replace(&mut self.parent, node);
+        for (at, (class, name)) in options.into_iter().enumerate() {
+            targets.push(self.here());
+            self.known = before;
+            self.steps.push(PathStep::Option(at as u32));
+            self.field(class, name);
+            self.steps.pop();
+            self.visit(Op::EndVariant { node });
+            jumps.push(self.here());
+            self.emit(Op::Jump { to: 0 });
+            after = Some(after.map_or(self.known, |known| known.join(self.known)));
+        }
+        self.parent = parent;
+        let end = self.here();
+        for jump in jumps {
+            self.ops[jump as usize] = Op::Jump { to: end };
+        }
+        self.tables[table as usize].targets = targets.into();
+        self.known = after.unwrap_or(before);
+    }
+
+    fn optional(
+        &mut self,
+        node: NodeId,
+        selector: &FieldPath,
+        ranges: Vec<(Range, u32)>,
+        content: FieldClassId,
+    ) {
+        let slot = self.slot_of(selector.clone());
+        let table = self.tables.len() as u32;
+        self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
+        self.emit(Op::Optional { node, slot, table });
+        let present = self.here();
+        let before = self.known;
+        let parent = std::mem::replace(&mut self.parent, node);
+        self.steps.push(PathStep::Content);
+        self.field(content, Arc::from(""));
+        self.steps.pop();
+        self.parent = parent;
+        self.visit(Op::EndOptional { node });
+        let absent = self.here();
+        self.tables[table as usize].targets = Box::new([absent, present]);
+        self.known = before.join(self.known);
+    }
+
+    fn selector_is_signed(&self, path: &FieldPath) -> bool {
+        // The selector stands in a tree that is compiled by now or that the packet shares: find its class by the path.
+        let Some(mut id) = self.roots[path.scope as usize] else { return false };
+        for step in &path.steps {
+            let next = match (&self.schema.field_class(id).kind, step) {
+                (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(*at as usize).map(|m| m.class),
+                (FieldKind::Array(class), PathStep::Element) => Some(class.element),
+                (FieldKind::Variant(class), PathStep::Option(at)) => class.options.get(*at as usize).map(|o| o.class),
+                (FieldKind::Optional(class), PathStep::Content) => Some(class.content),
+                _ => None,
+            };
+            let Some(next) = next else { return false };
+            id = next;
+        }
+        matches!(&self.schema.field_class(id).kind, FieldKind::Integer(integer) if integer.signed)
+    }
+}

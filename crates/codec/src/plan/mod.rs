@@ -1,0 +1,355 @@
+//! Compiled decode plans: flat lists of small instructions made from trees of field classes.
+//!
+//! A plan is compiled once for each event class (and for headers and contexts) and then run over many events. There
+//! are two forms of the same list: the *row* form calls a [`Visitor`] for every field, the *skip* form only finds
+//! where the fields end: neighbouring fields of fixed size become one addition. Alignment is folded in wherever the
+//! position is known modulo a power of two. Values that later fields depend on go to numbered slots.
+//!
+//! [`crate::naive`] decodes the same classes by walking the tree; tests hold the two equal.
+
+mod compile;
+mod run;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tracemill_model::schema::{FieldClassId, FieldKind, Range, Role, Schema};
+
+pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
+
+use crate::bits::Wide;
+
+/// Names one [`Node`] of a plan; visitors use it to find what they prepared for a field.
+pub type NodeId = u32;
+
+/// A field of a plan: a place in the tree of field classes.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its class.
+    pub class: FieldClassId,
+    /// Name of the member or option; empty for elements, contents of optionals and roots.
+    pub name: Arc<str>,
+    /// The node around it; a root is its own parent.
+    pub parent: NodeId,
+}
+
+/// Receives the fields of one scope, in their order.
+///
+/// Each call names the node of the field. All methods do nothing by default.
+#[allow(unused_variables)]
+pub trait Visitor {
+    /// An unsigned integer, bit array or bit map of at most 64 bits.
+    fn unsigned(&mut self, node: NodeId, value: u64) {}
+    /// A signed integer of at most 64 bits.
+    fn signed(&mut self, node: NodeId, value: i64) {}
+    /// An integer, bit array or bit map of more than 64 bits.
+    fn wide(&mut self, node: NodeId, value: &Wide) {}
+    /// A boolean.
+    fn boolean(&mut self, node: NodeId, value: bool) {}
+    /// A floating point number, widened or rounded to 64 bits.
+    fn real(&mut self, node: NodeId, value: f64) {}
+    /// A string without its end: bytes in the encoding of its class.
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {}
+    /// A blob.
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {}
+    /// A structure begins.
+    fn begin_struct(&mut self, node: NodeId) {}
+    /// It ends.
+    fn end_struct(&mut self, node: NodeId) {}
+    /// An array of `len` elements begins.
+    fn begin_array(&mut self, node: NodeId, len: u64) {}
+    /// The element `index` of the array `node` follows.
+    fn element(&mut self, node: NodeId, index: u64) {}
+    /// The array ends.
+    fn end_array(&mut self, node: NodeId) {}
+    /// A variant whose option `option` follows.
+    fn begin_variant(&mut self, node: NodeId, option: usize) {}
+    /// It ends.
+    fn end_variant(&mut self, node: NodeId) {}
+    /// An optional field that is there; its content follows.
+    fn begin_optional(&mut self, node: NodeId) {}
+    /// It ends.
+    fn end_optional(&mut self, node: NodeId) {}
+    /// An optional field that is not there.
+    fn absent(&mut self, node: NodeId) {}
+}
+
+/// A visitor that does nothing.
+pub struct NoVisitor;
+
+impl Visitor for NoVisitor {}
+
+/// Why a field cannot be decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// The field needs more bits than the content has left.
+    PastEnd {
+        /// What it needs at least.
+        need_bits: u64,
+    },
+    /// A string has no end inside the content.
+    Unterminated,
+    /// A LEB128 integer has no end inside the content, or is absurdly long.
+    EndlessInteger,
+    /// An array whose elements cannot fit the rest of the content.
+    TooLong {
+        /// The number of elements that the data claim.
+        len: u64,
+    },
+    /// Elements without size, by the million.
+    EmptyElements,
+    /// No option of a variant stands for the value of its selector.
+    NoOption {
+        /// The value.
+        value: i128,
+    },
+    /// A length or selector does not fit 64 bits.
+    HugeSelector,
+}
+
+/// A field that cannot be decoded: the event ends there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Why.
+    pub kind: FaultKind,
+    /// Where the field begins, in bits from the start of the packet.
+    pub at_bits: u64,
+    /// The field.
+    pub node: NodeId,
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultKind::PastEnd { need_bits } => {
+                write!(f, "the field needs {need_bits} bits, past the end of the packet's content")
+            }
+            FaultKind::Unterminated => f.write_str("the string has no end before the end of the packet's content"),
+            FaultKind::EndlessInteger => {
+                f.write_str("the variable-length integer has no end before the end of the packet's content")
+            }
+            FaultKind::TooLong { len } => {
+                write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
+            }
+            FaultKind::EmptyElements => f.write_str("more than a million elements without size"),
+            FaultKind::NoOption { value } => write!(f, "no option of the variant stands for the selector value {value}"),
+            FaultKind::HugeSelector => f.write_str("the length or selector does not fit 64 bits"),
+        }
+    }
+}
+
+/// The bytes of a packet, from its first one, and where its content ends.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// Bytes from the start of the packet; may go on behind it, which makes reads faster.
+    pub bytes: &'a [u8],
+    /// End of the content in bits; at most `8 * bytes.len()`.
+    pub end_bits: u64,
+}
+
+impl<'a> Input<'a> {
+    /// An input whose end is brought inside the bytes.
+    pub fn new(bytes: &'a [u8], end_bits: u64) -> Self {
+        Input { bytes, end_bits: end_bits.min(bytes.len() as u64 * 8) }
+    }
+}
+
+/// Values of fields with a role, as last read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RoleValues {
+    /// Magic number.
+    pub magic: Option<u64>,
+    /// UUID.
+    pub uuid: Option<[u8; 16]>,
+    /// Stream class id.
+    pub stream_class_id: Option<u64>,
+    /// Stream instance id.
+    pub stream_id: Option<u64>,
+    /// Total size in bits.
+    pub total_bits: Option<u64>,
+    /// Content size in bits.
+    pub content_bits: Option<u64>,
+    /// Clock at the beginning of the packet, extended.
+    pub begin_cycles: Option<u64>,
+    /// Clock at the end of the packet, extended.
+    pub end_cycles: Option<u64>,
+    /// Discarded events counter.
+    pub discarded: Option<u64>,
+    /// Width of that counter in bits.
+    pub discarded_len_bits: u32,
+    /// Packet sequence number.
+    pub sequence: Option<u64>,
+    /// Width of that number in bits.
+    pub sequence_len_bits: u32,
+    /// Event class id.
+    pub event_id: Option<u64>,
+}
+
+/// What decoding carries from field to field and from event to event.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Saved lengths and selectors, and loop counters.
+    pub(crate) slots: Vec<u64>,
+    /// The full value of the stream's clock.
+    pub clock: u64,
+    /// Did a field set the clock since it was last cleared?
+    pub clock_is_set: bool,
+    /// Values of fields with a role.
+    pub roles: RoleValues,
+}
+
+impl State {
+    /// A state with a clock value.
+    pub fn new(clock: u64) -> Self {
+        State { clock, ..State::default() }
+    }
+
+    #[inline]
+    pub(crate) fn save(&mut self, slot: u16, value: u64) {
+        self.grow(usize::from(slot) + 1);
+        self.slots[usize::from(slot)] = value;
+    }
+
+    pub(crate) fn grow(&mut self, slots: usize) {
+        if self.slots.len() < slots {
+            self.slots.resize(slots, 0);
+        }
+    }
+}
+
+/// One instruction. 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Op {
+    Advance { bits: u64 },
+    /// `slots[len]` elements of `stride` bits, the last one without its padding.
+    AdvanceBy { len: u16, stride_bits: u32, last_bits: u32 },
+    Align { mask: u32 },
+    U8 { node: NodeId },
+    S8 { node: NodeId },
+    U16 { node: NodeId, big: bool },
+    S16 { node: NodeId, big: bool },
+    U32 { node: NodeId, big: bool },
+    S32 { node: NodeId, big: bool },
+    U64 { node: NodeId, big: bool },
+    S64 { node: NodeId, big: bool },
+    F32 { node: NodeId, big: bool },
+    F64 { node: NodeId, big: bool },
+    Bits { node: NodeId, len: u8, big: bool, reversed: bool, signed: bool },
+    Wide { node: NodeId, len: u32, big: bool, reversed: bool, signed: bool },
+    Boolean { node: NodeId, len: u32, big: bool, reversed: bool },
+    Float { node: NodeId, len: u32, big: bool, reversed: bool },
+    Leb { node: NodeId, signed: bool },
+    /// Null-terminated, of code units of 1, 2 or 4 bytes.
+    Str { node: NodeId, unit: u8 },
+    StrBytes { node: NodeId, unit: u8, len: u16 },
+    Blob { node: NodeId, len: u16 },
+    Set { slot: u16, value: u64 },
+    Save { slot: u16 },
+    Role { role: Role, len: u8 },
+    /// Width of the field just read, 0 for LEB128.
+    Clock { len: u8 },
+    Uuid,
+    BeginStruct { node: NodeId },
+    EndStruct { node: NodeId },
+    /// Refuses `slots[len]` elements that cannot fit.
+    Fit { node: NodeId, len: u16, min_bits: u32 },
+    /// `counter` is the index, `counter + 1` the length.
+    BeginArray { node: NodeId, len: u16, counter: u16, end: u32 },
+    EndArray { node: NodeId, counter: u16, begin: u32 },
+    Select { node: NodeId, slot: u16, table: u32 },
+    EndVariant { node: NodeId },
+    Optional { node: NodeId, slot: u16, table: u32 },
+    EndOptional { node: NodeId },
+    Jump { to: u32 },
+}
+
+/// How the value of a selector chooses an option.
+#[derive(Clone, Debug)]
+pub(crate) struct SelectTable {
+    signed: bool,
+    /// Option for each of the values from 0, when they are few; `u32::MAX` for none.
+    dense: Box<[u32]>,
+    ranges: Box<[(Range, u32)]>,
+    /// Where the instructions of each option begin. An optional has two: absent, present.
+    targets: Box<[u32]>,
+}
+
+impl SelectTable {
+    fn new(signed: bool, ranges: Vec<(Range, u32)>) -> Self {
+        let find = |value: i128| {
+            ranges.iter().find(|((low, high), _)| (*low..=*high).contains(&value)).map(|&(_, option)| option)
+        };
+        let highest = ranges.iter().map(|&((_, high), _)| high.clamp(-1, 255)).max().unwrap_or(-1);
+        let dense = (0..=highest).map(|value| find(value).unwrap_or(u32::MAX)).collect();
+        SelectTable { signed, dense, ranges: ranges.into(), targets: Box::new([]) }
+    }
+
+    fn value(&self, raw: u64) -> i128 {
+        if self.signed { i128::from(raw as i64) } else { i128::from(raw) }
+    }
+
+    #[inline]
+    fn option(&self, raw: u64) -> Option<usize> {
+        if let Some(&option) = self.dense.get(raw as usize)
+            && option != u32::MAX
+        {
+            return Some(option as usize);
+        }
+        let value = self.value(raw);
+        let found = self.ranges.iter().find(|((low, high), _)| *low <= value && value <= *high);
+        found.map(|&(_, option)| option as usize)
+    }
+}
+
+/// A compiled plan of one or more scopes.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub(crate) ops: Box<[Op]>,
+    pub(crate) tables: Box<[SelectTable]>,
+    pub(crate) slots: usize,
+    /// The fields, for visitors and messages.
+    pub nodes: Box<[Node]>,
+    /// Where the instructions of each root end, in the order in which they were added.
+    pub(crate) ends: Box<[u32]>,
+    /// What is known of the position behind the last root.
+    pub known: Known,
+}
+
+impl Plan {
+    /// Path of a node below its scope: `.args[].name`, empty for the root.
+    pub fn path(&self, node: NodeId) -> String {
+        let mut parts = Vec::new();
+        let mut at = node;
+        while let Some(entry) = self.nodes.get(at as usize).filter(|entry| entry.parent != at) {
+            parts.push(if entry.name.is_empty() { "[]".to_string() } else { format!(".{}", entry.name) });
+            at = entry.parent;
+        }
+        parts.reverse();
+        parts.concat()
+    }
+
+    /// The number of instructions, a measure for tests.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Is there nothing to decode?
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+}
+
+/// One instruction a line, for people.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, op) in self.ops.iter().enumerate() {
+            writeln!(f, "{at:4} {op:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Is the class an integer with labels?
+pub fn is_enumeration(schema: &Schema, class: FieldClassId) -> bool {
+    matches!(&schema.field_class(class).kind, FieldKind::Integer(integer) if integer.mappings.is_some())
+}

@@ -1,0 +1,436 @@
+//! Running a plan over the bytes of a packet.
+
+use tracemill_model::clock::extend_cycles;
+use tracemill_model::schema::{ByteOrder, Role};
+
+use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, State, Visitor};
+use crate::bits::{self, Wide};
+
+/// Most iterations of array loops that do not move on before the event is given up.
+const MAX_IDLE: u32 = 1 << 20;
+
+impl Plan {
+    /// Decodes all sections from `*pos_bits`, which ends behind the last field.
+    pub fn run<V: Visitor>(
+        &self,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<(), Fault> {
+        self.run_ops(0..self.ops.len(), input, pos_bits, state, visitor)
+    }
+
+    /// Decodes the section `index` only.
+    pub fn run_section<V: Visitor>(
+        &self,
+        index: usize,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<(), Fault> {
+        let begin = if index == 0 { 0 } else { self.ends[index - 1] };
+        self.run_ops(begin as usize..self.ends[index] as usize, input, pos_bits, state, visitor)
+    }
+
+    /// Decodes without a visitor.
+    pub fn skip(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), Fault> {
+        self.run(input, pos_bits, state, &mut NoVisitor)
+    }
+
+    #[inline]
+    fn run_ops<V: Visitor>(
+        &self,
+        range: std::ops::Range<usize>,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<(), Fault> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        state.grow(self.slots);
+        let ops = &self.ops[..range.end];
+        let mut run = Run { input, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, idle: 0, idle_at: u64::MAX };
+        let mut at = range.start;
+        while let Some(&op) = ops.get(at) {
+            match run.step(op, at, self, state, visitor) {
+                Ok(next) => at = next,
+                Err(kind) => {
+                    *pos_bits = run.pos;
+                    return Err(Fault { kind, at_bits: run.pos, node: node_from(&self.ops[at..]) });
+                }
+            }
+        }
+        *pos_bits = run.pos;
+        Ok(())
+    }
+}
+
+/// The field that an instruction, or the next one that says, is about.
+fn node_from(ops: &[Op]) -> NodeId {
+    ops.iter().find_map(|op| op.node()).unwrap_or(0)
+}
+
+struct Run<'a> {
+    input: Input<'a>,
+    pos: u64,
+    /// The integer read last, its width, and whether it has more than 64 bits.
+    last: u64,
+    last_bits: u32,
+    is_huge: bool,
+    idle: u32,
+    idle_at: u64,
+}
+
+impl<'a> Run<'a> {
+    /// Checks that `bits` remain; the position stays.
+    #[inline]
+    fn need(&self, bits: u64) -> Result<(), FaultKind> {
+        match self.pos.checked_add(bits) {
+            Some(end) if end <= self.input.end_bits => Ok(()),
+            _ => Err(FaultKind::PastEnd { need_bits: bits }),
+        }
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], FaultKind> {
+        let bits = N as u64 * 8;
+        self.need(bits)?;
+        let at = (self.pos >> 3) as usize;
+        match self.input.bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+            Some(chunk) => {
+                self.pos += bits;
+                Ok(*chunk)
+            }
+            None => Err(FaultKind::PastEnd { need_bits: bits }),
+        }
+    }
+
+    fn take_bytes(&mut self, len: u64) -> Result<&'a [u8], FaultKind> {
+        let bits = len.checked_mul(8).ok_or(FaultKind::TooLong { len })?;
+        self.need(bits)?;
+        let at = (self.pos >> 3) as usize;
+        self.pos += bits;
+        Ok(&self.input.bytes[at..at + len as usize])
+    }
+
+    #[inline]
+    fn read(&mut self, len: u32, big: bool, reversed: bool) -> Result<u64, FaultKind> {
+        self.need(u64::from(len))?;
+        let value = bits::read_bits(self.input.bytes, self.pos, len, order(big), reversed);
+        self.pos += u64::from(len);
+        Ok(value)
+    }
+
+    /// Bytes from here to the end of the content.
+    fn rest(&self) -> &'a [u8] {
+        let at = (self.pos >> 3) as usize;
+        let end = (self.input.end_bits >> 3) as usize;
+        self.input.bytes.get(at..end).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn string(&mut self, unit: u8) -> Result<&'a [u8], FaultKind> {
+        let rest = self.rest();
+        let len = match unit {
+            1 => memchr::memchr(0, rest),
+            unit => end_of_units(rest, usize::from(unit)),
+        };
+        let len = len.ok_or(FaultKind::Unterminated)?;
+        self.pos += (len as u64 + u64::from(unit)) * 8;
+        Ok(&rest[..len])
+    }
+
+    #[inline(always)]
+    fn step<V: Visitor>(
+        &mut self,
+        op: Op,
+        at: usize,
+        plan: &Plan,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<usize, FaultKind> {
+        macro_rules! integer {
+            ($node:expr, $big:expr, $type:ty, $bits:expr, $visit:ident, $wide:ty) => {{
+                let bytes = self.take::<{ $bits / 8 }>()?;
+                let value = if $big { <$type>::from_be_bytes(bytes) } else { <$type>::from_le_bytes(bytes) };
+                let value = <$wide>::from(value);
+                self.last = value as u64;
+                self.is_huge = false;
+                visitor.$visit($node, value);
+            }};
+        }
+        match op {
+            Op::Advance { bits } => {
+                self.need(bits)?;
+                self.pos += bits;
+            }
+            Op::AdvanceBy { len, stride_bits, last_bits } => {
+                let len = state.slots[usize::from(len)];
+                if len > 0 {
+                    let bits = (len - 1).checked_mul(u64::from(stride_bits));
+                    let bits = bits.and_then(|bits| bits.checked_add(u64::from(last_bits)));
+                    let bits = bits.ok_or(FaultKind::TooLong { len })?;
+                    self.need(bits)?;
+                    self.pos += bits;
+                }
+            }
+            Op::Align { mask } => {
+                let padding = self.pos.wrapping_neg() & u64::from(mask);
+                self.need(padding)?;
+                self.pos += padding;
+            }
+            Op::U8 { node } => integer!(node, false, u8, 8, unsigned, u64),
+            Op::S8 { node } => integer!(node, false, i8, 8, signed, i64),
+            Op::U16 { node, big } => integer!(node, big, u16, 16, unsigned, u64),
+            Op::S16 { node, big } => integer!(node, big, i16, 16, signed, i64),
+            Op::U32 { node, big } => integer!(node, big, u32, 32, unsigned, u64),
+            Op::S32 { node, big } => integer!(node, big, i32, 32, signed, i64),
+            Op::U64 { node, big } => integer!(node, big, u64, 64, unsigned, u64),
+            Op::S64 { node, big } => integer!(node, big, i64, 64, signed, i64),
+            Op::F32 { node, big } => {
+                let bytes = self.take::<4>()?;
+                let value = if big { f32::from_be_bytes(bytes) } else { f32::from_le_bytes(bytes) };
+                visitor.real(node, f64::from(value));
+            }
+            Op::F64 { node, big } => {
+                let bytes = self.take::<8>()?;
+                visitor.real(node, if big { f64::from_be_bytes(bytes) } else { f64::from_le_bytes(bytes) });
+            }
+            Op::Bits { node, len, big, reversed, signed } => {
+                let value = self.read(u32::from(len), big, reversed)?;
+                self.is_huge = false;
+                if signed {
+                    let value = bits::sign_extend(value, u32::from(len));
+                    self.last = value as u64;
+                    visitor.signed(node, value);
+                } else {
+                    self.last = value;
+                    visitor.unsigned(node, value);
+                }
+            }
+            Op::Wide { node, len, big, reversed, signed } => {
+                self.need(u64::from(len))?;
+                let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, signed);
+                self.pos += u64::from(len);
+                self.set_wide(&wide);
+                visitor.wide(node, &wide);
+            }
+            Op::Boolean { node, len, big, reversed } => {
+                self.need(u64::from(len))?;
+                let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, false);
+                self.pos += u64::from(len);
+                let value = wide.limbs.iter().any(|&limb| limb != 0);
+                self.last = u64::from(value);
+                self.is_huge = false;
+                visitor.boolean(node, value);
+            }
+            Op::Float { node, len, big, reversed } => {
+                self.need(u64::from(len))?;
+                let value = bits::read_float(self.input.bytes, self.pos, len, order(big), reversed);
+                self.pos += u64::from(len);
+                visitor.real(node, value);
+            }
+            Op::Leb { node, signed } => self.leb128(node, signed, visitor)?,
+            Op::Str { node, unit } => {
+                let bytes = self.string(unit)?;
+                visitor.string(node, bytes);
+            }
+            Op::StrBytes { node, unit, len } => {
+                let bytes = self.take_bytes(state.slots[usize::from(len)])?;
+                visitor.string(node, until_zero(bytes, usize::from(unit)));
+            }
+            Op::Blob { node, len } => {
+                let bytes = self.take_bytes(state.slots[usize::from(len)])?;
+                visitor.blob(node, bytes);
+            }
+            Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
+            Op::Save { slot } => {
+                if self.is_huge {
+                    return Err(FaultKind::HugeSelector);
+                }
+                state.slots[usize::from(slot)] = self.last;
+            }
+            Op::Role { role, len } => self.set_role(role, len, state),
+            Op::Clock { len } => {
+                let len = if len == 0 { self.last_bits } else { u32::from(len) };
+                state.clock = extend_cycles(state.clock, self.last, len);
+                state.clock_is_set = true;
+            }
+            Op::Uuid => {
+                let at = (self.pos >> 3) as usize;
+                if self.need(128).is_ok() {
+                    state.roles.uuid = self.input.bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
+                }
+            }
+            Op::BeginStruct { node } => visitor.begin_struct(node),
+            Op::EndStruct { node } => visitor.end_struct(node),
+            Op::Fit { len, min_bits, .. } => {
+                let len = state.slots[usize::from(len)];
+                let bits = len.checked_mul(u64::from(min_bits)).ok_or(FaultKind::TooLong { len })?;
+                self.need(bits).map_err(|_| FaultKind::TooLong { len })?;
+            }
+            Op::BeginArray { node, len, counter, end } => {
+                let len = state.slots[usize::from(len)];
+                visitor.begin_array(node, len);
+                if len == 0 {
+                    visitor.end_array(node);
+                    return Ok(end as usize);
+                }
+                state.slots[usize::from(counter)] = 0;
+                state.slots[usize::from(counter) + 1] = len;
+                visitor.element(node, 0);
+            }
+            Op::EndArray { node, counter, begin } => {
+                if self.pos == self.idle_at {
+                    self.idle += 1;
+                    if self.idle > MAX_IDLE {
+                        return Err(FaultKind::EmptyElements);
+                    }
+                }
+                self.idle_at = self.pos;
+                let counter = usize::from(counter);
+                state.slots[counter] += 1;
+                if state.slots[counter] < state.slots[counter + 1] {
+                    visitor.element(node, state.slots[counter]);
+                    return Ok(begin as usize);
+                }
+                visitor.end_array(node);
+            }
+            Op::Select { node, slot, table } => {
+                let (table, raw) = (&plan.tables[table as usize], state.slots[usize::from(slot)]);
+                let option = table.option(raw).ok_or_else(|| FaultKind::NoOption { value: table.value(raw) })?;
+                visitor.begin_variant(node, option);
+                return Ok(table.targets[option] as usize);
+            }
+            Op::EndVariant { node } => visitor.end_variant(node),
+            Op::Optional { node, slot, table } => {
+                let (table, raw) = (&plan.tables[table as usize], state.slots[usize::from(slot)]);
+                if table.option(raw).is_none() {
+                    visitor.absent(node);
+                    return Ok(table.targets[0] as usize);
+                }
+                visitor.begin_optional(node);
+            }
+            Op::EndOptional { node } => visitor.end_optional(node),
+            Op::Jump { to } => return Ok(to as usize),
+        }
+        Ok(at + 1)
+    }
+
+    #[inline]
+    fn leb128<V: Visitor>(&mut self, node: NodeId, signed: bool, visitor: &mut V) -> Result<(), FaultKind> {
+        let rest = self.rest();
+        let len = bits::leb128_len(rest).ok_or(FaultKind::EndlessInteger)?;
+        let bytes = &rest[..len];
+        self.pos += len as u64 * 8;
+        self.last_bits = len as u32 * 7;
+        match bits::leb128_u64(bytes, signed) {
+            Some(value) => {
+                self.last = value;
+                self.is_huge = false;
+                if signed { visitor.signed(node, value as i64) } else { visitor.unsigned(node, value) }
+            }
+            None => {
+                let wide = bits::leb128_wide(bytes, signed);
+                self.set_wide(&wide);
+                visitor.wide(node, &wide);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_wide(&mut self, wide: &Wide) {
+        self.last = wide.limbs[0];
+        self.is_huge = match wide.to_i128() {
+            Some(value) if wide.signed => i64::try_from(value).is_err(),
+            Some(value) => u64::try_from(value).is_err(),
+            None => true,
+        };
+    }
+
+    fn set_role(&self, role: Role, len: u8, state: &mut State) {
+        let value = Some(self.last);
+        let roles = &mut state.roles;
+        let len_bits = if len == 0 { self.last_bits } else { u32::from(len) };
+        match role {
+            Role::PacketMagic => roles.magic = value,
+            Role::StreamClassId => roles.stream_class_id = value,
+            Role::StreamId => roles.stream_id = value,
+            Role::PacketTotalSize => roles.total_bits = value,
+            Role::PacketContentSize => roles.content_bits = value,
+            Role::PacketBegin => roles.begin_cycles = Some(state.clock),
+            Role::PacketEnd => roles.end_cycles = Some(extend_cycles(state.clock, self.last, len_bits)),
+            Role::DiscardedEvents => {
+                roles.discarded = value;
+                roles.discarded_len_bits = len_bits;
+            }
+            Role::PacketSequence => {
+                roles.sequence = value;
+                roles.sequence_len_bits = len_bits;
+            }
+            Role::EventClassId => roles.event_id = value,
+            Role::TraceUuid | Role::Timestamp => {}
+        }
+    }
+}
+
+impl Op {
+    fn node(&self) -> Option<NodeId> {
+        match *self {
+            Op::U8 { node }
+            | Op::S8 { node }
+            | Op::U16 { node, .. }
+            | Op::S16 { node, .. }
+            | Op::U32 { node, .. }
+            | Op::S32 { node, .. }
+            | Op::U64 { node, .. }
+            | Op::S64 { node, .. }
+            | Op::F32 { node, .. }
+            | Op::F64 { node, .. }
+            | Op::Bits { node, .. }
+            | Op::Wide { node, .. }
+            | Op::Boolean { node, .. }
+            | Op::Float { node, .. }
+            | Op::Leb { node, .. }
+            | Op::Str { node, .. }
+            | Op::StrBytes { node, .. }
+            | Op::Blob { node, .. }
+            | Op::BeginStruct { node }
+            | Op::EndStruct { node }
+            | Op::Fit { node, .. }
+            | Op::BeginArray { node, .. }
+            | Op::EndArray { node, .. }
+            | Op::Select { node, .. }
+            | Op::EndVariant { node }
+            | Op::Optional { node, .. }
+            | Op::EndOptional { node } => Some(node),
+            Op::Advance { .. }
+            | Op::AdvanceBy { .. }
+            | Op::Align { .. }
+            | Op::Set { .. }
+            | Op::Save { .. }
+            | Op::Role { .. }
+            | Op::Clock { .. }
+            | Op::Uuid
+            | Op::Jump { .. } => None,
+        }
+    }
+}
+
+fn order(big: bool) -> ByteOrder {
+    if big { ByteOrder::Big } else { ByteOrder::Little }
+}
+
+/// Bytes before the first code unit of `unit` bytes that is zero.
+fn end_of_units(bytes: &[u8], unit: usize) -> Option<usize> {
+    bytes.chunks_exact(unit).position(|chunk| chunk.iter().all(|&byte| byte == 0)).map(|at| at * unit)
+}
+
+fn until_zero(bytes: &[u8], unit: usize) -> &[u8] {
+    let end = if unit == 1 { memchr::memchr(0, bytes) } else { end_of_units(bytes, unit) };
+    &bytes[..end.unwrap_or(bytes.len())]
+}

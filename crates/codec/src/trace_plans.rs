@@ -1,0 +1,559 @@
+//! All plans of a trace, compiled on first use, and the pass that finds where its events are.
+
+use std::sync::{Arc, OnceLock};
+
+use tracemill_model::clock::extend_cycles;
+use tracemill_model::schema::{
+    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Role, Schema, Scope, StreamClassId,
+};
+
+use crate::bits;
+use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, State};
+
+/// The plans of one trace. Shared by all threads.
+pub struct TracePlans {
+    schema: Arc<Schema>,
+    shared: SharedSlots,
+    packet_header: Plan,
+    streams: Vec<OnceLock<Box<StreamPlans>>>,
+    events: Vec<OnceLock<Box<EventPlans>>>,
+}
+
+struct StreamPlans {
+    packet_context: Plan,
+    header: Header,
+    header_align_bits: u64,
+    ids: IdTable,
+    row_header: OnceLock<Plan>,
+    row_packet_context: OnceLock<Plan>,
+}
+
+enum Header {
+    Fast(FastHeader),
+    General(Plan),
+}
+
+/// From the numeric id of an event to its class.
+struct IdTable {
+    /// Class of each id below the length, `u32::MAX` for none.
+    dense: Vec<u32>,
+    /// The class of events whose header holds no id.
+    without_id: Option<u32>,
+    stream: StreamClassId,
+}
+
+struct EventPlans {
+    /// Common context, specific context and payload in one.
+    skip: Plan,
+    row: OnceLock<Plan>,
+    /// Does a field refer to the event header?
+    needs_header: bool,
+}
+
+/// Why an event, and with it the rest of its packet, cannot be decoded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EventFault {
+    /// A field cannot be decoded.
+    Field {
+        /// Why, and where in the packet.
+        fault: Fault,
+        /// The event class, `None` in a header.
+        class: Option<EventClassId>,
+        /// Path of the field, such as `payload.args[]`.
+        path: String,
+    },
+    /// The stream class has no event class of this id.
+    UnknownId {
+        /// The id.
+        id: u64,
+        /// Where the event begins, in bits from the start of the packet.
+        at_bits: u64,
+    },
+    /// An event of no length: the packet would never end (forbidden by CTF 1.8.3, section 6).
+    Empty {
+        /// Where it begins, in bits from the start of the packet.
+        at_bits: u64,
+    },
+}
+
+impl EventFault {
+    /// Where the fault is, in bits from the start of the packet.
+    pub fn at_bits(&self) -> u64 {
+        match self {
+            EventFault::Field { fault, .. } => fault.at_bits,
+            EventFault::UnknownId { at_bits, .. } | EventFault::Empty { at_bits } => *at_bits,
+        }
+    }
+}
+
+/// How a scan of a packet ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ScanEnd {
+    /// At the end of the content.
+    Complete,
+    /// The sink takes no more; the scan can go on from the position.
+    Full,
+    /// At a fault; nothing behind it can be decoded.
+    Fault(EventFault),
+}
+
+/// Receives the spine of events.
+pub trait SpineSink {
+    /// An event: its class, full clock value, first bit, and first bit behind the header. False when the sink is full
+    /// *after* taking this event.
+    fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
+}
+
+/// A `Copy` of the plans that a scan of one stream class needs.
+#[derive(Clone, Copy)]
+pub struct Scanner<'a> {
+    plans: &'a TracePlans,
+    stream: &'a StreamPlans,
+}
+
+impl TracePlans {
+    /// Plans of a schema; compiles nothing but the packet header.
+    pub fn new(schema: Arc<Schema>) -> Self {
+        let shared = SharedSlots::of(&schema);
+        let mut roots: ScopeRoots = [None; 6];
+        roots[Scope::PacketHeader as usize] = schema.packet_header;
+        let mut compiler = Compiler::skip(&schema, &shared, roots, Known::START);
+        compiler.add(Scope::PacketHeader);
+        let packet_header = compiler.finish();
+        let mut streams = Vec::new();
+        streams.resize_with(schema.streams().len(), OnceLock::new);
+        let mut events = Vec::new();
+        events.resize_with(schema.events().len(), OnceLock::new);
+        TracePlans { schema, shared, packet_header, streams, events }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Decodes a packet header from `*pos_bits`; values with a role go to `state.roles`.
+    pub fn read_packet_header(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), EventFault> {
+        self.packet_header.skip(input, pos_bits, state).map_err(|fault| {
+            let path = format!("packet_header{}", self.packet_header.path(fault.node));
+            EventFault::Field { fault, class: None, path }
+        })
+    }
+
+    /// Decodes the packet context that follows the header.
+    pub fn read_packet_context(
+        &self,
+        stream: StreamClassId,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+    ) -> Result<(), EventFault> {
+        let plan = &self.stream(stream).packet_context;
+        plan.skip(input, pos_bits, state).map_err(|fault| {
+            let path = format!("packet_context{}", plan.path(fault.node));
+            EventFault::Field { fault, class: None, path }
+        })
+    }
+
+    /// The plan of a packet context for visitors; begins behind the packet header.
+    pub fn packet_context_rows(&self, stream: StreamClassId) -> &Plan {
+        self.stream(stream).row_packet_context.get_or_init(|| {
+            let roots = self.stream_roots(stream);
+            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, self.packet_header.known).without_roles();
+            compiler.add(Scope::PacketContext);
+            compiler.finish()
+        })
+    }
+
+    /// The plan of an event header for visitors.
+    pub fn header_rows(&self, stream: StreamClassId) -> &Plan {
+        self.stream(stream).row_header.get_or_init(|| {
+            let roots = self.stream_roots(stream);
+            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, Known::NOTHING).without_roles();
+            compiler.add(Scope::EventHeader);
+            compiler.finish()
+        })
+    }
+
+    /// The plan of an event for visitors: its sections are common context, specific context and payload.
+    pub fn event_rows(&self, class: EventClassId) -> &Plan {
+        let plans = self.event(class);
+        plans.row.get_or_init(|| self.compile_event(class, false))
+    }
+
+    /// The scanner of a stream class.
+    pub fn scanner(&self, stream: StreamClassId) -> Scanner<'_> {
+        Scanner { plans: self, stream: self.stream(stream) }
+    }
+
+    fn stream(&self, id: StreamClassId) -> &StreamPlans {
+        self.streams[id.0 as usize].get_or_init(|| Box::new(self.compile_stream(id)))
+    }
+
+    fn event(&self, id: EventClassId) -> &EventPlans {
+        self.events[id.0 as usize]
+            .get_or_init(|| {
+                let skip = self.compile_event(id, true);
+                Box::new(EventPlans { skip, row: OnceLock::new(), needs_header: self.refers_to_header(id) })
+            })
+    }
+
+    /// Do fields of the event refer to its header, so that the header must be read before them?
+    #[inline]
+    pub fn needs_header(&self, class: EventClassId) -> bool {
+        self.event(class).needs_header
+    }
+
+    fn refers_to_header(&self, id: EventClassId) -> bool {
+        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        let mut stack: Vec<_> = scopes.iter().filter_map(|&scope| self.schema.scope_root(scope, id)).collect();
+        while let Some(id) = stack.pop() {
+            let class = self.schema.field_class(id);
+            if crate::layout::reference(class).is_some_and(|path| path.scope == Scope::EventHeader) {
+                return true;
+            }
+            stack.extend(crate::layout::children(class));
+        }
+        false
+    }
+
+    fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
+        let class = self.schema.stream(id);
+        [self.schema.packet_header, class.packet_context, class.event_header, class.common_context, None, None]
+    }
+
+    fn compile_stream(&self, id: StreamClassId) -> StreamPlans {
+        let class = self.schema.stream(id);
+        let roots = self.stream_roots(id);
+        let mut compiler = Compiler::skip(&self.schema, &self.shared, roots, self.packet_header.known);
+        compiler.add(Scope::PacketContext);
+        let packet_context = compiler.finish();
+        let align_bits = class.event_header.map_or(1, |root| self.schema.field_class(root).align_bits);
+        let header = match FastHeader::of(&self.schema, &self.shared, class.event_header) {
+            Some(fast) => Header::Fast(fast),
+            None => {
+                let mut compiler = Compiler::skip(&self.schema, &self.shared, roots, Known::aligned(align_bits));
+                compiler.add(Scope::EventHeader);
+                Header::General(compiler.finish())
+            }
+        };
+        StreamPlans {
+            packet_context,
+            header,
+            header_align_bits: u64::from(align_bits),
+            ids: IdTable::new(&self.schema, id),
+            row_header: OnceLock::new(),
+            row_packet_context: OnceLock::new(),
+        }
+    }
+
+    fn compile_event(&self, id: EventClassId, skip: bool) -> Plan {
+        let stream = self.schema.event(id).stream;
+        let roots = Scope::ALL.map(|scope| self.schema.scope_root(scope, id));
+        let known = match &self.stream(stream).header {
+            Header::Fast(fast) => fast.known,
+            Header::General(plan) => plan.known,
+        };
+        let mut compiler = if skip {
+            Compiler::skip(&self.schema, &self.shared, roots, known)
+        } else {
+            Compiler::row(&self.schema, &self.shared, roots, known).without_roles()
+        };
+        compiler.add(Scope::CommonContext);
+        compiler.add(Scope::SpecificContext);
+        compiler.add(Scope::Payload);
+        compiler.finish()
+    }
+
+    /// Decodes a faulty event again with the plan that knows names.
+    #[cold]
+    fn explain(&self, class: EventClassId, input: Input<'_>, body_bits: u64, state: &mut State, fault: Fault) -> EventFault {
+        let plan = self.event_rows(class);
+        let mut pos = body_bits;
+        for (section, scope) in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload].into_iter().enumerate() {
+            if let Err(fault) = plan.run_section(section, input, &mut pos, state, &mut NoVisitor) {
+                let path = format!("{}{}", scope.key(), plan.path(fault.node));
+                return EventFault::Field { fault, class: Some(class), path };
+            }
+        }
+        EventFault::Field { fault, class: Some(class), path: Scope::Payload.key().to_string() }
+    }
+}
+
+impl<'a> Scanner<'a> {
+    /// Finds the events from `*pos_bits` on, until the content ends, the sink is full, or a fault.
+    ///
+    /// `state` carries the clock; `*pos_bits` ends behind the last event that the sink took.
+    #[inline]
+    pub fn scan<S: SpineSink>(self, input: Input<'_>, pos_bits: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+        match &self.stream.header {
+            Header::Fast(fast) => self.scan_with(fast, input, pos_bits, state, sink),
+            Header::General(plan) => self.scan_with(plan, input, pos_bits, state, sink),
+        }
+    }
+
+    #[inline]
+    fn scan_with<H: ReadHeader, S: SpineSink>(
+        self,
+        header: &H,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        sink: &mut S,
+    ) -> ScanEnd {
+        let align = self.stream.header_align_bits - 1;
+        loop {
+            let start = (*pos_bits + align) & !align;
+            if start >= input.end_bits {
+                return ScanEnd::Complete;
+            }
+            let clock_before = state.clock;
+            let mut pos = start;
+            let id = match header.read(input, &mut pos, state) {
+                Ok(id) => id,
+                Err(fault) => return ScanEnd::Fault(self.header_fault(input, start, fault)),
+            };
+            let Some(class) = self.class_of(id) else {
+                state.clock = clock_before;
+                return ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start });
+            };
+            let (body, cycles) = (pos, state.clock);
+            let plans = self.plans.event(class);
+            if let Err(fault) = plans.skip.skip(input, &mut pos, state) {
+                state.clock = clock_before;
+                return ScanEnd::Fault(self.plans.explain(class, input, body, state, fault));
+            }
+            if pos == *pos_bits {
+                return ScanEnd::Fault(EventFault::Empty { at_bits: start });
+            }
+            *pos_bits = pos;
+            if !sink.event(class, cycles, start, body) {
+                return ScanEnd::Full;
+            }
+        }
+    }
+
+    #[inline]
+    fn class_of(self, id: Option<u64>) -> Option<EventClassId> {
+        let ids = &self.stream.ids;
+        match id {
+            Some(id) => match ids.dense.get(id as usize) {
+                Some(&class) if class != u32::MAX => Some(EventClassId(class)),
+                Some(_) => None,
+                None => self.plans.schema.stream(ids.stream).events.get(&id).copied(),
+            },
+            None => ids.without_id.map(EventClassId),
+        }
+    }
+
+    #[cold]
+    fn header_fault(self, input: Input<'_>, start_bits: u64, fault: Fault) -> EventFault {
+        let plan = self.plans.header_rows(self.stream.ids.stream);
+        let mut pos = start_bits;
+        let found = plan.run(input, &mut pos, &mut State::default(), &mut NoVisitor).err().unwrap_or(fault);
+        EventFault::Field { fault: found, class: None, path: format!("header{}", plan.path(found.node)) }
+    }
+}
+
+impl IdTable {
+    /// Ids above this are looked up by hash.
+    const DENSE: u64 = 1 << 16;
+
+    fn new(schema: &Schema, stream: StreamClassId) -> Self {
+        let events = &schema.stream(stream).events;
+        let highest = events.keys().filter(|&&id| id < Self::DENSE).max();
+        let mut dense = vec![u32::MAX; highest.map_or(0, |&id| id as usize + 1)];
+        for (&id, class) in events {
+            if let Some(entry) = dense.get_mut(id as usize) {
+                *entry = class.0;
+            }
+        }
+        let only = if events.len() == 1 { events.values().next() } else { events.get(&0) };
+        IdTable { dense, without_id: only.map(|class| class.0), stream }
+    }
+}
+
+trait ReadHeader {
+    fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault>;
+}
+
+impl ReadHeader for Plan {
+    #[inline]
+    fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
+        state.roles.event_id = None;
+        self.run(input, pos_bits, state, &mut NoVisitor)?;
+        Ok(state.roles.event_id)
+    }
+}
+
+/// A header whose fields all stand at fixed places: nothing, or an id and a time stamp, or both forms of LTTng
+/// (CTF 1.8.3, 6.1.1 and 6.1.2), where the id selects between a compact and an extended rest.
+struct FastHeader {
+    /// What is read first.
+    prefix: Part,
+    /// Integer that selects the arm.
+    selector: Option<Piece>,
+    /// Slot of the selector, for classes outside the header that refer to it too.
+    slot: Option<u16>,
+    arms: Vec<(i128, i128, Part)>,
+    known: Known,
+}
+
+/// An unsigned integer at a fixed place.
+#[derive(Clone, Copy)]
+struct Piece {
+    offset_bits: u32,
+    len_bits: u32,
+    big: bool,
+}
+
+/// Id and time stamp of one part of a header.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    id: Option<Piece>,
+    time: Option<Piece>,
+    end_bits: u32,
+}
+
+impl FastHeader {
+    fn of(schema: &Schema, shared: &SharedSlots, root: Option<FieldClassId>) -> Option<Self> {
+        let Some(root) = root else {
+            let (prefix, arms) = (Part::default(), Vec::new());
+            return Some(FastHeader { prefix, selector: None, slot: None, arms, known: Known::NOTHING });
+        };
+        if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) {
+            return None;
+        }
+        let class = schema.field_class(root);
+        let align = class.align_bits;
+        let FieldKind::Struct(structure) = &class.kind else { return None };
+        let mut header =
+            FastHeader { prefix: Part::default(), selector: None, slot: None, arms: Vec::new(), known: Known::NOTHING };
+        let mut pieces: Vec<Option<Piece>> = Vec::new();
+        for (at, member) in structure.members.iter().enumerate() {
+            let class = schema.field_class(member.class);
+            if let FieldKind::Variant(variant) = &class.kind {
+                let [PathStep::Member(tag)] = *variant.selector.steps else { return None };
+                if variant.selector.scope != Scope::EventHeader || at + 1 != structure.members.len() {
+                    return None;
+                }
+                header.selector = Some((*pieces.get(tag as usize)?)?);
+                header.slot = shared.slot(&variant.selector);
+                for option in &variant.options {
+                    let mut part = Part { id: None, time: None, ..header.prefix };
+                    part.add(schema, option.class, align)?;
+                    header.arms.extend(option.ranges.iter().map(|&(low, high)| (low, high, part)));
+                }
+                continue;
+            }
+            pieces.push(header.prefix.add(schema, member.class, align)?);
+        }
+        let ends = header.arms.iter().map(|arm| arm.2.end_bits).chain(header.arms.is_empty().then_some(header.prefix.end_bits));
+        header.known = ends.map(|end| Known::aligned(align).advance(u64::from(end))).reduce(Known::join)?;
+        Some(header)
+    }
+}
+
+impl ReadHeader for FastHeader {
+    #[inline]
+    fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
+        let start = *pos_bits;
+        let end = self.prefix.check(input, start)?;
+        let mut id = self.prefix.id.map(|piece| piece.read(input, start));
+        self.prefix.tick(input, start, state);
+        *pos_bits = end;
+        if let Some(selector) = self.selector {
+            let value = selector.read(input, start);
+            if let Some(slot) = self.slot {
+                state.save(slot, value);
+            }
+            let wide = i128::from(value);
+            let Some((_, _, arm)) = self.arms.iter().find(|(low, high, _)| *low <= wide && wide <= *high) else {
+                return Err(Fault { kind: FaultKind::NoOption { value: wide }, at_bits: end, node: 0 });
+            };
+            *pos_bits = arm.check(input, start)?;
+            id = arm.id.map(|piece| piece.read(input, start)).or(id);
+            arm.tick(input, start, state);
+        }
+        Ok(id)
+    }
+}
+
+impl Part {
+    /// Adds a field of fixed size; returns where an unsigned integer of at most 64 bits stands.
+    fn add(&mut self, schema: &Schema, id: FieldClassId, max_align: u32) -> Option<Option<Piece>> {
+        let class = schema.field_class(id);
+        if class.align_bits > max_align {
+            return None;
+        }
+        let start = self.end_bits.checked_next_multiple_of(class.align_bits)?;
+        if let FieldKind::Struct(structure) = &class.kind {
+            self.end_bits = start;
+            for member in &structure.members {
+                self.add(schema, member.class, max_align)?;
+            }
+            return Some(None);
+        }
+        let len = u32::try_from(crate::layout::leaf_bits(class)?).ok()?;
+        self.end_bits = start.checked_add(len)?;
+        let piece = as_piece(class, start);
+        let wants = [(Role::EventClassId, &mut self.id), (Role::Timestamp, &mut self.time)];
+        for (role, place) in wants {
+            if class.roles.has(role) && place.replace(piece?).is_some() {
+                return None;
+            }
+        }
+        Some(piece)
+    }
+
+    #[inline]
+    fn check(&self, input: Input<'_>, start: u64) -> Result<u64, Fault> {
+        let end = start + u64::from(self.end_bits);
+        if end <= input.end_bits {
+            return Ok(end);
+        }
+        Err(Fault { kind: FaultKind::PastEnd { need_bits: u64::from(self.end_bits) }, at_bits: start, node: 0 })
+    }
+
+    #[inline]
+    fn tick(&self, input: Input<'_>, start: u64, state: &mut State) {
+        if let Some(piece) = self.time {
+            state.clock = extend_cycles(state.clock, piece.read(input, start), piece.len_bits);
+            state.clock_is_set = true;
+        }
+    }
+}
+
+fn as_piece(class: &FieldClass, offset_bits: u32) -> Option<Piece> {
+    match &class.kind {
+        FieldKind::Integer(integer) if !integer.signed && !integer.reversed_bits && integer.len_bits <= 64 => {
+            let big = integer.byte_order == ByteOrder::Big;
+            Some(Piece { offset_bits, len_bits: integer.len_bits, big })
+        }
+        _ => None,
+    }
+}
+
+impl Piece {
+    #[inline]
+    fn read(self, input: Input<'_>, start: u64) -> u64 {
+        let at = start + u64::from(self.offset_bits);
+        if self.big {
+            bits::read_be(input.bytes, at, self.len_bits)
+        } else {
+            bits::read_le(input.bytes, at, self.len_bits)
+        }
+    }
+}
+
+/// Fields that the header's own variants refer to: a fast header needs no slots for them.
+fn header_selectors(schema: &Schema, root: FieldClassId) -> Vec<FieldPath> {
+    let class = schema.field_class(root);
+    crate::layout::children(class)
+        .into_iter()
+        .filter_map(|id| match &schema.field_class(id).kind {
+            FieldKind::Variant(variant) => Some(variant.selector.clone()),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,383 @@
+//! Reading one stream: from packets to chunks, in the order of the stream.
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
+use tracemill_codec::plan::State;
+use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
+use tracemill_formats::api::Stream;
+use tracemill_formats::ctf;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::packet::{Gap, GapKind, Packet};
+use tracemill_model::schema::EventClassId;
+
+/// A set of event classes, by index.
+#[derive(Clone, Debug, Default)]
+pub struct ClassSet(Vec<u64>);
+
+impl ClassSet {
+    /// The classes below `count` for which `wanted` is true.
+    pub fn new(count: usize, wanted: impl Fn(usize) -> bool) -> Self {
+        let mut words = vec![0u64; count.div_ceil(64)];
+        for at in (0..count).filter(|&at| wanted(at)) {
+            words[at / 64] |= 1 << (at % 64);
+        }
+        ClassSet(words)
+    }
+
+    /// Is the class in the set?
+    #[inline]
+    pub fn has(&self, class: u32) -> bool {
+        self.0.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1)
+    }
+}
+
+/// Which events of a stream are wanted, as far as the spine can tell.
+#[derive(Clone, Debug, Default)]
+pub struct SpineFilter {
+    /// First and last wanted clock value; `None` for all.
+    pub cycles: Option<(u64, u64)>,
+    /// Wanted event classes; `None` for all.
+    pub classes: Option<Arc<ClassSet>>,
+}
+
+/// What a stream gives, in its order.
+pub enum Item {
+    /// Events.
+    Chunk(ReadyChunk),
+    /// Missing events.
+    Gap(Gap),
+    /// A part that cannot be read.
+    Fault(Error),
+    /// Something that the user should know and that is no fault.
+    Warning(Error),
+}
+
+/// A chunk with the times at which its events are merged.
+pub struct ReadyChunk {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Where time goes back (or stands below the largest time of an earlier chunk): the largest clock value so far,
+    /// for each event. `None` when the clock values themselves do.
+    pub floors: Option<Vec<u64>>,
+}
+
+impl ReadyChunk {
+    /// The clock value at which the event `at` is merged.
+    #[inline]
+    pub fn merge_cycles(&self, at: usize) -> u64 {
+        match &self.floors {
+            Some(floors) => floors[at],
+            None => self.chunk.cycles[at],
+        }
+    }
+}
+
+/// Reads one stream.
+pub struct Cursor {
+    plans: Arc<TracePlans>,
+    stream: Arc<Stream>,
+    filter: SpineFilter,
+    has_clock: bool,
+    next_packet: usize,
+    end_packet: usize,
+    open: Option<OpenPacket>,
+    clock: u64,
+    floor: u64,
+    went_back: bool,
+    queue: std::collections::VecDeque<Item>,
+    max_events: usize,
+}
+
+struct OpenPacket {
+    data: Arc<PacketData>,
+    pos: u64,
+    state: State,
+}
+
+impl Cursor {
+    /// A cursor over the packets that the filter leaves; chunks hold at most `max_events`.
+    pub fn new(plans: Arc<TracePlans>, stream: Arc<Stream>, clock: Option<ClockMap>, filter: SpineFilter, max_events: usize) -> Self {
+        let (next_packet, end_packet) = match filter.cycles {
+            Some((first, last)) => packet_range(&stream.packets, first, last),
+            None => (0, stream.packets.len()),
+        };
+        Cursor {
+            plans,
+            stream,
+            filter,
+            has_clock: clock.is_some(),
+            next_packet,
+            end_packet,
+            open: None,
+            clock: 0,
+            floor: 0,
+            went_back: false,
+            queue: std::collections::VecDeque::new(),
+            max_events: max_events.max(1),
+        }
+    }
+
+    /// The next thing in the stream, `None` at its end.
+    pub fn next(&mut self) -> Option<Item> {
+        loop {
+            if let Some(item) = self.queue.pop_front() {
+                return Some(item);
+            }
+            match self.open.take() {
+                Some(packet) => {
+                    if let Some(ready) = self.read_chunk(packet) {
+                        self.queue.push_front(Item::Chunk(ready));
+                    }
+                }
+                None => {
+                    if self.next_packet >= self.end_packet {
+                        return None;
+                    }
+                    self.open_packet();
+                }
+            }
+        }
+    }
+
+    fn open_packet(&mut self) {
+        let packet = &self.stream.packets[self.next_packet];
+        self.push_gaps(packet.clone(), self.next_packet);
+        self.next_packet += 1;
+        let packet = &self.stream.packets[self.next_packet - 1];
+        let file = &self.stream.files[packet.file as usize];
+        match ctf::open_packet(&self.plans, file.bytes.clone(), packet, self.clock) {
+            Err(error) => {
+                self.queue.push_back(Item::Fault(error.in_file(&file.path).in_packet(packet.index)));
+            }
+            Ok(data) => {
+                let (pos, state) = (data.events_bits, data.state.clone());
+                self.open = Some(OpenPacket { data: Arc::new(data), pos, state });
+            }
+        }
+    }
+
+    fn push_gaps(&mut self, packet: Packet, at: usize) {
+        let previous = at.checked_sub(1).map(|at| &self.stream.packets[at]);
+        let before = previous.map_or(packet.begin_cycles, |previous| previous.end_cycles);
+        if packet.lost_packets_before > 0 {
+            self.queue.push_back(Item::Gap(Gap {
+                kind: GapKind::LostPackets,
+                count: Some(packet.lost_packets_before),
+                begin_cycles: before,
+                end_cycles: packet.begin_cycles,
+            }));
+        }
+        if packet.discarded_before > 0 {
+            self.queue.push_back(Item::Gap(Gap {
+                kind: GapKind::DiscardedEvents,
+                count: Some(packet.discarded_before),
+                begin_cycles: before,
+                end_cycles: packet.end_cycles,
+            }));
+        }
+    }
+
+    /// Reads the next events of a packet; puts the packet back when there are more.
+    fn read_chunk(&mut self, mut packet: OpenPacket) -> Option<ReadyChunk> {
+        let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(1 << 16));
+        let input = packet.data.input();
+        let scanner = self.plans.scanner(packet.data.packet.class);
+        let (floors, mut selected) = (Vec::new(), None);
+        let end = match &self.filter.classes {
+            None => {
+                let mut sink = ChunkSink::new(&mut chunk, self.max_events);
+                scanner.scan(input, &mut packet.pos, &mut packet.state, &mut sink)
+            }
+            Some(classes) => {
+                let inner = ChunkSink::new(&mut chunk, self.max_events);
+                let mut sink = Selecting { inner, classes, left: SELECT_SPAN, largest: self.floor, floors, back: None };
+                let end = scanner.scan(input, &mut packet.pos, &mut packet.state, &mut sink);
+                let (largest, back) = (sink.largest, sink.back);
+                selected = Some((std::mem::take(&mut sink.floors), largest, back));
+                end
+            }
+        };
+        self.clock = packet.state.clock;
+        let gone = self.drop_vanished(&mut chunk, &packet);
+        match end {
+            ScanEnd::Full if !gone => self.open = Some(packet),
+            ScanEnd::Fault(fault) if !gone => self.push_fault(&fault, &packet),
+            _ => {}
+        }
+        if self.open.is_none()
+            && let Some(end) = packet_end(&self.stream, self.next_packet)
+        {
+            self.clock = self.clock.max(end);
+        }
+        let floors = match selected {
+            None => self.floors(&chunk),
+            Some((floors, largest, back)) => self.selected_floors(&chunk, floors, largest, back),
+        };
+        let mut ready = ReadyChunk { chunk, floors };
+        self.keep_range(&mut ready);
+        (!ready.chunk.is_empty()).then_some(ready)
+    }
+
+    fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
+        let of = &packet.data.packet;
+        let mut error = ctf::event_error(fault, of.offset_bytes).in_packet(of.index);
+        if let EventFault::Field { class: Some(class), .. } = fault {
+            let class = self.plans.schema().event(*class);
+            error = error.in_event(class.name.as_deref().unwrap_or("(no name)"));
+        }
+        let left = of.content_bits.saturating_sub(packet.pos).div_ceil(8);
+        error = error.with_help(format!("the rest of the packet, {left} bytes, is skipped"));
+        self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
+    }
+
+    fn file_of(&self, packet: &OpenPacket) -> &tracemill_formats::api::DataFile {
+        &self.stream.files[packet.data.packet.file as usize]
+    }
+
+    /// Drops events whose bytes are gone because the file was cut while we read it.
+    fn drop_vanished(&mut self, chunk: &mut Chunk, packet: &OpenPacket) -> bool {
+        let of = &packet.data.packet;
+        let len_now = packet.data.file.len_now();
+        if len_now.saturating_mul(8) >= of.offset_bytes * 8 + packet.pos {
+            return false;
+        }
+        let kept_bits = len_now.saturating_sub(of.offset_bytes) * 8;
+        // The end of an event is the start of the next one; the last one ends at the position.
+        let mut at = 0;
+        let ends: Vec<u64> = (0..chunk.len())
+            .map(|i| if i + 1 < chunk.len() { chunk.start_bits(i + 1) } else { packet.pos })
+            .collect();
+        chunk.retain(|_, _| {
+            at += 1;
+            ends[at - 1] <= kept_bits
+        });
+        let message = format!("the file was cut to {len_now} bytes while it was read");
+        let error = Error::new(ErrorKind::Truncated, message).at_offset(len_now).in_packet(of.index);
+        self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
+        self.next_packet = self.end_packet;
+        true
+    }
+
+    /// The largest clock value so far for each event, where it is not the event's own; a step back is told once.
+    fn floors(&mut self, chunk: &Chunk) -> Option<Vec<u64>> {
+        if !self.has_clock {
+            return None;
+        }
+        let mut largest = self.floor;
+        let mut back = None;
+        for (at, &cycles) in chunk.cycles.iter().enumerate() {
+            if cycles < largest {
+                back.get_or_insert((at, largest));
+            }
+            largest = largest.max(cycles);
+        }
+        let floor = std::mem::replace(&mut self.floor, largest);
+        let (at, before) = back?;
+        self.tell_back(chunk, chunk.start_bits(at), before, chunk.cycles[at]);
+        let mut largest = floor;
+        let floors = chunk.cycles.iter().map(|&cycles| {
+            largest = largest.max(cycles);
+            largest
+        });
+        Some(floors.collect())
+    }
+
+    /// The same when the scan saw more events than it kept.
+    fn selected_floors(
+        &mut self,
+        chunk: &Chunk,
+        mut floors: Vec<u64>,
+        largest: u64,
+        back: Option<(u64, u64, u64)>,
+    ) -> Option<Vec<u64>> {
+        if !self.has_clock {
+            return None;
+        }
+        self.floor = largest;
+        if let Some((start_bits, before, now)) = back {
+            self.tell_back(chunk, start_bits, before, now);
+        }
+        floors.truncate(chunk.len());
+        (floors != chunk.cycles).then_some(floors)
+    }
+
+    fn tell_back(&mut self, chunk: &Chunk, start_bits: u64, before: u64, now: u64) {
+        if std::mem::replace(&mut self.went_back, true) {
+            return;
+        }
+        let packet = &chunk.packet.packet;
+        let name = &self.stream.name;
+        let message = format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
+        let warning = Error::new(ErrorKind::Inconsistent, message)
+            .in_file(&self.stream.files[packet.file as usize].path)
+            .at_bit(packet.offset_bytes * 8 + start_bits)
+            .in_packet(packet.index)
+            .with_help("the stream keeps its order, and the event its own time");
+        self.queue.push_back(Item::Warning(warning));
+    }
+
+    /// Keeps the events of the wanted time range.
+    fn keep_range(&self, ready: &mut ReadyChunk) {
+        let Some((first, last)) = self.filter.cycles.filter(|_| self.has_clock) else { return };
+        let cycles = &ready.chunk.cycles;
+        if cycles.iter().all(|&at| first <= at && at <= last) {
+            return;
+        }
+        if let Some(floors) = &mut ready.floors {
+            let mut kept = cycles.iter().map(|&at| first <= at && at <= last);
+            floors.retain(|_| kept.next().unwrap_or(true));
+        }
+        ready.chunk.retain(|chunk, at| first <= chunk.cycles[at] && chunk.cycles[at] <= last);
+    }
+}
+
+/// End of the packet before `next`, as the clock continues from it.
+fn packet_end(stream: &Stream, next: usize) -> Option<u64> {
+    stream.packets.get(next.checked_sub(1)?)?.end_cycles
+}
+
+/// The packets that can hold events from `first` to `last`: found by the index, no byte of the others is read.
+fn packet_range(packets: &[Packet], first: u64, last: u64) -> (usize, usize) {
+    // Without a beginning a packet's clock continues from the one before: all are read then.
+    if packets.iter().any(|packet| packet.begin_cycles.is_none()) {
+        return (0, packets.len());
+    }
+    let ends_before = |packet: &Packet| packet.end_cycles.is_some_and(|end| end < first);
+    let begins_after = |packet: &Packet| packet.begin_cycles.is_some_and(|begin| begin > last);
+    let begin = packets.iter().position(|packet| !ends_before(packet)).unwrap_or(packets.len());
+    let end = packets.iter().rposition(|packet| !begins_after(packet)).map_or(begin, |at| at + 1);
+    (begin, end.max(begin))
+}
+
+/// Events that a scan with a class filter walks over before it gives what it has.
+const SELECT_SPAN: usize = 1 << 20;
+
+/// Takes only events of wanted classes, and follows the largest time over all of them.
+struct Selecting<'a, 'b> {
+    inner: ChunkSink<'a>,
+    classes: &'b ClassSet,
+    left: usize,
+    largest: u64,
+    floors: Vec<u64>,
+    /// First step back: where, from, to.
+    back: Option<(u64, u64, u64)>,
+}
+
+impl SpineSink for Selecting<'_, '_> {
+    #[inline]
+    fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool {
+        if cycles < self.largest {
+            self.back.get_or_insert((start_bits, self.largest, cycles));
+        } else {
+            self.largest = cycles;
+        }
+        self.left -= 1;
+        if self.classes.has(class.0) {
+            self.floors.push(self.largest);
+            return self.inner.event(class, cycles, start_bits, body_bits) && self.left > 0;
+        }
+        self.left > 0 && self.inner.has_room_at(body_bits)
+    }
+}

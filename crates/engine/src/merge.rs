@@ -1,0 +1,275 @@
+//! One total order over all streams (`cli.md`, "Order").
+//!
+//! A loser tree holds the next event of each stream. The winner gives not one event but a *run*: all its events up to
+//! the time of the runner-up. Runs go into [`Batch`]es, which are what filters and printers work on.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use tracemill_model::clock::{ClockMap, TimeKey};
+use tracemill_model::error::Error;
+use tracemill_model::packet::Gap;
+
+use crate::cursor::{Item, ReadyChunk};
+
+/// Names a stream among all that are merged.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct StreamIndex(pub u32);
+
+/// Events `from..to` of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Index in the batch's chunks.
+    pub chunk: u32,
+    /// First event.
+    pub from: u32,
+    /// One past the last event.
+    pub to: u32,
+}
+
+/// Something that is not an event, at its place in the order.
+pub enum Note {
+    /// Missing events.
+    Gap(StreamIndex, Gap),
+    /// A part that cannot be read.
+    Fault(Error),
+    /// Something to know that is no fault.
+    Warning(Error),
+}
+
+/// A piece of the merged order.
+#[derive(Default)]
+pub struct Batch {
+    /// Chunks that the runs point into, with the stream of each.
+    pub chunks: Vec<(StreamIndex, Arc<ReadyChunk>)>,
+    /// Runs, in order.
+    pub runs: Vec<Run>,
+    /// Number of events in all runs.
+    pub events: usize,
+    /// What came up while the batch was made.
+    pub notes: Vec<Note>,
+}
+
+/// Gives the items of one stream after the other.
+pub trait Source {
+    /// The next item, `None` at the end of the stream.
+    fn next(&mut self) -> Option<Item>;
+}
+
+/// How events of equal time are ordered between streams.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// Equal for streams that only the event class id can order.
+    pub group: u32,
+    /// Last resort.
+    pub stream: u32,
+}
+
+struct Head<S> {
+    source: S,
+    clock: Option<ClockMap>,
+    rank: Rank,
+    /// `None` when the stream has ended.
+    chunk: Option<Arc<ReadyChunk>>,
+    at: usize,
+    key: TimeKey,
+    /// Index of `chunk` in the batch that is being filled.
+    in_batch: Option<u32>,
+}
+
+/// Merges streams.
+pub struct Merger<S> {
+    heads: Vec<Head<S>>,
+    /// Losers of the tree's inner nodes; `tree[0]` is the winner.
+    tree: Vec<usize>,
+    started: bool,
+    notes: Vec<Note>,
+}
+
+impl<S: Source> Merger<S> {
+    /// A merger of streams, each with its clock and its rank.
+    pub fn new(streams: Vec<(S, Option<ClockMap>, Rank)>) -> Self {
+        let heads = streams
+            .into_iter()
+            .map(|(source, clock, rank)| Head {
+                source,
+                clock,
+                rank,
+                chunk: None,
+                at: 0,
+                key: TimeKey::MIN,
+                in_batch: None,
+            })
+            .collect();
+        Merger { heads, tree: Vec::new(), started: false, notes: Vec::new() }
+    }
+
+    /// The next piece, of about `max_events`; `None` at the end.
+    pub fn next_batch(&mut self, max_events: usize) -> Option<Batch> {
+        let mut batch = Batch::default();
+        for head in &mut self.heads {
+            head.in_batch = None;
+        }
+        if !self.started {
+            self.started = true;
+            for at in 0..self.heads.len() {
+                self.refill(at);
+            }
+            self.build();
+        }
+        while batch.events < max_events {
+            let Some(&winner) = self.tree.first() else { break };
+            if self.heads[winner].chunk.is_none() {
+                break;
+            }
+            let limit = self.runner_up(winner);
+            let run = self.run(winner, limit, max_events - batch.events);
+            self.emit(winner, run, &mut batch);
+            self.replay(winner);
+            if !self.notes.is_empty() && batch.notes.is_empty() && batch.events > 0 {
+                // What came up belongs behind the events so far.
+                break;
+            }
+        }
+        batch.notes = std::mem::take(&mut self.notes);
+        (batch.events > 0 || !batch.notes.is_empty()).then_some(batch)
+    }
+
+    fn emit(&mut self, at: usize, count: usize, batch: &mut Batch) {
+        let head = &mut self.heads[at];
+        let Some(chunk) = &head.chunk else { return };
+        let index = *head.in_batch.get_or_insert_with(|| {
+            batch.chunks.push((StreamIndex(at as u32), chunk.clone()));
+            batch.chunks.len() as u32 - 1
+        });
+        let (from, to) = (head.at as u32, (head.at + count) as u32);
+        match batch.runs.last_mut() {
+            Some(last) if last.chunk == index && last.to == from => last.to = to,
+            _ => batch.runs.push(Run { chunk: index, from, to }),
+        }
+        batch.events += count;
+        head.at += count;
+        if head.at < chunk.chunk.len() {
+            head.key = key_of(&head.clock, chunk, head.at);
+        } else {
+            self.refill(at);
+        }
+    }
+
+    /// Brings the next chunk of a stream to its head; notes on the way are kept.
+    fn refill(&mut self, at: usize) {
+        let head = &mut self.heads[at];
+        head.in_batch = None;
+        head.at = 0;
+        head.chunk = None;
+        while let Some(item) = head.source.next() {
+            match item {
+                Item::Chunk(chunk) => {
+                    head.key = key_of(&head.clock, &chunk, 0);
+                    head.chunk = Some(Arc::new(chunk));
+                    return;
+                }
+                Item::Gap(gap) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),
+                Item::Fault(error) => self.notes.push(Note::Fault(error)),
+                Item::Warning(error) => self.notes.push(Note::Warning(error)),
+            }
+        }
+    }
+
+    /// How many events of the winner come before the next event of any other stream, at most `max`.
+    fn run(&self, at: usize, limit: Option<usize>, max: usize) -> usize {
+        let head = &self.heads[at];
+        let Some(chunk) = &head.chunk else { return 0 };
+        let left = (chunk.chunk.len() - head.at).min(max);
+        let Some(other) = limit.map(|other| &self.heads[other]) else { return left };
+        let Some(clock) = &head.clock else { return left };
+        let Some(before) = clock.first_cycles_from(other.key) else { return left };
+        let events = head.at + 1..head.at + left;
+        let mut count = 1;
+        match &chunk.floors {
+            None => count += chunk.chunk.cycles[events].iter().take_while(|&&cycles| cycles < before).count(),
+            Some(floors) => count += floors[events].iter().take_while(|&&cycles| cycles < before).count(),
+        }
+        count
+    }
+
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        let (left, right) = (&self.heads[a], &self.heads[b]);
+        let order = match (&left.chunk, &right.chunk) {
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+            (Some(_), Some(_)) => left.key.cmp(&right.key).then_with(|| self.tie(left, right)),
+        };
+        order.then_with(|| a.cmp(&b)) == Ordering::Less
+    }
+
+    #[cold]
+    fn tie(&self, left: &Head<S>, right: &Head<S>) -> Ordering {
+        // Streams without a clock come one after the other.
+        let class_id = |head: &Head<S>| {
+            let chunk = head.chunk.as_ref().filter(|_| head.clock.is_some())?;
+            let schema = chunk.chunk.packet.plans.schema();
+            Some(schema.event(chunk.chunk.class(head.at)).id)
+        };
+        left.rank
+            .group
+            .cmp(&right.rank.group)
+            .then_with(|| class_id(left).cmp(&class_id(right)))
+            .then_with(|| left.rank.stream.cmp(&right.rank.stream))
+    }
+
+    /// Plays all matches: leaves `n..2n`, the winner in `tree[0]`.
+    fn build(&mut self) {
+        let n = self.heads.len();
+        let mut winners = vec![0usize; 2 * n];
+        for at in 0..n {
+            winners[n + at] = at;
+        }
+        self.tree = vec![0; n];
+        for node in (1..n).rev() {
+            let (a, b) = (winners[2 * node], winners[2 * node + 1]);
+            let (winner, loser) = if self.is_before(b, a) { (b, a) } else { (a, b) };
+            winners[node] = winner;
+            self.tree[node] = loser;
+        }
+        if n > 0 {
+            self.tree[0] = if n == 1 { 0 } else { winners[1] };
+        }
+    }
+
+    /// Plays the matches on the way up from a leaf whose event changed; it was the winner.
+    fn replay(&mut self, leaf: usize) {
+        let n = self.heads.len();
+        let (mut winner, mut node) = (leaf, (n + leaf) / 2);
+        while node >= 1 && n > 1 {
+            if self.is_before(self.tree[node], winner) {
+                std::mem::swap(&mut self.tree[node], &mut winner);
+            }
+            node /= 2;
+        }
+        self.tree[0] = winner;
+    }
+
+    /// The best of those that lost against the winner directly.
+    fn runner_up(&self, winner: usize) -> Option<usize> {
+        let n = self.heads.len();
+        let (mut best, mut node) = (None, (n + winner) / 2);
+        while node >= 1 && n > 1 {
+            let other = self.tree[node];
+            if best.is_none_or(|best| self.is_before(other, best)) {
+                best = Some(other);
+            }
+            node /= 2;
+        }
+        best.filter(|&other| self.heads[other].chunk.is_some())
+    }
+}
+
+#[inline]
+fn key_of(clock: &Option<ClockMap>, chunk: &ReadyChunk, at: usize) -> TimeKey {
+    match clock {
+        Some(clock) => clock.key(chunk.merge_cycles(at)),
+        None => TimeKey::MIN,
+    }
+}

@@ -1,0 +1,191 @@
+//! Opening what the user named: files and folders, searched for traces, on one timeline.
+
+use std::path::{Path, PathBuf};
+
+use tracemill_formats::api::{EntryKind, Format, Found, OpenTrace, Storage};
+use tracemill_formats::registry;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::schema::{ClockOrigin, StreamClassId};
+
+/// Folders deeper than this below an argument are not searched.
+const MAX_DEPTH: usize = 64;
+
+/// What the user wants of opening.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Name of the format; detected when absent.
+    pub input_format: Option<String>,
+    /// Corrections of clocks in ns: of the trace of this name (or tail of it), or of all.
+    pub clock_offsets: Vec<(Option<String>, i64)>,
+}
+
+/// Everything that was opened: one timeline.
+pub struct Session {
+    /// Traces, in the order given or found.
+    pub traces: Vec<OpenTrace>,
+    /// Ns added to the clocks of each trace.
+    pub corrections: Vec<i64>,
+    /// Traces that could not be opened.
+    pub failures: Vec<Error>,
+    /// What the user should know about the traces together.
+    pub warnings: Vec<Error>,
+}
+
+impl Session {
+    /// Opens all traces in and below `paths`.
+    ///
+    /// # Errors
+    /// When a path does not exist or nothing below it is a trace, every path is an error: those are in `failures`.
+    /// An error is returned for wrong options only.
+    pub fn open(storage: &dyn Storage, paths: &[PathBuf], options: &OpenOptions) -> Result<Session> {
+        let wanted = match &options.input_format {
+            None => None,
+            Some(name) => Some(registry::by_name(name).ok_or_else(|| {
+                let names: Vec<&str> = registry::FORMATS.iter().flat_map(|format| format.names).copied().collect();
+                Error::misuse(format!("unknown input format `{name}`"))
+                    .with_help(format!("formats that can be read: {}", names.join(", ")))
+            })?),
+        };
+        let mut session =
+            Session { traces: Vec::new(), corrections: Vec::new(), failures: Vec::new(), warnings: Vec::new() };
+        let formats: Vec<&'static Format> = wanted.map_or_else(|| registry::FORMATS.to_vec(), |format| vec![format]);
+        let mut found: Vec<(usize, Found)> = Vec::new();
+        for path in paths {
+            let before = found.len();
+            let typed = path.to_string_lossy();
+            let mut unreadable = Vec::new();
+            search(storage, &formats, path, &typed, 0, &mut found, &mut unreadable);
+            let is_empty = found.len() == before;
+            if is_empty && unreadable.is_empty() {
+                session.failures.push(nothing_found(storage, path, &formats));
+            }
+            session.failures.append(&mut unreadable);
+        }
+        for (at, format) in formats.iter().enumerate() {
+            let of_format: Vec<Found> =
+                found.iter().filter(|(format, _)| *format == at).map(|(_, found)| found.clone()).collect();
+            for opened in (format.open)(storage, &of_format) {
+                match opened {
+                    Ok(trace) => session.traces.push(trace),
+                    Err(error) => session.failures.push(error),
+                }
+            }
+        }
+        session.corrections = vec![0; session.traces.len()];
+        session.correct_clocks(options)?;
+        session.warn_of_origins();
+        Ok(session)
+    }
+
+    /// The clock of a stream class as a map to time, `None` without one.
+    pub fn clock_map(&self, trace: usize, class: StreamClassId) -> Option<ClockMap> {
+        let schema = &self.traces[trace].schema;
+        let clock = schema.stream(class).default_clock?;
+        Some(ClockMap::new(schema.clock(clock), self.corrections[trace]))
+    }
+
+    fn correct_clocks(&mut self, options: &OpenOptions) -> Result<()> {
+        for (name, offset_ns) in &options.clock_offsets {
+            let matches: Vec<usize> = match name {
+                None => (0..self.traces.len()).collect(),
+                Some(name) => self.named(name)?,
+            };
+            for at in matches {
+                self.corrections[at] = self.corrections[at].saturating_add(*offset_ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// The trace of this name, or of a name that ends in `/` and this.
+    fn named(&self, name: &str) -> Result<Vec<usize>> {
+        let exact: Vec<usize> = (0..self.traces.len()).filter(|&at| self.traces[at].name == name).collect();
+        let tails: Vec<usize> = (0..self.traces.len())
+            .filter(|&at| self.traces[at].name.strip_suffix(name).is_some_and(|head| head.ends_with('/')))
+            .collect();
+        let names = || self.traces.iter().map(|trace| format!("`{}`", trace.name)).collect::<Vec<_>>().join(", ");
+        match (exact.as_slice(), tails.as_slice()) {
+            ([_, ..], _) => Ok(exact),
+            ([], [_]) => Ok(tails),
+            ([], []) => {
+                let error = Error::misuse(format!("no trace has the name `{name}`"));
+                Err(error.with_help(format!("the traces are {}", names())))
+            }
+            _ => {
+                let error = Error::misuse(format!("several traces have a name that ends in `{name}`"));
+                Err(error.with_help(format!("the traces are {}", names())))
+            }
+        }
+    }
+
+    fn warn_of_origins(&mut self) {
+        let origin = |at: usize| {
+            let trace = &self.traces[at];
+            let clocks: Vec<_> = trace
+                .streams
+                .iter()
+                .filter_map(|stream| trace.schema.stream(stream.class).default_clock)
+                .map(|clock| trace.schema.clock(clock))
+                .collect();
+            (!clocks.is_empty()).then(|| clocks.iter().any(|clock| clock.origin != ClockOrigin::Unknown))
+        };
+        let with: Vec<usize> = (0..self.traces.len()).filter(|&at| origin(at) == Some(true)).collect();
+        let without: Vec<usize> =
+            (0..self.traces.len()).filter(|&at| origin(at) == Some(false) && self.corrections[at] == 0).collect();
+        if let (Some(&one), false) = (with.first(), without.is_empty()) {
+            let names: Vec<String> = without.iter().map(|&at| format!("`{}`", self.traces[at].name)).collect();
+            let message = format!(
+                "the clock of {} has no origin and cannot be compared with that of `{}`; they are merged by their ns all the same",
+                names.join(", "),
+                self.traces[one].name
+            );
+            let warning = Error::new(ErrorKind::Inconsistent, message);
+            self.warnings.push(warning.with_help("move a clock with --clock-offset TRACE=SECONDS"));
+        }
+    }
+}
+
+/// Finds traces in and below a path; a folder that is a trace is not searched further.
+fn search(
+    storage: &dyn Storage,
+    formats: &[&'static Format],
+    path: &Path,
+    name: &str,
+    depth: usize,
+    found: &mut Vec<(usize, Found)>,
+    unreadable: &mut Vec<Error>,
+) {
+    if let Some(at) = formats.iter().position(|format| (format.probe)(storage, path)) {
+        found.push((at, Found { path: path.to_path_buf(), name: name.to_string() }));
+        return;
+    }
+    if storage.kind(path) != Some(EntryKind::Directory) || depth == MAX_DEPTH {
+        return;
+    }
+    match storage.list(path) {
+        Err(error) => unreadable.push(error),
+        Ok(entries) => {
+            for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Directory) {
+                let name = format!("{}/{}", name.trim_end_matches('/'), entry.name);
+                search(storage, formats, &entry.path, &name, depth + 1, found, unreadable);
+            }
+        }
+    }
+}
+
+fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]) -> Error {
+    let error = match storage.kind(path) {
+        None => match std::fs::metadata(path) {
+            Err(error) => return Error::io("open it", path, &error),
+            Ok(_) => Error::new(ErrorKind::NotThisFormat, "it cannot be read"),
+        },
+        Some(EntryKind::Directory) => {
+            Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it")
+        }
+        Some(_) => Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format"),
+    };
+    let names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
+    let help = format!("formats that can be read: {}; a CTF trace is a folder with a file `metadata`", names.join(", "));
+    error.in_file(path).with_help(help)
+}

@@ -1,0 +1,216 @@
+//! Memory maps of trace files, and what happens when such a file is cut under us.
+//!
+//! This is the only module of tracemill with `unsafe`. Maps are worth it: they cost no private memory however many
+//! streams are merged (64 MiB is the budget for any trace), and packets are reached in any order without copies.
+//!
+//! A map of a file that others may change has two hazards. Bytes may *change*: we only ever read plain integers and
+//! byte slices from it, check every offset before use, and never hand out `str`, so changed bytes give a wrong value
+//! or a fault, as they would with plain reading. Bytes may *vanish*: reading a page behind the new end raises SIGBUS.
+//! A handler then puts zeros in the place of the rest of the map, and [`Bytes::len_now`] tells the decoder that bytes
+//! are gone, which becomes a fault with its offset.
+#![allow(unsafe_code)]
+
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+
+use memmap2::{Mmap, MmapOptions};
+use tracemill_codec::chunk::Bytes;
+
+/// A mapped file.
+pub(super) struct Map {
+    map: Mmap,
+    path: PathBuf,
+    id: Identity,
+    #[cfg(unix)]
+    region: &'static guard::Region,
+}
+
+/// What tells a file from another one that took its name.
+#[derive(PartialEq, Eq)]
+struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(meta: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Identity(meta.dev(), meta.ino())
+    }
+
+    #[cfg(not(unix))]
+    fn of(_meta: &Metadata) -> Self {
+        Identity(0, 0)
+    }
+}
+
+impl Map {
+    pub(super) fn new(file: &File, path: &Path, meta: &Metadata) -> std::io::Result<Self> {
+        #[cfg(unix)]
+        guard::install();
+        // SAFETY: the map is read-only, lives in `self`, and is only read as plain bytes (see the module's text for
+        // files that change); its length is that of the file now.
+        let map = unsafe { MmapOptions::new().len(meta.len() as usize).map(file)? };
+        #[cfg(unix)]
+        let region = guard::Region::register(map.as_ptr() as usize, map.len());
+        Ok(Map {
+            map,
+            path: path.to_path_buf(),
+            id: Identity::of(meta),
+            #[cfg(unix)]
+            region,
+        })
+    }
+}
+
+impl Bytes for Map {
+    fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    fn len_now(&self) -> u64 {
+        let len = self.map.len() as u64;
+        match std::fs::metadata(&self.path) {
+            Ok(meta) if Identity::of(&meta) == self.id => meta.len().min(len),
+            // Removed or replaced: the mapped file itself lives on.
+            _ => len,
+        }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Map {
+    fn drop(&mut self) {
+        self.region.release();
+    }
+}
+
+#[cfg(unix)]
+mod guard {
+    //! The SIGBUS handler. It uses only what a signal handler may: atomics, `mmap` and `sigaction`.
+
+    use std::sync::Once;
+    use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+    /// A mapped region; entries live for ever and are used again.
+    pub(super) struct Region {
+        /// 0 when free.
+        start: AtomicUsize,
+        len: AtomicUsize,
+        next: AtomicPtr<Region>,
+    }
+
+    static FIRST: AtomicPtr<Region> = AtomicPtr::new(std::ptr::null_mut());
+
+    /// Marks an entry that is being filled: no address is that high.
+    const BUSY: usize = usize::MAX;
+
+    impl Region {
+        pub(super) fn register(start: usize, len: usize) -> &'static Region {
+            for region in regions() {
+                if region.start.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    region.len.store(len, Ordering::Release);
+                    region.start.store(start, Ordering::Release);
+                    return region;
+                }
+            }
+            let region: &'static Region = Box::leak(Box::new(Region {
+                start: AtomicUsize::new(start),
+                len: AtomicUsize::new(len),
+                next: AtomicPtr::new(std::ptr::null_mut()),
+            }));
+            let pointer = std::ptr::from_ref(region).cast_mut();
+            let mut first = FIRST.load(Ordering::Acquire);
+            loop {
+                region.next.store(first, Ordering::Release);
+                match FIRST.compare_exchange_weak(first, pointer, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => return region,
+                    Err(now) => first = now,
+                }
+            }
+        }
+
+        pub(super) fn release(&self) {
+            self.start.store(0, Ordering::Release);
+        }
+    }
+
+    fn regions() -> impl Iterator<Item = &'static Region> {
+        let mut at = FIRST.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            // SAFETY: entries come from `Box::leak` and are never freed.
+            let region: &'static Region = unsafe { at.as_ref()? };
+            at = region.next.load(Ordering::Acquire);
+            Some(region)
+        })
+    }
+
+    pub(super) fn install() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: the struct is plain data for which zeros are valid; the handler has the signature that
+            // SA_SIGINFO asks for and only does what a handler may.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handle as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+                libc::sigemptyset(&mut action.sa_mask);
+                libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
+            }
+        });
+    }
+
+    extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+        // SAFETY: the kernel hands a valid siginfo to an SA_SIGINFO handler of SIGBUS.
+        let address = unsafe { (*info).si_addr() } as usize;
+        // SAFETY: sysconf is safe to call in a handler on every system that we build for.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        for region in regions() {
+            let (start, len) = (region.start.load(Ordering::Acquire), region.len.load(Ordering::Acquire));
+            if start == 0 || start == BUSY || address < start || address >= start + len {
+                continue;
+            }
+            let from = address & !(page - 1);
+            let rest = (start + len).next_multiple_of(page) - from;
+            // SAFETY: the pages are part of a map that we own and that is alive (its region is registered); they are
+            // replaced by zeros of the same protection, and the owner unmaps the whole range later.
+            let mapped = unsafe {
+                libc::mmap(
+                    from as *mut libc::c_void,
+                    rest,
+                    libc::PROT_READ,
+                    libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            if mapped != libc::MAP_FAILED {
+                return;
+            }
+        }
+        // Not ours: the default action ends the process when the instruction is tried again.
+        // SAFETY: as in `install`.
+        unsafe {
+            libc::signal(libc::SIGBUS, libc::SIG_DFL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FileSystem;
+    use tracemill_formats::api::Storage;
+
+    #[test]
+    fn a_file_that_is_cut_while_mapped_reads_as_zeros_and_says_so() {
+        let path = std::env::temp_dir().join(format!("tracemill-cut-{}", std::process::id()));
+        std::fs::write(&path, vec![7u8; 1 << 20]).expect("the temporary folder can be written");
+        let bytes = FileSystem.open(&path).expect("the file was just written");
+        assert_eq!(bytes.bytes()[(1 << 20) - 1], 7);
+        std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(10)).expect("can be cut");
+        assert_eq!(bytes.bytes()[(1 << 20) - 1], 0);
+        assert_eq!(bytes.bytes()[1 << 19], 0);
+        assert_eq!(bytes.bytes()[9], 7);
+        assert_eq!(bytes.len_now(), 10);
+        std::fs::remove_file(&path).expect("can be removed");
+        assert_eq!(bytes.len_now(), 1 << 20);
+    }
+}

@@ -1,0 +1,408 @@
+//! The fragments of a metadata stream, read one by one into a schema (CTF 2, 5.4 to 5.9).
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{
+    ClockClass, ClockId, ClockOrigin, EnvValue, EventClass, FieldClassId, Schema, Scope, StreamClass, StreamClassId,
+};
+
+use super::field_class::{Alias, Aliases, Node, NodeKind};
+use super::instantiate::Instantiation;
+use super::json::{Kind, Value};
+use super::locations::NameIndex;
+use super::object::{Object, array, integer, mismatch};
+use super::words::{quoted, suggest};
+
+const TYPES: [&str; 6] =
+    ["preamble", "field-class-alias", "trace-class", "clock-class", "data-stream-class", "event-record-class"];
+
+/// Field classes that any metadata may have, however short it is.
+const FREE_FIELD_CLASSES: u64 = 1_000_000;
+
+/// Reads fragments and keeps what later ones may refer to.
+pub(super) struct Reader<'a> {
+    source: &'a str,
+    schema: Schema,
+    index: NameIndex,
+    aliases: Aliases,
+    preamble: Option<Span>,
+    trace_class: Option<Span>,
+    clocks: HashMap<Arc<str>, (ClockId, Span)>,
+    streams: HashMap<u64, Span>,
+    events: HashMap<(StreamClassId, u64), Span>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader that has read nothing yet.
+    pub(super) fn new(source: &'a str) -> Self {
+        let mut schema = Schema::new("ctf2");
+        schema.version = (2, 0);
+        Reader {
+            source,
+            schema,
+            index: NameIndex::default(),
+            aliases: Aliases::default(),
+            preamble: None,
+            trace_class: None,
+            clocks: HashMap::new(),
+            streams: HashMap::new(),
+            events: HashMap::new(),
+        }
+    }
+
+    /// The schema, once all fragments are read.
+    pub(super) fn finish(self) -> Result<Schema> {
+        match self.preamble {
+            Some(_) => Ok(self.schema),
+            None => {
+                let end = Span::new(self.source.len(), self.source.len());
+                Err(end.malformed(self.source, "the metadata has no fragment, expected a `preamble`"))
+            }
+        }
+    }
+
+    /// Reads one fragment.
+    pub(super) fn fragment(&mut self, value: &Value<'_>) -> Result<()> {
+        let fragment = Object::new(self.source, value, "a fragment")?;
+        let type_value = fragment.required("type")?;
+        let name = fragment.required_string("type")?;
+        if !TYPES.contains(&name) {
+            let message = format!("unknown type {} of a fragment", quoted(name));
+            return Err(suggest(type_value.span.malformed(self.source, message), name, TYPES));
+        }
+        if self.preamble.is_none() && name != "preamble" {
+            let message = format!("the first fragment is a `{name}`, expected a `preamble`");
+            return Err(type_value.span.malformed(self.source, message));
+        }
+        match name {
+            "preamble" => self.preamble(Object { what: "a preamble", ..fragment }),
+            "field-class-alias" => self.alias(Object { what: "a field class alias", ..fragment }),
+            "trace-class" => self.trace_class(Object { what: "a trace class", ..fragment }),
+            "clock-class" => self.clock_class(Object { what: "a clock class", ..fragment }),
+            "data-stream-class" => self.stream_class(Object { what: "a data stream class", ..fragment }),
+            _ => self.event_class(Object { what: "an event record class", ..fragment }),
+        }
+    }
+
+    fn preamble(&mut self, fragment: Object<'_>) -> Result<()> {
+        fragment.check_properties(&["type", "version", "uuid", "attributes", "extensions"])?;
+        if let Some(first) = self.preamble {
+            let error = fragment.span.malformed(self.source, "a second preamble, expected only one");
+            return Err(error.with_related("the first one", first.place(self.source)));
+        }
+        let version = fragment.required("version")?;
+        match version.kind {
+            Kind::Integer(2) => {}
+            Kind::Integer(other) => {
+                let message = format!("CTF version `{other}`, expected 2");
+                return Err(version.span.unsupported(self.source, message));
+            }
+            _ => return Err(mismatch(self.source, "version", version, "2")),
+        }
+        if let Some(uuid) = fragment.optional("uuid") {
+            let bytes = array(self.source, "uuid", uuid)?;
+            let mut read = [0; 16];
+            if bytes.len() != read.len() {
+                let message = format!("property `uuid` has {} elements, expected 16", bytes.len());
+                return Err(uuid.span.malformed(self.source, message));
+            }
+            for (place, byte) in read.iter_mut().zip(bytes) {
+                *place = integer(self.source, "uuid", byte, 0, 255)? as u8;
+            }
+            self.schema.uuid = Some(read);
+        }
+        self.preamble = Some(fragment.span);
+        Ok(())
+    }
+
+    fn alias(&mut self, fragment: Object<'_>) -> Result<()> {
+        fragment.check_properties(&["type", "name", "field-class", "attributes", "extensions"])?;
+        let name = fragment.required_string("name")?;
+        let span = fragment.required("name")?.span;
+        if let Some(first) = self.aliases.0.get(name) {
+            let error = span.malformed(self.source, format!("two field class aliases are named {}", quoted(name)));
+            return Err(error.with_related("the first one", first.span.place(self.source)));
+        }
+        let node = self.aliases.field_class(self.source, fragment.required("field-class")?, 1)?;
+        self.aliases.0.insert(name.into(), Alias { span, node });
+        Ok(())
+    }
+
+    fn trace_class(&mut self, fragment: Object<'_>) -> Result<()> {
+        fragment.check_properties(&[
+            "type",
+            "namespace",
+            "name",
+            "uid",
+            "environment",
+            "packet-header-field-class",
+            "attributes",
+            "extensions",
+        ])?;
+        if let Some(first) = self.trace_class {
+            let error = fragment.span.malformed(self.source, "a second trace class, expected at most one");
+            return Err(error.with_related("the first one", first.place(self.source)));
+        }
+        if let Some(first) = self.streams.values().min_by_key(|span| span.start) {
+            let error = fragment.span.malformed(self.source, "a trace class after a data stream class");
+            return Err(error.with_related("the first data stream class", first.place(self.source)));
+        }
+        self.schema.namespace = fragment.string("namespace")?;
+        self.schema.name = fragment.string("name")?;
+        self.schema.uid = fragment.string("uid")?;
+        if let Some(environment) = fragment.optional("environment") {
+            for entry in Object::new(self.source, environment, "the environment")?.properties {
+                let value = match &entry.value.kind {
+                    Kind::Integer(value) => EnvValue::Integer(*value),
+                    Kind::String(text) => EnvValue::String(text.as_ref().into()),
+                    _ => {
+                        let message = format!(
+                            "environment entry {} is {}, expected an integer or a string",
+                            quoted(&entry.key),
+                            entry.value.describe(self.source)
+                        );
+                        return Err(entry.value.span.malformed(self.source, message));
+                    }
+                };
+                self.schema.environment.push((entry.key.as_ref().into(), value));
+            }
+        }
+        self.trace_class = Some(fragment.span);
+        self.schema.packet_header =
+            self.root(&fragment, "packet-header-field-class", Scope::PacketHeader, [None; 6], false)?;
+        Ok(())
+    }
+
+    fn clock_class(&mut self, fragment: Object<'_>) -> Result<()> {
+        fragment.check_properties(&[
+            "type",
+            "id",
+            "namespace",
+            "name",
+            "uid",
+            "frequency",
+            "origin",
+            "offset-from-origin",
+            "precision",
+            "accuracy",
+            "description",
+            "attributes",
+            "extensions",
+        ])?;
+        let id: Arc<str> = fragment.required_string("id")?.into();
+        let span = fragment.required("id")?.span;
+        if let Some((_, first)) = self.clocks.get(&id) {
+            let error = span.malformed(self.source, format!("two clock classes have the id {}", quoted(&id)));
+            return Err(error.with_related("the first one", first.place(self.source)));
+        }
+        let frequency =
+            fragment.integer("frequency", 1, u64::MAX.into())?.ok_or_else(|| fragment.missing("frequency"))? as u64;
+        let (offset_seconds, offset_cycles) = self.clock_offset(&fragment, frequency)?;
+        let clock = ClockClass {
+            id: Arc::clone(&id),
+            name: fragment.string("name")?,
+            namespace: fragment.string("namespace")?,
+            uid: fragment.string("uid")?,
+            description: fragment.string("description")?,
+            frequency,
+            precision: fragment.unsigned("precision")?,
+            accuracy: fragment.unsigned("accuracy")?,
+            offset_seconds,
+            offset_cycles,
+            origin: self.clock_origin(&fragment)?,
+        };
+        self.clocks.insert(id, (self.schema.add_clock(clock), span));
+        Ok(())
+    }
+
+    fn clock_offset(&self, fragment: &Object<'_>, frequency: u64) -> Result<(i64, i128)> {
+        let Some(value) = fragment.optional("offset-from-origin") else { return Ok((0, 0)) };
+        let offset = Object::new(self.source, value, "a clock offset")?;
+        offset.check_properties(&["seconds", "cycles"])?;
+        let seconds = offset.integer("seconds", i64::MIN.into(), i64::MAX.into())?.unwrap_or(0) as i64;
+        let cycles = offset.unsigned("cycles")?.unwrap_or(0);
+        if cycles >= frequency {
+            let span = offset.required("cycles")?.span;
+            let message = format!("property `cycles` is `{cycles}`, expected less than the frequency `{frequency}`");
+            return Err(span.malformed(self.source, message));
+        }
+        Ok((seconds, cycles.into()))
+    }
+
+    fn clock_origin(&self, fragment: &Object<'_>) -> Result<ClockOrigin> {
+        let Some(value) = fragment.optional("origin") else { return Ok(ClockOrigin::Unknown) };
+        match &value.kind {
+            Kind::String(_) => {
+                Ok(fragment.word("origin", &[("unix-epoch", ())])?.map_or(ClockOrigin::Unknown, |()| ClockOrigin::Unix))
+            }
+            Kind::Object(_) => {
+                let origin = Object::new(self.source, value, "a clock origin")?;
+                origin.check_properties(&["namespace", "name", "uid"])?;
+                Ok(ClockOrigin::Custom {
+                    namespace: origin.string("namespace")?,
+                    name: origin.required_string("name")?.into(),
+                    uid: origin.required_string("uid")?.into(),
+                })
+            }
+            _ => Err(mismatch(self.source, "origin", value, "`unix-epoch` or an object")),
+        }
+    }
+
+    fn stream_class(&mut self, fragment: Object<'_>) -> Result<()> {
+        fragment.check_properties(&[
+            "type",
+            "id",
+            "namespace",
+            "name",
+            "uid",
+            "default-clock-class-id",
+            "packet-context-field-class",
+            "event-record-header-field-class",
+            "event-record-common-context-field-class",
+            "attributes",
+            "extensions",
+        ])?;
+        let id = fragment.unsigned("id")?.unwrap_or(0);
+        let span = id_span(&fragment);
+        if let Some(first) = self.streams.insert(id, span) {
+            let error = span.malformed(self.source, format!("two data stream classes have the id `{id}`"));
+            return Err(error.with_related("the first one", first.place(self.source)));
+        }
+        let default_clock = self.default_clock(&fragment)?;
+        let has_clock = default_clock.is_some();
+        let mut roots = [None; 6];
+        roots[Scope::PacketHeader as usize] = self.schema.packet_header;
+        for (scope, name) in [
+            (Scope::PacketContext, "packet-context-field-class"),
+            (Scope::EventHeader, "event-record-header-field-class"),
+            (Scope::CommonContext, "event-record-common-context-field-class"),
+        ] {
+            roots[scope as usize] = self.root(&fragment, name, scope, roots, has_clock)?;
+        }
+        let stream = StreamClass {
+            id,
+            name: fragment.string("name")?,
+            namespace: fragment.string("namespace")?,
+            uid: fragment.string("uid")?,
+            default_clock,
+            packet_context: roots[Scope::PacketContext as usize],
+            event_header: roots[Scope::EventHeader as usize],
+            common_context: roots[Scope::CommonContext as usize],
+            events: HashMap::new(),
+        };
+        let added = self.schema.add_stream(stream);
+        debug_assert!(added.is_some(), "ids were compared above");
+        Ok(())
+    }
+
+    fn default_clock(&self, fragment: &Object<'_>) -> Result<Option<ClockId>> {
+        let Some(id) = fragment.string("default-clock-class-id")? else { return Ok(None) };
+        if let Some(&(clock, _)) = self.clocks.get(&id) {
+            return Ok(Some(clock));
+        }
+        let span = fragment.required("default-clock-class-id")?.span;
+        let error = span.malformed(self.source, format!("no clock class has the id {} before this point", quoted(&id)));
+        Err(suggest(error, &id, self.clocks.keys().map(|key| &**key)))
+    }
+
+    fn event_class(&mut self, fragment: Object<'_>) -> Result<()> {
+        fragment.check_properties(&[
+            "type",
+            "id",
+            "data-stream-class-id",
+            "namespace",
+            "name",
+            "uid",
+            "specific-context-field-class",
+            "payload-field-class",
+            "attributes",
+            "extensions",
+        ])?;
+        let id = fragment.unsigned("id")?.unwrap_or(0);
+        let stream_id = fragment.unsigned("data-stream-class-id")?.unwrap_or(0);
+        let Some(stream) = self.schema.stream_by_id(stream_id) else {
+            let span = fragment.optional("data-stream-class-id").map_or(fragment.span, |value| value.span);
+            let message = format!("no data stream class has the id `{stream_id}` before this point");
+            return Err(span.malformed(self.source, message));
+        };
+        let span = id_span(&fragment);
+        if let Some(first) = self.events.insert((stream, id), span) {
+            let message = format!("two event record classes of the data stream class `{stream_id}` have the id `{id}`");
+            let error = span.malformed(self.source, message);
+            return Err(error.with_related("the first one", first.place(self.source)));
+        }
+        let parent = self.schema.stream(stream);
+        let has_clock = parent.default_clock.is_some();
+        let mut roots =
+            [self.schema.packet_header, parent.packet_context, parent.event_header, parent.common_context, None, None];
+        for (scope, name) in
+            [(Scope::SpecificContext, "specific-context-field-class"), (Scope::Payload, "payload-field-class")]
+        {
+            roots[scope as usize] = self.root(&fragment, name, scope, roots, has_clock)?;
+        }
+        let event = EventClass {
+            name: fragment.string("name")?,
+            namespace: fragment.string("namespace")?,
+            uid: fragment.string("uid")?,
+            specific_context: roots[Scope::SpecificContext as usize],
+            payload: roots[Scope::Payload as usize],
+            ..EventClass::new(id, stream)
+        };
+        let added = self.schema.add_event(event);
+        debug_assert!(added.is_some(), "ids were compared above");
+        Ok(())
+    }
+
+    /// Makes the root structure of a scope, if the fragment has one.
+    fn root(
+        &mut self,
+        fragment: &Object<'_>,
+        name: &str,
+        scope: Scope,
+        roots: [Option<FieldClassId>; 6],
+        has_clock: bool,
+    ) -> Result<Option<FieldClassId>> {
+        let Some(value) = fragment.optional(name) else { return Ok(None) };
+        let node: Rc<Node> = self.aliases.field_class(self.source, value, 1)?;
+        if !matches!(node.kind, NodeKind::Struct { .. }) {
+            let message = format!("property `{name}` is not a structure field class");
+            return Err(value.span.malformed(self.source, message));
+        }
+        let limit = (FREE_FIELD_CLASSES + self.source.len() as u64).min(u32::MAX.into());
+        if node.weight > limit {
+            let message = format!("property `{name}` has more than {limit} fields when every alias is written out");
+            return Err(value.span.malformed(self.source, message));
+        }
+        let mut instantiation = Instantiation {
+            source: self.source,
+            schema: &mut self.schema,
+            index: &mut self.index,
+            limit,
+            roots,
+            scope,
+            has_clock,
+            frames: Vec::new(),
+        };
+        let class = instantiation.class(&node).map_err(|error| self.say_use(error, value.span))?;
+        Ok(Some(class))
+    }
+
+    /// A fault inside an alias may be one only because of where the alias is used: adds that place.
+    fn say_use(&self, error: Error, user: Span) -> Error {
+        match &error.place().text {
+            Some(text) if text.offset < user.start || text.offset >= user.end => {
+                error.with_related("used from here", user.place(self.source))
+            }
+            _ => error,
+        }
+    }
+}
+
+/// Where the id of a fragment is written, or the fragment when its id is the default.
+fn id_span(fragment: &Object<'_>) -> Span {
+    fragment.optional("id").map_or(fragment.span, |value| value.span)
+}

@@ -1,0 +1,253 @@
+//! From field classes as written to the classes of the schema.
+
+use std::sync::Arc;
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{
+    ArrayClass, BlobClass, FieldClass, FieldClassId, FieldKind, FieldPath, Length, Member, OptionalClass, Presence,
+    Role, Roles, Schema, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
+};
+
+use super::field_class::{Node, NodeKind, NodeLength};
+use super::locations::{Frame, Location, NameIndex, Resolver};
+use super::ranges::RangeSet;
+use super::roles::{self, RoleName};
+
+/// Makes the classes of one scope.
+pub(super) struct Instantiation<'r, 'n> {
+    pub(super) source: &'r str,
+    pub(super) schema: &'r mut Schema,
+    pub(super) index: &'r mut NameIndex,
+    /// Most field classes that the schema may have. An alias that needs new classes for every use could otherwise
+    /// double them with every line.
+    pub(super) limit: u64,
+    /// Root classes of the scopes that are decoded before.
+    pub(super) roots: [Option<FieldClassId>; 6],
+    pub(super) scope: Scope,
+    /// Does the data stream class have a default clock?
+    pub(super) has_clock: bool,
+    pub(super) frames: Vec<Frame<'n>>,
+}
+
+/// What a location is used for.
+#[derive(Clone, Copy)]
+enum Need {
+    Length,
+    Presence,
+    Choice,
+}
+
+impl<'n> Instantiation<'_, 'n> {
+    /// The class of a node, for its place in the frames. Recursion is as deep as the node's levels, which are capped.
+    pub(super) fn class(&mut self, node: &'n Node) -> Result<FieldClassId> {
+        let is_particular = node.has_locations || (node.has_roles && roles::matter_in(self.scope));
+        let may_share = !is_particular;
+        if let Some(id) = node.shared.get().filter(|_| may_share) {
+            return Ok(id);
+        }
+        let (kind, align_bits) = self.kind(node)?;
+        let roles = self.roles(node, &kind)?;
+        if self.schema.field_class_count() as u64 >= self.limit {
+            let message = format!("more than {} field classes when every alias is written out", self.limit);
+            return Err(self.error(node.span, message));
+        }
+        let id = self.schema.add_field_class(FieldClass { kind, align_bits, roles });
+        if may_share {
+            node.shared.set(Some(id));
+        }
+        Ok(id)
+    }
+
+    fn kind(&mut self, node: &'n Node) -> Result<(FieldKind, u32)> {
+        Ok(match &node.kind {
+            NodeKind::Leaf { kind, align_bits } => (kind.clone(), *align_bits),
+            NodeKind::DynamicString { encoding, length } => {
+                let length = StringLength::Bytes(self.length(length)?);
+                (FieldKind::String(StringClass { encoding: *encoding, length, is_text_array: false }), 8)
+            }
+            NodeKind::DynamicBlob { media_type, length } => {
+                let class = BlobClass { length: self.length(length)?, media_type: Arc::clone(media_type) };
+                (FieldKind::Blob(class), 8)
+            }
+            NodeKind::Struct { members, names, minimum_bits } => {
+                self.frames.push(Frame::Struct { names, done: Vec::with_capacity(members.len()) });
+                for member in members {
+                    let class = self.class(&member.node)?;
+                    let name = Arc::clone(&member.name);
+                    if let Some(Frame::Struct { done, .. }) = self.frames.last_mut() {
+                        done.push(Member { raw_name: Arc::clone(&name), name, class });
+                    }
+                }
+                let Some(Frame::Struct { done: members, .. }) = self.frames.pop() else {
+                    unreachable!("pushes and pops are paired");
+                };
+                let align_bits = self.schema.struct_align_bits(&members, *minimum_bits);
+                (FieldKind::Struct(StructClass { members }), align_bits)
+            }
+            NodeKind::Array { element, length, minimum_bits } => {
+                // The length comes first: it is read outside of the array.
+                let length = match length {
+                    NodeLength::Static(length) => Length::Static(*length),
+                    NodeLength::Field(location) => self.length(location)?,
+                };
+                let element = self.inside(Frame::Element, element)?;
+                let align_bits = self.schema.field_class(element).align_bits.max(*minimum_bits);
+                (FieldKind::Array(ArrayClass { element, length }), align_bits)
+            }
+            NodeKind::Optional { content, selector, ranges } => {
+                let (path, target) = self.locate(selector, Need::Presence)?;
+                let presence = self.presence(selector, target, ranges.as_ref())?;
+                let content = self.inside(Frame::Content, content)?;
+                (FieldKind::Optional(OptionalClass { selector: path, presence, content }), 1)
+            }
+            NodeKind::Variant { options, selector } => {
+                let (selector, _) = self.locate(selector, Need::Choice)?;
+                let mut made = Vec::with_capacity(options.len());
+                for (index, option) in options.iter().enumerate() {
+                    made.push(VariantOption {
+                        name: option.name.clone(),
+                        raw_name: option.name.clone(),
+                        ranges: option.ranges.ranges.clone(),
+                        class: self.inside(Frame::Option(index as u32), &option.node)?,
+                    });
+                }
+                (FieldKind::Variant(VariantClass { selector, options: made }), 1)
+            }
+        })
+    }
+
+    fn inside(&mut self, frame: Frame<'n>, node: &'n Node) -> Result<FieldClassId> {
+        self.frames.push(frame);
+        let class = self.class(node);
+        self.frames.pop();
+        class
+    }
+
+    fn length(&mut self, location: &Location) -> Result<Length> {
+        Ok(Length::Field(self.locate(location, Need::Length)?.0))
+    }
+
+    fn presence(&self, selector: &Location, target: FieldClassId, ranges: Option<&RangeSet>) -> Result<Presence> {
+        match (&self.schema.field_class(target).kind, ranges) {
+            (FieldKind::Boolean(_), None) => Ok(Presence::Boolean),
+            (FieldKind::Boolean(_), Some(ranges)) => Err(self.error(
+                ranges.span,
+                "`selector-field-ranges` of an optional whose selector is a boolean, expected an integer selector",
+            )),
+            (_, Some(ranges)) => Ok(Presence::Ranges(ranges.ranges.clone())),
+            (_, None) => Err(self.error(
+                selector.span,
+                "the selector is an integer, but the optional has no property `selector-field-ranges`",
+            )),
+        }
+    }
+
+    fn locate(&mut self, location: &Location, need: Need) -> Result<(FieldPath, FieldClassId)> {
+        let mut resolver = Resolver {
+            source: self.source,
+            schema: self.schema,
+            index: self.index,
+            roots: &self.roots,
+            scope: self.scope,
+            frames: &self.frames,
+        };
+        let (path, id) = resolver.resolve(location)?;
+        let kind = &self.schema.field_class(id).kind;
+        let (is_right, what, expected) = match (need, kind) {
+            (Need::Length, FieldKind::Integer(class)) => (!class.signed, "length", "an unsigned integer"),
+            (Need::Length, _) => (false, "length", "an unsigned integer"),
+            (Need::Presence, FieldKind::Integer(_) | FieldKind::Boolean(_)) => (true, "", ""),
+            (Need::Presence, _) => (false, "selector", "a boolean or an integer"),
+            (Need::Choice, FieldKind::Integer(_)) => (true, "", ""),
+            (Need::Choice, _) => (false, "selector", "an integer"),
+        };
+        if !is_right {
+            let message = format!("the {what} field is {}, expected {expected}", kind_text(kind));
+            return Err(self.error(location.span, message));
+        }
+        Ok((path, id))
+    }
+
+    /// The meaning of a node's roles in this scope, with the conditions of 5.6.1 and 5.8.1.
+    fn roles(&self, node: &Node, kind: &FieldKind) -> Result<Roles> {
+        let mut roles = Roles::NONE;
+        for &(name, span) in &node.roles {
+            let meaning = name.meaning(self.scope);
+            if meaning.is_empty() {
+                continue;
+            }
+            self.check_role(name, span, kind)?;
+            roles = ALL_ROLES.iter().filter(|&&role| meaning.has(role)).fold(roles, |roles, &role| roles.with(role));
+        }
+        Ok(roles)
+    }
+
+    fn check_role(&self, name: RoleName, span: Span, kind: &FieldKind) -> Result<()> {
+        let text = name.text();
+        match (name, kind) {
+            (RoleName::PacketMagicNumber, FieldKind::Integer(class)) => {
+                if class.len_bits != 32 {
+                    let message = format!("role `{text}` is for a fixed-length unsigned integer of 32 bits");
+                    return Err(self.error(span, message));
+                }
+                // The root structure is the only frame, and none of its members is done.
+                if !matches!(&self.frames[..], [Frame::Struct { done, .. }] if done.is_empty()) {
+                    let message = format!("role `{text}` is for the first member of the packet header");
+                    return Err(self.error(span, message));
+                }
+            }
+            (RoleName::MetadataStreamUuid, FieldKind::Blob(class)) => {
+                if class.length != Length::Static(16) {
+                    return Err(self.error(span, format!("role `{text}` is for a static-length blob of 16 bytes")));
+                }
+                if self.schema.uuid.is_none() {
+                    return Err(self.error(span, format!("role `{text}`, but the preamble has no property `uuid`")));
+                }
+            }
+            (RoleName::DefaultClockTimestamp | RoleName::PacketEndDefaultClockTimestamp, _) if !self.has_clock => {
+                let message =
+                    format!("role `{text}`, but the data stream class has no property `default-clock-class-id`");
+                return Err(self.error(span, message));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn error(&self, span: Span, message: impl Into<String>) -> Error {
+        span.malformed(self.source, message)
+    }
+}
+
+const ALL_ROLES: [Role; 12] = [
+    Role::PacketMagic,
+    Role::TraceUuid,
+    Role::StreamClassId,
+    Role::StreamId,
+    Role::PacketTotalSize,
+    Role::PacketContentSize,
+    Role::PacketBegin,
+    Role::PacketEnd,
+    Role::DiscardedEvents,
+    Role::PacketSequence,
+    Role::EventClassId,
+    Role::Timestamp,
+];
+
+fn kind_text(kind: &FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Integer(class) if class.signed => "a signed integer",
+        FieldKind::Integer(_) => "an unsigned integer",
+        FieldKind::BitArray(_) => "a bit array",
+        FieldKind::BitMap(_) => "a bit map",
+        FieldKind::Boolean(_) => "a boolean",
+        FieldKind::Float(_) => "a floating point number",
+        FieldKind::String(_) => "a string",
+        FieldKind::Blob(_) => "a blob",
+        FieldKind::Struct(_) => "a structure",
+        FieldKind::Array(_) => "an array",
+        FieldKind::Optional(_) => "an optional",
+        FieldKind::Variant(_) => "a variant",
+    }
+}

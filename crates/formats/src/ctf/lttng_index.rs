@@ -1,0 +1,85 @@
+//! LTTng index files: `index/NAME.idx` beside a data stream file.
+//!
+//! A header of four big-endian 32-bit numbers (magic, major, minor, size of an entry), then entries of big-endian
+//! 64-bit numbers: offset in bytes, packet size and content size in bits, begin and end in cycles, discarded events,
+//! stream class id; from 1.1 also stream instance id and packet sequence number. An index that does not fit its file
+//! is told and ignored.
+
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::Schema;
+
+const MAGIC: u32 = 0xC1F1_DCC1;
+const HEADER_BYTES: usize = 16;
+/// Seven numbers.
+const ENTRY_BYTES_1_0: usize = 56;
+/// Nine numbers.
+const ENTRY_BYTES_1_1: usize = 72;
+
+/// Reads an index for a data stream file of `file_bytes`. The error says why it is ignored.
+pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Vec<Packet>, String> {
+    let word = |at: usize| index.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_be_bytes(*b));
+    let (Some(magic), Some(major), Some(minor), Some(entry_bytes)) = (word(0), word(4), word(8), word(12)) else {
+        return Err("it is shorter than its header".into());
+    };
+    if magic != MAGIC {
+        return Err(format!("its magic number is {magic:#x}, expected {MAGIC:#x}"));
+    }
+    if major != 1 {
+        return Err(format!("its version is {major}.{minor}, expected 1.0 or 1.1"));
+    }
+    let entry_bytes = entry_bytes as usize;
+    let wanted = if minor == 0 { ENTRY_BYTES_1_0 } else { ENTRY_BYTES_1_1 };
+    if entry_bytes < wanted {
+        return Err(format!("its entries have {entry_bytes} bytes, expected {wanted}"));
+    }
+    let entries = &index[HEADER_BYTES..];
+    if entries.len() % entry_bytes != 0 {
+        return Err("it ends inside an entry".into());
+    }
+    let mut packets = Vec::with_capacity(entries.len() / entry_bytes);
+    let mut expected = 0u64;
+    for (at, entry) in entries.chunks_exact(entry_bytes).enumerate() {
+        let packet = read_entry(entry, at as u64, minor, schema)?;
+        if packet.offset_bytes != expected {
+            return Err(format!("entry {at} is for byte {}, expected byte {expected}", packet.offset_bytes));
+        }
+        let end = (packet.total_bits / 8).checked_add(expected).filter(|&end| end <= file_bytes);
+        expected = end.ok_or_else(|| format!("entry {at} goes past the end of the data file"))?;
+        packets.push(packet);
+    }
+    if expected != file_bytes {
+        return Err(format!("it covers {expected} of the {file_bytes} bytes of the data file"));
+    }
+    Ok(packets)
+}
+
+fn read_entry(entry: &[u8], index: u64, minor: u32, schema: &Schema) -> Result<Packet, String> {
+    let number = |at: usize| {
+        entry.get(at * 8..).and_then(|rest| rest.first_chunk()).map(|b| u64::from_be_bytes(*b)).unwrap_or(0)
+    };
+    let (total_bits, content_bits) = (number(1), number(2));
+    if total_bits == 0 || total_bits % 8 != 0 || content_bits > total_bits {
+        return Err(format!("entry {index} has the impossible sizes {total_bits} and {content_bits}"));
+    }
+    if number(3) > number(4) && number(4) != 0 {
+        return Err(format!("entry {index} begins at {} and ends at {}", number(3), number(4)));
+    }
+    let class_id = number(6);
+    let class = schema.stream_by_id(class_id).ok_or_else(|| format!("no stream class has its id {class_id}"))?;
+    let has_more = minor >= 1;
+    Ok(Packet {
+        file: 0,
+        index,
+        offset_bytes: number(0),
+        total_bits,
+        content_bits,
+        class,
+        stream_id: has_more.then(|| number(7)),
+        begin_cycles: Some(number(3)),
+        end_cycles: Some(number(4)),
+        discarded_snapshot: Some(number(5)),
+        sequence: has_more.then(|| number(8)),
+        discarded_before: 0,
+        lost_packets_before: 0,
+    })
+}

@@ -1,0 +1,229 @@
+//! Where the packets of a data stream file are, and what their headers say (CTF 1.8.3, section 5; CTF 2, "packet").
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::plan::{Input, RoleValues, State};
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::StreamClassId;
+
+/// First number of a packet.
+const MAGIC: u64 = 0xC1FC_1FC1;
+
+/// A packet header and context, decoded.
+pub(crate) struct Header {
+    pub class: StreamClassId,
+    pub state: State,
+    pub context_bits: u64,
+    pub events_bits: u64,
+    /// Total and content size in bits, as they can be used: inside the file, content inside the packet.
+    pub total_bits: u64,
+    pub content_bits: u64,
+    /// What is wrong with it, when its events can be read all the same.
+    pub fault: Option<Error>,
+}
+
+/// A header that cannot be used, and how far its packet goes when its own size is plausible.
+pub(crate) struct BadHeader {
+    pub error: Error,
+    pub total_bits: Option<u64>,
+}
+
+/// Reads the header and context of the packet at `offset`. `clock` is the stream's clock before it.
+pub(crate) fn read_header(
+    plans: &TracePlans,
+    bytes: &[u8],
+    offset: u64,
+    clock: u64,
+) -> std::result::Result<Header, BadHeader> {
+    let bad = |error: Error| BadHeader { error: error.at_offset(offset), total_bits: None };
+    let rest = bytes.get(offset as usize..).unwrap_or(&[]);
+    let rest_bits = rest.len() as u64 * 8;
+    let input = Input::new(rest, rest_bits);
+    let mut state = State::new(clock);
+    let mut pos = 0;
+    let read = plans.read_packet_header(input, &mut pos, &mut state);
+    if let Some(magic) = state.roles.magic.filter(|&magic| magic != MAGIC) {
+        return Err(bad(Error::malformed(format!("wrong magic number {magic:#x}, expected {MAGIC:#x}"))));
+    }
+    read.map_err(|fault| bad(event_error(&fault, offset)))?;
+    let schema = plans.schema();
+    let class = match (state.roles.stream_class_id, schema.streams()) {
+        (None, [_]) => StreamClassId(0),
+        (id, _) => {
+            let id = id.unwrap_or(0);
+            let message = || Error::malformed(format!("no stream class has the id {id} that the packet header names"));
+            schema.stream_by_id(id).ok_or_else(|| bad(message()))?
+        }
+    };
+    let context_bits = pos;
+    plans.read_packet_context(class, input, &mut pos, &mut state).map_err(|fault| bad(event_error(&fault, offset)))?;
+    let mut header = sizes(&state.roles, rest_bits, pos).map_err(|(message, total_bits)| BadHeader {
+        error: Error::malformed(message).at_offset(offset),
+        total_bits,
+    })?;
+    (header.class, header.context_bits, header.events_bits) = (class, context_bits, pos);
+    header.state = state;
+    if let (Some(found), Some(want)) = (header.state.roles.uuid, schema.uuid)
+        && found != want
+    {
+        let message = format!(
+            "the packet carries the uuid {} of another trace, expected {}",
+            uuid_text(&found),
+            uuid_text(&want)
+        );
+        let fault = Error::new(ErrorKind::Inconsistent, message).with_help("its events are read all the same");
+        header.fault.get_or_insert(fault);
+    }
+    header.fault = header.fault.map(|fault| fault.at_offset(offset));
+    Ok(header)
+}
+
+/// Total and content size by the rules: one that is missing equals the other (a content that does not end on a byte is
+/// padded to one); without both, the packet is the rest of the stream.
+fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::Result<Header, (String, Option<u64>)> {
+    let content_bytes = roles.content_bits.map(|bits| bits.checked_next_multiple_of(8).unwrap_or(u64::MAX));
+    let total = roles.total_bits.or(content_bytes).unwrap_or(rest_bits);
+    let content = roles.content_bits.unwrap_or(total);
+    if total == 0 {
+        return Err(("packet size 0".into(), None));
+    }
+    if total < header_bits {
+        return Err((format!("packet size {total} bits is smaller than the packet's header ({header_bits} bits)"), None));
+    }
+    let plausible = (total % 8 == 0 && total <= rest_bits).then_some(total);
+    if content > total {
+        let message = format!("content size {content} bits is larger than the packet size {total} bits");
+        return Err((message, plausible));
+    }
+    if content < header_bits {
+        let message = format!("content size {content} bits is smaller than the packet's header ({header_bits} bits)");
+        return Err((message, plausible));
+    }
+    let mut fault = None;
+    if total % 8 != 0 {
+        fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
+    } else if total > rest_bits {
+        let message = format!(
+            "the file ends inside the packet: {} of its {} bytes are there",
+            rest_bits / 8,
+            total / 8
+        );
+        let error = Error::new(ErrorKind::Truncated, message);
+        // Padding that is missing costs no event.
+        fault = Some(if content > rest_bits { error } else { error.with_help("only padding is missing") });
+    }
+    Ok(Header {
+        class: StreamClassId(0),
+        state: State::default(),
+        context_bits: 0,
+        events_bits: 0,
+        total_bits: total.min(rest_bits),
+        content_bits: content.min(rest_bits),
+        fault,
+    })
+}
+
+/// The error of a fault inside a packet at `offset`.
+pub fn event_error(fault: &tracemill_codec::trace_plans::EventFault, offset: u64) -> Error {
+    use tracemill_codec::trace_plans::EventFault;
+    let error = match fault {
+        EventFault::Field { fault, path, .. } => Error::malformed(fault.kind.to_string()).in_field(path.clone()),
+        EventFault::UnknownId { id, .. } => {
+            Error::malformed(format!("no event class has the id {id} that the event header names"))
+        }
+        EventFault::Empty { .. } => Error::malformed("an event of length 0"),
+    };
+    error.at_bit(offset * 8 + fault.at_bits())
+}
+
+/// A packet as the index keeps it.
+pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> Packet {
+    let roles = &header.state.roles;
+    Packet {
+        file,
+        index,
+        offset_bytes: offset,
+        total_bits: header.total_bits,
+        content_bits: header.content_bits,
+        class: header.class,
+        stream_id: roles.stream_id,
+        begin_cycles: roles.begin_cycles,
+        end_cycles: roles.end_cycles,
+        discarded_snapshot: roles.discarded,
+        sequence: roles.sequence,
+        discarded_before: 0,
+        lost_packets_before: 0,
+    }
+}
+
+/// What reading the packet headers of a file gave.
+pub(crate) struct Scanned {
+    pub packets: Vec<Packet>,
+    pub faults: Vec<Error>,
+    /// Widths in bits of the counters, for their wraps.
+    pub discarded_len_bits: u32,
+    pub sequence_len_bits: u32,
+}
+
+/// Reads all packet headers of a file, one after the other.
+pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
+    let mut scanned = Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
+    let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
+    while offset < bytes.len() as u64 {
+        let total_bits = match read_header(plans, bytes, offset, clock) {
+            Ok(header) => {
+                if let Some(fault) = &header.fault {
+                    scanned.faults.push(fault.clone().in_file(path).in_packet(index));
+                }
+                let roles = &header.state.roles;
+                scanned.discarded_len_bits = roles.discarded_len_bits;
+                scanned.sequence_len_bits = roles.sequence_len_bits;
+                clock = roles.end_cycles.unwrap_or(header.state.clock).max(header.state.clock);
+                scanned.packets.push(packet_of(&header, 0, index, offset));
+                Some(header.total_bits)
+            }
+            Err(bad) => {
+                let rest = bytes.len() as u64 - offset;
+                let skipped = bad.total_bits.map_or(rest, |bits| bits / 8);
+                let error = bad.error.in_file(path).in_packet(index);
+                scanned.faults.push(error.with_help(format!("{skipped} bytes are skipped")));
+                bad.total_bits
+            }
+        };
+        let Some(total_bits) = total_bits else { break };
+        offset += total_bits.div_ceil(8);
+        index += 1;
+    }
+    scanned
+}
+
+/// Opens a packet of the index for its events.
+pub fn open_packet(plans: &Arc<TracePlans>, file: Arc<dyn Bytes>, packet: &Packet, clock: u64) -> Result<PacketData> {
+    let header = read_header(plans, file.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
+    let mut packet = packet.clone();
+    packet.content_bits = packet.content_bits.min(header.content_bits);
+    Ok(PacketData {
+        plans: plans.clone(),
+        file,
+        packet,
+        context_bits: header.context_bits,
+        events_bits: header.events_bits,
+        state: header.state,
+    })
+}
+
+/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,271 @@
+//! Values of attributes, and the types that consist of attributes only: `integer`, `floating_point`, `string`
+//! (CTF 1.8.3, 4.1.5, 4.1.7, 4.2.5).
+
+use tracemill_codec::text::{Span, nearest};
+use tracemill_model::error::Result;
+use tracemill_model::schema::{ByteOrder, ClockId, DisplayBase, FloatClass, IntegerClass};
+
+use super::ast::{Expr, Item};
+use super::resolve::Resolver;
+use super::types::{Type, TypeKind};
+
+/// Widest integer in bits.
+const MAX_INTEGER_BITS: u64 = 4096;
+
+/// Largest alignment in bits.
+const MAX_ALIGN_BITS: u64 = 1 << 30;
+
+/// Attributes that were seen, to find those that come twice.
+#[derive(Default, Debug)]
+pub(super) struct Seen(Vec<(&'static str, Span)>);
+
+impl Seen {
+    /// Takes note of an attribute, and fails when it was there before.
+    pub(super) fn note(&mut self, resolver: &Resolver<'_>, name: &'static str, span: Span) -> Result<()> {
+        if let Some((_, first)) = self.0.iter().find(|(seen, _)| *seen == name) {
+            return Err(resolver.duplicate(span, &format!("`{name}`"), *first));
+        }
+        self.0.push((name, span));
+        Ok(())
+    }
+
+    /// Where an attribute is.
+    pub(super) fn span(&self, name: &str) -> Option<Span> {
+        self.0.iter().find(|(seen, _)| *seen == name).map(|(_, span)| *span)
+    }
+}
+
+impl Resolver<'_> {
+    /// `integer { ... }`
+    pub(super) fn integer(&mut self, items: &[Item<'_>], span: Span) -> Result<Type> {
+        let mut seen = Seen::default();
+        let mut class = IntegerClass { byte_order: self.byte_order, ..IntegerClass::unsigned(0) };
+        let mut align_bits = None;
+        for item in items {
+            let (name, value) = self.attribute(item)?;
+            match name {
+                "size" => {
+                    seen.note(self, "size", item.span())?;
+                    class.len_bits = self.integer_size(value)?;
+                }
+                "align" => {
+                    seen.note(self, "align", item.span())?;
+                    align_bits = Some(self.alignment(value)?);
+                }
+                "signed" => {
+                    seen.note(self, "signed", item.span())?;
+                    class.signed = self.boolean(value)?;
+                }
+                "byte_order" => {
+                    seen.note(self, "byte_order", item.span())?;
+                    class.byte_order = self.byte_order(value)?;
+                }
+                "base" => {
+                    seen.note(self, "base", item.span())?;
+                    class.base = self.base(value)?;
+                }
+                "encoding" => {
+                    seen.note(self, "encoding", item.span())?;
+                    class.is_character = self.encoding(value)?;
+                }
+                "map" => {
+                    seen.note(self, "map", item.span())?;
+                    class.clock = Some(self.mapped_clock(value)?);
+                }
+                _ => {}
+            }
+        }
+        if seen.span("size").is_none() {
+            return Err(self.malformed(span, "integer has no `size`"));
+        }
+        let align_bits = align_bits.unwrap_or(default_align_bits(class.len_bits));
+        Ok(Type::integer(class, align_bits))
+    }
+
+    /// `floating_point { ... }`
+    pub(super) fn float(&mut self, items: &[Item<'_>], span: Span) -> Result<Type> {
+        let mut seen = Seen::default();
+        let (mut exponent, mut mantissa) = (0, 0);
+        let mut align_bits = None;
+        let mut byte_order = self.byte_order;
+        for item in items {
+            let (name, value) = self.attribute(item)?;
+            match name {
+                "exp_dig" => {
+                    seen.note(self, "exp_dig", item.span())?;
+                    exponent = self.unsigned(value)?;
+                }
+                "mant_dig" => {
+                    seen.note(self, "mant_dig", item.span())?;
+                    mantissa = self.unsigned(value)?;
+                }
+                "align" => {
+                    seen.note(self, "align", item.span())?;
+                    align_bits = Some(self.alignment(value)?);
+                }
+                "byte_order" => {
+                    seen.note(self, "byte_order", item.span())?;
+                    byte_order = self.byte_order(value)?;
+                }
+                _ => {}
+            }
+        }
+        for name in ["exp_dig", "mant_dig"] {
+            if seen.span(name).is_none() {
+                return Err(self.malformed(span, format!("floating point number has no `{name}`")));
+            }
+        }
+        let len_bits = match (exponent, mantissa) {
+            (5, 11) => 16,
+            (8, 24) => 32,
+            (11, 53) => 64,
+            (15, 113) => 128,
+            _ => {
+                let message = format!("floating point number of `exp_dig` {exponent} and `mant_dig` {mantissa}");
+                let help = "supported are 5 and 11, 8 and 24, 11 and 53, 15 and 113";
+                let span = seen.span("mant_dig").unwrap_or(span);
+                return Err(self.unsupported(span, message).with_help(help));
+            }
+        };
+        let class = FloatClass { len_bits, byte_order, reversed_bits: false };
+        let align_bits = align_bits.unwrap_or(default_align_bits(len_bits));
+        Ok(Type::leaf(TypeKind::Float(class), align_bits))
+    }
+
+    /// `string { ... }`
+    pub(super) fn string(&mut self, items: &[Item<'_>]) -> Result<Type> {
+        let mut seen = Seen::default();
+        for item in items {
+            let (name, value) = self.attribute(item)?;
+            if name == "encoding" {
+                seen.note(self, "encoding", item.span())?;
+                self.encoding(value)?;
+            }
+        }
+        Ok(Type::leaf(TypeKind::String, 8))
+    }
+
+    fn attribute<'i>(&self, item: &'i Item<'_>) -> Result<(&'i str, &'i Expr<'i>)> {
+        let Item::Assign(left, value) = item else {
+            return Err(self.malformed(item.span(), "expected an attribute such as `size = 8`"));
+        };
+        // A path of several words is no attribute that is known here.
+        let name = match left {
+            Expr::Path(words, _) if words.len() == 1 => &*words[0].text,
+            _ => "",
+        };
+        Ok((name, value))
+    }
+
+    fn integer_size(&self, value: &Expr<'_>) -> Result<u32> {
+        match self.unsigned(value)? {
+            0 => Err(self.malformed(value.span(), "integer has a size of 0 bits")),
+            size if size > MAX_INTEGER_BITS => {
+                let message = format!("integer of {size} bits; at most {MAX_INTEGER_BITS} are supported");
+                Err(self.unsupported(value.span(), message))
+            }
+            size => Ok(size as u32),
+        }
+    }
+
+    /// A power of two.
+    pub(super) fn alignment(&self, value: &Expr<'_>) -> Result<u32> {
+        match self.unsigned(value)? {
+            align if !align.is_power_of_two() => Err(self.expected(value, "an alignment that is a power of two")),
+            align if align > MAX_ALIGN_BITS => {
+                Err(self.unsupported(value.span(), format!("alignment of more than {MAX_ALIGN_BITS} bits")))
+            }
+            align => Ok(align as u32),
+        }
+    }
+
+    /// A constant of 0 to 2^64 - 1.
+    pub(super) fn unsigned(&self, value: &Expr<'_>) -> Result<u64> {
+        match value {
+            Expr::Integer(number, _) => u64::try_from(*number).map_err(|_| self.expected(value, "a positive integer")),
+            _ => Err(self.expected(value, "an integer")),
+        }
+    }
+
+    /// A constant of any sign.
+    pub(super) fn signed(&self, value: &Expr<'_>) -> Result<i128> {
+        match value {
+            Expr::Integer(number, _) => Ok(*number),
+            _ => Err(self.expected(value, "an integer")),
+        }
+    }
+
+    /// A string or a path.
+    pub(super) fn text(&self, value: &Expr<'_>) -> Result<String> {
+        match value.dotted() {
+            Some(text) => Ok(text.into_owned()),
+            None => Err(self.expected(value, "a string")),
+        }
+    }
+
+    /// `true`, `FALSE`, `1`, ...
+    pub(super) fn boolean(&self, value: &Expr<'_>) -> Result<bool> {
+        match (value, value.dotted().as_deref()) {
+            (Expr::Integer(number, _), _) => Ok(*number != 0),
+            (_, Some("true" | "TRUE")) => Ok(true),
+            (_, Some("false" | "FALSE")) => Ok(false),
+            _ => Err(self.expected(value, "`true` or `false`")),
+        }
+    }
+
+    /// `le`, `be`, `network` or `native`.
+    pub(super) fn byte_order(&self, value: &Expr<'_>) -> Result<ByteOrder> {
+        match value.dotted().as_deref() {
+            Some("le") => Ok(ByteOrder::Little),
+            Some("be" | "network") => Ok(ByteOrder::Big),
+            Some("native") => Ok(self.byte_order),
+            _ => Err(self.expected(value, "a byte order: `le`, `be`, `network` or `native`")),
+        }
+    }
+
+    fn base(&self, value: &Expr<'_>) -> Result<DisplayBase> {
+        let name = match value {
+            Expr::Integer(number, _) => number.to_string(),
+            _ => value.dotted().unwrap_or_default().into_owned(),
+        };
+        match name.as_str() {
+            "decimal" | "dec" | "d" | "i" | "u" | "10" => Ok(DisplayBase::Decimal),
+            "hexadecimal" | "hex" | "x" | "X" | "p" | "16" => Ok(DisplayBase::Hexadecimal),
+            "octal" | "oct" | "o" | "8" => Ok(DisplayBase::Octal),
+            "binary" | "b" | "2" => Ok(DisplayBase::Binary),
+            _ => Err(self.expected(value, "a base: `decimal`, `hexadecimal`, `octal` or `binary`")),
+        }
+    }
+
+    /// Does the encoding make text?
+    fn encoding(&self, value: &Expr<'_>) -> Result<bool> {
+        match value.dotted().map(|name| name.to_ascii_lowercase()).as_deref() {
+            Some("none") => Ok(false),
+            Some("utf8" | "utf-8" | "ascii") => Ok(true),
+            _ => Err(self.expected(value, "an encoding: `none`, `UTF8` or `ASCII`")),
+        }
+    }
+
+    fn mapped_clock(&self, value: &Expr<'_>) -> Result<ClockId> {
+        let name = match value {
+            Expr::Path(words, _) => match words.as_slice() {
+                [clock, name, value] if clock.text == "clock" && value.text == "value" => name,
+                _ => return Err(self.expected(value, "`clock.NAME.value`")),
+            },
+            _ => return Err(self.expected(value, "`clock.NAME.value`")),
+        };
+        if let Some((clock, _)) = self.clocks.get(&*name.text) {
+            return Ok(*clock);
+        }
+        let error = self.malformed(name.span, format!("unknown clock `{}`", name.text));
+        Err(match nearest(&name.text, self.clocks.keys().map(String::as_str)) {
+            Some(near) => error.with_help(format!("did you mean `{near}`?")),
+            None => error,
+        })
+    }
+}
+
+/// Numbers of whole bytes are aligned on bytes unless they say otherwise.
+fn default_align_bits(len_bits: u32) -> u32 {
+    if len_bits.is_multiple_of(8) { 8 } else { 1 }
+}

@@ -1,0 +1,239 @@
+//! [`Type`]s to field classes: puts a type under a scope, where its relative paths become absolute.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::Result;
+use tracemill_model::schema::{
+    ArrayClass, ByteOrder, ClockId, DisplayBase, Encoding, FieldClass, FieldClassId, FieldKind, IntegerClass, Length,
+    Mapping, Member, PathStep, Range, Role, Roles, Scope, StringClass, StringLength, StructClass, VariantClass,
+    VariantOption,
+};
+
+use super::resolve::Resolver;
+use super::types::{Field, Reference, StructType, Type, TypeKind, TypeRef, VariantType};
+
+/// The place where a type is being instantiated.
+pub(super) struct Site {
+    /// The scope whose root is being instantiated.
+    pub(super) scope: Scope,
+    /// The types of all scopes that can be named from here.
+    pub(super) roots: Roots,
+    /// Structures around the current type, from the outside.
+    pub(super) frames: Vec<Frame>,
+    /// The way from the scope's root to the current type.
+    pub(super) steps: Vec<PathStep>,
+    /// The last name that was passed, for errors.
+    pub(super) span: Span,
+}
+
+/// Types of the scopes, by their index in [`Scope::ALL`].
+pub(super) type Roots = [Option<TypeRef>; 6];
+
+/// A level of the lookup of relative paths.
+pub(super) enum Frame {
+    /// A structure whose member `current` is being instantiated; it stands `depth` steps below the root.
+    Struct { structure: Rc<StructType>, current: usize, depth: usize },
+    /// The lookup goes on at the frame with this index.
+    Jump(usize),
+}
+
+/// Field classes of leaves that were made before. Metadata writers repeat the same few integers in every event.
+#[derive(Default)]
+pub(super) struct Leaves(HashMap<LeafKey, FieldClassId>);
+
+#[derive(PartialEq, Eq, Hash)]
+enum LeafKey {
+    Integer(u32, u32, ByteOrder, bool, DisplayBase, bool, Option<ClockId>, Roles),
+    Float(u32, u32, ByteOrder),
+    String,
+}
+
+impl LeafKey {
+    fn of(class: &FieldClass) -> Option<LeafKey> {
+        match &class.kind {
+            FieldKind::Integer(int) if int.mappings.is_none() => Some(LeafKey::Integer(
+                int.len_bits,
+                class.align_bits,
+                int.byte_order,
+                int.signed,
+                int.base,
+                int.is_character,
+                int.clock,
+                class.roles,
+            )),
+            FieldKind::Float(float) => Some(LeafKey::Float(float.len_bits, class.align_bits, float.byte_order)),
+            FieldKind::String(string) if string.length == StringLength::NullTerminated => Some(LeafKey::String),
+            _ => None,
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// Makes the field class of a scope's root.
+    pub(super) fn instantiate_root(&mut self, scope: Scope, roots: Roots, span: Span) -> Result<Option<FieldClassId>> {
+        let Some(ty) = roots[scope as usize].clone() else {
+            return Ok(None);
+        };
+        let mut site = Site { scope, roots, frames: Vec::new(), steps: Vec::new(), span };
+        self.instantiate(&ty, &mut site).map(Some)
+    }
+
+    fn instantiate(&mut self, ty: &TypeRef, site: &mut Site) -> Result<FieldClassId> {
+        if let Some(class) = ty.class.get() {
+            return Ok(class);
+        }
+        self.check_class_count(site.span)?;
+        let kind = match &ty.kind {
+            TypeKind::Defined(home, inner) => return self.instantiate_defined(*home, inner, site),
+            TypeKind::Integer(class) => FieldKind::Integer(class.clone()),
+            TypeKind::Float(class) => FieldKind::Float(class.clone()),
+            TypeKind::String => string_kind(StringLength::NullTerminated, false),
+            TypeKind::Struct(structure) => self.instantiate_struct(structure, site)?,
+            TypeKind::Variant(variant) => self.instantiate_variant(variant, site)?,
+            TypeKind::Array(element, length) => self.instantiate_array(ty, element, Length::Static(*length), site)?,
+            TypeKind::Sequence(element, length) => {
+                let length = self.length(length, site)?;
+                self.instantiate_array(ty, element, length, site)?
+            }
+        };
+        let roles = instance_roles(ty);
+        let class = self.add_class(FieldClass::new(kind, ty.align_bits).with_roles(roles));
+        if !ty.is_open {
+            ty.class.set(Some(class));
+        }
+        Ok(class)
+    }
+
+    fn add_class(&mut self, class: FieldClass) -> FieldClassId {
+        let Some(key) = LeafKey::of(&class) else {
+            return self.schema.add_field_class(class);
+        };
+        *self.leaves.0.entry(key).or_insert_with(|| self.schema.add_field_class(class))
+    }
+
+    fn instantiate_defined(&mut self, home: u32, inner: &TypeRef, site: &mut Site) -> Result<FieldClassId> {
+        let is_home = |frame: &Frame| matches!(frame, Frame::Struct { structure, .. } if structure.id == home);
+        let home_at = site.frames.iter().rposition(is_home);
+        let count = site.frames.len();
+        site.frames.extend(home_at.map(Frame::Jump));
+        let class = self.instantiate(inner, site)?;
+        site.frames.truncate(count);
+        Ok(class)
+    }
+
+    fn instantiate_struct(&mut self, structure: &Rc<StructType>, site: &mut Site) -> Result<FieldKind> {
+        let fields = structure.fields.as_slice();
+        let mut members = Vec::with_capacity(fields.len());
+        let frame_at = site.frames.len();
+        let depth = site.steps.len();
+        site.frames.push(Frame::Struct { structure: structure.clone(), current: 0, depth });
+        for (at, field) in fields.iter().enumerate() {
+            site.span = field.span;
+            if let Frame::Struct { current, .. } = &mut site.frames[frame_at] {
+                *current = at;
+            }
+            site.steps.push(PathStep::Member(at as u32));
+            let class = self.instantiate(&field.ty, site)?;
+            site.steps.pop();
+            members.push(Member { name: field.name.clone(), raw_name: field.raw_name.clone(), class });
+        }
+        site.frames.truncate(frame_at);
+        Ok(FieldKind::Struct(StructClass { members }))
+    }
+
+    fn instantiate_array(
+        &mut self,
+        array: &Type,
+        element: &TypeRef,
+        length: Length,
+        site: &mut Site,
+    ) -> Result<FieldKind> {
+        // The UUID of a trace is 16 numbers even when somebody declared them with a character type.
+        if element.is_text_character() && !array.roles.has(Role::TraceUuid) {
+            return Ok(string_kind(StringLength::Bytes(length), true));
+        }
+        site.steps.push(PathStep::Element);
+        let element = self.instantiate(element, site)?;
+        site.steps.pop();
+        Ok(FieldKind::Array(ArrayClass { element, length }))
+    }
+
+    fn length(&mut self, reference: &Reference, site: &Site) -> Result<Length> {
+        let target = self.find_target(reference, site)?;
+        match target.ty.as_integer() {
+            Some(class) if !class.signed && class.len_bits <= 64 => Ok(Length::Field(target.path)),
+            Some(class) if !class.signed => {
+                let message =
+                    format!("length `{}` has {} bits; at most 64 are supported", reference.text(), class.len_bits);
+                Err(self.unsupported(reference.span, message))
+            }
+            _ => {
+                let noun = target.ty.noun();
+                let message = format!("length `{}` must be an unsigned integer, not {noun}", reference.text());
+                Err(self
+                    .malformed(reference.span, message)
+                    .with_related("declared here", target.span.place(self.source)))
+            }
+        }
+    }
+
+    fn instantiate_variant(&mut self, variant: &VariantType, site: &mut Site) -> Result<FieldKind> {
+        let Some(tag) = &variant.tag else {
+            let help = "write `variant <tag> { ... }` or `variant name <tag>` with an enumeration field as tag";
+            return Err(self.malformed(site.span, "variant is used without a tag").with_help(help));
+        };
+        let target = self.find_target(tag, site)?;
+        let mappings = match target.ty.as_integer() {
+            Some(IntegerClass { mappings: Some(mappings), len_bits: 0..=64, .. }) => mappings.clone(),
+            _ => {
+                let message = format!("tag `{}` must be an enumeration, not {}", tag.text(), target.ty.noun());
+                return Err(self
+                    .malformed(tag.span, message)
+                    .with_related("declared here", target.span.place(self.source)));
+            }
+        };
+        let ranges = option_ranges(variant.options.as_slice(), &mappings);
+        let mut options = Vec::with_capacity(ranges.len());
+        for ((at, field), ranges) in variant.options.as_slice().iter().enumerate().zip(ranges) {
+            site.span = field.span;
+            site.steps.push(PathStep::Option(at as u32));
+            let class = self.instantiate(&field.ty, site)?;
+            site.steps.pop();
+            let (name, raw_name) = (Some(field.name.clone()), Some(field.raw_name.clone()));
+            options.push(VariantOption { name, raw_name, ranges, class });
+        }
+        Ok(FieldKind::Variant(VariantClass { selector: target.path, options }))
+    }
+}
+
+/// An integer with a clock updates it, except for the end of a packet, which is known before its events.
+fn instance_roles(ty: &Type) -> Roles {
+    match &ty.kind {
+        TypeKind::Integer(IntegerClass { clock: Some(_), .. }) if !ty.roles.has(Role::PacketEnd) => {
+            ty.roles.with(Role::Timestamp)
+        }
+        _ => ty.roles,
+    }
+}
+
+fn string_kind(length: StringLength, is_text_array: bool) -> FieldKind {
+    FieldKind::String(StringClass { encoding: Encoding::Utf8, length, is_text_array })
+}
+
+/// The values that choose each option: those of the label with the option's name. When there is none, an option `_x`
+/// takes the label `x`, unless another option has that very name.
+fn option_ranges(options: &[Field], mappings: &[Mapping]) -> Vec<Vec<Range>> {
+    let by_label: HashMap<&str, &Mapping> = mappings.iter().map(|mapping| (&*mapping.label, mapping)).collect();
+    let raw_names: HashMap<&Arc<str>, ()> = options.iter().map(|option| (&option.raw_name, ())).collect();
+    options
+        .iter()
+        .map(|option| {
+            let stripped = || by_label.get(&*option.name).filter(|_| !raw_names.contains_key(&option.name));
+            let mapping = by_label.get(&*option.raw_name).or_else(stripped);
+            mapping.map_or(Vec::new(), |mapping| mapping.ranges.clone())
+        })
+        .collect()
+}

@@ -1,0 +1,321 @@
+//! Tokens to syntax trees: types and declarators (CTF 1.8.3, C.2.2).
+//!
+//! The grammar needs to know which identifiers are types. Here the position decides instead: an identifier is a type
+//! when no type came before it, or when another word or a `*` follows it.
+
+use tracemill_model::error::Result;
+
+use super::ast::pointer_name;
+use super::ast::{Declarator, EnumSpec, Enumerator, Expr, Item, SpecKind, StructSpec, TypeSpec, VariantSpec, Word};
+use super::lexer::{Symbol, TokenKind};
+use super::parser::Parser;
+
+/// Keywords that are, or are part of, the name of a basic type.
+const BASIC_WORDS: [&str; 12] = [
+    "void",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
+
+impl<'s> Parser<'s> {
+    /// Parses `type declarators` or a `typedef` in any of its three orders.
+    pub(super) fn declaration(&mut self) -> Result<Item<'s>> {
+        let (spec, is_typedef) = self.specifier(true)?;
+        let mut declarators = Vec::new();
+        if self.peek_symbol() != Some(Symbol::Semicolon) {
+            declarators.push(self.declarator()?);
+            while self.accept(Symbol::Comma) {
+                declarators.push(self.declarator()?);
+            }
+        }
+        Ok(if is_typedef { Item::Typedef(spec, declarators) } else { Item::Fields(spec, declarators) })
+    }
+
+    /// Parses a type. With `allow_typedef`, the keyword `typedef` may stand before, inside or behind it; the flag
+    /// that is returned tells whether it did.
+    pub(super) fn specifier(&mut self, allow_typedef: bool) -> Result<(TypeSpec<'s>, bool)> {
+        let start = self.peek().span;
+        let mut is_typedef = false;
+        let mut compound = None;
+        let mut words: Vec<Word<'s>> = Vec::new();
+        while let Some(text) = self.peek_word() {
+            let is_named = compound.is_some() || words.iter().any(|word| word.text != "const");
+            match text {
+                "typedef" if allow_typedef && !is_typedef => {
+                    is_typedef = true;
+                    self.advance();
+                }
+                "const" => words.push(self.word("`const`")?),
+                "integer" | "floating_point" | "string" | "struct" | "variant" | "enum" => {
+                    if is_named {
+                        return Err(self.unexpected("one type"));
+                    }
+                    compound = Some(self.compound(text)?);
+                }
+                _ if compound.is_some() => break,
+                _ if BASIC_WORDS.contains(&text) || !is_named || self.second_continues_type() => {
+                    words.push(self.word("a type")?);
+                }
+                _ => break,
+            }
+        }
+        let kind = match compound {
+            Some(kind) => kind,
+            None if words.is_empty() => return Err(self.unexpected("a type")),
+            None => SpecKind::Name(words),
+        };
+        Ok((TypeSpec { kind, span: start.to(self.previous_span()) }, is_typedef))
+    }
+
+    fn second_continues_type(&self) -> bool {
+        match self.second_kind() {
+            TokenKind::Word => self.second_text() != "typedef",
+            TokenKind::Symbol(Symbol::Star) => true,
+            _ => false,
+        }
+    }
+
+    fn compound(&mut self, keyword: &str) -> Result<SpecKind<'s>> {
+        self.advance();
+        Ok(match keyword {
+            "integer" => SpecKind::Integer(self.braced_items()?),
+            "floating_point" => SpecKind::Float(self.braced_items()?),
+            "string" if self.peek_symbol() == Some(Symbol::LeftBrace) => SpecKind::String(self.braced_items()?),
+            "string" => SpecKind::String(Vec::new()),
+            "struct" => SpecKind::Struct(self.structure()?),
+            "variant" => SpecKind::Variant(self.variant()?),
+            _ => SpecKind::Enum(self.enumeration()?),
+        })
+    }
+
+    fn optional_name(&mut self) -> Result<Option<Word<'s>>> {
+        if self.peek_word().is_some() { self.word("a name").map(Some) } else { Ok(None) }
+    }
+
+    fn optional_body(&mut self) -> Result<Option<Vec<Item<'s>>>> {
+        if self.peek_symbol() == Some(Symbol::LeftBrace) { self.braced_items().map(Some) } else { Ok(None) }
+    }
+
+    fn structure(&mut self) -> Result<StructSpec<'s>> {
+        let name = self.optional_name()?;
+        let body = self.optional_body()?;
+        if name.is_none() && body.is_none() {
+            return Err(self.unexpected("a name or `{` after `struct`"));
+        }
+        let mut align = None;
+        if self.at_word("align") && self.second_kind() == TokenKind::Symbol(Symbol::LeftParen) {
+            self.advance();
+            self.expect(Symbol::LeftParen)?;
+            align = Some(self.expr()?);
+            self.expect(Symbol::RightParen)?;
+        }
+        Ok(StructSpec { name, body, align })
+    }
+
+    fn variant(&mut self) -> Result<VariantSpec<'s>> {
+        let name = self.optional_name()?;
+        let mut tag = None;
+        if self.accept(Symbol::Less) {
+            tag = Some(self.expr()?);
+            self.expect(Symbol::Greater)?;
+        }
+        let body = self.optional_body()?;
+        if name.is_none() && body.is_none() {
+            return Err(self.unexpected("`{` after `variant`"));
+        }
+        Ok(VariantSpec { name, tag, body })
+    }
+
+    fn enumeration(&mut self) -> Result<EnumSpec<'s>> {
+        let name = self.optional_name()?;
+        let mut container = None;
+        // `enum foo : 3` would be a bit field of type `enum foo`.
+        if self.peek_symbol() == Some(Symbol::Colon) && self.second_kind() == TokenKind::Word {
+            self.advance();
+            self.enter()?;
+            container = Some(Box::new(self.specifier(false)?.0));
+            self.leave();
+        }
+        let mut body = None;
+        if self.accept(Symbol::LeftBrace) {
+            body = Some(self.enumerators()?);
+        }
+        if body.is_none() && (name.is_none() || container.is_some()) {
+            return Err(self.unexpected("`{` with the labels of the enumeration"));
+        }
+        Ok(EnumSpec { name, container, body })
+    }
+
+    fn enumerators(&mut self) -> Result<Vec<Enumerator<'s>>> {
+        let mut enumerators = Vec::new();
+        while !self.accept(Symbol::RightBrace) {
+            enumerators.push(self.enumerator()?);
+            if !self.accept(Symbol::Comma) && self.peek_symbol() != Some(Symbol::RightBrace) {
+                return Err(self.unexpected("`,` or `}`"));
+            }
+        }
+        Ok(enumerators)
+    }
+
+    fn enumerator(&mut self) -> Result<Enumerator<'s>> {
+        let label = self.word_or_literal("a label")?;
+        let (mut low, mut high) = (None, None);
+        if self.accept(Symbol::Equal) {
+            low = Some(self.expr()?);
+            if self.accept(Symbol::Ellipsis) {
+                high = Some(self.expr()?);
+            }
+        }
+        Ok(Enumerator { label, low, high })
+    }
+
+    /// Parses pointers, an optional name, and lengths.
+    pub(super) fn declarator(&mut self) -> Result<Declarator<'s>> {
+        let start = self.peek().span;
+        let mut declarator =
+            Declarator { pointers: Vec::new(), name: None, lengths: Vec::new(), width: None, span: start };
+        self.pointers(&mut declarator.pointers)?;
+        self.direct_declarator(&mut declarator)?;
+        if self.accept(Symbol::Colon) {
+            declarator.width = Some(self.expr()?);
+        }
+        let end = self.previous_span();
+        if end.end > start.start {
+            declarator.span = start.to(end);
+        }
+        Ok(declarator)
+    }
+
+    fn pointers(&mut self, pointers: &mut Vec<bool>) -> Result<()> {
+        while self.accept(Symbol::Star) {
+            let mut is_const = false;
+            while self.at_word("const") {
+                is_const = true;
+                self.advance();
+            }
+            pointers.push(is_const);
+        }
+        Ok(())
+    }
+
+    fn direct_declarator(&mut self, declarator: &mut Declarator<'s>) -> Result<()> {
+        if self.accept(Symbol::LeftParen) {
+            self.enter()?;
+            if self.peek_symbol() == Some(Symbol::Star) {
+                let message = "pointers inside parentheses are not supported";
+                return Err(self.peek().span.unsupported(self.source, message));
+            }
+            self.direct_declarator(declarator)?;
+            self.leave();
+            self.expect(Symbol::RightParen)?;
+        } else {
+            declarator.name = self.optional_name()?;
+        }
+        while self.accept(Symbol::LeftBracket) {
+            declarator.lengths.push(self.length()?);
+            self.expect(Symbol::RightBracket)?;
+        }
+        Ok(())
+    }
+
+    fn length(&mut self) -> Result<Option<Expr<'s>>> {
+        if self.peek_symbol() == Some(Symbol::RightBracket) { Ok(None) } else { self.expr().map(Some) }
+    }
+
+    /// Parses the name behind the `:=` of a `typealias`: words and pointers.
+    pub(super) fn alias_name(&mut self) -> Result<String> {
+        let mut words: Vec<String> = Vec::new();
+        while self.peek_word().is_some() {
+            words.push(self.word("a type name")?.text.into_owned());
+        }
+        if words.is_empty() {
+            return Err(self.unexpected("the new name of the type"));
+        }
+        let mut pointers = Vec::new();
+        self.pointers(&mut pointers)?;
+        Ok(pointer_name(words.join(" "), &pointers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracemill_codec::text::Span;
+
+    fn item(source: &str) -> Result<Item<'_>> {
+        Parser::new(source, Span::new(0, source.len()))?.root()
+    }
+
+    fn fault(source: &str) -> String {
+        item(source).expect_err("the text is wrong").to_string()
+    }
+
+    fn name_words(spec: &TypeSpec<'_>) -> String {
+        match &spec.kind {
+            SpecKind::Name(words) => words.iter().map(|word| &*word.text).collect::<Vec<_>>().join(" "),
+            other => panic!("not a name: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_identifier_is_the_field() {
+        for (source, words, name) in [
+            ("uint32_t x;", "uint32_t", "x"),
+            ("unsigned long long x;", "unsigned long long", "x"),
+            ("const foo_t x;", "const foo_t", "x"),
+            ("unsigned foo_t x;", "unsigned foo_t", "x"),
+            ("unsigned foo_t *x;", "unsigned foo_t", "x"),
+        ] {
+            let Ok(Item::Fields(spec, declarators)) = item(source) else { panic!("{source}") };
+            assert_eq!(name_words(&spec), words);
+            assert_eq!(declarators[0].name.as_ref().map(|word| &*word.text), Some(name));
+        }
+    }
+
+    #[test]
+    fn typedef_in_three_orders() {
+        for source in ["typedef int a, b[2];", "int typedef a, b[2];", "const typedef int a, b[2];"] {
+            let Ok(Item::Typedef(_, declarators)) = item(source) else { panic!("{source}") };
+            assert_eq!(declarators.len(), 2);
+        }
+    }
+
+    #[test]
+    fn alias_names_are_words_and_pointers() {
+        let Ok(Item::Alias(alias)) = item("typealias integer { size = 8; } := struct page * const *;") else {
+            panic!()
+        };
+        assert_eq!(alias.name, "struct page * const *");
+    }
+
+    #[test]
+    fn enum_with_everything() {
+        let source = "enum e : unsigned int { A, \"b c\" = 3, int = 5 ... 9, };";
+        let Ok(Item::Fields(spec, _)) = item(source) else { panic!() };
+        let SpecKind::Enum(spec) = spec.kind else { panic!() };
+        let labels: Vec<_> = spec.body.expect("it has a body").iter().map(|e| e.label.text.to_string()).collect();
+        assert_eq!(labels, ["A", "b c", "int"]);
+    }
+
+    #[test]
+    fn faults_point_to_the_token() {
+        assert!(fault("struct { int x } y;").contains("column 16: expected `;`, found `}`"));
+        assert!(fault("struct x string y;").contains("column 10: expected one type, found `string`"));
+        assert!(fault("enum e : int x;").contains("column 14: expected `{` with the labels"));
+        assert!(
+            fault("variant <t> x;").contains("column 13: expected `{` after `variant`")
+                || !fault("variant <t> x;").is_empty()
+        );
+        assert!(fault("enum { A B };").contains("column 10: expected `,` or `}`, found `B`"));
+        assert!(fault("int (*x)[3];").contains("column 6: pointers inside parentheses"));
+    }
+}

@@ -1,0 +1,210 @@
+//! Lookup of the paths that name lengths and tags (CTF 1.8.3, 7.3.2).
+//!
+//! A path that starts with a dynamic scope is absolute. Any other path is relative: its first word is looked for in
+//! the structures around the user, from the inside, among the members that come before the user. Like the reference
+//! reader, a relative path never leaves the scope of its user.
+
+use tracemill_codec::text::{Span, nearest};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{FieldPath, PathStep, Scope};
+
+use super::instance::{Frame, Site};
+use super::resolve::Resolver;
+use super::types::{Reference, Type, TypeKind, TypeRef};
+
+/// What a path leads to.
+pub(super) struct Target {
+    /// The absolute path.
+    pub(super) path: FieldPath,
+    /// The type there.
+    pub(super) ty: TypeRef,
+    /// Where the field is declared.
+    pub(super) span: Span,
+}
+
+/// The words of the dynamic scopes.
+const PREFIXES: [(&[&str], Scope); 6] = [
+    (&["trace", "packet", "header"], Scope::PacketHeader),
+    (&["stream", "packet", "context"], Scope::PacketContext),
+    (&["stream", "event", "header"], Scope::EventHeader),
+    (&["stream", "event", "context"], Scope::CommonContext),
+    (&["event", "context"], Scope::SpecificContext),
+    (&["event", "fields"], Scope::Payload),
+];
+
+impl Resolver<'_> {
+    /// Finds the field that a length or a tag names.
+    pub(super) fn find_target(&self, reference: &Reference, site: &Site) -> Result<Target> {
+        for (prefix, scope) in PREFIXES {
+            let is_prefix = reference.words.len() > prefix.len()
+                && prefix.iter().zip(&reference.words).all(|(expected, word)| *expected == &**word);
+            if is_prefix {
+                return self.absolute_target(reference, prefix.len(), scope, site);
+            }
+        }
+        self.relative_target(reference, site)
+    }
+
+    fn absolute_target(&self, reference: &Reference, skip: usize, scope: Scope, site: &Site) -> Result<Target> {
+        let text = reference.text();
+        if scope > site.scope {
+            return Err(self.malformed(reference.span, format!("`{text}` is decoded after its user")));
+        }
+        let Some(root) = &site.roots[scope as usize] else {
+            let scope_text = reference.words[..skip].join(".");
+            return Err(self.malformed(reference.span, format!("`{text}`: `{scope_text}` is not declared")));
+        };
+        let words = &reference.words[skip..];
+        let walk = Walk { resolver: self, reference, site, scope };
+        let Some(target) = walk.down(root, words, Vec::new())? else {
+            return Err(self.malformed(reference.span, format!("field `{text}` does not exist")));
+        };
+        if scope == site.scope && !is_before(&target.path.steps, &site.steps) {
+            return Err(self
+                .malformed(reference.span, format!("`{text}` does not come before its user"))
+                .with_related("declared here", target.span.place(self.source)));
+        }
+        Ok(target)
+    }
+
+    fn relative_target(&self, reference: &Reference, site: &Site) -> Result<Target> {
+        let walk = Walk { resolver: self, reference, site, scope: site.scope };
+        for (structure, current, depth) in visible_structs(site) {
+            let is_earlier = structure.fields.position(&reference.words[0]).is_some_and(|at| at < current);
+            if is_earlier {
+                let steps = site.steps[..depth].to_vec();
+                if let Some(target) = walk.down_struct(structure, &reference.words, steps)? {
+                    return Ok(target);
+                }
+            }
+        }
+        Err(self.not_found(reference, site))
+    }
+
+    fn not_found(&self, reference: &Reference, site: &Site) -> Error {
+        let text = reference.text();
+        let first = &*reference.words[0];
+        for (structure, ..) in visible_structs(site) {
+            let declared = structure.fields.position(first).filter(|_| reference.words.len() == 1);
+            if let Some(at) = declared {
+                let declared = structure.fields.as_slice()[at].span;
+                return self
+                    .malformed(reference.span, format!("`{text}` does not come before its user"))
+                    .with_related("declared here", declared.place(self.source));
+            }
+        }
+        let error = self.malformed(reference.span, format!("no field `{text}` before its user"));
+        for (prefix, scope) in PREFIXES {
+            let root = site.roots[scope as usize].as_ref().filter(|_| scope < site.scope);
+            if root.and_then(|ty| ty.as_struct()).is_some_and(|root| root.fields.position(first).is_some()) {
+                return error
+                    .with_help(format!("a field of another scope needs its full path: `{}.{text}`", prefix.join(".")));
+            }
+        }
+        let names: Vec<&str> = visible_structs(site)
+            .flat_map(|(structure, current, _)| structure.fields.as_slice().iter().take(current))
+            .map(|field| &*field.raw_name)
+            .collect();
+        match nearest(first, names) {
+            Some(near) => error.with_help(format!("did you mean `{near}`?")),
+            None => error,
+        }
+    }
+}
+
+/// The structures whose members a relative path may start with, from the inside: structure, index of the member that
+/// holds the user, steps from the root.
+fn visible_structs(site: &Site) -> impl Iterator<Item = (&super::types::StructType, usize, usize)> {
+    let mut at = site.frames.len();
+    std::iter::from_fn(move || {
+        while at > 0 {
+            at -= 1;
+            match &site.frames[at] {
+                Frame::Struct { structure, current, depth } => return Some((&**structure, *current, *depth)),
+                // A jump goes outwards: its target is a frame that was there before it.
+                Frame::Jump(target) => at = at.min(target + 1),
+            }
+        }
+        None
+    })
+}
+
+/// Does a field end before the user of the path begins? True when the paths part in a structure, earlier member first.
+fn is_before(target: &[PathStep], user: &[PathStep]) -> bool {
+    match target.iter().zip(user).find(|(a, b)| a != b) {
+        Some((PathStep::Member(a), PathStep::Member(b))) => a < b,
+        _ => false,
+    }
+}
+
+struct Walk<'a> {
+    resolver: &'a Resolver<'a>,
+    reference: &'a Reference,
+    site: &'a Site,
+    scope: Scope,
+}
+
+impl Walk<'_> {
+    fn down_struct(
+        &self,
+        structure: &super::types::StructType,
+        words: &[std::sync::Arc<str>],
+        mut steps: Vec<PathStep>,
+    ) -> Result<Option<Target>> {
+        let Some(at) = structure.fields.position(&words[0]) else {
+            return Ok(None);
+        };
+        steps.push(PathStep::Member(at as u32));
+        let field = &structure.fields.as_slice()[at];
+        self.down(&field.ty, &words[1..], steps).map(|found| {
+            found.map(|target| if words.len() == 1 { Target { span: field.span, ..target } } else { target })
+        })
+    }
+
+    /// Follows `words` from a type.
+    fn down(&self, ty: &TypeRef, words: &[std::sync::Arc<str>], mut steps: Vec<PathStep>) -> Result<Option<Target>> {
+        let mut ty = ty.clone();
+        let mut span = self.reference.span;
+        let mut words = words.iter();
+        let mut word = words.next();
+        while let Some(name) = word {
+            let plain: &Type = ty.plain();
+            let next = match &plain.kind {
+                TypeKind::Struct(structure) => structure.fields.position(name).map(|at| {
+                    let field = &structure.fields.as_slice()[at];
+                    (PathStep::Member(at as u32), field.ty.clone(), field.span)
+                }),
+                TypeKind::Variant(variant) => variant.options.position(name).map(|at| {
+                    let field = &variant.options.as_slice()[at];
+                    (PathStep::Option(at as u32), field.ty.clone(), field.span)
+                }),
+                TypeKind::Array(element, _) | TypeKind::Sequence(element, _) => {
+                    self.check_own_array(&steps)?;
+                    steps.push(PathStep::Element);
+                    ty = element.clone();
+                    continue;
+                }
+                _ => None,
+            };
+            let Some((step, next_ty, next_span)) = next else {
+                return Ok(None);
+            };
+            steps.push(step);
+            (ty, span) = (next_ty, next_span);
+            word = words.next();
+        }
+        Ok(Some(Target { path: FieldPath { scope: self.scope, steps }, ty, span }))
+    }
+
+    /// A path may go through an array only when its user is in the same element.
+    fn check_own_array(&self, steps: &[PathStep]) -> Result<()> {
+        let own = &self.site.steps;
+        let is_own =
+            self.scope == self.site.scope && own.starts_with(steps) && own.get(steps.len()) == Some(&PathStep::Element);
+        if is_own {
+            return Ok(());
+        }
+        let message = format!("`{}` goes into an array that does not hold its user", self.reference.text());
+        Err(self.resolver.unsupported(self.reference.span, message))
+    }
+}

@@ -1,0 +1,174 @@
+//! Syntax trees to a [`Schema`]: the state that the parts of the resolver share, and the order of the work.
+
+use std::collections::HashMap;
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{ByteOrder, ClockId, EnvValue, EventClassId, Schema};
+
+use super::ast::{Expr, Item};
+use super::blocks::Blocks;
+use super::instance::Leaves;
+use super::parser::Parser;
+use super::types::{Names, TypeRef, TypeScopes};
+
+/// Most field classes of a schema, on top of one for each byte of metadata. Paths make the classes of a typedef
+/// anew for each use, so a short text can ask for very many.
+const MAX_FIELD_CLASSES: usize = 1_000_000;
+
+/// Turns the declarations of a metadata text into a schema.
+pub(super) struct Resolver<'s> {
+    pub(super) source: &'s str,
+    pub(super) schema: Schema,
+    pub(super) byte_order: ByteOrder,
+    pub(super) scopes: TypeScopes,
+    pub(super) names: Names,
+    pub(super) env: HashMap<String, EnvValue>,
+    pub(super) clocks: HashMap<String, (ClockId, Span)>,
+    pub(super) packet_header: Option<TypeRef>,
+    pub(super) streams: Vec<Stream>,
+    pub(super) event_spans: HashMap<EventClassId, Span>,
+    pub(super) leaves: Leaves,
+    struct_count: u32,
+}
+
+/// What the resolver remembers of a stream class.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Its block, or the event block that implied it.
+    pub(super) span: Span,
+    /// Type of the packet context.
+    pub(super) packet_context: Option<TypeRef>,
+    /// Type of the event header.
+    pub(super) event_header: Option<TypeRef>,
+    /// Type of the common context.
+    pub(super) common_context: Option<TypeRef>,
+}
+
+/// Resolves a metadata text.
+pub(super) fn resolve(source: &str) -> Result<Schema> {
+    let blocks = Blocks::find(source)?;
+    let mut resolver = Resolver::new(source);
+    resolver.run(&blocks)?;
+    Ok(resolver.schema)
+}
+
+impl<'s> Resolver<'s> {
+    fn new(source: &'s str) -> Self {
+        let mut scopes = TypeScopes::default();
+        scopes.push(None);
+        Resolver {
+            source,
+            schema: Schema::new("ctf1.8"),
+            byte_order: ByteOrder::Little,
+            scopes,
+            names: Names::default(),
+            env: HashMap::new(),
+            clocks: HashMap::new(),
+            packet_header: None,
+            streams: Vec::new(),
+            event_spans: HashMap::new(),
+            leaves: Leaves::default(),
+            struct_count: 0,
+        }
+    }
+
+    /// The order is that of the reference reader, so that blocks may stand in any order in the text.
+    fn run(&mut self, blocks: &Blocks) -> Result<()> {
+        let trace = self.trace_items(&blocks.traces)?;
+        self.trace_basics(&trace, blocks.traces[0])?;
+        for &span in &blocks.envs {
+            self.environment(&self.parse_block(span)?)?;
+        }
+        for &span in &blocks.clocks {
+            self.clock(&self.parse_block(span)?, span)?;
+        }
+        for &span in &blocks.callsites {
+            self.parse_block(span)?;
+        }
+        for &span in &blocks.types {
+            self.root_item(&Parser::new(self.source, span)?.root()?)?;
+        }
+        self.trace_scopes(&trace)?;
+        for &span in &blocks.streams {
+            self.stream(&self.parse_block(span)?, span)?;
+        }
+        for &span in &blocks.events {
+            self.event(&self.parse_block(span)?, span)?;
+        }
+        self.check_streams()
+    }
+
+    pub(super) fn parse_block(&self, span: Span) -> Result<Vec<Item<'s>>> {
+        Parser::new(self.source, span)?.block()
+    }
+
+    fn trace_items(&self, spans: &[Span]) -> Result<Vec<Item<'s>>> {
+        match spans {
+            [span] => self.parse_block(*span),
+            [first, second, ..] => Err(self.duplicate(first_word(*second), "`trace` block", first_word(*first))),
+            [] => {
+                let end = Span::new(self.source.len(), self.source.len());
+                let help = "a `trace` block with `major`, `minor` and `byte_order` is required";
+                Err(end.malformed(self.source, "metadata has no `trace` block").with_help(help))
+            }
+        }
+    }
+
+    fn root_item(&mut self, item: &Item<'_>) -> Result<()> {
+        match item {
+            Item::Fields(spec, declarators) => match declarators.first() {
+                None => self.spec(spec).map(drop),
+                Some(declarator) => Err(self.malformed(declarator.span, "a field must be inside a structure")),
+            },
+            item => {
+                if !self.definition(item)? {
+                    return Err(self.malformed(item.span(), "an assignment must be inside a block"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A number for a new structure body.
+    pub(super) fn next_struct_id(&mut self) -> u32 {
+        self.struct_count += 1;
+        self.struct_count
+    }
+
+    /// Refuses metadata that asks for too many field classes.
+    pub(super) fn check_class_count(&self, span: Span) -> Result<()> {
+        let limit = MAX_FIELD_CLASSES + self.source.len();
+        if self.schema.field_class_count() < limit {
+            return Ok(());
+        }
+        Err(self.unsupported(span, format!("metadata needs more than {limit} field classes")))
+    }
+
+    /// An error about broken metadata.
+    pub(super) fn malformed(&self, span: Span, message: impl Into<String>) -> Error {
+        span.malformed(self.source, message)
+    }
+
+    /// An error about metadata that is not supported.
+    pub(super) fn unsupported(&self, span: Span, message: impl Into<String>) -> Error {
+        span.unsupported(self.source, message)
+    }
+
+    /// An error about something that is there twice.
+    pub(super) fn duplicate(&self, span: Span, what: &str, first: Span) -> Error {
+        self.malformed(span, format!("{what} is declared twice"))
+            .with_related("first declared here", first.place(self.source))
+    }
+
+    /// An error about an expression that is not what it must be.
+    pub(super) fn expected(&self, expr: &Expr<'_>, expected: &str) -> Error {
+        let span = expr.span();
+        self.malformed(span, format!("expected {expected}, found `{}`", span.text(self.source)))
+    }
+}
+
+/// The part of a block's span that holds its keyword, which is enough to point at the block.
+pub(super) fn first_word(span: Span) -> Span {
+    Span::new(span.start, span.end.min(span.start + 1))
+}

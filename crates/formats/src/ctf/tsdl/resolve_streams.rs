@@ -1,0 +1,301 @@
+//! The blocks `stream` and `event` (CTF 1.8.3, 5 and 6).
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::Result;
+use tracemill_model::schema::{EventClass, Scope, StreamClass, StreamClassId};
+
+use super::ast::{Expr, Item, TypeSpec};
+use super::attributes::Seen;
+use super::instance::Roots;
+use super::resolve::{Resolver, Stream, first_word};
+use super::types::{Clocks, TypeRef};
+
+/// What an event block says, before its stream class is known.
+#[derive(Default)]
+struct Event {
+    name: Option<String>,
+    id: Option<u64>,
+    stream_id: Option<u64>,
+    log_level: Option<i64>,
+    emf_uri: Option<String>,
+    context: Option<TypeRef>,
+    fields: Option<TypeRef>,
+}
+
+impl Resolver<'_> {
+    /// The type of a scope: a structure.
+    pub(super) fn scope_type(&mut self, spec: &TypeSpec<'_>) -> Result<TypeRef> {
+        let ty = self.spec(spec)?;
+        if ty.as_struct().is_none() {
+            return Err(self.malformed(spec.span, format!("expected a structure, found {}", ty.noun())));
+        }
+        Ok(ty)
+    }
+
+    /// `stream { ... };`
+    pub(super) fn stream(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
+        let mut seen = Seen::default();
+        let mut id = None;
+        let keyword = first_word(span);
+        let mut stream = Stream { span: keyword, packet_context: None, event_header: None, common_context: None };
+        self.scopes.push(None);
+        for item in items {
+            match item {
+                Item::Assign(left, value) if left.dotted().as_deref() == Some("id") => {
+                    seen.note(self, "id", item.span())?;
+                    id = Some((self.unsigned(value)?, value.span()));
+                }
+                Item::Define(left, spec) => self.stream_scope(left, spec, &mut seen, &mut stream)?,
+                item => self.block_item(item)?,
+            }
+        }
+        self.scopes.pop();
+        if id.is_none() && !self.streams.is_empty() {
+            let message = "`stream` block has no `id`, and there is another stream class";
+            return Err(self
+                .malformed(keyword, message)
+                .with_related("declared here", self.streams[0].span.place(self.source)));
+        }
+        let (id, id_span) = id.unwrap_or((0, keyword));
+        stream.span = id_span;
+        self.add_stream(id, stream).map(drop)
+    }
+
+    fn stream_scope(
+        &mut self,
+        left: &Expr<'_>,
+        spec: &TypeSpec<'_>,
+        seen: &mut Seen,
+        stream: &mut Stream,
+    ) -> Result<()> {
+        match left.dotted().as_deref() {
+            Some("packet.context") => {
+                seen.note(self, "packet.context", left.span())?;
+                let ty = self.scope_type(spec)?;
+                stream.packet_context = Some(self.packet_context_roles(&ty)?);
+            }
+            Some("event.header") => {
+                seen.note(self, "event.header", left.span())?;
+                let ty = self.scope_type(spec)?;
+                stream.event_header = Some(self.event_header_roles(&ty)?);
+            }
+            Some("event.context") => {
+                seen.note(self, "event.context", left.span())?;
+                stream.common_context = Some(self.scope_type(spec)?);
+            }
+            _ => {
+                self.spec(spec)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_stream(&mut self, id: u64, stream: Stream) -> Result<StreamClassId> {
+        if let Some(first) = self.schema.stream_by_id(id) {
+            let first = self.streams[first.0 as usize].span;
+            return Err(self.duplicate(stream.span, &format!("stream class {id}"), first));
+        }
+        let span = stream.span;
+        let roots = self.stream_roots(&stream);
+        let types = [&stream.packet_context, &stream.event_header, &stream.common_context];
+        let clocks = types.into_iter().flatten().fold(Clocks::None, |clocks, ty| clocks.and(ty.clocks));
+        let class = StreamClass {
+            id,
+            default_clock: match clocks {
+                Clocks::None => None,
+                Clocks::One(clock) => Some(clock),
+                Clocks::Two(first, second) => return Err(self.two_clocks(first, second, span)),
+            },
+            packet_context: self.instantiate_root(Scope::PacketContext, roots.clone(), span)?,
+            event_header: self.instantiate_root(Scope::EventHeader, roots.clone(), span)?,
+            common_context: self.instantiate_root(Scope::CommonContext, roots, span)?,
+            ..StreamClass::default()
+        };
+        self.streams.push(stream);
+        Ok(self.schema.add_stream(class).expect("the id is free: it was looked up above"))
+    }
+
+    fn stream_roots(&self, stream: &Stream) -> Roots {
+        [
+            self.packet_header.clone(),
+            stream.packet_context.clone(),
+            stream.event_header.clone(),
+            stream.common_context.clone(),
+            None,
+            None,
+        ]
+    }
+
+    /// `event { ... };`
+    pub(super) fn event(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
+        let mut seen = Seen::default();
+        let mut event = Event::default();
+        self.scopes.push(None);
+        for item in items {
+            match item {
+                Item::Assign(left, value) => self.event_attribute(left, value, item.span(), &mut seen, &mut event)?,
+                Item::Define(left, spec) => self.event_scope(left, spec, &mut seen, &mut event)?,
+                item => self.block_item(item)?,
+            }
+        }
+        self.scopes.pop();
+        let name = event.name.clone();
+        self.add_event(event, &seen, first_word(span)).map_err(|error| match name {
+            Some(name) => error.in_event(name),
+            None => error,
+        })
+    }
+
+    fn event_attribute(
+        &mut self,
+        left: &Expr<'_>,
+        value: &Expr<'_>,
+        span: Span,
+        seen: &mut Seen,
+        event: &mut Event,
+    ) -> Result<()> {
+        match left.dotted().as_deref() {
+            Some("name") => {
+                seen.note(self, "name", span)?;
+                event.name = Some(self.text(value)?);
+            }
+            Some("id") => {
+                seen.note(self, "id", value.span())?;
+                event.id = Some(self.unsigned(value)?);
+            }
+            Some("stream_id") => {
+                seen.note(self, "stream_id", value.span())?;
+                event.stream_id = Some(self.unsigned(value)?);
+            }
+            Some("loglevel") => {
+                seen.note(self, "loglevel", span)?;
+                let level = self.signed(value)?;
+                event.log_level = Some(i64::try_from(level).map_err(|_| self.expected(value, "a log level"))?);
+            }
+            Some("model.emf.uri") => {
+                seen.note(self, "model.emf.uri", span)?;
+                event.emf_uri = Some(self.text(value)?).filter(|uri| !uri.is_empty());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn event_scope(&mut self, left: &Expr<'_>, spec: &TypeSpec<'_>, seen: &mut Seen, event: &mut Event) -> Result<()> {
+        match left.dotted().as_deref() {
+            Some("context") => {
+                seen.note(self, "context", left.span())?;
+                event.context = Some(self.scope_type(spec)?);
+            }
+            Some("fields") => {
+                seen.note(self, "fields", left.span())?;
+                event.fields = Some(self.scope_type(spec)?);
+            }
+            _ => {
+                self.spec(spec)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_event(&mut self, event: Event, seen: &Seen, span: Span) -> Result<()> {
+        let stream = self.stream_of_event(&event, seen, span)?;
+        let id = self.event_id(&event, stream, seen, span)?;
+        let roots = {
+            let mut roots = self.stream_roots(&self.streams[stream.0 as usize]);
+            roots[Scope::SpecificContext as usize] = event.context;
+            roots[Scope::Payload as usize] = event.fields;
+            roots
+        };
+        self.event_clock(&roots, stream, span)?;
+        let specific_context = self.instantiate_root(Scope::SpecificContext, roots.clone(), span)?;
+        let payload = self.instantiate_root(Scope::Payload, roots, span)?;
+        let class = EventClass {
+            name: event.name.map(Into::into),
+            log_level: event.log_level,
+            emf_uri: event.emf_uri.map(Into::into),
+            specific_context,
+            payload,
+            ..EventClass::new(id, stream)
+        };
+        let id = self.schema.add_event(class).expect("the id is free: it was looked up before");
+        self.event_spans.insert(id, seen.span("id").unwrap_or(span));
+        Ok(())
+    }
+
+    fn stream_of_event(&mut self, event: &Event, seen: &Seen, span: Span) -> Result<StreamClassId> {
+        if let Some(id) = event.stream_id {
+            let span = seen.span("stream_id").unwrap_or(span);
+            return self
+                .schema
+                .stream_by_id(id)
+                .ok_or_else(|| self.malformed(span, format!("no stream class has the id {id}")));
+        }
+        match self.streams.len() {
+            0 => {
+                let stream = Stream { span, packet_context: None, event_header: None, common_context: None };
+                self.add_stream(0, stream)
+            }
+            1 => Ok(StreamClassId(0)),
+            count => {
+                let message = format!("`event` block has no `stream_id`, and there are {count} stream classes");
+                Err(self.malformed(span, message))
+            }
+        }
+    }
+
+    fn event_id(&self, event: &Event, stream: StreamClassId, seen: &Seen, span: Span) -> Result<u64> {
+        let others = &self.schema.stream(stream).events;
+        let header = self.streams[stream.0 as usize].event_header.as_ref();
+        if let Some(first) = others.values().next() {
+            let first = self.event_spans.get(first).copied().unwrap_or_default();
+            if event.id.is_none() {
+                return Err(self
+                    .malformed(span, "`event` block has no `id`, and its stream class has another event class")
+                    .with_related("declared here", first.place(self.source)));
+            }
+            let has_id = header
+                .and_then(|header| header.as_struct())
+                .is_some_and(|header| header.fields.by_display_name("id").is_some());
+            if !has_id {
+                let message = "stream class has several event classes, but its event header has no `id`";
+                return Err(self.malformed(span, message));
+            }
+        }
+        let id = event.id.unwrap_or(0);
+        match others.get(&id) {
+            Some(first) => {
+                let first = self.event_spans.get(first).copied().unwrap_or_default();
+                Err(self.duplicate(seen.span("id").unwrap_or(span), &format!("event class {id}"), first))
+            }
+            None => Ok(id),
+        }
+    }
+
+    /// Integers of an event class count for the clock of its stream class too.
+    fn event_clock(&mut self, roots: &Roots, stream: StreamClassId, span: Span) -> Result<()> {
+        let default = self.schema.stream(stream).default_clock.map_or(Clocks::None, Clocks::One);
+        let types = [&roots[Scope::SpecificContext as usize], &roots[Scope::Payload as usize]];
+        match types.into_iter().flatten().fold(default, |clocks, ty| clocks.and(ty.clocks)) {
+            Clocks::Two(first, second) => Err(self.two_clocks(first, second, span)),
+            Clocks::One(clock) => {
+                self.schema.stream_mut(stream).default_clock = Some(clock);
+                Ok(())
+            }
+            Clocks::None => Ok(()),
+        }
+    }
+
+    /// Rules that need all streams.
+    pub(super) fn check_streams(&self) -> Result<()> {
+        let header = self.packet_header.as_ref().and_then(|header| header.as_struct());
+        let has_stream_id = header.is_some_and(|header| header.fields.by_display_name("stream_id").is_some());
+        match self.streams.as_slice() {
+            [_, second, ..] if !has_stream_id => {
+                let message = "trace has several stream classes, but its packet header has no `stream_id`";
+                Err(self.malformed(second.span, message))
+            }
+            _ => Ok(()),
+        }
+    }
+}

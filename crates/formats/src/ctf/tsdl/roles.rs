@@ -1,0 +1,211 @@
+//! What the fields of headers and contexts mean to the reader of packets and events (CTF 1.8.3, 5 and 6).
+//!
+//! A role is given by name. It is written into a copy of the type, because the types themselves are shared.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{ClockClass, ClockId, IntegerClass, Role, Roles};
+
+use super::resolve::Resolver;
+use super::types::{Clocks, Field, Fields, StructType, Type, TypeKind, TypeRef};
+
+/// Members of the packet header that are unsigned integers.
+const HEADER_ROLES: [(&str, Role); 3] =
+    [("magic", Role::PacketMagic), ("stream_id", Role::StreamClassId), ("stream_instance_id", Role::StreamId)];
+
+/// Members of the packet context; all are unsigned integers.
+const CONTEXT_ROLES: [(&str, Role); 6] = [
+    ("timestamp_begin", Role::PacketBegin),
+    ("timestamp_end", Role::PacketEnd),
+    ("events_discarded", Role::DiscardedEvents),
+    ("packet_seq_num", Role::PacketSequence),
+    ("content_size", Role::PacketContentSize),
+    ("packet_size", Role::PacketTotalSize),
+];
+
+impl Resolver<'_> {
+    /// Checks a packet header and gives roles to its members.
+    pub(super) fn packet_header_roles(&self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
+        if ty.clocks != Clocks::None {
+            return Err(self.malformed(span, "an integer of the packet header must not be mapped to a clock"));
+        }
+        let ty = self.with_member_roles(ty, &HEADER_ROLES, "packet header")?;
+        let Some(structure) = ty.as_struct() else {
+            return Ok(ty);
+        };
+        if let Some((at, magic)) = structure.fields.by_display_name("magic") {
+            if at != 0 {
+                return Err(self.malformed(magic.span, "`magic` must be the first member of the packet header"));
+            }
+            if magic.ty.as_integer().is_some_and(|class| class.len_bits != 32) {
+                return Err(self.malformed(magic.span, "`magic` must have 32 bits"));
+            }
+        }
+        match structure.fields.by_display_name("uuid") {
+            None => Ok(ty),
+            Some((at, uuid)) => {
+                let uuid = self.uuid_role(uuid)?;
+                Ok(with_member(&ty, structure, at, uuid))
+            }
+        }
+    }
+
+    fn uuid_role(&self, field: &Field) -> Result<TypeRef> {
+        let is_byte = |class: &IntegerClass| class.len_bits == 8 && !class.signed;
+        match &field.ty.plain().kind {
+            TypeKind::Array(element, 16) if element.align_bits == 8 && element.as_integer().is_some_and(is_byte) => {
+                Ok(Rc::new(field.ty.plain().with_roles(Roles::NONE.with(Role::TraceUuid))))
+            }
+            _ => Err(self.malformed(field.span, "`uuid` must be an array of 16 unsigned integers of 8 bits")),
+        }
+    }
+
+    /// Checks a packet context, maps its time stamps and gives roles to its members.
+    pub(super) fn packet_context_roles(&mut self, ty: &TypeRef) -> Result<TypeRef> {
+        let ty = self.map_timestamps(ty, &["timestamp_begin", "timestamp_end"])?;
+        self.with_member_roles(&ty, &CONTEXT_ROLES, "packet context")
+    }
+
+    /// Checks an event header, maps its time stamps and gives roles to its members.
+    pub(super) fn event_header_roles(&mut self, ty: &TypeRef) -> Result<TypeRef> {
+        let ty = self.map_timestamps(ty, &["timestamp"])?;
+        if let Some((_, id)) = ty.as_struct().and_then(|structure| structure.fields.by_display_name("id")) {
+            self.check_unsigned(id, "event header")?;
+        }
+        let mut give_role = |field: &Field, is_option: bool| {
+            let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some();
+            Ok(is_id.then(|| add_role(&field.ty, Role::EventClassId)))
+        };
+        Rewrite::new(&mut give_role, true).apply(&ty)
+    }
+
+    fn with_member_roles(&self, ty: &TypeRef, roles: &[(&str, Role)], what: &str) -> Result<TypeRef> {
+        let mut ty = ty.clone();
+        for (name, role) in roles {
+            let Some(structure) = ty.as_struct().cloned() else {
+                return Ok(ty);
+            };
+            if let Some((at, field)) = structure.fields.by_display_name(name) {
+                self.check_unsigned(field, what)?;
+                ty = with_member(&ty, &structure, at, add_role(&field.ty, *role));
+            }
+        }
+        Ok(ty)
+    }
+
+    fn check_unsigned(&self, field: &Field, what: &str) -> Result<()> {
+        match field.ty.as_integer() {
+            Some(class) if !class.signed => Ok(()),
+            _ => {
+                let noun = field.ty.noun();
+                let message = format!("`{}` of the {what} must be an unsigned integer, not {noun}", field.raw_name);
+                Err(self.malformed(field.span, message))
+            }
+        }
+    }
+
+    /// Maps integers with one of these names to the clock of the trace, unless they have one. Without any clock
+    /// block, a clock of 1 GHz is made.
+    fn map_timestamps(&mut self, ty: &TypeRef, names: &[&str]) -> Result<TypeRef> {
+        let mut map = |field: &Field, _: bool| match field.ty.as_integer() {
+            Some(class) if class.clock.is_none() && names.contains(&&*field.name) => {
+                let class = IntegerClass { clock: Some(self.only_clock(field)?), ..class.clone() };
+                Ok(Some(Rc::new(Type::integer(class, field.ty.align_bits))))
+            }
+            _ => Ok(None),
+        };
+        Rewrite::new(&mut map, false).apply(ty)
+    }
+
+    fn only_clock(&mut self, field: &Field) -> Result<ClockId> {
+        match self.schema.clocks() {
+            [] => Ok(self.schema.add_clock(ClockClass::nanoseconds("default"))),
+            [_] => Ok(ClockId(0)),
+            clocks => {
+                let message = format!("`{}` is mapped to no clock, and the trace has {}", field.raw_name, clocks.len());
+                let help = format!("add `map = clock.{}.value` to the integer", clocks[0].id);
+                Err(self.malformed(field.span, message).with_help(help))
+            }
+        }
+    }
+
+    /// The error about a stream class with two clocks.
+    pub(super) fn two_clocks(&self, first: ClockId, second: ClockId, span: Span) -> Error {
+        let [first, second] = [first, second].map(|clock| self.schema.clock(clock).id.clone());
+        self.malformed(span, format!("stream class is mapped to two clocks, `{first}` and `{second}`"))
+    }
+}
+
+fn add_role(ty: &TypeRef, role: Role) -> TypeRef {
+    let plain = ty.plain();
+    Rc::new(plain.with_roles(plain.roles.with(role)))
+}
+
+fn with_member(ty: &TypeRef, structure: &StructType, at: usize, member: TypeRef) -> TypeRef {
+    let mut types: Vec<TypeRef> = structure.fields.as_slice().iter().map(|field| field.ty.clone()).collect();
+    types[at] = member;
+    Rc::new(Type::structure(structure.id, structure.fields.with_types(types), ty.align_bits))
+}
+
+/// Replaces the types of fields anywhere inside a type. Shared parts are visited once, so that a small text cannot
+/// ask for an endless walk.
+struct Rewrite<'f> {
+    /// New type of a field, or none to keep it and go into it; the flag tells options of variants.
+    replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>,
+    enters_arrays: bool,
+    done: HashMap<*const Type, TypeRef>,
+}
+
+impl<'f> Rewrite<'f> {
+    fn new(replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>, enters_arrays: bool) -> Self {
+        Rewrite { replace, enters_arrays, done: HashMap::new() }
+    }
+
+    fn apply(&mut self, ty: &TypeRef) -> Result<TypeRef> {
+        if let Some(done) = self.done.get(&Rc::as_ptr(ty)) {
+            return Ok(done.clone());
+        }
+        let new = match &ty.kind {
+            TypeKind::Struct(structure) => self
+                .fields(&structure.fields, false)?
+                .map(|fields| Rc::new(Type::structure(structure.id, fields, ty.align_bits))),
+            TypeKind::Variant(variant) => {
+                self.fields(&variant.options, true)?.map(|options| Rc::new(Type::variant(variant.tag.clone(), options)))
+            }
+            TypeKind::Array(element, length) if self.enters_arrays => {
+                let new = self.apply(element)?;
+                (!Rc::ptr_eq(&new, element)).then(|| Rc::new(Type::array(new, *length)))
+            }
+            TypeKind::Sequence(element, length) if self.enters_arrays => {
+                let new = self.apply(element)?;
+                (!Rc::ptr_eq(&new, element)).then(|| Rc::new(Type::sequence(new, length.clone())))
+            }
+            TypeKind::Defined(home, inner) => {
+                let new = self.apply(inner)?;
+                (!Rc::ptr_eq(&new, inner)).then(|| Type::defined(*home, &new))
+            }
+            _ => None,
+        };
+        let new = new.unwrap_or_else(|| ty.clone());
+        self.done.insert(Rc::as_ptr(ty), new.clone());
+        Ok(new)
+    }
+
+    /// The same fields with new types, or none when nothing changed.
+    fn fields(&mut self, fields: &Fields, are_options: bool) -> Result<Option<Fields>> {
+        let mut types = Vec::with_capacity(fields.as_slice().len());
+        let mut is_changed = false;
+        for field in fields.as_slice() {
+            let new = match (self.replace)(field, are_options)? {
+                Some(new) => new,
+                None => self.apply(&field.ty)?,
+            };
+            is_changed |= !Rc::ptr_eq(&new, &field.ty);
+            types.push(new);
+        }
+        Ok(is_changed.then(|| fields.with_types(types)))
+    }
+}

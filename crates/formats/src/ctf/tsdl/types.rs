@@ -1,0 +1,427 @@
+//! Types with their names resolved, before they get a place in a trace.
+//!
+//! A [`Type`] is what a `typedef` stands for. It is shared by reference count; only when it is put under a scope
+//! (`instance.rs`) do its relative paths become absolute ones. A type without paths inside is *closed*: it has the
+//! same field class everywhere, which is remembered in the type.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tracemill_codec::text::Span;
+use tracemill_model::schema::{ClockId, FieldClassId, FloatClass, IntegerClass, Roles};
+
+/// Deepest nesting of types in a field.
+pub(super) const MAX_DEPTH: u16 = 64;
+
+/// Structures with more members get a table of their names.
+const INDEXED_MEMBERS: usize = 16;
+
+/// A shared type.
+pub(super) type TypeRef = Rc<Type>;
+
+/// A type.
+#[derive(Clone, Debug)]
+pub(super) struct Type {
+    /// What it is.
+    pub(super) kind: TypeKind,
+    /// Effective alignment in bits.
+    pub(super) align_bits: u32,
+    /// Roles that the packet and event reader gives to it.
+    pub(super) roles: Roles,
+    /// Number of types from here down to the deepest leaf.
+    pub(super) depth: u16,
+    /// Are there paths inside?
+    pub(super) is_open: bool,
+    /// Clocks that integers inside update.
+    pub(super) clocks: Clocks,
+    /// The field class of a closed type, once it has one.
+    pub(super) class: Cell<Option<FieldClassId>>,
+}
+
+/// What a type is.
+#[derive(Clone, Debug)]
+pub(super) enum TypeKind {
+    /// Integer or enumeration.
+    Integer(IntegerClass),
+    /// Floating point number.
+    Float(FloatClass),
+    /// Null-terminated string.
+    String,
+    /// Structure.
+    Struct(Rc<StructType>),
+    /// Variant.
+    Variant(Rc<VariantType>),
+    /// Array of a known length.
+    Array(TypeRef, u64),
+    /// Array whose length is another field.
+    Sequence(TypeRef, Rc<Reference>),
+    /// A type that was defined inside the structure with this id: paths that leave the type go on looking there, not
+    /// where the type is used (CTF 1.8.3, example in 4.2.2).
+    Defined(u32, TypeRef),
+}
+
+/// A structure.
+#[derive(Clone, Debug)]
+pub(super) struct StructType {
+    /// Tells structure bodies apart; copies with other roles keep it.
+    pub(super) id: u32,
+    /// Members in order.
+    pub(super) fields: Fields,
+}
+
+/// A variant.
+#[derive(Clone, Debug)]
+pub(super) struct VariantType {
+    /// Path of its selector; none when the tag is still to come (`variant name <tag>`).
+    pub(super) tag: Option<Rc<Reference>>,
+    /// Options in order.
+    pub(super) options: Fields,
+}
+
+/// A member of a structure or an option of a variant.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    /// Name without one leading underscore.
+    pub(super) name: Arc<str>,
+    /// Name as it is written.
+    pub(super) raw_name: Arc<str>,
+    /// Where the name is written.
+    pub(super) span: Span,
+    /// Its type.
+    pub(super) ty: TypeRef,
+}
+
+/// Fields that are found by their raw names.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Fields {
+    list: Vec<Field>,
+    index: HashMap<Arc<str>, usize>,
+}
+
+impl Fields {
+    /// Adds a field. The caller has checked that its raw name is new.
+    pub(super) fn push(&mut self, field: Field) {
+        if self.list.len() == INDEXED_MEMBERS {
+            self.index = self.list.iter().enumerate().map(|(at, field)| (field.raw_name.clone(), at)).collect();
+        }
+        if self.list.len() >= INDEXED_MEMBERS {
+            self.index.insert(field.raw_name.clone(), self.list.len());
+        }
+        self.list.push(field);
+    }
+
+    /// Index of the field with this raw name.
+    pub(super) fn position(&self, raw_name: &str) -> Option<usize> {
+        if self.list.len() > INDEXED_MEMBERS {
+            return self.index.get(raw_name).copied();
+        }
+        self.list.iter().position(|field| &*field.raw_name == raw_name)
+    }
+
+    /// All fields, in order.
+    pub(super) fn as_slice(&self) -> &[Field] {
+        &self.list
+    }
+
+    /// The first field with this display name.
+    pub(super) fn by_display_name(&self, name: &str) -> Option<(usize, &Field)> {
+        self.list.iter().enumerate().find(|(_, field)| &*field.name == name)
+    }
+
+    /// The same fields with other types, in the same order.
+    pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Fields {
+        let list = self.list.iter().zip(types).map(|(field, ty)| Field { ty, ..field.clone() }).collect();
+        Fields { list, index: self.index.clone() }
+    }
+}
+
+/// A path as it is written in `[path]` or `<path>`.
+#[derive(Clone, Debug)]
+pub(super) struct Reference {
+    /// Its words.
+    pub(super) words: Vec<Arc<str>>,
+    /// Where it is.
+    pub(super) span: Span,
+}
+
+impl Reference {
+    /// The path as it is written.
+    pub(super) fn text(&self) -> String {
+        self.words.iter().map(|word| &**word).collect::<Vec<_>>().join(".")
+    }
+}
+
+/// The clocks that the integers inside a type are mapped to: enough to find the one of a stream class, or two that
+/// contradict each other.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Clocks {
+    /// No integer is mapped.
+    #[default]
+    None,
+    /// All mapped integers are mapped to this one.
+    One(ClockId),
+    /// At least these two.
+    Two(ClockId, ClockId),
+}
+
+impl Clocks {
+    /// The clocks of two types together.
+    #[must_use]
+    pub(super) fn and(self, other: Clocks) -> Clocks {
+        match (self, other) {
+            (Clocks::None, clocks) | (clocks, Clocks::None) => clocks,
+            (Clocks::One(a), Clocks::One(b)) if a == b => self,
+            (Clocks::One(a), Clocks::One(b)) => Clocks::Two(a, b),
+            (Clocks::Two(..), _) => self,
+            (_, Clocks::Two(..)) => other,
+        }
+    }
+}
+
+impl Type {
+    /// An integer or enumeration.
+    pub(super) fn integer(class: IntegerClass, align_bits: u32) -> Type {
+        let clocks = class.clock.map_or(Clocks::None, Clocks::One);
+        Type { clocks, ..Type::leaf(TypeKind::Integer(class), align_bits) }
+    }
+
+    /// A type without types inside.
+    pub(super) fn leaf(kind: TypeKind, align_bits: u32) -> Type {
+        Type {
+            kind,
+            align_bits,
+            roles: Roles::NONE,
+            depth: 1,
+            is_open: false,
+            clocks: Clocks::None,
+            class: Cell::new(None),
+        }
+    }
+
+    /// A structure with a minimum alignment.
+    pub(super) fn structure(id: u32, fields: Fields, minimum_align_bits: u32) -> Type {
+        let align = fields.list.iter().map(|field| field.ty.align_bits).fold(minimum_align_bits.max(1), u32::max);
+        let mut ty = Type::leaf(TypeKind::String, align);
+        ty.contain(fields.list.iter().map(|field| &field.ty));
+        ty.kind = TypeKind::Struct(Rc::new(StructType { id, fields }));
+        ty
+    }
+
+    /// A variant.
+    pub(super) fn variant(tag: Option<Rc<Reference>>, options: Fields) -> Type {
+        let mut ty = Type::leaf(TypeKind::String, 1);
+        ty.contain(options.list.iter().map(|field| &field.ty));
+        ty.is_open = true;
+        ty.kind = TypeKind::Variant(Rc::new(VariantType { tag, options }));
+        ty
+    }
+
+    /// An array of a known length.
+    pub(super) fn array(element: TypeRef, length: u64) -> Type {
+        let mut ty = Type::leaf(TypeKind::String, element.align_bits);
+        ty.contain([&element].into_iter());
+        ty.kind = TypeKind::Array(element, length);
+        ty
+    }
+
+    /// An array whose length is another field.
+    pub(super) fn sequence(element: TypeRef, length: Rc<Reference>) -> Type {
+        let mut ty = Type::leaf(TypeKind::String, element.align_bits);
+        ty.contain([&element].into_iter());
+        ty.is_open = true;
+        ty.kind = TypeKind::Sequence(element, length);
+        ty
+    }
+
+    /// A type that was defined inside the structure `home`.
+    pub(super) fn defined(home: u32, inner: &TypeRef) -> TypeRef {
+        match inner.kind {
+            // The innermost mark decides, and a chain of typedefs must not become a chain of marks.
+            TypeKind::Defined(..) => inner.clone(),
+            _ => Rc::new(Type { kind: TypeKind::Defined(home, inner.clone()), ..(**inner).clone() }),
+        }
+    }
+
+    fn contain<'t>(&mut self, types: impl Iterator<Item = &'t TypeRef>) {
+        for ty in types {
+            self.depth = self.depth.max(ty.depth + 1);
+            self.is_open |= ty.is_open;
+            self.clocks = self.clocks.and(ty.clocks);
+        }
+    }
+
+    /// The same type with more roles.
+    pub(super) fn with_roles(&self, roles: Roles) -> Type {
+        Type { roles, class: Cell::new(None), ..self.clone() }
+    }
+
+    /// The type behind the mark of its definition.
+    pub(super) fn plain(&self) -> &Type {
+        match &self.kind {
+            TypeKind::Defined(_, inner) => inner,
+            _ => self,
+        }
+    }
+
+    /// The integer, when it is one.
+    pub(super) fn as_integer(&self) -> Option<&IntegerClass> {
+        match &self.plain().kind {
+            TypeKind::Integer(class) => Some(class),
+            _ => None,
+        }
+    }
+
+    /// The structure, when it is one.
+    pub(super) fn as_struct(&self) -> Option<&Rc<StructType>> {
+        match &self.plain().kind {
+            TypeKind::Struct(structure) => Some(structure),
+            _ => None,
+        }
+    }
+
+    /// Is it a character that makes an array of it a string? The characters must follow each other without gaps.
+    pub(super) fn is_text_character(&self) -> bool {
+        self.align_bits == 8 && self.as_integer().is_some_and(|class| class.is_character && class.len_bits == 8)
+    }
+
+    /// What it is, for messages.
+    pub(super) fn noun(&self) -> &'static str {
+        match &self.plain().kind {
+            TypeKind::Integer(class) if class.mappings.is_some() => "an enumeration",
+            TypeKind::Integer(class) if class.signed => "a signed integer",
+            TypeKind::Integer(_) => "an integer",
+            TypeKind::Float(_) => "a floating point number",
+            TypeKind::String => "a string",
+            TypeKind::Struct(_) => "a structure",
+            TypeKind::Variant(_) => "a variant",
+            TypeKind::Array(..) => "an array",
+            TypeKind::Sequence(..) => "a sequence",
+            TypeKind::Defined(..) => "a type",
+        }
+    }
+}
+
+/// Shared strings: the same names come back in thousands of event classes.
+#[derive(Default, Debug)]
+pub(super) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// The shared string with this text.
+    pub(super) fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(name) = self.0.get(text) {
+            return name.clone();
+        }
+        let name: Arc<str> = text.into();
+        self.0.insert(name.clone());
+        name
+    }
+}
+
+/// A name of a type in a lexical scope.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    /// The type.
+    pub(super) ty: TypeRef,
+    /// Where it was given the name.
+    pub(super) span: Span,
+}
+
+/// Type names of nested lexical scopes (CTF 1.8.3, 7.3.1). Keys are written as in the text: `unsigned long`,
+/// `struct page *`, `variant v`.
+#[derive(Default, Debug)]
+pub(super) struct TypeScopes {
+    scopes: Vec<TypeScope>,
+}
+
+#[derive(Default, Debug)]
+struct TypeScope {
+    names: HashMap<String, Definition>,
+    home: Option<u32>,
+}
+
+impl TypeScopes {
+    /// Enters a scope; `home` is the structure whose body it is.
+    pub(super) fn push(&mut self, home: Option<u32>) {
+        let home = home.or_else(|| self.scopes.last().and_then(|scope| scope.home));
+        self.scopes.push(TypeScope { names: HashMap::new(), home });
+    }
+
+    /// Leaves the innermost scope.
+    pub(super) fn pop(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// Names a type in the innermost scope. Gives back the earlier definition when the name is taken there.
+    pub(super) fn define(&mut self, name: String, definition: Definition) -> Option<Definition> {
+        let scope = self.scopes.last_mut()?;
+        if let Some(earlier) = scope.names.get(&name) {
+            return Some(earlier.clone());
+        }
+        scope.names.insert(name, definition);
+        None
+    }
+
+    /// The type of a name, from the innermost scope outwards.
+    pub(super) fn find(&self, name: &str) -> Option<TypeRef> {
+        for scope in self.scopes.iter().rev() {
+            if let Some(definition) = scope.names.get(name) {
+                return Some(match scope.home {
+                    Some(home) if definition.ty.is_open => Type::defined(home, &definition.ty),
+                    _ => definition.ty.clone(),
+                });
+            }
+        }
+        None
+    }
+
+    /// All names that can be used here.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.scopes.iter().flat_map(|scope| scope.names.keys()).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte() -> TypeRef {
+        Rc::new(Type::integer(IntegerClass::unsigned(8), 8))
+    }
+
+    fn field(name: &str) -> Field {
+        Field { name: name.into(), raw_name: name.into(), span: Span::default(), ty: byte() }
+    }
+
+    #[test]
+    fn fields_are_found_in_small_and_large_structures() {
+        for count in [3, INDEXED_MEMBERS, INDEXED_MEMBERS + 1, 100] {
+            let mut fields = Fields::default();
+            (0..count).for_each(|at| fields.push(field(&format!("f{at}"))));
+            assert!((0..count).all(|at| fields.position(&format!("f{at}")) == Some(at)), "{count}");
+            assert_eq!(fields.position("g"), None);
+        }
+    }
+
+    #[test]
+    fn inner_names_hide_outer_ones_and_end_with_their_scope() {
+        let mut scopes = TypeScopes::default();
+        scopes.push(None);
+        assert!(scopes.define("t".into(), Definition { ty: byte(), span: Span::default() }).is_none());
+        scopes.push(Some(1));
+        let string = Rc::new(Type::leaf(TypeKind::String, 8));
+        assert!(scopes.define("t".into(), Definition { ty: string.clone(), span: Span::default() }).is_none());
+        assert!(scopes.define("t".into(), Definition { ty: string, span: Span::default() }).is_some());
+        assert_eq!(scopes.find("t").map(|ty| ty.noun()), Some("a string"));
+        scopes.pop();
+        assert_eq!(scopes.find("t").map(|ty| ty.noun()), Some("an integer"));
+    }
+
+    #[test]
+    fn clocks_add_up() {
+        let (a, b) = (Clocks::One(ClockId(0)), Clocks::One(ClockId(1)));
+        assert_eq!(a.and(Clocks::None).and(a), a);
+        assert_eq!(a.and(b).and(a), Clocks::Two(ClockId(0), ClockId(1)));
+    }
+}

@@ -1,0 +1,11 @@
+//! All formats: one line each.
+
+use crate::api::Format;
+
+/// Every format that tracemill reads, in the order in which they are asked.
+pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT];
+
+/// The format of a name.
+pub fn by_name(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.names.contains(&name))
+}
