@@ -5,3 +5,4 @@ pub mod cursor;
 pub mod merge;
 pub mod session;
 pub mod source;
+pub mod render;

@@ -122,6 +122,7 @@ pub struct Compiler<'s> {
     nodes: Vec<Node>,
     tables: Vec<SelectTable>,
     ends: Vec<u32>,
+    root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
     next_slot: u16,
     known: Known,
@@ -155,6 +156,7 @@ impl<'s> Compiler<'s> {
             nodes: Vec::new(),
             tables: Vec::new(),
             ends: Vec::new(),
+            root_nodes: Vec::new(),
             next_slot: shared.slots.len() as u16,
             slots: shared.slots.clone(),
             known,
@@ -180,6 +182,8 @@ impl<'s> Compiler<'s> {
     /// Adds a scope; one that is not declared adds an empty section.
     pub fn add(&mut self, scope: Scope) {
         self.scope = scope;
+        let root_node = self.roots[scope as usize].map(|_| self.nodes.len() as NodeId);
+        self.root_nodes.push(root_node);
         if let Some(root) = self.roots[scope as usize] {
             self.parent = self.nodes.len() as NodeId;
             self.field(root, Arc::from(""));
@@ -197,6 +201,7 @@ impl<'s> Compiler<'s> {
             slots: usize::from(self.next_slot),
             nodes: self.nodes.into(),
             ends: self.ends.into(),
+            roots: self.root_nodes.into(),
             known: self.known,
         }
     }

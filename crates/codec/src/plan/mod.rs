@@ -311,6 +311,8 @@ pub struct Plan {
     pub nodes: Box<[Node]>,
     /// Where the instructions of each root end, in the order in which they were added.
     pub(crate) ends: Box<[u32]>,
+    /// The root node of each section, `None` for a scope that is not declared.
+    pub roots: Box<[Option<NodeId>]>,
     /// What is known of the position behind the last root.
     pub known: Known,
 }

@@ -13,7 +13,7 @@ use tracemill_model::schema::{
 };
 
 use super::resolve::Resolver;
-use super::types::{Field, Reference, StructType, Type, TypeKind, TypeRef, VariantType};
+use super::types::{Field, Fields, Reference, StructType, Type, TypeKind, TypeRef, VariantType};
 
 /// The place where a type is being instantiated.
 pub(super) struct Site {
@@ -71,6 +71,30 @@ impl LeafKey {
     }
 }
 
+/// Labels of the enumeration that was the last tag: one enumeration often is the tag of many variants.
+#[derive(Default)]
+pub(super) struct Labels {
+    mappings: Option<Arc<[Mapping]>>,
+    index: HashMap<Arc<str>, usize>,
+}
+
+impl Labels {
+    /// The values that choose each option: those of the label with the option's name. When there is none, an option
+    /// `_x` takes the label `x`, unless another option has that very name.
+    fn option_ranges<'m>(&mut self, options: &Fields, mappings: &'m Arc<[Mapping]>) -> Vec<&'m [Range]> {
+        if !self.mappings.as_ref().is_some_and(|known| Arc::ptr_eq(known, mappings)) {
+            self.index = mappings.iter().enumerate().map(|(at, mapping)| (mapping.label.clone(), at)).collect();
+            self.mappings = Some(mappings.clone());
+        }
+        let ranges_of = |option: &Field| {
+            let exact = self.index.get(&option.raw_name);
+            let stripped = || self.index.get(&option.name).filter(|_| options.position(&option.name).is_none());
+            exact.or_else(stripped).map_or(&[][..], |at| &mappings[*at].ranges)
+        };
+        options.as_slice().iter().map(ranges_of).collect()
+    }
+}
+
 impl Resolver<'_> {
     /// Makes the field class of a scope's root.
     pub(super) fn instantiate_root(&mut self, scope: Scope, roots: Roots, span: Span) -> Result<Option<FieldClassId>> {
@@ -85,7 +109,7 @@ impl Resolver<'_> {
         if let Some(class) = ty.class.get() {
             return Ok(class);
         }
-        self.check_class_count(site.span)?;
+        self.charge(1, site.span)?;
         let kind = match &ty.kind {
             TypeKind::Defined(home, inner) => return self.instantiate_defined(*home, inner, site),
             TypeKind::Integer(class) => FieldKind::Integer(class.clone()),
@@ -126,6 +150,7 @@ impl Resolver<'_> {
 
     fn instantiate_struct(&mut self, structure: &Rc<StructType>, site: &mut Site) -> Result<FieldKind> {
         let fields = structure.fields.as_slice();
+        self.charge(fields.len(), site.span)?;
         let mut members = Vec::with_capacity(fields.len());
         let frame_at = site.frames.len();
         let depth = site.steps.len();
@@ -195,7 +220,8 @@ impl Resolver<'_> {
                     .with_related("declared here", target.span.place(self.source)));
             }
         };
-        let ranges = option_ranges(variant.options.as_slice(), &mappings);
+        let ranges = self.labels.option_ranges(&variant.options, &mappings);
+        self.charge(ranges.iter().map(|ranges| 1 + ranges.len()).sum(), site.span)?;
         let mut options = Vec::with_capacity(ranges.len());
         for ((at, field), ranges) in variant.options.as_slice().iter().enumerate().zip(ranges) {
             site.span = field.span;
@@ -203,7 +229,7 @@ impl Resolver<'_> {
             let class = self.instantiate(&field.ty, site)?;
             site.steps.pop();
             let (name, raw_name) = (Some(field.name.clone()), Some(field.raw_name.clone()));
-            options.push(VariantOption { name, raw_name, ranges, class });
+            options.push(VariantOption { name, raw_name, ranges: ranges.to_vec(), class });
         }
         Ok(FieldKind::Variant(VariantClass { selector: target.path, options }))
     }
@@ -221,19 +247,4 @@ fn instance_roles(ty: &Type) -> Roles {
 
 fn string_kind(length: StringLength, is_text_array: bool) -> FieldKind {
     FieldKind::String(StringClass { encoding: Encoding::Utf8, length, is_text_array })
-}
-
-/// The values that choose each option: those of the label with the option's name. When there is none, an option `_x`
-/// takes the label `x`, unless another option has that very name.
-fn option_ranges(options: &[Field], mappings: &[Mapping]) -> Vec<Vec<Range>> {
-    let by_label: HashMap<&str, &Mapping> = mappings.iter().map(|mapping| (&*mapping.label, mapping)).collect();
-    let raw_names: HashMap<&Arc<str>, ()> = options.iter().map(|option| (&option.raw_name, ())).collect();
-    options
-        .iter()
-        .map(|option| {
-            let stripped = || by_label.get(&*option.name).filter(|_| !raw_names.contains_key(&option.name));
-            let mapping = by_label.get(&*option.raw_name).or_else(stripped);
-            mapping.map_or(Vec::new(), |mapping| mapping.ranges.clone())
-        })
-        .collect()
 }

@@ -223,13 +223,13 @@ impl<'s> Lexer<'s> {
         let span = Span::new(start, self.at);
         let text = span.text(self.source);
         let (digits, radix, base_name) = match bytes {
-            [b'0', b'x' | b'X', ..] => (&text[2..], 16, "hexadecimal"),
-            [b'0', ..] => (text, 8, "octal"),
-            _ => (text, 10, "decimal"),
+            [b'0', b'x' | b'X', ..] => (&text[2..], 16, "a hexadecimal"),
+            [b'0', ..] => (text, 8, "an octal"),
+            _ => (text, 10, "a decimal"),
         };
         let digit_count = digits.bytes().take_while(|&byte| char::from(byte).is_digit(radix)).count();
         if digit_count == 0 || !is_integer_suffix(&digits[digit_count..]) {
-            return Err(span.malformed(self.source, format!("`{text}` is not a {base_name} number")));
+            return Err(span.malformed(self.source, format!("`{text}` is not {base_name} number")));
         }
         match u64::from_str_radix(&digits[..digit_count], radix) {
             Ok(value) => Ok(TokenKind::Integer(value)),
@@ -366,7 +366,7 @@ mod tests {
     fn integers_of_all_bases_with_suffixes() {
         use TokenKind::Integer;
         assert_eq!(kinds("0 017 0x1F 42ULL 7l"), [Integer(0), Integer(15), Integer(31), Integer(42), Integer(7)]);
-        assert!(fault("a 09").contains("column 3: `09` is not a octal number"));
+        assert!(fault("a 09").contains("column 3: `09` is not an octal number"));
         assert!(fault("18446744073709551616").contains("does not fit"));
     }
 

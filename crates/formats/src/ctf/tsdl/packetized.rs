@@ -51,9 +51,9 @@ pub fn probe(bytes: &[u8]) -> Option<Flavour> {
 /// Reads the text of a metadata file.
 ///
 /// # Errors
-/// A packet with a broken header is an error with its byte offset; so are compressed and encrypted packets and
-/// signatures of other versions. A last packet that is cut short, packets of another trace and invalid UTF-8 are
-/// faults of the returned value.
+/// A packet with a broken header or with another UUID is an error with its byte offset; so are compressed and
+/// encrypted packets and signatures of other versions. A last packet that is cut short and invalid UTF-8 are faults of
+/// the returned value.
 pub fn read_text(bytes: &[u8]) -> Result<Metadata> {
     match magic_order(bytes) {
         Some(order) => unpack(bytes, order),
@@ -81,6 +81,11 @@ fn signature_version(bytes: &[u8]) -> Option<&str> {
     let rest = rest.strip_prefix(b"/*")?.trim_ascii_start().strip_prefix(b"CTF")?.trim_ascii_start();
     let len = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     std::str::from_utf8(&rest[..len]).ok().filter(|version| version.contains('.'))
+}
+
+/// Is it version 1.8 or a revision of it, such as 1.8.3?
+fn is_1_8(version: &str) -> bool {
+    version == "1.8" || version.starts_with("1.8.")
 }
 
 /// Does a text without signature begin with a TSDL declaration, in a trace that does not say another version?
@@ -233,17 +238,17 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
 
 /// Turns the bytes of the text into a string. `file_offset` tells where a byte of the text is in the file.
 fn finish(mut metadata: Metadata, text: &[u8], file_offset: impl Fn(usize) -> usize) -> Result<Metadata> {
-    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    let skipped = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let padding = text.iter().rev().take_while(|byte| **byte == 0).count();
-    let text = &text[..text.len() - padding];
-    if let Some(version) = signature_version(text).filter(|version| *version != "1.8") {
+    let text = text.get(skipped..text.len() - padding).unwrap_or(&[]);
+    if let Some(version) = signature_version(text).filter(|version| !is_1_8(version)) {
         return Err(Error::unsupported(format!("metadata of CTF version `{version}`, not 1.8"))
             .at_offset(file_offset(0) as u64));
     }
     match std::str::from_utf8(text) {
         Ok(valid) => metadata.text = valid.to_owned(),
         Err(error) => {
-            let offset = file_offset(error.valid_up_to()) as u64;
+            let offset = file_offset(skipped + error.valid_up_to()) as u64;
             metadata.faults.push(Error::malformed("metadata is not valid UTF-8").at_offset(offset));
             metadata.text = String::from_utf8_lossy(text).into_owned();
         }

@@ -8,12 +8,12 @@ use tracemill_model::schema::{ByteOrder, ClockId, EnvValue, EventClassId, Schema
 
 use super::ast::{Expr, Item};
 use super::blocks::Blocks;
-use super::instance::Leaves;
+use super::instance::{Labels, Leaves};
 use super::parser::Parser;
 use super::types::{Names, TypeRef, TypeScopes};
 
-/// Most field classes of a schema, on top of one for each byte of metadata. Paths make the classes of a typedef
-/// anew for each use, so a short text can ask for very many.
+/// Most field classes, members and ranges of a schema, on top of one for each byte of metadata. Paths make the
+/// classes of a typedef anew for each use, so a short text can ask for very many.
 const MAX_FIELD_CLASSES: usize = 1_000_000;
 
 /// Turns the declarations of a metadata text into a schema.
@@ -29,7 +29,9 @@ pub(super) struct Resolver<'s> {
     pub(super) streams: Vec<Stream>,
     pub(super) event_spans: HashMap<EventClassId, Span>,
     pub(super) leaves: Leaves,
+    pub(super) labels: Labels,
     struct_count: u32,
+    charged: usize,
 }
 
 /// What the resolver remembers of a stream class.
@@ -69,7 +71,9 @@ impl<'s> Resolver<'s> {
             streams: Vec::new(),
             event_spans: HashMap::new(),
             leaves: Leaves::default(),
+            labels: Labels::default(),
             struct_count: 0,
+            charged: 0,
         }
     }
 
@@ -106,7 +110,7 @@ impl<'s> Resolver<'s> {
     fn trace_items(&self, spans: &[Span]) -> Result<Vec<Item<'s>>> {
         match spans {
             [span] => self.parse_block(*span),
-            [first, second, ..] => Err(self.duplicate(first_word(*second), "`trace` block", first_word(*first))),
+            [first, second, ..] => Err(self.duplicate(self.keyword(*second), "`trace` block", self.keyword(*first))),
             [] => {
                 let end = Span::new(self.source.len(), self.source.len());
                 let help = "a `trace` block with `major`, `minor` and `byte_order` is required";
@@ -130,19 +134,26 @@ impl<'s> Resolver<'s> {
         }
     }
 
+    /// The keyword that a block starts with, which is enough to point at the block.
+    pub(super) fn keyword(&self, block: Span) -> Span {
+        let len = block.text(self.source).bytes().take_while(u8::is_ascii_lowercase).count();
+        Span::new(block.start, block.start + len)
+    }
+
     /// A number for a new structure body.
     pub(super) fn next_struct_id(&mut self) -> u32 {
         self.struct_count += 1;
         self.struct_count
     }
 
-    /// Refuses metadata that asks for too many field classes.
-    pub(super) fn check_class_count(&self, span: Span) -> Result<()> {
+    /// Counts the parts of a schema, and refuses metadata that asks for too many.
+    pub(super) fn charge(&mut self, parts: usize, span: Span) -> Result<()> {
         let limit = MAX_FIELD_CLASSES + self.source.len();
-        if self.schema.field_class_count() < limit {
+        self.charged = self.charged.saturating_add(parts);
+        if self.charged <= limit {
             return Ok(());
         }
-        Err(self.unsupported(span, format!("metadata needs more than {limit} field classes")))
+        Err(self.unsupported(span, format!("metadata needs more than {limit} field classes and members")))
     }
 
     /// An error about broken metadata.
@@ -166,9 +177,4 @@ impl<'s> Resolver<'s> {
         let span = expr.span();
         self.malformed(span, format!("expected {expected}, found `{}`", span.text(self.source)))
     }
-}
-
-/// The part of a block's span that holds its keyword, which is enough to point at the block.
-pub(super) fn first_word(span: Span) -> Span {
-    Span::new(span.start, span.end.min(span.start + 1))
 }

@@ -8,7 +8,7 @@ use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, Scope};
 
 use super::ast::{Expr, Item};
 use super::attributes::Seen;
-use super::resolve::{Resolver, first_word};
+use super::resolve::Resolver;
 
 impl<'s> Resolver<'s> {
     /// The attributes of the trace, which everything else depends on.
@@ -42,7 +42,7 @@ impl<'s> Resolver<'s> {
         }
         for name in ["major", "minor", "byte_order"] {
             if seen.span(name).is_none() {
-                return Err(self.malformed(first_word(span), format!("`trace` block has no `{name}`")));
+                return Err(self.malformed(self.keyword(span), format!("`trace` block has no `{name}`")));
             }
         }
         let (major, minor) = self.schema.version;
@@ -135,7 +135,7 @@ impl<'s> Resolver<'s> {
         }
         self.scopes.pop();
         let Some(name_span) = seen.span("name") else {
-            return Err(self.malformed(first_word(span), "`clock` block has no `name`"));
+            return Err(self.malformed(self.keyword(span), "`clock` block has no `name`"));
         };
         let has_offset = clock.offset_seconds != 0 || clock.offset_cycles != 0;
         if is_absolute || has_offset || self.is_lttng() {

@@ -7,7 +7,7 @@ use tracemill_model::schema::{EventClass, Scope, StreamClass, StreamClassId};
 use super::ast::{Expr, Item, TypeSpec};
 use super::attributes::Seen;
 use super::instance::Roots;
-use super::resolve::{Resolver, Stream, first_word};
+use super::resolve::{Resolver, Stream};
 use super::types::{Clocks, TypeRef};
 
 /// What an event block says, before its stream class is known.
@@ -36,7 +36,7 @@ impl Resolver<'_> {
     pub(super) fn stream(&mut self, items: &[Item<'_>], span: Span) -> Result<()> {
         let mut seen = Seen::default();
         let mut id = None;
-        let keyword = first_word(span);
+        let keyword = self.keyword(span);
         let mut stream = Stream { span: keyword, packet_context: None, event_header: None, common_context: None };
         self.scopes.push(None);
         for item in items {
@@ -72,12 +72,12 @@ impl Resolver<'_> {
             Some("packet.context") => {
                 seen.note(self, "packet.context", left.span())?;
                 let ty = self.scope_type(spec)?;
-                stream.packet_context = Some(self.packet_context_roles(&ty)?);
+                stream.packet_context = Some(self.packet_context_roles(&ty, spec.span)?);
             }
             Some("event.header") => {
                 seen.note(self, "event.header", left.span())?;
                 let ty = self.scope_type(spec)?;
-                stream.event_header = Some(self.event_header_roles(&ty)?);
+                stream.event_header = Some(self.event_header_roles(&ty, spec.span)?);
             }
             Some("event.context") => {
                 seen.note(self, "event.context", left.span())?;
@@ -140,7 +140,8 @@ impl Resolver<'_> {
         }
         self.scopes.pop();
         let name = event.name.clone();
-        self.add_event(event, &seen, first_word(span)).map_err(|error| match name {
+        let keyword = self.keyword(span);
+        self.add_event(event, &seen, keyword).map_err(|error| match name {
             Some(name) => error.in_event(name),
             None => error,
         })

@@ -186,12 +186,13 @@ impl Resolver<'_> {
         };
         let Some(items) = &spec.body else {
             let ty = self.tagged("struct", &spec.name, span)?;
-            return Ok(match ty.as_struct() {
+            return match ty.as_struct() {
                 Some(structure) if align_bits > ty.align_bits => {
-                    Rc::new(Type::structure(structure.id, structure.fields.clone(), align_bits))
+                    self.charge(structure.fields.as_slice().len(), span)?;
+                    Ok(Rc::new(Type::structure(structure.id, structure.fields.clone(), align_bits)))
                 }
-                _ => ty,
-            });
+                _ => Ok(ty),
+            };
         };
         let id = self.next_struct_id();
         let fields = self.body(items, Some(id), "structure")?;
@@ -214,7 +215,10 @@ impl Resolver<'_> {
             None => {
                 let ty = self.tagged("variant", &spec.name, span)?;
                 match &ty.plain().kind {
-                    TypeKind::Variant(variant) => variant.options.clone(),
+                    TypeKind::Variant(variant) => {
+                        self.charge(variant.options.as_slice().len(), span)?;
+                        variant.options.clone()
+                    }
                     _ => return Err(self.malformed(span, format!("expected a variant, found {}", ty.noun()))),
                 }
             }
@@ -240,7 +244,7 @@ impl Resolver<'_> {
     }
 
     /// Members or options: the declarations between braces, in a lexical scope of their own.
-    fn body(&mut self, items: &[Item<'_>], home: Option<u32>, what: &str) -> Result<Fields> {
+    fn body(&mut self, items: &[Item<'_>], home: Option<u32>, what: &str) -> Result<Rc<Fields>> {
         self.scopes.push(home);
         let mut fields = Fields::default();
         for item in items {
@@ -254,7 +258,7 @@ impl Resolver<'_> {
             }
         }
         self.scopes.pop();
-        Ok(fields)
+        Ok(Rc::new(fields))
     }
 
     fn fields(

@@ -64,14 +64,14 @@ impl Resolver<'_> {
     }
 
     /// Checks a packet context, maps its time stamps and gives roles to its members.
-    pub(super) fn packet_context_roles(&mut self, ty: &TypeRef) -> Result<TypeRef> {
-        let ty = self.map_timestamps(ty, &["timestamp_begin", "timestamp_end"])?;
+    pub(super) fn packet_context_roles(&mut self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
+        let ty = self.map_timestamps(ty, &["timestamp_begin", "timestamp_end"], span)?;
         self.with_member_roles(&ty, &CONTEXT_ROLES, "packet context")
     }
 
     /// Checks an event header, maps its time stamps and gives roles to its members.
-    pub(super) fn event_header_roles(&mut self, ty: &TypeRef) -> Result<TypeRef> {
-        let ty = self.map_timestamps(ty, &["timestamp"])?;
+    pub(super) fn event_header_roles(&mut self, ty: &TypeRef, span: Span) -> Result<TypeRef> {
+        let ty = self.map_timestamps(ty, &["timestamp"], span)?;
         if let Some((_, id)) = ty.as_struct().and_then(|structure| structure.fields.by_display_name("id")) {
             self.check_unsigned(id, "event header")?;
         }
@@ -79,7 +79,11 @@ impl Resolver<'_> {
             let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some();
             Ok(is_id.then(|| add_role(&field.ty, Role::EventClassId)))
         };
-        Rewrite::new(&mut give_role, true).apply(&ty)
+        let mut rewrite = Rewrite::new(&mut give_role, true);
+        let new = rewrite.apply(&ty)?;
+        let visited = rewrite.visited;
+        self.charge(visited, span)?;
+        Ok(new)
     }
 
     fn with_member_roles(&self, ty: &TypeRef, roles: &[(&str, Role)], what: &str) -> Result<TypeRef> {
@@ -109,7 +113,7 @@ impl Resolver<'_> {
 
     /// Maps integers with one of these names to the clock of the trace, unless they have one. Without any clock
     /// block, a clock of 1 GHz is made.
-    fn map_timestamps(&mut self, ty: &TypeRef, names: &[&str]) -> Result<TypeRef> {
+    fn map_timestamps(&mut self, ty: &TypeRef, names: &[&str], span: Span) -> Result<TypeRef> {
         let mut map = |field: &Field, _: bool| match field.ty.as_integer() {
             Some(class) if class.clock.is_none() && names.contains(&&*field.name) => {
                 let class = IntegerClass { clock: Some(self.only_clock(field)?), ..class.clone() };
@@ -117,7 +121,11 @@ impl Resolver<'_> {
             }
             _ => Ok(None),
         };
-        Rewrite::new(&mut map, false).apply(ty)
+        let mut rewrite = Rewrite::new(&mut map, false);
+        let new = rewrite.apply(ty)?;
+        let visited = rewrite.visited;
+        self.charge(visited, span)?;
+        Ok(new)
     }
 
     fn only_clock(&mut self, field: &Field) -> Result<ClockId> {
@@ -156,12 +164,14 @@ struct Rewrite<'f> {
     /// New type of a field, or none to keep it and go into it; the flag tells options of variants.
     replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>,
     enters_arrays: bool,
+    /// Number of fields that were looked at.
+    visited: usize,
     done: HashMap<*const Type, TypeRef>,
 }
 
 impl<'f> Rewrite<'f> {
     fn new(replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>, enters_arrays: bool) -> Self {
-        Rewrite { replace, enters_arrays, done: HashMap::new() }
+        Rewrite { replace, enters_arrays, visited: 0, done: HashMap::new() }
     }
 
     fn apply(&mut self, ty: &TypeRef) -> Result<TypeRef> {
@@ -195,7 +205,8 @@ impl<'f> Rewrite<'f> {
     }
 
     /// The same fields with new types, or none when nothing changed.
-    fn fields(&mut self, fields: &Fields, are_options: bool) -> Result<Option<Fields>> {
+    fn fields(&mut self, fields: &Fields, are_options: bool) -> Result<Option<Rc<Fields>>> {
+        self.visited += fields.as_slice().len();
         let mut types = Vec::with_capacity(fields.as_slice().len());
         let mut is_changed = false;
         for field in fields.as_slice() {

@@ -502,6 +502,19 @@ fn typedefs_that_double_do_not_explode() {
     assert!(error.message().contains("field classes"), "{error}");
 }
 
+#[test]
+fn large_types_used_often_are_counted() {
+    let uses: String = (0..3000).map(|at| format!("struct big b{at};")).collect();
+    let members: String = (0..3000).map(|at| format!("uint8_t m{at};")).collect();
+    let text =
+        with_types(&format!("struct big {{ {members} uint8_t d[m0]; }}; event {{ fields := struct {{ {uses} }}; }};"));
+    assert!(fault(&text).message().contains("field classes and members"));
+    let labels: String = (0..3000).map(|at| format!("l = {at},")).collect();
+    let uses: String = (0..3000).map(|at| format!("variant v <t> v{at};")).collect();
+    let text = with_fields(&format!("enum : int {{ {labels} }} t; variant v {{ uint8_t l; }}; {uses}"));
+    assert!(fault(&text).message().contains("field classes and members"));
+}
+
 fn packet(text: &[u8], big: bool, padding: usize) -> Vec<u8> {
     let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut bytes = word(0x75D1_1D57).to_vec();
@@ -575,6 +588,7 @@ fn invalid_utf8_is_replaced_and_told() {
 fn probe_knows_signatures_and_lenient_texts() {
     assert_eq!(probe(b"/* CTF 1.8 */ trace {"), Some(Flavour::Text));
     assert_eq!(probe(b"/* CTF 1.9 */"), Some(Flavour::Text));
+    assert!(read_text(b"\xEF\xBB\xBF/* CTF 1.8.2 */").is_ok_and(|metadata| metadata.text == "/* CTF 1.8.2 */"));
     assert!(read_text(b"/* CTF 1.9 */").expect_err("refused").message().contains("CTF version `1.9`"));
     assert_eq!(
         probe(b"// x\n typealias integer { size = 8; } := a; trace { major = 1; minor = 8; };"),

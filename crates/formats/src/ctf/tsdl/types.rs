@@ -68,7 +68,7 @@ pub(super) struct StructType {
     /// Tells structure bodies apart; copies with other roles keep it.
     pub(super) id: u32,
     /// Members in order.
-    pub(super) fields: Fields,
+    pub(super) fields: Rc<Fields>,
 }
 
 /// A variant.
@@ -77,7 +77,7 @@ pub(super) struct VariantType {
     /// Path of its selector; none when the tag is still to come (`variant name <tag>`).
     pub(super) tag: Option<Rc<Reference>>,
     /// Options in order.
-    pub(super) options: Fields,
+    pub(super) options: Rc<Fields>,
 }
 
 /// A member of a structure or an option of a variant.
@@ -131,9 +131,9 @@ impl Fields {
     }
 
     /// The same fields with other types, in the same order.
-    pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Fields {
+    pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Rc<Fields> {
         let list = self.list.iter().zip(types).map(|(field, ty)| Field { ty, ..field.clone() }).collect();
-        Fields { list, index: self.index.clone() }
+        Rc::new(Fields { list, index: self.index.clone() })
     }
 }
 
@@ -201,7 +201,7 @@ impl Type {
     }
 
     /// A structure with a minimum alignment.
-    pub(super) fn structure(id: u32, fields: Fields, minimum_align_bits: u32) -> Type {
+    pub(super) fn structure(id: u32, fields: Rc<Fields>, minimum_align_bits: u32) -> Type {
         let align = fields.list.iter().map(|field| field.ty.align_bits).fold(minimum_align_bits.max(1), u32::max);
         let mut ty = Type::leaf(TypeKind::String, align);
         ty.contain(fields.list.iter().map(|field| &field.ty));
@@ -210,7 +210,7 @@ impl Type {
     }
 
     /// A variant.
-    pub(super) fn variant(tag: Option<Rc<Reference>>, options: Fields) -> Type {
+    pub(super) fn variant(tag: Option<Rc<Reference>>, options: Rc<Fields>) -> Type {
         let mut ty = Type::leaf(TypeKind::String, 1);
         ty.contain(options.list.iter().map(|field| &field.ty));
         ty.is_open = true;

@@ -1,0 +1,7 @@
+//! Events as text.
+
+pub mod json;
+pub mod out;
+pub mod strings;
+pub mod text;
+pub mod time;

@@ -1,0 +1,302 @@
+//! A byte buffer for lines: short pieces are copied in blocks of fixed size, numbers are written in place.
+
+/// Pieces up to this length are copied as one block.
+pub(crate) const BLOCK: usize = 32;
+
+/// A short text, padded to a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    block: [u8; BLOCK],
+    len: u8,
+    /// The whole text when it is longer than a block.
+    long: Option<Box<[u8]>>,
+}
+
+impl Piece {
+    pub(crate) fn new(text: impl AsRef<[u8]>) -> Self {
+        let text = text.as_ref();
+        let mut block = [0; BLOCK];
+        if text.len() > BLOCK {
+            return Piece { block, len: 0, long: Some(text.into()) };
+        }
+        block[..text.len()].copy_from_slice(text);
+        Piece { block, len: text.len() as u8, long: None }
+    }
+}
+
+/// The buffer: `bytes[..len]` is written.
+#[derive(Default)]
+pub struct Out {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Out {
+    /// What was written.
+    pub fn written(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Was nothing written?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Forgets what was written behind `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    #[inline]
+    fn reserve(&mut self, more: usize) {
+        if self.bytes.len() - self.len < more {
+            self.grow(more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let want = (self.len + more).max(self.bytes.len() * 2).max(4096);
+        self.bytes.resize(want, 0);
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn put(&mut self, text: &[u8]) {
+        self.reserve(text.len());
+        self.bytes[self.len..self.len + text.len()].copy_from_slice(text);
+        self.len += text.len();
+    }
+
+    /// Appends a byte.
+    #[inline]
+    pub fn put_byte(&mut self, byte: u8) {
+        self.reserve(1);
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn put_piece(&mut self, piece: &Piece) {
+        self.reserve(BLOCK);
+        match &piece.long {
+            None => {
+                self.bytes[self.len..self.len + BLOCK].copy_from_slice(&piece.block);
+                self.len += usize::from(piece.len);
+            }
+            Some(long) => self.put(long),
+        }
+    }
+
+    /// Appends a number in base 10.
+    #[inline]
+    pub fn put_u64(&mut self, value: u64) {
+        self.reserve(20);
+        let mut block = [0u8; 20];
+        let start = decimal(value, &mut block);
+        let digits = &block[start..];
+        self.bytes[self.len..self.len + digits.len()].copy_from_slice(digits);
+        self.len += digits.len();
+    }
+
+    /// Appends a signed number in base 10.
+    #[inline]
+    pub fn put_i64(&mut self, value: i64) {
+        if value < 0 {
+            self.put_byte(b'-');
+        }
+        self.put_u64(value.unsigned_abs());
+    }
+
+    /// Appends a number below 10^9 with nine digits.
+    #[inline]
+    pub fn put_nine(&mut self, value: u32) {
+        self.reserve(9);
+        let (high, low) = (value / 10_000, value % 10_000);
+        let (first, middle) = (high / 10_000, high % 10_000);
+        let out = &mut self.bytes[self.len..self.len + 9];
+        out[0] = b'0' + (first % 10) as u8;
+        put_four(&mut out[1..5], middle);
+        put_four(&mut out[5..9], low);
+        self.len += 9;
+    }
+
+    /// Appends a number below 100 with two digits.
+    #[inline]
+    pub fn put_two(&mut self, value: u32) {
+        self.put(pair(value % 100));
+    }
+
+    /// Appends formatted text.
+    pub fn put_fmt(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to memory cannot fail.
+        let _ = std::fmt::Write::write_fmt(self, text);
+    }
+
+    /// Appends a number in upper-case base 16, without leading zeros.
+    #[inline]
+    pub fn put_hex(&mut self, value: u64) {
+        let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+        self.reserve(16);
+        for at in 0..digits {
+            let digit = value >> ((digits - 1 - at) * 4) & 15;
+            self.bytes[self.len + at as usize] = b"0123456789ABCDEF"[digit as usize];
+        }
+        self.len += digits as usize;
+    }
+}
+
+impl std::fmt::Write for Out {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.put(text.as_bytes());
+        Ok(())
+    }
+}
+
+static PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
+90919293949596979899";
+
+#[inline]
+fn pair(value: u32) -> &'static [u8] {
+    &PAIRS[value as usize * 2..][..2]
+}
+
+#[inline]
+fn put_four(out: &mut [u8], value: u32) {
+    out[..2].copy_from_slice(pair(value / 100));
+    out[2..4].copy_from_slice(pair(value % 100));
+}
+
+/// Writes the digits at the end of the block and returns where they begin.
+#[inline]
+fn decimal(mut value: u64, block: &mut [u8; 20]) -> usize {
+    let mut at = 20;
+    while value >= 100 {
+        at -= 2;
+        block[at..at + 2].copy_from_slice(pair((value % 100) as u32));
+        value /= 100;
+    }
+    if value >= 10 {
+        at -= 2;
+        block[at..at + 2].copy_from_slice(pair(value as u32));
+    } else {
+        at -= 1;
+        block[at] = b'0' + value as u8;
+    }
+    at
+}
+
+/// Appends a float as C's `%g` does: six significant digits, no trailing zeros.
+pub(crate) fn put_g(out: &mut Out, value: f64) {
+    if value.is_nan() {
+        return out.put(if value.is_sign_negative() { b"-nan" } else { b"nan" });
+    }
+    if value.is_infinite() {
+        return out.put(if value < 0.0 { b"-inf" } else { b"inf" });
+    }
+    if value == 0.0 {
+        return out.put(if value.is_sign_negative() { b"-0" } else { b"0" });
+    }
+    if value.fract() == 0.0 && value.abs() < 1e6 {
+        return out.put_i64(value as i64);
+    }
+    // Rust's `e` form with a precision is exact and rounds half to even on the exact value, as C does.
+    let text = format!("{value:.5e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let digits = digits.trim_end_matches('0');
+    out.put(sign.as_bytes());
+    if !(-4..6).contains(&exponent) {
+        out.put(&digits.as_bytes()[..1]);
+        if digits.len() > 1 {
+            out.put_byte(b'.');
+            out.put(&digits.as_bytes()[1..]);
+        }
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.put_fmt(format_args!("e{sign}{:02}", exponent.abs()));
+    } else if exponent < 0 {
+        out.put(b"0.");
+        out.put(&b"000"[..(-exponent - 1) as usize]);
+        out.put(digits.as_bytes());
+    } else {
+        let whole = exponent as usize + 1;
+        let bytes = digits.as_bytes();
+        out.put(&bytes[..whole.min(bytes.len())]);
+        out.put(&b"000000"[..whole.saturating_sub(bytes.len())]);
+        if bytes.len() > whole {
+            out.put_byte(b'.');
+            out.put(&bytes[whole..]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn g(value: f64) -> String {
+        let mut out = Out::default();
+        put_g(&mut out, value);
+        String::from_utf8_lossy(out.written()).into_owned()
+    }
+
+    #[test]
+    fn g_is_that_of_c() {
+        // The right sides are what printf("%g") of glibc gives.
+        for (value, want) in [
+            (0.1, "0.1"),
+            (1.0, "1"),
+            (100000.0, "100000"),
+            (1e6, "1e+06"),
+            (999999.5, "1e+06"),
+            (123456.7, "123457"),
+            (0.0001, "0.0001"),
+            (0.00001234, "1.234e-05"),
+            (1.0 / 3.0, "0.333333"),
+            (-2.5e-300, "-2.5e-300"),
+            (1e100, "1e+100"),
+            (std::f64::consts::PI, "3.14159"),
+            (-0.0, "-0"),
+            (12.5, "12.5"),
+            (1234.0, "1234"),
+            (2.0f64.powi(70), "1.18059e+21"),
+            (f64::INFINITY, "inf"),
+            (-f64::NAN.abs(), "-nan"),
+        ] {
+            assert_eq!(g(value), want);
+        }
+    }
+
+    #[test]
+    fn numbers_of_all_lengths() {
+        let mut out = Out::default();
+        for value in [0, 9, 10, 99, 100, 12345, u64::MAX] {
+            out.put_u64(value);
+            out.put_byte(b' ');
+        }
+        out.put_i64(i64::MIN);
+        out.put_byte(b' ');
+        out.put_nine(7);
+        out.put_nine(987_654_321);
+        out.put_hex(0);
+        out.put_hex(u64::MAX);
+        out.put_hex(0x1a0);
+        assert_eq!(
+            String::from_utf8_lossy(out.written()),
+            "0 9 10 99 100 12345 18446744073709551615 -9223372036854775808 0000000079876543210FFFFFFFFFFFFFFFF1A0"
+        );
+    }
+}

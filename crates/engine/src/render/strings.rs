@@ -1,0 +1,166 @@
+//! Strings for people and for JSON.
+
+use tracemill_model::schema::Encoding;
+
+use super::out::Out;
+
+/// A string in double quotes with the escapes of C, as `babeltrace2` prints it. Bytes from 0x80 stay as they are.
+pub(crate) fn put_escaped(out: &mut Out, bytes: &[u8]) {
+    out.put_byte(b'"');
+    let mut plain = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if !NEEDS_ESCAPE[usize::from(byte)] {
+            continue;
+        }
+        out.put(&bytes[plain..at]);
+        plain = at + 1;
+        let letter = match byte {
+            b'\\' | b'\'' | b'"' | b'?' => byte,
+            0 => b'0',
+            7 => b'a',
+            8 => b'b',
+            0x1b => b'e',
+            0xc => b'f',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0xb => b'v',
+            _ => {
+                out.put_fmt(format_args!("\\x{byte:02x}"));
+                continue;
+            }
+        };
+        out.put_byte(b'\\');
+        out.put_byte(letter);
+    }
+    out.put(&bytes[plain..]);
+    out.put_byte(b'"');
+}
+
+static NEEDS_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut at = 0;
+    while at < 0x20 {
+        table[at] = true;
+        at += 1;
+    }
+    table[0x7f] = true;
+    table[b'\\' as usize] = true;
+    table[b'\'' as usize] = true;
+    table[b'"' as usize] = true;
+    table[b'?' as usize] = true;
+    table
+};
+
+/// The text of a string in any encoding; bad code units become U+FFFD.
+pub fn to_utf8(bytes: &[u8], encoding: Encoding) -> String {
+    let units16 = |read: fn([u8; 2]) -> u16| {
+        let units = bytes.chunks_exact(2).map(move |chunk| read([chunk[0], chunk[1]]));
+        let mut text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        if bytes.len() % 2 != 0 {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+        text
+    };
+    let units32 = |read: fn([u8; 4]) -> u32| {
+        let units = bytes.chunks_exact(4).map(move |chunk| read([chunk[0], chunk[1], chunk[2], chunk[3]]));
+        let mut text: String =
+            units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        if bytes.len() % 4 != 0 {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+        text
+    };
+    match encoding {
+        Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
+        Encoding::Utf16Be => units16(u16::from_be_bytes),
+        Encoding::Utf16Le => units16(u16::from_le_bytes),
+        Encoding::Utf32Be => units32(u32::from_be_bytes),
+        Encoding::Utf32Le => units32(u32::from_le_bytes),
+    }
+}
+
+/// A JSON string. Bytes that are no UTF-8 become U+FFFD, one for each maximal invalid part.
+pub(crate) fn put_json(out: &mut Out, bytes: &[u8]) {
+    out.put_byte(b'"');
+    for part in bytes.utf8_chunks() {
+        put_json_text(out, part.valid().as_bytes());
+        if !part.invalid().is_empty() {
+            out.put("\u{fffd}".as_bytes());
+        }
+    }
+    out.put_byte(b'"');
+}
+
+fn put_json_text(out: &mut Out, text: &[u8]) {
+    let mut plain = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.put(&text[plain..at]);
+        plain = at + 1;
+        match byte {
+            b'"' => out.put(b"\\\""),
+            b'\\' => out.put(b"\\\\"),
+            b'\n' => out.put(b"\\n"),
+            b'\r' => out.put(b"\\r"),
+            b'\t' => out.put(b"\\t"),
+            8 => out.put(b"\\b"),
+            0xc => out.put(b"\\f"),
+            _ => out.put_fmt(format_args!("\\u{byte:04x}")),
+        }
+    }
+    out.put(&text[plain..]);
+}
+
+/// Base64 with the standard alphabet and padding.
+pub(crate) fn put_base64(out: &mut Out, bytes: &[u8]) {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for chunk in bytes.chunks(3) {
+        let word = u32::from(chunk[0]) << 16
+            | u32::from(*chunk.get(1).unwrap_or(&0)) << 8
+            | u32::from(*chunk.get(2).unwrap_or(&0));
+        for at in 0..4 {
+            let digit = (word >> (18 - 6 * at) & 63) as usize;
+            out.put_byte(if at <= chunk.len() { ALPHABET[digit] } else { b'=' });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl Fn(&mut Out)) -> String {
+        let mut out = Out::default();
+        write(&mut out);
+        String::from_utf8_lossy(out.written()).into_owned()
+    }
+
+    #[test]
+    fn escapes_are_those_of_the_peer() {
+        assert_eq!(text(|out| put_escaped(out, b"a'b\"c?\\\n\x1b\x01\x7f")), r#""a\'b\"c\?\\\n\e\x01\x7f""#);
+        assert_eq!(text(|out| put_escaped(out, "é".as_bytes())), "\"é\"");
+    }
+
+    #[test]
+    fn json_replaces_each_maximal_invalid_part() {
+        assert_eq!(text(|out| put_json(out, b"a\xf0\x9f\x98b\xff\xff\x00")), "\"a\u{fffd}b\u{fffd}\u{fffd}\\u0000\"");
+    }
+
+    #[test]
+    fn base64_pads() {
+        for (bytes, want) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!(text(|out| put_base64(out, bytes.as_bytes())), want);
+        }
+    }
+
+    #[test]
+    fn utf16_and_utf32_in_both_orders() {
+        assert_eq!(to_utf8(&[0xd8, 0x3d, 0xde, 0x00, 0, b'x'], Encoding::Utf16Be), "😀x");
+        assert_eq!(to_utf8(&[0x3d, 0xd8, b'x', 0], Encoding::Utf16Le), "\u{fffd}x");
+        assert_eq!(to_utf8(&[0, 1, 0xf6, 0], Encoding::Utf32Be), "😀");
+        assert_eq!(to_utf8(&[0, 0xf6, 1, 0, 9], Encoding::Utf32Le), "😀\u{fffd}");
+    }
+}

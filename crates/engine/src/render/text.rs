@@ -1,0 +1,861 @@
+//! Events as lines of text, byte for byte as `babeltrace2` 2.0.4 prints them (its `sink.text.pretty`).
+//!
+//! What is the same for every event of a class is prepared once: the names of the fields with what stands before them,
+//! the words between time and contexts. The packet context is rendered once for each packet.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
+use tracemill_codec::layout;
+use tracemill_model::schema::{
+    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, PathStep, Schema, Scope,
+};
+
+use super::out::{Out, Piece, put_g};
+use super::strings;
+use super::time::{TimeStyle, WallClock};
+
+/// Which names stand in a line (`--names`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Names {
+    /// Of payload fields.
+    pub payload: bool,
+    /// Of context fields.
+    pub context: bool,
+    /// Of scopes.
+    pub scope: bool,
+    /// Of the words at the beginning of the line.
+    pub header: bool,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names { payload: true, context: true, scope: false, header: false }
+    }
+}
+
+/// Which words about the trace and the event class stand in a line (`--fields`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeaderFields {
+    /// Name of the trace.
+    pub trace: bool,
+    /// `hostname` of the environment.
+    pub hostname: bool,
+    /// `domain` of the environment.
+    pub domain: bool,
+    /// `procname` of the environment.
+    pub procname: bool,
+    /// `vpid` of the environment.
+    pub vpid: bool,
+    /// Log level of the event class.
+    pub log_level: bool,
+    /// EMF URI of the event class.
+    pub emf: bool,
+}
+
+impl Default for HeaderFields {
+    fn default() -> Self {
+        HeaderFields {
+            trace: false,
+            hostname: true,
+            domain: false,
+            procname: true,
+            vpid: true,
+            log_level: false,
+            emf: false,
+        }
+    }
+}
+
+/// How lines look.
+#[derive(Clone, Debug, Default)]
+pub struct TextOptions {
+    /// Names.
+    pub names: Names,
+    /// Words about trace and class.
+    pub fields: HeaderFields,
+    /// Time.
+    pub time: TimeStyle,
+    /// Leave out the time since the line before.
+    pub no_delta: bool,
+    /// Terminal colours.
+    pub color: bool,
+}
+
+/// The escape sequences of a coloured line; all empty without colour.
+#[derive(Clone, Copy)]
+struct Palette {
+    reset: &'static str,
+    name: &'static str,
+    field_name: &'static str,
+    value: &'static str,
+    event: &'static str,
+    time: &'static str,
+    unknown: &'static str,
+}
+
+impl Palette {
+    const NONE: Palette =
+        Palette { reset: "", name: "", field_name: "", value: "", event: "", time: "", unknown: "" };
+    const COLOR: Palette = Palette {
+        reset: "\x1b[0m",
+        name: "\x1b[1m",
+        field_name: "\x1b[36m",
+        value: "\x1b[1m",
+        event: "\x1b[1m\x1b[95m",
+        time: "\x1b[1m\x1b[93m",
+        unknown: "\x1b[1m\x1b[91m",
+    };
+}
+
+/// Time of an event that was printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineTime {
+    /// Ns.
+    pub ns: i64,
+    /// Cycles.
+    pub cycles: u64,
+}
+
+/// What is known of the line before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// Nothing: it is printed by another thread. The time since it is left open.
+    Elsewhere,
+    /// There is none.
+    Nothing,
+    /// Its time.
+    At(LineTime),
+}
+
+/// Prints the events of one trace.
+pub struct TextTrace {
+    options: Arc<TextOptions>,
+    palette: Palette,
+    schema: Arc<Schema>,
+    /// `vm:prog:(12)` without what an event class adds.
+    trace_words: Words,
+    classes: HashMap<EventClassId, ClassTable>,
+    packet_tables: HashMap<u32, Table>,
+    referenced: HashSet<FieldPath>,
+    /// The rendered context of the packet printed last.
+    packet: Option<(Arc<PacketData>, Vec<u8>, bool)>,
+    wall: WallClock,
+    state: State,
+}
+
+/// The words about trace and class, as they are put together.
+#[derive(Clone, Default)]
+struct Words {
+    text: Vec<u8>,
+    dom: bool,
+    /// `start_line` of the peer: nothing printed yet that needs a comma.
+    start: bool,
+}
+
+struct ClassTable {
+    /// From behind the time to the first context.
+    head: Piece,
+    /// Scopes that are printed: common context, specific context, payload.
+    shown: [bool; 3],
+    table: Table,
+}
+
+/// What to print for each node of a plan.
+struct Table {
+    nodes: Vec<NodeText>,
+    palette: Palette,
+}
+
+struct NodeText {
+    /// What stands before the value: comma, name.
+    before: Piece,
+    kind: Kind,
+    visible: bool,
+    /// Elements of the array carry their index.
+    indexed: bool,
+}
+
+enum Kind {
+    Decimal,
+    Hexadecimal { mask: u64 },
+    Octal { mask: u64 },
+    Binary { len_bits: u32 },
+    Enum(Box<EnumText>),
+    Text(Encoding),
+    Blob(Arc<str>),
+    Other,
+}
+
+struct EnumText {
+    class: IntegerClass,
+    base: Kind,
+    /// Text up to the number for values that were seen: from `( ` to ` : container = `.
+    dense: Vec<Option<Piece>>,
+    palette: Palette,
+}
+
+impl TextTrace {
+    /// A printer of events of `schema`; `name` is the trace's own name.
+    pub fn new(options: Arc<TextOptions>, schema: Arc<Schema>, name: &str) -> Self {
+        let palette = if options.color { Palette::COLOR } else { Palette::NONE };
+        let trace_words = trace_words(&options, palette, &schema, name);
+        let wall = WallClock::new(options.time);
+        TextTrace {
+            options,
+            palette,
+            referenced: referenced(&schema),
+            schema,
+            trace_words,
+            classes: HashMap::new(),
+            packet_tables: HashMap::new(),
+            packet: None,
+            wall,
+            state: State::default(),
+        }
+    }
+
+    /// Appends the line of an event whose time is `ns`. Where the time since the line before belongs is returned when
+    /// that line is printed elsewhere.
+    pub fn line(
+        &mut self,
+        out: &mut Out,
+        event: EventRef<'_>,
+        ns: Option<i64>,
+        before: &mut Before,
+    ) -> Result<Option<usize>, Fault> {
+        let hole = ns.and_then(|ns| {
+            let now = LineTime { ns, cycles: event.cycles() };
+            let hole = self.time(out, now, *before);
+            *before = Before::At(now);
+            hole
+        });
+        let class = event.class();
+        let packet = self.packet_context(&event.chunk.packet)?;
+        if !self.classes.contains_key(&class) {
+            let table = self.class_table(class, event.chunk.packet.plans.event_rows(class));
+            self.classes.insert(class, table);
+        }
+        let Some(table) = self.classes.get_mut(&class) else { return Ok(hole) };
+        out.put_piece(&table.head);
+        let mut start = true;
+        if packet && let Some((_, text, _)) = &self.packet {
+            out.put(text);
+            start = false;
+        }
+        let names = self.options.names;
+        let mut fields = event.fields(&mut self.state);
+        let scopes = [
+            (Scope::CommonContext, "stream.event.context"),
+            (Scope::SpecificContext, "event.context"),
+            (Scope::Payload, "event.fields"),
+        ];
+        for (at, (scope, name)) in scopes.into_iter().enumerate() {
+            if table.shown[at] {
+                if !start {
+                    out.put(b", ");
+                }
+                start = false;
+                if names.scope {
+                    put_name(out, self.palette, name);
+                }
+            }
+            let mut visitor = Printer { out, table: &mut table.table, index_names: if at == 2 { names.payload } else { names.context } };
+            fields.visit(scope, &mut self.state, &mut visitor)?;
+        }
+        out.put_byte(b'\n');
+        Ok(hole)
+    }
+
+    #[inline]
+    fn time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
+        let names = self.options.names.header;
+        if names {
+            put_name(out, self.palette, "timestamp");
+        } else {
+            out.put_byte(b'[');
+        }
+        out.put(self.palette.time.as_bytes());
+        if self.options.time.cycles {
+            out.put_fmt(format_args!("{:020}", now.cycles));
+        } else {
+            self.wall.put(out, now.ns);
+        }
+        out.put(self.palette.reset.as_bytes());
+        if !names {
+            out.put(b"] ");
+        }
+        if self.options.no_delta {
+            return None;
+        }
+        if names {
+            out.put(b", ");
+            put_name(out, self.palette, "delta");
+        } else {
+            out.put_byte(b'(');
+        }
+        let hole = (before == Before::Elsewhere).then_some(out.len());
+        if hole.is_none() {
+            put_delta(out, &self.options, now, before);
+        }
+        if !names {
+            out.put(b") ");
+        }
+        hole
+    }
+
+    /// Renders the context of a packet unless it is the one rendered last; says whether there is anything to print.
+    fn packet_context(&mut self, packet: &Arc<PacketData>) -> Result<bool, Fault> {
+        if let Some((known, _, shown)) = &self.packet
+            && Arc::ptr_eq(known, packet)
+        {
+            return Ok(*shown);
+        }
+        let class = packet.packet.class;
+        let (schema, palette, options, referenced) = (&self.schema, self.palette, &self.options, &self.referenced);
+        let table = self.packet_tables.entry(class.0).or_insert_with(|| {
+            let plan = packet.plans.packet_context_rows(class);
+            Table::new(schema, plan, palette, referenced, &[Scope::PacketContext], &[options.names.context])
+        });
+        let shown = table.nodes.first().is_some_and(|node| node.visible);
+        let mut out = Out::default();
+        if shown {
+            if options.names.scope {
+                put_name(&mut out, palette, "stream.packet.context");
+            }
+            packet.visit_context(&mut Printer { out: &mut out, table, index_names: options.names.context })?;
+        }
+        self.packet = Some((packet.clone(), out.written().to_vec(), shown));
+        Ok(shown)
+    }
+
+    fn class_table(&self, class: EventClassId, plan: &Plan) -> ClassTable {
+        let event = self.schema.event(class);
+        let names = self.options.names;
+        let mut referenced = self.referenced.clone();
+        for root in [event.specific_context, event.payload].into_iter().flatten() {
+            add_references(&self.schema, root, &mut referenced);
+        }
+        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        let show_names = [names.context, names.context, names.payload];
+        let table = Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names);
+        let is_shown = |at: usize| plan.roots[at].is_some_and(|root| table.nodes[root as usize].visible);
+        let shown = [is_shown(0), is_shown(1), is_shown(2)];
+        ClassTable { head: Piece::new(self.class_words(class)), shown, table }
+    }
+
+    /// The words from behind the time to the first context.
+    fn class_words(&self, class: EventClassId) -> Vec<u8> {
+        let event = self.schema.event(class);
+        let (names, palette) = (self.options.names.header, self.palette);
+        let mut words = self.trace_words.clone();
+        let level = event.log_level.and_then(|level| LOG_LEVELS.get(usize::try_from(level).ok()?).map(|name| (level, name)));
+        if let Some((level, name)) = level.filter(|_| self.options.fields.log_level) {
+            words.add("loglevel", &format!("{name} ({level})"), names, palette);
+        }
+        if let Some(uri) = event.emf_uri.as_deref().filter(|_| self.options.fields.emf) {
+            words.add("model.emf.uri", uri, names, palette);
+        }
+        if words.dom && !names {
+            words.text.push(b' ');
+        }
+        if !words.start {
+            words.text.extend_from_slice(b", ");
+        }
+        if names {
+            push_name(&mut words.text, palette, "name");
+        }
+        let (color, name) = match event.name.as_deref() {
+            Some(name) => (palette.event, name),
+            None => (palette.unknown, "<unknown>"),
+        };
+        words.text.extend_from_slice(color.as_bytes());
+        words.text.extend_from_slice(name.as_bytes());
+        words.text.extend_from_slice(palette.reset.as_bytes());
+        words.text.extend_from_slice(if names { b", " } else { b": " });
+        words.text
+    }
+}
+
+/// Appends the time since the line before.
+#[inline]
+pub fn put_delta(out: &mut Out, options: &TextOptions, now: LineTime, before: Before) {
+    let before = if let Before::At(before) = before { Some(before) } else { None };
+    if options.time.cycles {
+        let delta = before.map(|before| now.cycles.wrapping_sub(before.cycles));
+        // The peer takes a difference of -1 for none.
+        return match delta.filter(|&delta| delta != u64::MAX) {
+            Some(delta) => out.put_fmt(format_args!("+{delta:012}")),
+            None => out.put(b"+????????????"),
+        };
+    }
+    let delta = before.map(|before| now.ns.wrapping_sub(before.ns) as u64);
+    match delta.filter(|&delta| delta != u64::MAX) {
+        Some(delta) => {
+            out.put_byte(b'+');
+            out.put_u64(delta / 1_000_000_000);
+            out.put_byte(b'.');
+            out.put_nine((delta % 1_000_000_000) as u32);
+        }
+        None => out.put(b"+?.?????????"),
+    }
+}
+
+/// Names of log levels 0 to 14 (LTTng).
+const LOG_LEVELS: [&str; 15] = [
+    "TRACE_EMERG",
+    "TRACE_ALERT",
+    "TRACE_CRIT",
+    "TRACE_ERR",
+    "TRACE_WARNING",
+    "TRACE_NOTICE",
+    "TRACE_INFO",
+    "TRACE_DEBUG_SYSTEM",
+    "TRACE_DEBUG_PROGRAM",
+    "TRACE_DEBUG_PROCESS",
+    "TRACE_DEBUG_MODULE",
+    "TRACE_DEBUG_UNIT",
+    "TRACE_DEBUG_FUNCTION",
+    "TRACE_DEBUG_LINE",
+    "TRACE_DEBUG",
+];
+
+fn trace_words(options: &TextOptions, palette: Palette, schema: &Schema, name: &str) -> Words {
+    let names = options.names.header;
+    let has_clock = schema.streams().iter().any(|stream| stream.default_clock.is_some());
+    // Behind a time the line needs a comma when names are shown, and never otherwise.
+    let mut words = Words { text: Vec::new(), dom: false, start: !(names && has_clock) };
+    if options.fields.trace && !name.is_empty() {
+        words.comma();
+        if names {
+            push_name(&mut words.text, palette, "trace");
+        }
+        words.text.extend_from_slice(name.as_bytes());
+        if names {
+            words.text.extend_from_slice(b", ");
+        }
+    }
+    let text = |key: &str| match schema.env(key) {
+        Some(EnvValue::String(text)) => Some(text.to_string()),
+        _ => None,
+    };
+    let entries = [
+        (options.fields.hostname, "trace:hostname", text("hostname")),
+        (options.fields.domain, "trace:domain", text("domain")),
+        (options.fields.procname, "trace:procname", text("procname")),
+    ];
+    for (wanted, name, value) in entries {
+        if let (true, Some(value)) = (wanted, value) {
+            words.add(name, &value, names, palette);
+        }
+    }
+    if let (true, Some(EnvValue::Integer(vpid))) = (options.fields.vpid, schema.env("vpid")) {
+        words.add("trace:vpid", &format!("({vpid})"), names, palette);
+    }
+    words
+}
+
+impl Words {
+    fn comma(&mut self) {
+        if !self.start {
+            self.text.extend_from_slice(b", ");
+        }
+    }
+
+    fn add(&mut self, name: &str, value: &str, names: bool, palette: Palette) {
+        self.comma();
+        if names {
+            push_name(&mut self.text, palette, name);
+        } else if self.dom {
+            self.text.push(b':');
+        }
+        self.text.extend_from_slice(value.as_bytes());
+        self.dom = true;
+    }
+}
+
+fn push_name(text: &mut Vec<u8>, palette: Palette, name: &str) {
+    text.extend_from_slice(format!("{}{name}{} = ", palette.name, palette.reset).as_bytes());
+}
+
+fn put_name(out: &mut Out, palette: Palette, name: &str) {
+    out.put_fmt(format_args!("{}{name}{} = ", palette.name, palette.reset));
+}
+
+/// Every field of a shared scope that some class refers to.
+fn referenced(schema: &Schema) -> HashSet<FieldPath> {
+    (0..schema.field_class_count())
+        .filter_map(|at| layout::reference(schema.field_class(FieldClassId(at as u32))))
+        .filter(|path| path.scope <= Scope::CommonContext)
+        .cloned()
+        .collect()
+}
+
+fn add_references(schema: &Schema, root: FieldClassId, paths: &mut HashSet<FieldPath>) {
+    let mut stack = vec![root];
+    while let Some(id) = stack.pop() {
+        let class = schema.field_class(id);
+        paths.extend(layout::reference(class).cloned());
+        stack.extend(layout::children(class));
+    }
+}
+
+impl Table {
+    /// Prepares the nodes of a plan whose roots are `scopes`, those that are declared.
+    fn new(
+        schema: &Schema,
+        plan: &Plan,
+        palette: Palette,
+        referenced: &HashSet<FieldPath>,
+        scopes: &[Scope],
+        names: &[bool],
+    ) -> Self {
+        let mut table = Table { nodes: Vec::with_capacity(plan.nodes.len()), palette };
+        let sections = &plan.roots;
+        for (section, root) in sections.iter().enumerate() {
+            let Some(root) = root else { continue };
+            let mut path = FieldPath { scope: scopes[section], steps: Vec::new() };
+            let mut builder = Builder { schema, palette, referenced, names: names[section], nodes: &mut table.nodes };
+            let class = plan.nodes[*root as usize].class;
+            builder.field(class, &mut path, Piece::new(""));
+        }
+        table
+    }
+}
+
+/// Walks a tree in the order in which the plan numbered its nodes.
+struct Builder<'a> {
+    schema: &'a Schema,
+    palette: Palette,
+    referenced: &'a HashSet<FieldPath>,
+    names: bool,
+    nodes: &'a mut Vec<NodeText>,
+}
+
+impl Builder<'_> {
+    /// Adds the nodes of a field; says whether it is visible.
+    fn field(&mut self, id: FieldClassId, path: &mut FieldPath, before: Piece) -> bool {
+        let class = self.schema.field_class(id);
+        let at = self.nodes.len();
+        self.nodes.push(NodeText { before, kind: self.kind(id), visible: true, indexed: self.names });
+        let visible = match &class.kind {
+            // What only says where packets and events are is no data; it is shown when data depend on it.
+            FieldKind::Integer(_) => class.roles.is_empty() || self.referenced.contains(path),
+            FieldKind::Blob(_) => class.roles.is_empty(),
+            FieldKind::Struct(structure) => {
+                let mut shown = 0;
+                for (member_at, member) in structure.members.iter().enumerate() {
+                    path.steps.push(PathStep::Member(member_at as u32));
+                    let mut before = Vec::from(if shown > 0 { ", " } else { " " });
+                    if self.names {
+                        let Palette { field_name, reset, .. } = self.palette;
+                        before.extend_from_slice(format!("{field_name}{}{reset} = ", member.name).as_bytes());
+                    }
+                    shown += usize::from(self.field(member.class, path, Piece::new(before)));
+                    path.steps.pop();
+                }
+                shown > 0 || structure.members.is_empty()
+            }
+            FieldKind::Array(array) => {
+                path.steps.push(PathStep::Element);
+                let visible = self.field(array.element, path, Piece::new(""));
+                path.steps.pop();
+                visible && class.roles.is_empty()
+            }
+            FieldKind::Optional(optional) => {
+                path.steps.push(PathStep::Content);
+                let visible = self.field(optional.content, path, Piece::new(""));
+                path.steps.pop();
+                visible
+            }
+            FieldKind::Variant(variant) => {
+                let mut visible = false;
+                for (option_at, option) in variant.options.iter().enumerate() {
+                    path.steps.push(PathStep::Option(option_at as u32));
+                    visible |= self.field(option.class, path, Piece::new(""));
+                    path.steps.pop();
+                }
+                visible
+            }
+            _ => true,
+        };
+        if !visible {
+            for node in &mut self.nodes[at..] {
+                node.visible = false;
+            }
+        }
+        visible
+    }
+
+    fn kind(&self, id: FieldClassId) -> Kind {
+        match &self.schema.field_class(id).kind {
+            FieldKind::Integer(class) if class.mappings.is_some() => Kind::Enum(Box::new(EnumText {
+                class: class.clone(),
+                base: integer_kind(class),
+                dense: Vec::new(),
+                palette: self.palette,
+            })),
+            FieldKind::Integer(class) => integer_kind(class),
+            FieldKind::BitArray(_) | FieldKind::BitMap(_) => Kind::Hexadecimal { mask: u64::MAX },
+            FieldKind::String(class) => Kind::Text(class.encoding),
+            FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+            _ => Kind::Other,
+        }
+    }
+}
+
+fn integer_kind(class: &IntegerClass) -> Kind {
+    let len_bits = if class.is_variable_length() { 64 } else { class.len_bits };
+    // Octal and hexadecimal show a negative number as its bits, rounded up to whole digits.
+    let mask = |digit_bits: u32| match len_bits.next_multiple_of(digit_bits) {
+        _ if len_bits >= 64 => u64::MAX,
+        64.. => u64::MAX,
+        bits => (1 << bits) - 1,
+    };
+    match class.base {
+        DisplayBase::Decimal => Kind::Decimal,
+        DisplayBase::Hexadecimal => Kind::Hexadecimal { mask: mask(4) },
+        DisplayBase::Octal => Kind::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
+        DisplayBase::Binary => Kind::Binary { len_bits },
+    }
+}
+
+/// Prints the fields of one scope.
+struct Printer<'a> {
+    out: &'a mut Out,
+    table: &'a mut Table,
+    index_names: bool,
+}
+
+impl Printer<'_> {
+    /// The node, when it is shown, after what stands before its value.
+    #[inline]
+    fn begin(&mut self, node: NodeId) -> Option<&mut NodeText> {
+        let text = &mut self.table.nodes[node as usize];
+        if !text.visible {
+            return None;
+        }
+        self.out.put_piece(&text.before);
+        Some(text)
+    }
+
+    fn mark(&mut self, node: NodeId, text: &[u8]) {
+        if self.table.nodes[node as usize].visible {
+            self.out.put(text);
+        }
+    }
+}
+
+impl Visitor for Printer<'_> {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        let (value_color, reset) = (self.table.palette.value, self.table.palette.reset);
+        let text = &mut self.table.nodes[node as usize];
+        if !text.visible {
+            return;
+        }
+        self.out.put_piece(&text.before);
+        if value_color.is_empty() && matches!(text.kind, Kind::Decimal) {
+            return self.out.put_u64(value);
+        }
+        put_integer(self.out, &mut text.kind, value, false, value_color, reset);
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        let (value_color, reset) = (self.table.palette.value, self.table.palette.reset);
+        let text = &mut self.table.nodes[node as usize];
+        if !text.visible {
+            return;
+        }
+        self.out.put_piece(&text.before);
+        if value_color.is_empty() && matches!(text.kind, Kind::Decimal) {
+            return self.out.put_i64(value);
+        }
+        put_integer(self.out, &mut text.kind, value as u64, true, value_color, reset);
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put_fmt(format_args!("{color}{}{reset}", value.to_decimal()));
+        }
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put_fmt(format_args!("{color}{value}{reset}"));
+        }
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put(color.as_bytes());
+            put_g(self.out, value);
+            self.out.put(reset.as_bytes());
+        }
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        let Some(text) = self.begin(node) else { return };
+        let encoding = if let Kind::Text(encoding) = text.kind { encoding } else { Encoding::Utf8 };
+        self.out.put(color.as_bytes());
+        match encoding {
+            Encoding::Utf8 => strings::put_escaped(self.out, bytes),
+            encoding => strings::put_escaped(self.out, strings::to_utf8(bytes, encoding).as_bytes()),
+        }
+        self.out.put(reset.as_bytes());
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        let Some(text) = self.begin(node) else { return };
+        let media_type = if let Kind::Blob(media_type) = &text.kind { media_type.clone() } else { "".into() };
+        self.out.put(b"( ");
+        strings::put_escaped(self.out, media_type.as_bytes());
+        self.out.put(b" : base64 = \"");
+        strings::put_base64(self.out, bytes);
+        self.out.put(b"\" )");
+    }
+
+    fn begin_struct(&mut self, node: NodeId) {
+        if self.begin(node).is_some() {
+            self.out.put_byte(b'{');
+        }
+    }
+
+    fn end_struct(&mut self, node: NodeId) {
+        self.mark(node, b" }");
+    }
+
+    fn begin_array(&mut self, node: NodeId, _len: u64) {
+        if self.begin(node).is_some() {
+            self.out.put_byte(b'[');
+        }
+    }
+
+    #[inline]
+    fn element(&mut self, node: NodeId, index: u64) {
+        if !self.table.nodes[node as usize].visible {
+            return;
+        }
+        self.out.put(if index == 0 { b" " } else { b", " });
+        if self.index_names {
+            self.out.put_byte(b'[');
+            self.out.put_u64(index);
+            self.out.put(b"] = ");
+        }
+    }
+
+    fn end_array(&mut self, node: NodeId) {
+        self.mark(node, b" ]");
+    }
+
+    fn begin_variant(&mut self, node: NodeId, _option: usize) {
+        if self.begin(node).is_some() {
+            self.out.put(b"{ ");
+        }
+    }
+
+    fn end_variant(&mut self, node: NodeId) {
+        self.mark(node, b" }");
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        if self.begin(node).is_some() {
+            self.out.put(b"{ ");
+        }
+    }
+
+    fn end_optional(&mut self, node: NodeId) {
+        self.mark(node, b" }");
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        if self.begin(node).is_some() {
+            self.out.put(b"<none>");
+        }
+    }
+}
+
+/// Prints an integer that is not plain decimal, or is coloured.
+fn put_integer(out: &mut Out, kind: &mut Kind, value: u64, signed: bool, color: &str, reset: &str) {
+    if let Kind::Enum(text) = kind {
+        text.put_labels(out, value, signed);
+        out.put(color.as_bytes());
+        put_number(out, &text.base, value, signed);
+        out.put(reset.as_bytes());
+        return out.put(b" )");
+    }
+    out.put(color.as_bytes());
+    put_number(out, kind, value, signed);
+    out.put(reset.as_bytes());
+}
+
+fn put_number(out: &mut Out, kind: &Kind, value: u64, signed: bool) {
+    match kind {
+        Kind::Hexadecimal { mask } => {
+            out.put(b"0x");
+            out.put_hex(value & mask);
+        }
+        Kind::Octal { mask } => out.put_fmt(format_args!("0{:o}", value & mask)),
+        Kind::Binary { len_bits } => {
+            out.put(b"0b");
+            for bit in (0..*len_bits).rev() {
+                out.put_byte(b'0' + (value >> bit & 1) as u8);
+            }
+        }
+        _ if signed => out.put_i64(value as i64),
+        _ => out.put_u64(value),
+    }
+}
+
+/// Values from 0 up to this have their labels prepared.
+const DENSE_LABELS: usize = 256;
+
+impl EnumText {
+    fn put_labels(&mut self, out: &mut Out, value: u64, signed: bool) {
+        let wide = if signed { i128::from(value as i64) } else { i128::from(value) };
+        let Some(at) = usize::try_from(wide).ok().filter(|&at| at < DENSE_LABELS) else {
+            return out.put(&self.labels(wide));
+        };
+        if self.dense.len() <= at {
+            self.dense.resize(at + 1, None);
+        }
+        if self.dense[at].is_none() {
+            self.dense[at] = Some(Piece::new(self.labels(wide)));
+        }
+        if let Some(piece) = &self.dense[at] {
+            out.put_piece(piece);
+        }
+    }
+
+    fn labels(&self, value: i128) -> Vec<u8> {
+        let Palette { value: color, reset, unknown, .. } = self.palette;
+        let mut out = Out::default();
+        out.put(b"( ");
+        let mut seen: Vec<&str> = Vec::new();
+        for label in self.class.labels(value) {
+            if seen.contains(&&**label) {
+                continue;
+            }
+            if !seen.is_empty() {
+                out.put(b", ");
+            }
+            seen.push(label);
+            out.put(color.as_bytes());
+            strings::put_escaped(&mut out, label.as_bytes());
+            out.put(reset.as_bytes());
+        }
+        if seen.is_empty() {
+            out.put_fmt(format_args!("{unknown}<unknown>{reset}"));
+        }
+        out.put(b" : container = ");
+        out.written().to_vec()
+    }
+}

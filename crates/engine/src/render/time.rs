@@ -1,0 +1,95 @@
+//! Times for people.
+
+use jiff::tz::{Offset, TimeZone};
+use jiff::Timestamp;
+
+use super::out::Out;
+
+/// How a time is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimeStyle {
+    /// Universal time instead of local time.
+    pub gmt: bool,
+    /// With the date.
+    pub date: bool,
+    /// Seconds since the origin.
+    pub seconds: bool,
+    /// Clock cycles.
+    pub cycles: bool,
+}
+
+/// Prints times; the part down to the second is made once for each second.
+pub struct WallClock {
+    style: TimeStyle,
+    zone: TimeZone,
+    second: i64,
+    prefix: Vec<u8>,
+}
+
+impl WallClock {
+    /// A printer of times in a style.
+    pub fn new(style: TimeStyle) -> Self {
+        let zone = if style.gmt { TimeZone::UTC } else { TimeZone::system() };
+        WallClock { style, zone, second: i64::MIN, prefix: Vec::new() }
+    }
+
+    /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds.
+    #[inline]
+    pub fn put(&mut self, out: &mut Out, ns: i64) {
+        if self.style.seconds || ns < 0 {
+            return put_seconds(out, ns);
+        }
+        let (second, fraction) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        if second != self.second {
+            self.begin_second(second);
+        }
+        out.put(&self.prefix);
+        out.put_nine(fraction as u32);
+    }
+
+    fn begin_second(&mut self, second: i64) {
+        self.second = second;
+        let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
+        let offset = if self.style.gmt { Offset::UTC } else { self.zone.to_offset(stamp) };
+        let time = offset.to_datetime(stamp);
+        self.prefix.clear();
+        if self.style.date {
+            let text = format!("{:04}-{:02}-{:02} ", time.year(), time.month(), time.day());
+            self.prefix.extend_from_slice(text.as_bytes());
+        }
+        let text = format!("{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
+        self.prefix.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Appends seconds since the origin with nine digits of fraction.
+pub fn put_seconds(out: &mut Out, ns: i64) {
+    if ns < 0 {
+        out.put_byte(b'-');
+    }
+    let ns = ns.unsigned_abs();
+    out.put_u64(ns / 1_000_000_000);
+    out.put_byte(b'.');
+    out.put_nine((ns % 1_000_000_000) as u32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(style: TimeStyle, ns: i64) -> String {
+        let mut out = Out::default();
+        WallClock::new(style).put(&mut out, ns);
+        String::from_utf8_lossy(out.written()).into_owned()
+    }
+
+    #[test]
+    fn styles() {
+        let gmt = TimeStyle { gmt: true, ..TimeStyle::default() };
+        let date = TimeStyle { date: true, ..gmt };
+        assert_eq!(show(gmt, 1_700_000_001_000_962_416), "22:13:21.000962416");
+        assert_eq!(show(date, 1_700_000_001_000_962_416), "2023-11-14 22:13:21.000962416");
+        assert_eq!(show(date, -1), "-0.000000001");
+        assert_eq!(show(TimeStyle { seconds: true, ..date }, 5_000_000_001), "5.000000001");
+    }
+}
