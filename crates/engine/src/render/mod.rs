@@ -1,6 +1,8 @@
-//! Events as text.
+//! Events as lines: text, JSON, CSV.
 
+pub mod csv;
 pub mod json;
+pub mod lines;
 pub mod out;
 pub mod strings;
 pub mod text;

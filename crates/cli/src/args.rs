@@ -1,0 +1,292 @@
+//! What can be typed: one definition gives parsing, help, completions and manual pages.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Reads, checks and prints execution traces: CTF 1.8 (LTTng, barectf, perf, ROS 2) and CTF 2.
+#[derive(Parser)]
+#[command(name = "tracemill", version, disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done; 1 nothing could be done; 2 wrong usage; 3 done, but part of the input \
+could not be read (stderr says which); 130 interrupted.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Say what traces hold: streams, packets, clocks, event classes, times, losses
+    Info(InfoOptions),
+    /// Print the events of traces in the order of time
+    Print(Box<PrintOptions>),
+    /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
+    Check(CheckOptions),
+    /// List the formats that can be read and written
+    Formats(FormatsOptions),
+    /// Print a completion script for a shell
+    Completions(CompletionsOptions),
+    /// Print the manual page, or write those of all commands to a folder
+    Man(ManOptions),
+}
+
+/// Options of every command that opens traces.
+#[derive(Args, Clone)]
+pub struct InputOptions {
+    /// Trace files or folders; a folder that is no trace is searched for traces
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+
+    /// Take the input as this format instead of detecting it
+    #[arg(long, value_name = "NAME")]
+    pub input_format: Option<String>,
+
+    /// Move the clock of a trace (or of all) by seconds; a decimal fraction is allowed
+    #[arg(long, value_name = "[TRACE=]SECONDS", allow_hyphen_values = true)]
+    pub clock_offset: Vec<String>,
+
+    /// Move the clock of a trace (or of all) by nanoseconds
+    #[arg(long, value_name = "[TRACE=]NS", allow_hyphen_values = true)]
+    pub clock_offset_ns: Vec<String>,
+
+    /// Threads to use; the output is the same for every number
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+
+    /// Memory for events that wait to be merged, such as 64M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<usize>,
+
+    /// Show progress on stderr
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub progress: When,
+
+    /// Say faults only, no warnings and losses
+    #[arg(long, short)]
+    pub quiet: bool,
+
+    /// Stop at the first fault, with exit status 1
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Options that choose events.
+#[derive(Args, Clone)]
+pub struct SelectOptions {
+    /// First time, included: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION after the first event,
+    /// -DURATION before the last
+    #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
+    pub begin: Option<String>,
+
+    /// Last time, included
+    #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
+    pub end: Option<String>,
+
+    /// Only events for which the expression is true, such as 'name == "sched_*" and payload.prev_pid == 0'
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub filter: Option<String>,
+
+    /// Only streams of this name (with globs) or id; may be given again
+    #[arg(long, value_name = "S")]
+    pub stream: Vec<String>,
+
+    /// Leave out the first N events, counted after all filters
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
+
+    /// Stop after N events, counted after all filters
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+/// `tracemill info`.
+#[derive(Args)]
+pub struct InfoOptions {
+    #[command(flatten)]
+    pub input: InputOptions,
+
+    /// Count every event instead of reading headers and indexes only
+    #[arg(long)]
+    pub count: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+
+    /// List the packets too
+    #[arg(long)]
+    pub packets: bool,
+}
+
+/// `tracemill print`.
+#[derive(Args)]
+pub struct PrintOptions {
+    #[command(flatten)]
+    pub input: InputOptions,
+
+    #[command(flatten)]
+    pub select: SelectOptions,
+
+    /// Form of the lines
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: PrintFormat,
+
+    /// Write to a file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Colour the text
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+
+    /// Show universal time instead of local time
+    #[arg(long)]
+    pub clock_gmt: bool,
+
+    /// Show dates
+    #[arg(long)]
+    pub clock_date: bool,
+
+    /// Show seconds since the origin
+    #[arg(long)]
+    pub clock_seconds: bool,
+
+    /// Show clock cycles
+    #[arg(long)]
+    pub clock_cycles: bool,
+
+    /// Leave out the time since the line before
+    #[arg(long)]
+    pub no_delta: bool,
+
+    /// Names in the text: all, none, or some of payload, context, scope, header
+    #[arg(long, short, value_name = "NAME,...", value_delimiter = ',')]
+    pub names: Vec<NameGroup>,
+
+    /// Words about trace and event class in the text: all, or some of trace, trace:hostname, trace:domain,
+    /// trace:procname, trace:vpid, loglevel, emf
+    #[arg(long, short, value_name = "FIELD,...", value_delimiter = ',')]
+    pub fields: Vec<HeaderField>,
+
+    /// Columns of the CSV: paths as in filters
+    #[arg(long, value_name = "PATH,...", value_delimiter = ',')]
+    pub columns: Vec<String>,
+}
+
+/// `tracemill check`.
+#[derive(Args)]
+pub struct CheckOptions {
+    #[command(flatten)]
+    pub input: InputOptions,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tracemill formats`.
+#[derive(Args)]
+pub struct FormatsOptions {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tracemill completions`.
+#[derive(Args)]
+pub struct CompletionsOptions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `tracemill man`.
+#[derive(Args)]
+pub struct ManOptions {
+    /// Write the pages of all commands to this folder
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// When something is done that a terminal decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum When {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Forms of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PrintFormat {
+    /// As babeltrace2 prints.
+    Text,
+    /// One JSON object a line.
+    Jsonl,
+    /// Comma-separated values.
+    Csv,
+}
+
+/// Groups of names in a text line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum NameGroup {
+    /// All of them.
+    All,
+    /// None of them.
+    None,
+    /// Payload fields.
+    #[value(alias = "args", alias = "arg")]
+    Payload,
+    /// Context fields.
+    Context,
+    /// Scopes.
+    Scope,
+    /// Time and words at the beginning.
+    Header,
+}
+
+/// Words about trace and event class in a text line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum HeaderField {
+    /// All of them.
+    All,
+    /// Name of the trace.
+    Trace,
+    /// Host name.
+    #[value(name = "trace:hostname")]
+    Hostname,
+    /// Domain.
+    #[value(name = "trace:domain")]
+    Domain,
+    /// Name of the process.
+    #[value(name = "trace:procname")]
+    Procname,
+    /// Id of the process.
+    #[value(name = "trace:vpid")]
+    Vpid,
+    /// Log level of the event class.
+    Loglevel,
+    /// EMF URI of the event class.
+    Emf,
+    /// Accepted and without effect, as in babeltrace2.
+    #[value(hide = true)]
+    Callsite,
+}
+
+/// Bytes with an optional binary suffix: `64M`, `1GiB`.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return Err("expected a number of bytes with K, M or G".into()),
+    };
+    let number: usize = digits.parse().map_err(|_| "expected a number of bytes with K, M or G".to_string())?;
+    number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(|| "out of range".to_string())
+}

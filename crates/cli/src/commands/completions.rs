@@ -1,0 +1,17 @@
+//! `tracemill completions`.
+
+use clap::CommandFactory;
+use tracemill_model::error::Error;
+
+use crate::args::{Cli, CompletionsOptions};
+use crate::report::{Outcome, Sink};
+
+/// Prints the completion script of a shell.
+pub fn run(options: &CompletionsOptions) -> Result<Outcome, Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "tracemill", &mut script);
+    let mut sink = Sink::open(None)?;
+    sink.write(&script)?;
+    sink.flush()?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,256 @@
+//! `tracemill info`.
+
+use serde_json::{Map, Value, json};
+use tracemill_engine::render::out::Out;
+use tracemill_engine::render::time::put_seconds;
+use tracemill_engine::session::Session;
+use tracemill_engine::survey::{TraceSurvey, survey};
+use tracemill_formats::api::OpenTrace;
+use tracemill_formats::ctf::uuid_text;
+use tracemill_model::error::Error;
+use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, FieldKind, Schema};
+
+use super::open::open;
+use crate::args::InfoOptions;
+use crate::report::{Outcome, Sink};
+
+/// Says what traces hold.
+pub fn run(options: &InfoOptions) -> Result<Outcome, Error> {
+    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    let surveys = survey(&opened.session, options.count, opened.jobs);
+    for fault in surveys.iter().flat_map(|survey| &survey.faults) {
+        if opened.reporter.fault(fault) {
+            return Ok(Outcome::Nothing);
+        }
+    }
+    let mut sink = Sink::open(None)?;
+    let traces: Vec<Value> = opened
+        .session
+        .traces
+        .iter()
+        .zip(&surveys)
+        .enumerate()
+        .map(|(at, (trace, survey))| describe(&opened.session, at, trace, survey, options.packets))
+        .collect();
+    if options.json {
+        sink.write(format!("{}\n", json!({ "traces": traces })).as_bytes())?;
+    } else {
+        for (at, trace) in traces.iter().enumerate() {
+            if at > 0 {
+                sink.write(b"\n")?;
+            }
+            sink.write(for_people(trace, options.packets).as_bytes())?;
+        }
+    }
+    sink.flush()?;
+    Ok(opened.reporter.outcome())
+}
+
+/// One trace as `cli.md`, "`info --json`", has it.
+fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurvey, packets: bool) -> Value {
+    let schema = &trace.schema;
+    let streams: Vec<Value> = trace
+        .streams
+        .iter()
+        .zip(&survey.streams)
+        .map(|(stream, found)| {
+            json!({
+                "name": stream.name,
+                "id": stream.id,
+                "class": schema.stream(stream.class).id,
+                "packets": stream.packets.len(),
+                "bytes": stream.packets.iter().map(|packet| packet.total_bits / 8).sum::<u64>(),
+                "events": found.events(),
+                "begin_ns": found.begin_ns,
+                "end_ns": found.end_ns,
+                "discarded_events": found.discarded_events,
+                "lost_packets": found.lost_packets,
+            })
+        })
+        .collect();
+    let events: Vec<Value> = schema
+        .events()
+        .iter()
+        .enumerate()
+        .map(|(at, event)| {
+            json!({
+                "name": event.name.as_deref(),
+                "id": event.id,
+                "stream": schema.stream(event.stream).id,
+                "events": survey.class_events.as_ref().map(|events| events[at]),
+                "fields": event.payload.map_or_else(Vec::new, |root| field_names(schema, root)),
+            })
+        })
+        .collect();
+    let all_faults = trace.faults.iter().chain(&survey.faults);
+    let mut object = json!({
+        "name": trace.name,
+        "path": trace.path.to_string_lossy(),
+        "format": schema.format,
+        "version": format!("{}.{}", schema.version.0, schema.version.1),
+        "uuid": schema.uuid.as_ref().map(uuid_text),
+        "environment": schema.environment.iter().map(|(key, value)| (key.to_string(), env_json(value))).collect::<Map<_, _>>(),
+        "clocks": schema.clocks().iter().map(|clock| clock_json(clock, session.corrections[at])).collect::<Vec<_>>(),
+        "streams": streams,
+        "event_classes": events,
+        "begin_ns": survey.streams.iter().filter_map(|stream| stream.begin_ns).min(),
+        "end_ns": survey.streams.iter().filter_map(|stream| stream.end_ns).max(),
+        "faults": all_faults.map(fault_json).collect::<Vec<_>>(),
+    });
+    if packets && let Some(object) = object.as_object_mut() {
+        object.insert("packets".into(), packets_json(trace, survey));
+    }
+    object
+}
+
+fn env_json(value: &EnvValue) -> Value {
+    match value {
+        EnvValue::String(text) => json!(&**text),
+        EnvValue::Integer(number) => match (i64::try_from(*number), u64::try_from(*number)) {
+            (Ok(number), _) => json!(number),
+            (_, Ok(number)) => json!(number),
+            _ => json!(number.to_string()),
+        },
+    }
+}
+
+fn clock_json(clock: &ClockClass, correction_ns: i64) -> Value {
+    let map = tracemill_model::clock::ClockMap::new(clock, correction_ns);
+    json!({
+        "name": clock.name.as_deref().unwrap_or(&clock.id),
+        "frequency": clock.frequency,
+        "offset_ns": map.ns(0),
+        "origin": match &clock.origin {
+            ClockOrigin::Unix => json!("unix"),
+            ClockOrigin::Unknown => Value::Null,
+            ClockOrigin::Custom { name, .. } => json!(&**name),
+        },
+        "uuid": clock.uid.as_deref(),
+        "description": clock.description.as_deref(),
+        "precision": clock.precision,
+    })
+}
+
+fn fault_json(fault: &Error) -> Value {
+    let place = fault.place();
+    json!({
+        "file": place.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
+        "offset": place.offset.or(place.text.as_ref().map(|text| text.offset as u64)),
+        "reason": fault.message(),
+    })
+}
+
+fn field_names(schema: &Schema, root: FieldClassId) -> Vec<String> {
+    match &schema.field_class(root).kind {
+        FieldKind::Struct(structure) => structure.members.iter().map(|member| member.name.to_string()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn packets_json(trace: &OpenTrace, survey: &TraceSurvey) -> Value {
+    let mut rows: Vec<(String, u64, Value)> = Vec::new();
+    for (stream, found) in trace.streams.iter().zip(&survey.streams) {
+        for (packet, events) in stream.packets.iter().zip(&found.packet_events) {
+            let file = stream.files[packet.file as usize].relative.clone();
+            let row = json!({
+                "file": file,
+                "index": packet.index,
+                "offset": packet.offset_bytes,
+                "packet_size": packet.total_bits.div_ceil(8),
+                "content_size": packet.content_bits.div_ceil(8),
+                "packet_bits": packet.total_bits,
+                "content_bits": packet.content_bits,
+                "timestamp_begin": packet.begin_cycles,
+                "timestamp_end": packet.end_cycles,
+                "events": events,
+                "discarded_before": packet.discarded_before,
+                "lost_packets_before": packet.lost_packets_before,
+            });
+            rows.push((file, packet.offset_bytes, row));
+        }
+    }
+    rows.sort_by(|(a, a_at, _), (b, b_at, _)| (a.as_bytes(), a_at).cmp(&(b.as_bytes(), b_at)));
+    rows.into_iter().map(|(_, _, row)| row).collect()
+}
+
+/// The same for a person.
+fn for_people(trace: &Value, packets: bool) -> String {
+    let mut text = format!("{}\n", trace["name"].as_str().unwrap_or("?"));
+    let mut line = |key: &str, value: String| {
+        text += &format!("  {key:<12} {value}\n");
+    };
+    line("format", format!("{} ({})", plain(&trace["format"]), plain(&trace["version"])));
+    if !trace["uuid"].is_null() {
+        line("uuid", plain(&trace["uuid"]));
+    }
+    if let (Some(begin), Some(end)) = (trace["begin_ns"].as_i64(), trace["end_ns"].as_i64()) {
+        line("begins", seconds(begin));
+        line("ends", format!("{}, after {} s", seconds(end), seconds(end.saturating_sub(begin))));
+    }
+    for clock in list(&trace["clocks"]) {
+        let origin = clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
+        let offset = clock["offset_ns"].as_i64().map(seconds).unwrap_or_default();
+        line("clock", format!("{}: {} Hz, offset {offset} s, {origin}", plain(&clock["name"]), clock["frequency"]));
+    }
+    for (key, value) in trace["environment"].as_object().into_iter().flatten() {
+        line("environment", format!("{key} = {}", plain(value)));
+    }
+    text += "\n  streams\n";
+    for stream in list(&trace["streams"]) {
+        let mut parts = vec![format!("{} packets", stream["packets"]), format!("{} bytes", stream["bytes"])];
+        for (key, word) in [("events", "events"), ("discarded_events", "events discarded"), ("lost_packets", "packets lost")] {
+            if let Some(count) = stream[key].as_u64().filter(|&count| count > 0 || key == "events") {
+                parts.push(format!("{count} {word}"));
+            }
+        }
+        let id = stream["id"].as_u64().map_or(String::new(), |id| format!(", id {id}"));
+        text += &format!("    {} (class {}{id}): {}\n", plain(&stream["name"]), stream["class"], parts.join(", "));
+    }
+    text += "\n  event classes\n";
+    for event in list(&trace["event_classes"]) {
+        let fields: Vec<&str> = list(&event["fields"]).iter().filter_map(Value::as_str).collect();
+        let count = event["events"].as_u64().map_or(String::new(), |count| format!(" {count} events"));
+        let name = event["name"].as_str().unwrap_or("(no name)");
+        text += &format!("    {}/{} {name}{count}: {}\n", event["stream"], event["id"], fields.join(", "));
+    }
+    if packets {
+        text += "\n  packets\n";
+        for packet in list(&trace["packets"]) {
+            text += &format!(
+                "    {} {} at {}: {} of {} bytes, {} to {}, {} events, {} discarded and {} packets lost before\n",
+                plain(&packet["file"]),
+                packet["index"],
+                packet["offset"],
+                packet["content_size"],
+                packet["packet_size"],
+                plain(&packet["timestamp_begin"]),
+                plain(&packet["timestamp_end"]),
+                packet["events"].as_u64().map_or("?".into(), |events| events.to_string()),
+                packet["discarded_before"],
+                packet["lost_packets_before"],
+            );
+        }
+    }
+    for fault in list(&trace["faults"]) {
+        text += &format!("\n  fault in {} at {}: {}\n", plain(&fault["file"]), plain(&fault["offset"]), plain(&fault["reason"]));
+    }
+    text
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "?".into(),
+        value => value.to_string(),
+    }
+}
+
+fn seconds(ns: i64) -> String {
+    let mut out = Out::default();
+    put_seconds(&mut out, ns);
+    String::from_utf8_lossy(out.written()).into_owned()
+}

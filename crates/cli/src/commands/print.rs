@@ -1,0 +1,296 @@
+//! `tracemill print`.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracemill_engine::filter::{Expression, Filter, FilterContext, TimeArgument};
+use tracemill_engine::merge::{Note, StreamIndex};
+use tracemill_engine::print::{Flow, Output, print};
+use tracemill_engine::render::csv;
+use tracemill_engine::render::lines::{LineFormat, LinePlan, Rendered};
+use tracemill_engine::render::out::Out;
+use tracemill_engine::render::text::{Before, HeaderFields, Names, TextOptions};
+use tracemill_engine::render::time::{TimeStyle, WallClock};
+use tracemill_engine::survey::ends;
+use tracemill_engine::timeline::{self, Selection, StreamOf};
+use tracemill_formats::ctf::uuid_text;
+use tracemill_model::error::Error;
+use tracemill_model::packet::{Gap, GapKind};
+
+use super::open::{Opened, open};
+use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
+use crate::report::{Outcome, Reporter, Sink};
+
+/// Prints the events of traces in the order of time.
+pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
+    if !options.columns.is_empty() && options.format != PrintFormat::Csv {
+        return Err(Error::misuse("--columns is for --format csv"));
+    }
+    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    let mut sink = Sink::open(options.output.as_deref())?;
+    let wanted = wanted(options, &opened)?;
+    let streams = timeline::streams(&opened.session, &options.select.stream)?;
+    let text = Arc::new(text_options(options));
+    let many_traces = opened.session.traces.len() > 1;
+    let plan = Arc::new(LinePlan {
+        format: match options.format {
+            PrintFormat::Text => LineFormat::Text(text.clone()),
+            PrintFormat::Jsonl => LineFormat::Jsonl,
+            PrintFormat::Csv => LineFormat::Csv(Arc::new(options.columns.clone())),
+        },
+        streams: streams.clone(),
+        filter: wanted.filter,
+        many_traces,
+        with_ends: options.select.skip > 0 || options.select.limit.is_some(),
+    });
+    if options.format == PrintFormat::Csv {
+        sink.write(&csv::header(&options.columns))?;
+    }
+    let interrupted = watch_interrupts();
+    let mut printer = LinePrinter {
+        sink: &mut sink,
+        reporter: &mut opened.reporter,
+        text: (options.format == PrintFormat::Text).then_some(&*text),
+        before: Before::Nothing,
+        skip: options.select.skip,
+        left: options.select.limit.unwrap_or(u64::MAX),
+        failed: None,
+        stopped: false,
+        wall: WallClock::new(TimeStyle { date: true, ..text.time }),
+        streams: &streams,
+        traces: &opened.session,
+    };
+    let mut merger = timeline::merger(&opened.session, &streams, &wanted.selection);
+    if printer.left > 0 {
+        print(&opened.session, &mut merger, &plan, opened.jobs, |output| {
+            if interrupted.load(Ordering::Relaxed) {
+                return Flow::Stop;
+            }
+            printer.take(output)
+        });
+    }
+    let (failed, stopped) = (printer.failed.take(), printer.stopped);
+    sink.flush()?;
+    match failed {
+        Some(error) => Err(error),
+        None if interrupted.load(Ordering::Relaxed) => Ok(Outcome::Interrupted),
+        None if sink.is_closed => Ok(Outcome::Done),
+        None if stopped => Ok(Outcome::Nothing),
+        None => Ok(opened.reporter.outcome()),
+    }
+}
+
+/// What the options choose.
+struct Wanted {
+    selection: Selection,
+    filter: Option<Filter>,
+}
+
+fn wanted(options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
+    let select = &options.select;
+    let in_option = |option: &'static str| move |error: Error| error.in_field(option);
+    let expression = select.filter.as_deref().map(Expression::parse).transpose().map_err(in_option("--filter"))?;
+    let begin = select.begin.as_deref().map(TimeArgument::parse).transpose().map_err(in_option("--begin"))?;
+    let end = select.end.as_deref().map(TimeArgument::parse).transpose().map_err(in_option("--end"))?;
+    let mut needs = expression.as_ref().map_or((false, false), Expression::needs_ends);
+    for time in [&begin, &end].into_iter().flatten() {
+        needs = (needs.0 || time.needs_ends().0, needs.1 || time.needs_ends().1);
+    }
+    let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(&opened.session, needs) };
+    let context = FilterContext { session: &opened.session, gmt: options.clock_gmt, first_ns, last_ns };
+    let resolve = |time: Option<TimeArgument>, option| {
+        time.map(|time| time.resolve(&context.times())).transpose().map_err(in_option(option))
+    };
+    let begin_ns = resolve(begin, "--begin")?;
+    let end_ns = resolve(end, "--end")?;
+    let filter = expression.map(|expression| expression.bind(&context)).transpose().map_err(in_option("--filter"))?;
+    let mut selection = Selection {
+        begin_ns,
+        end_ns,
+        streams: select.stream.clone(),
+        classes: Vec::new(),
+        memory_bytes: options.input.memory.unwrap_or(0) / 2,
+    };
+    let mut filter = filter;
+    if let Some(of_fields) = &filter {
+        let traces = 0..opened.session.traces.len();
+        selection.classes = traces.map(|trace| of_fields.classes(trace).map(Arc::new)).collect();
+        if let Some((first, last)) = of_fields.time_range() {
+            selection.begin_ns = Some(begin_ns.map_or(first, |ns| ns.max(first)));
+            selection.end_ns = Some(end_ns.map_or(last, |ns| ns.min(last)));
+        }
+        if of_fields.is_decided_by_spine() {
+            filter = None;
+        }
+    }
+    Ok(Wanted { selection, filter })
+}
+
+fn text_options(options: &PrintOptions) -> TextOptions {
+    let has = |group: NameGroup| options.names.contains(&group) || options.names.contains(&NameGroup::All);
+    let names = if options.names.is_empty() {
+        Names::default()
+    } else {
+        Names {
+            payload: has(NameGroup::Payload),
+            context: has(NameGroup::Context),
+            scope: has(NameGroup::Scope),
+            header: has(NameGroup::Header),
+        }
+    };
+    let has = |field: HeaderField| options.fields.contains(&field) || options.fields.contains(&HeaderField::All);
+    let fields = if options.fields.is_empty() {
+        HeaderFields::default()
+    } else {
+        HeaderFields {
+            trace: has(HeaderField::Trace),
+            hostname: has(HeaderField::Hostname),
+            domain: has(HeaderField::Domain),
+            procname: has(HeaderField::Procname),
+            vpid: has(HeaderField::Vpid),
+            log_level: has(HeaderField::Loglevel),
+            emf: has(HeaderField::Emf),
+        }
+    };
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = match options.color {
+        When::Always => true,
+        When::Never => false,
+        When::Auto => options.output.is_none() && !no_color && std::io::stdout().is_terminal(),
+    };
+    let time = TimeStyle {
+        gmt: options.clock_gmt,
+        date: options.clock_date,
+        seconds: options.clock_seconds,
+        cycles: options.clock_cycles,
+    };
+    TextOptions { names, fields, time, no_delta: options.no_delta, color }
+}
+
+/// A flag that an interrupt sets; a second interrupt ends the program at once.
+fn watch_interrupts() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let seen = flag.clone();
+    // Without a handler an interrupt ends the program as it does by default.
+    let _ = ctrlc::set_handler(move || {
+        if seen.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    flag
+}
+
+/// Writes lines in order, says what is not a line, and counts.
+struct LinePrinter<'a> {
+    sink: &'a mut Sink,
+    reporter: &'a mut Reporter,
+    text: Option<&'a TextOptions>,
+    before: Before,
+    skip: u64,
+    left: u64,
+    failed: Option<Error>,
+    stopped: bool,
+    wall: WallClock,
+    streams: &'a [StreamOf],
+    traces: &'a tracemill_engine::session::Session,
+}
+
+impl LinePrinter<'_> {
+    fn take(&mut self, output: Output) -> Flow {
+        match output {
+            Output::Lines(rendered) => self.lines(&rendered),
+            Output::Fault(error) | Output::Note(Note::Fault(error)) => {
+                self.stopped = self.reporter.fault(&error);
+                if self.stopped { Flow::Stop } else { Flow::Continue }
+            }
+            Output::Note(Note::Warning(error)) => {
+                self.reporter.warning(&error);
+                Flow::Continue
+            }
+            Output::Note(Note::Gap(stream, gap)) => {
+                let text = self.gap(stream, &gap);
+                self.reporter.loss(&text);
+                Flow::Continue
+            }
+        }
+    }
+
+    fn lines(&mut self, rendered: &Rendered) -> Flow {
+        let mut middle = Out::default();
+        let before = if self.before == Before::Nothing { Before::Nothing } else { self.before };
+        let parts = rendered.parts(before, self.text, &mut middle);
+        if let Some(last) = rendered.last {
+            self.before = Before::At(last);
+        }
+        let skipped = self.skip.min(rendered.lines);
+        let taken = (rendered.lines - skipped).min(self.left);
+        self.skip -= skipped;
+        self.left -= taken;
+        let inserted = parts[1].len();
+        let hole = parts[0].len();
+        let end_of = |lines: u64| match lines.checked_sub(1) {
+            None => 0,
+            Some(at) => rendered.ends.get(at as usize).map_or(usize::MAX, |&end| end + if end > hole { inserted } else { 0 }),
+        };
+        let (from, to) = if skipped == 0 && taken == rendered.lines {
+            (0, usize::MAX)
+        } else {
+            (end_of(skipped), end_of(skipped + taken))
+        };
+        let mut start = 0;
+        for part in parts {
+            let piece = clip(part, start, from, to);
+            start += part.len();
+            if let Err(error) = self.sink.write(piece) {
+                self.failed = Some(error);
+                return Flow::Stop;
+            }
+        }
+        if self.left == 0 || self.sink.is_closed { Flow::Stop } else { Flow::Continue }
+    }
+
+    /// A loss in words: what, how many, when, where.
+    fn gap(&mut self, stream: StreamIndex, gap: &Gap) -> String {
+        let of = &self.streams[stream.0 as usize];
+        let trace = &self.traces.traces[of.trace];
+        let thing = match gap.kind {
+            GapKind::DiscardedEvents => "event",
+            GapKind::LostPackets => "packet",
+        };
+        let count = match gap.count {
+            None => format!("an unknown number of {thing}s"),
+            Some(1) => format!("1 {thing}"),
+            Some(count) => format!("{count} {thing}s"),
+        };
+        let verb = match gap.kind {
+            GapKind::DiscardedEvents => "discarded by the tracer",
+            GapKind::LostPackets => "lost",
+        };
+        let time = |cycles: Option<u64>| {
+            let ns = of.clock.as_ref()?.ns(cycles?);
+            let mut out = Out::default();
+            self.wall.put(&mut out, ns);
+            Some(String::from_utf8_lossy(out.written()).into_owned())
+        };
+        let mut time = time;
+        let when = match (time(gap.begin_cycles), time(gap.end_cycles)) {
+            (Some(begin), Some(end)) => format!("between [{begin}] and [{end}]"),
+            _ => "at an unknown time".to_string(),
+        };
+        let uuid = trace.schema.uuid.as_ref().map_or("no uuid".to_string(), |uuid| format!("uuid {}", uuid_text(uuid)));
+        let class = trace.schema.stream(of.stream.class).id;
+        let id = of.stream.id.map_or("no id".to_string(), |id| format!("id {id}"));
+        format!(
+            "{count} {verb} {when} in trace `{}` ({uuid}), stream `{}` (class {class}, {id})",
+            trace.name, of.stream.name
+        )
+    }
+}
+
+/// The part of a piece that begins at `start` that lies in `from..to`.
+fn clip(piece: &[u8], start: usize, from: usize, to: usize) -> &[u8] {
+    let low = from.saturating_sub(start).min(piece.len());
+    let high = to.saturating_sub(start).min(piece.len());
+    &piece[low..high.max(low)]
+}

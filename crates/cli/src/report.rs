@@ -1,0 +1,149 @@
+//! What the program says on stderr, and how it ends.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+
+use tracemill_model::error::Error;
+
+/// How a command ended (`cli.md`, "Exit codes").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Everything was read and done.
+    Done,
+    /// Nothing useful could be done.
+    Nothing,
+    /// Wrong usage.
+    WrongUsage,
+    /// Done, but part of the input could not be read.
+    Partial,
+    /// The user interrupted.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The number for the shell.
+    pub fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Outcome::Done => 0,
+            Outcome::Nothing => 1,
+            Outcome::WrongUsage => 2,
+            Outcome::Partial => 3,
+            Outcome::Interrupted => 130,
+        })
+    }
+}
+
+/// Says messages and remembers what they mean for the end.
+pub struct Reporter {
+    quiet: bool,
+    strict: bool,
+    /// Faults so far.
+    pub faults: u64,
+}
+
+impl Reporter {
+    /// A reporter; a quiet one says faults only.
+    pub fn new(quiet: bool, strict: bool) -> Self {
+        Reporter { quiet, strict, faults: 0 }
+    }
+
+    /// Says a fault. True when the work must stop here.
+    pub fn fault(&mut self, fault: &Error) -> bool {
+        self.faults += 1;
+        error(fault);
+        self.strict
+    }
+
+    /// Says something that is no fault.
+    pub fn warning(&self, warning: &Error) {
+        if !self.quiet {
+            say("warning", "33", &warning.to_string());
+        }
+    }
+
+    /// Says what was lost.
+    pub fn loss(&self, text: &str) {
+        if !self.quiet {
+            say("warning", "33", text);
+        }
+    }
+
+    /// How the command ends when all that could be done was done.
+    pub fn outcome(&self) -> Outcome {
+        match (self.faults, self.strict) {
+            (0, _) => Outcome::Done,
+            (_, false) => Outcome::Partial,
+            (_, true) => Outcome::Nothing,
+        }
+    }
+}
+
+/// Says an error.
+pub fn error(error: &Error) {
+    say("error", "31", &error.to_string());
+}
+
+fn say(word: &str, color: &str, text: &str) {
+    let stderr = std::io::stderr();
+    let colored = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut stderr = stderr.lock();
+    // Nothing can be done about a stderr that is closed.
+    let _ = if colored {
+        writeln!(stderr, "\x1b[1;{color}m{word}\x1b[0m: {text}")
+    } else {
+        writeln!(stderr, "{word}: {text}")
+    };
+}
+
+/// Where output goes: stdout or the file of `-o`.
+pub struct Sink {
+    writer: Box<dyn Write>,
+    name: String,
+    /// The reader has closed the pipe: a quiet end.
+    pub is_closed: bool,
+}
+
+impl Sink {
+    /// A sink for stdout, or for a file.
+    pub fn open(path: Option<&std::path::Path>) -> Result<Self, Error> {
+        match path {
+            None => Ok(Sink { writer: Box::new(std::io::stdout().lock()), name: "stdout".into(), is_closed: false }),
+            Some(path) => {
+                let file = std::fs::File::create(path).map_err(|error| Error::io("write the file", path, &error))?;
+                Ok(Sink { writer: Box::new(file), name: path.display().to_string(), is_closed: false })
+            }
+        }
+    }
+
+    /// Writes bytes; does nothing once the pipe is closed.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.is_closed || bytes.is_empty() {
+            return Ok(());
+        }
+        let result = self.writer.write_all(bytes);
+        self.check(result)
+    }
+
+    /// Writes what is buffered.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.is_closed {
+            return Ok(());
+        }
+        let result = self.writer.flush();
+        self.check(result)
+    }
+
+    fn check(&mut self, result: std::io::Result<()>) -> Result<(), Error> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(())
+            }
+            Err(error) => {
+                let kind = tracemill_model::error::ErrorKind::Io;
+                Err(Error::new(kind, format!("cannot write to {}: {error}", self.name)))
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}

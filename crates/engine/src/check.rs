@@ -1,0 +1,159 @@
+//! Integrity and conformance of traces: everything that `print` would meet, and what it passes over.
+
+use tracemill_formats::api::{OpenTrace, Stream};
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::packet::GapKind;
+
+use crate::cursor::{Cursor, Item, SpineFilter};
+use crate::session::Session;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Severity {
+    /// A part that cannot be read.
+    Fault,
+    /// A rule that is broken without loss for the reader.
+    Warning,
+    /// Events or packets that the producer lost.
+    Loss,
+}
+
+/// One finding.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What and where.
+    pub error: Error,
+}
+
+/// Reads everything and calls `found` for each finding, in the order of traces and streams. `found` says whether to
+/// go on. Returns the number of events.
+pub fn check(session: &Session, mut found: impl FnMut(Finding) -> bool) -> u64 {
+    let mut events = 0;
+    let mut tell = |severity, error| found(Finding { severity, error });
+    for failure in &session.failures {
+        if !tell(Severity::Fault, failure.clone()) {
+            return events;
+        }
+    }
+    for (at, trace) in session.traces.iter().enumerate() {
+        let opening = trace.warnings.iter().map(|error| (Severity::Warning, error));
+        for (severity, error) in opening.chain(trace.faults.iter().map(|error| (Severity::Fault, error))) {
+            if !tell(severity, error.clone()) {
+                return events;
+            }
+        }
+        for stream in &trace.streams {
+            for error in packets_in_order(stream) {
+                if !tell(Severity::Warning, error) {
+                    return events;
+                }
+            }
+            match check_stream(session, at, trace, stream, &mut tell) {
+                Ok(count) => events += count,
+                Err(count) => return events + count,
+            }
+        }
+    }
+    events
+}
+
+/// Reads a stream; `Err` when the caller wants no more.
+fn check_stream(
+    session: &Session,
+    at: usize,
+    trace: &OpenTrace,
+    stream: &Stream,
+    tell: &mut impl FnMut(Severity, Error) -> bool,
+) -> Result<u64, u64> {
+    let clock = session.clock_map(at, stream.class);
+    let plans = trace.plans.clone();
+    let mut cursor = Cursor::new(plans, stream.clone().into(), clock, SpineFilter::default(), 8192);
+    let mut events = 0;
+    // A packet whose events stand outside its times is told once.
+    let mut told = None;
+    while let Some(item) = cursor.next() {
+        let finding = match item {
+            Item::Chunk(ready) => {
+                let chunk = &ready.chunk;
+                events += chunk.len() as u64;
+                let packet = &chunk.packet.packet;
+                let key = (packet.file, packet.index);
+                let outside = (0..chunk.len()).find(|&at| {
+                    let cycles = chunk.cycles[at];
+                    packet.begin_cycles.is_some_and(|begin| cycles < begin)
+                        || packet.end_cycles.is_some_and(|end| cycles > end)
+                });
+                outside.filter(|_| clock.is_some() && told != Some(key)).map(|at| {
+                    told = Some(key);
+                    let message = format!("an event at {} cycles is outside of the times of its packet", chunk.cycles[at]);
+                    let error = Error::new(ErrorKind::Inconsistent, message)
+                        .at_bit(packet.offset_bytes * 8 + chunk.start_bits(at))
+                        .in_packet(packet.index)
+                        .in_file(&stream.files[packet.file as usize].path);
+                    (Severity::Warning, error)
+                })
+            }
+            Item::Gap(gap) => {
+                let what = match gap.kind {
+                    GapKind::DiscardedEvents => "events were discarded",
+                    GapKind::LostPackets => "packets were lost",
+                };
+                let count = gap.count.map_or("an unknown number of".to_string(), |count| count.to_string());
+                let path = &stream.files[0].path;
+                let message = format!("{count} {what} in stream `{}`", stream.name);
+                Some((Severity::Loss, Error::new(ErrorKind::Inconsistent, message).in_file(path)))
+            }
+            Item::Fault(error) => Some((Severity::Fault, error)),
+            Item::Warning(error) => Some((Severity::Warning, error)),
+        };
+        if let Some((severity, error)) = finding
+            && !tell(severity, error)
+        {
+            return Err(events);
+        }
+    }
+    Ok(events)
+}
+
+/// What is wrong with the times of the packets, and bytes between them that nothing reaches.
+fn packets_in_order(stream: &Stream) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let mut place = |at: usize, message: String| {
+        let packet = &stream.packets[at];
+        let error = Error::new(ErrorKind::Inconsistent, message)
+            .at_offset(packet.offset_bytes)
+            .in_packet(packet.index)
+            .in_file(&stream.files[packet.file as usize].path);
+        errors.push(error);
+    };
+    for (at, packet) in stream.packets.iter().enumerate() {
+        if let (Some(begin), Some(end)) = (packet.begin_cycles, packet.end_cycles)
+            && end < begin
+        {
+            place(at, format!("the packet ends at {end} cycles, before it begins at {begin}"));
+        }
+        let previous = at.checked_sub(1).map(|at| &stream.packets[at]);
+        if let (Some(end), Some(begin)) = (previous.and_then(|previous| previous.end_cycles), packet.begin_cycles)
+            && begin < end
+        {
+            place(at, format!("the packet begins at {begin} cycles, before the end of the one before at {end}"));
+        }
+    }
+    for (number, file) in stream.files.iter().enumerate() {
+        let end = stream
+            .packets
+            .iter()
+            .filter(|packet| packet.file as usize == number)
+            .map(|packet| packet.offset_bytes + packet.total_bits.div_ceil(8))
+            .max()
+            .unwrap_or(0);
+        let len = file.bytes.bytes().len() as u64;
+        if end < len {
+            let message = format!("{} bytes at the end of the file belong to no packet", len - end);
+            errors.push(Error::new(ErrorKind::Inconsistent, message).at_offset(end).in_file(&file.path));
+        }
+    }
+    errors
+}

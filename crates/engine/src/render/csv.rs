@@ -1,0 +1,111 @@
+//! Events as CSV (`cli.md`, "CSV").
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::Fault;
+use tracemill_model::schema::{Schema, Scope};
+
+use super::json::{Fields, JsonTrace};
+use super::lines::CpuOf;
+use super::out::Out;
+
+/// The default columns.
+pub const COLUMNS: [&str; 12] = [
+    "trace",
+    "ns",
+    "cycles",
+    "name",
+    "id",
+    "stream",
+    "cpu",
+    "header",
+    "packet_context",
+    "stream_context",
+    "event_context",
+    "payload",
+];
+
+/// Prints the events of one trace as rows.
+pub struct CsvTrace {
+    schema: Arc<Schema>,
+    trace: String,
+    json: JsonTrace,
+    cpu: CpuOf,
+    columns: Arc<Vec<String>>,
+    scratch: Out,
+}
+
+/// The header line.
+pub fn header(columns: &[String]) -> Vec<u8> {
+    let mut out = Out::default();
+    let names: Vec<&str> = if columns.is_empty() { COLUMNS.to_vec() } else { columns.iter().map(|c| &**c).collect() };
+    for (at, name) in names.iter().enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        put_cell(&mut out, name.as_bytes());
+    }
+    out.put_byte(b'\n');
+    out.written().to_vec()
+}
+
+/// Appends a cell, in quotes when it needs them.
+fn put_cell(out: &mut Out, text: &[u8]) {
+    if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+        return out.put(text);
+    }
+    out.put_byte(b'"');
+    for part in text.split_inclusive(|&byte| byte == b'"') {
+        out.put(part);
+        if part.ends_with(b"\"") {
+            out.put_byte(b'"');
+        }
+    }
+    out.put_byte(b'"');
+}
+
+impl CsvTrace {
+    /// A printer of rows; `trace` is shown when more than one trace is read.
+    pub fn new(schema: Arc<Schema>, trace: Option<&str>, columns: &Arc<Vec<String>>) -> Self {
+        CsvTrace {
+            json: JsonTrace::new(schema.clone()),
+            schema,
+            trace: trace.unwrap_or_default().to_string(),
+            cpu: CpuOf::default(),
+            columns: columns.clone(),
+            scratch: Out::default(),
+        }
+    }
+
+    pub(crate) fn line(&mut self, out: &mut Out, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
+        let class = self.schema.event(event.class());
+        put_cell(out, self.trace.as_bytes());
+        match ns {
+            Some(ns) => {
+                out.put_byte(b',');
+                out.put_i64(ns);
+                out.put_byte(b',');
+                out.put_u64(event.cycles());
+                out.put_byte(b',');
+            }
+            None => out.put(b",,,"),
+        }
+        put_cell(out, class.name.as_deref().unwrap_or_default().as_bytes());
+        out.put_fmt(format_args!(",{},{},", class.id, self.schema.stream(class.stream).id));
+        if let Some(cpu) = self.cpu.of(event) {
+            out.put_u64(cpu);
+        }
+        let mut fields = Fields::default();
+        let scopes =
+            [Scope::EventHeader, Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        for scope in scopes {
+            out.put_byte(b',');
+            self.scratch.clear();
+            self.json.scope(&mut self.scratch, event, &mut fields, scope, b"")?;
+            put_cell(out, self.scratch.written());
+        }
+        out.put_byte(b'\n');
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! From batches of merged events to lines.
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::Fault;
+use tracemill_model::error::Error;
+use tracemill_model::schema::{FieldKind, Schema, Scope};
+
+use super::csv::CsvTrace;
+use super::json::{Fields, JsonTrace};
+use super::out::Out;
+use super::strings;
+use super::text::{self, Before, LineTime, TextOptions, TextTrace};
+use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::merge::Batch;
+use crate::session::Session;
+use crate::timeline::StreamOf;
+
+/// The form of lines.
+#[derive(Clone)]
+pub enum LineFormat {
+    /// As `babeltrace2` prints.
+    Text(Arc<TextOptions>),
+    /// Canonical JSON Lines.
+    Jsonl,
+    /// CSV with these columns, empty for the default ones.
+    Csv(Arc<Vec<String>>),
+}
+
+/// What every renderer of a print shares.
+pub struct LinePlan {
+    /// Form.
+    pub format: LineFormat,
+    /// Streams, as the merger numbers them.
+    pub streams: Vec<StreamOf>,
+    /// Filter on fields.
+    pub filter: Option<Filter>,
+    /// Is more than one trace read?
+    pub many_traces: bool,
+    /// Are the ends of lines wanted, to cut between them?
+    pub with_ends: bool,
+}
+
+/// Lines of a batch.
+#[derive(Default)]
+pub struct Rendered {
+    /// The lines.
+    pub out: Out,
+    /// Number of lines.
+    pub lines: u64,
+    /// End of each line, when wanted.
+    pub ends: Vec<usize>,
+    /// Where the time since the line before belongs in the first line that has a time, and that line's own time.
+    pub hole: Option<(usize, LineTime)>,
+    /// Time of the last line that has one.
+    pub last: Option<LineTime>,
+    /// Fields that could not be shown.
+    pub faults: Vec<Error>,
+}
+
+/// Renders batches; one for each thread.
+pub struct LineRenderer {
+    plan: Arc<LinePlan>,
+    traces: Vec<Printer>,
+    matcher: Option<Matcher>,
+}
+
+enum Printer {
+    Text(Box<TextTrace>),
+    Json(Box<JsonLines>),
+    Csv(Box<CsvTrace>),
+}
+
+impl LineRenderer {
+    /// A renderer for the traces of a session.
+    pub fn new(plan: Arc<LinePlan>, session: &Session) -> Self {
+        let many = plan.many_traces;
+        let traces = session.traces.iter().map(|trace| match &plan.format {
+            LineFormat::Text(options) => {
+                Printer::Text(Box::new(TextTrace::new(options.clone(), trace.schema.clone(), &trace.own_name)))
+            }
+            LineFormat::Jsonl => {
+                Printer::Json(Box::new(JsonLines::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
+            }
+            LineFormat::Csv(columns) => {
+                let name = many.then_some(trace.name.as_str());
+                Printer::Csv(Box::new(CsvTrace::new(trace.schema.clone(), name, columns)))
+            }
+        });
+        let traces = traces.collect();
+        let matcher = plan.filter.as_ref().map(Filter::matcher);
+        LineRenderer { plan, traces, matcher }
+    }
+
+    /// The lines of a batch.
+    pub fn render(&mut self, batch: &Batch) -> Rendered {
+        let plan = self.plan.clone();
+        let mut rendered = Rendered::default();
+        let mut before = Before::Elsewhere;
+        for run in &batch.runs {
+            let (stream, ready) = &batch.chunks[run.chunk as usize];
+            let of = &plan.streams[stream.0 as usize];
+            let printer = &mut self.traces[of.trace];
+            for at in run.from as usize..run.to as usize {
+                let event = ready.chunk.event(at);
+                let ns = of.clock.as_ref().map(|clock| clock.ns(event.cycles()));
+                if let Some(matcher) = &mut self.matcher
+                    && !matcher.matches(&FilterEvent { trace: of.trace, stream: of.index, event, ns })
+                {
+                    continue;
+                }
+                let line_start = rendered.out.len();
+                let result = match printer {
+                    Printer::Text(text) => text.line(&mut rendered.out, event, ns, &mut before).map(|hole| {
+                        if let (Some(hole), Some(ns)) = (hole, ns) {
+                            rendered.hole = Some((hole, LineTime { ns, cycles: event.cycles() }));
+                        }
+                    }),
+                    Printer::Json(json) => json.line(&mut rendered.out, event, ns),
+                    Printer::Csv(csv) => csv.line(&mut rendered.out, event, ns),
+                };
+                if let Err(fault) = result {
+                    rendered.out.truncate(line_start);
+                    rendered.faults.push(fault_error(of, event, fault));
+                    continue;
+                }
+                rendered.lines += 1;
+                if plan.with_ends {
+                    rendered.ends.push(rendered.out.len());
+                }
+            }
+        }
+        if let Before::At(last) = before {
+            rendered.last = Some(last);
+        }
+        rendered
+    }
+}
+
+/// The boundary pass has read every field, so this is a disagreement of ours (or a file that changed under us).
+#[cold]
+fn fault_error(of: &StreamOf, event: EventRef<'_>, fault: Fault) -> Error {
+    let packet = &event.chunk.packet.packet;
+    Error::malformed(format!("an event changed while it was read: {}", fault.kind))
+        .in_file(&of.stream.files[packet.file as usize].path)
+        .at_bit(packet.offset_bytes * 8 + fault.at_bits)
+        .in_packet(packet.index)
+}
+
+impl Rendered {
+    /// The bytes in three parts with the time since the line before in the middle, now that it is known.
+    pub fn parts<'a>(&'a self, before: Before, options: Option<&TextOptions>, middle: &'a mut Out) -> [&'a [u8]; 3] {
+        let bytes = self.out.written();
+        match (self.hole, options) {
+            (Some((at, now)), Some(options)) => {
+                text::put_delta(middle, options, now, before);
+                [&bytes[..at], middle.written(), &bytes[at..]]
+            }
+            _ => [bytes, &[], &[]],
+        }
+    }
+}
+
+/// Prints events as JSON lines.
+pub struct JsonLines {
+    schema: Arc<Schema>,
+    json: JsonTrace,
+    /// `{"trace":"name",` or `{`.
+    start: Vec<u8>,
+    heads: std::collections::HashMap<u32, ClassHead>,
+    cpu: CpuOf,
+}
+
+struct ClassHead {
+    /// From `,"name"` to `"stream"`.
+    text: Vec<u8>,
+}
+
+impl JsonLines {
+    fn new(schema: Arc<Schema>, trace: Option<&str>) -> Self {
+        let mut start = Out::default();
+        start.put_byte(b'{');
+        if let Some(name) = trace {
+            start.put(b"\"trace\":");
+            strings::put_json(&mut start, name.as_bytes());
+            start.put_byte(b',');
+        }
+        let json = JsonTrace::new(schema.clone());
+        let start = start.written().to_vec();
+        JsonLines { schema, json, start, heads: std::collections::HashMap::new(), cpu: CpuOf::default() }
+    }
+
+    fn line(&mut self, out: &mut Out, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
+        out.put(&self.start);
+        match ns {
+            Some(ns) => {
+                out.put(b"\"ns\":");
+                out.put_i64(ns);
+                out.put(b",\"cycles\":");
+                out.put_u64(event.cycles());
+            }
+            None => out.put(b"\"ns\":null,\"cycles\":null"),
+        }
+        let class = event.class();
+        let schema = &self.schema;
+        let head = self.heads.entry(class.0).or_insert_with(|| {
+            let (of, mut out) = (schema.event(class), Out::default());
+            if let Some(name) = &of.name {
+                out.put(b",\"name\":");
+                strings::put_json(&mut out, name.as_bytes());
+            }
+            out.put_fmt(format_args!(",\"id\":{},\"stream\":{}", of.id, schema.stream(of.stream).id));
+            ClassHead { text: out.written().to_vec() }
+        });
+        out.put(&head.text);
+        if let Some(cpu) = self.cpu.of(event) {
+            out.put(b",\"cpu\":");
+            out.put_u64(cpu);
+        }
+        let mut fields = Fields::default();
+        for (scope, key) in SCOPES {
+            self.json.scope(out, event, &mut fields, scope, key)?;
+        }
+        out.put(b"}\n");
+        Ok(())
+    }
+}
+
+/// Scopes of a line with what stands before each object.
+const SCOPES: [(Scope, &[u8]); 5] = [
+    (Scope::EventHeader, b",\"header\":"),
+    (Scope::PacketContext, b",\"packet_context\":"),
+    (Scope::CommonContext, b",\"stream_context\":"),
+    (Scope::SpecificContext, b",\"event_context\":"),
+    (Scope::Payload, b",\"payload\":"),
+];
+
+/// The CPU of a packet: an unsigned `cpu_id` at the top of its context.
+#[derive(Default)]
+pub(crate) struct CpuOf {
+    packet: Option<(Arc<tracemill_codec::chunk::PacketData>, Option<u64>)>,
+}
+
+struct CpuVisitor {
+    node: Option<u32>,
+    value: Option<u64>,
+}
+
+impl tracemill_codec::plan::Visitor for CpuVisitor {
+    fn unsigned(&mut self, node: u32, value: u64) {
+        if self.node == Some(node) {
+            self.value = Some(value);
+        }
+    }
+}
+
+impl CpuOf {
+    pub(crate) fn of(&mut self, event: EventRef<'_>) -> Option<u64> {
+        let packet = &event.chunk.packet;
+        if let Some((known, cpu)) = &self.packet
+            && Arc::ptr_eq(known, packet)
+        {
+            return *cpu;
+        }
+        let plan = packet.plans.packet_context_rows(packet.packet.class);
+        let schema = packet.plans.schema();
+        let node = plan.nodes.iter().position(|node| {
+            &*node.name == "cpu_id"
+                && node.parent == 0
+                && matches!(schema.field_class(node.class).kind, FieldKind::Integer(_))
+        });
+        let mut visitor = CpuVisitor { node: node.map(|at| at as u32), value: None };
+        // A context that cannot be read would have been told when the packet was opened.
+        let _ = packet.visit_context(&mut visitor);
+        self.packet = Some((packet.clone(), visitor.value));
+        visitor.value
+    }
+}

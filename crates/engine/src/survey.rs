@@ -1,0 +1,242 @@
+//! What a session holds: streams, packets, classes, times, losses; from headers and indexes, or with every event
+//! counted.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink};
+use tracemill_formats::api::{OpenTrace, Stream};
+use tracemill_formats::ctf;
+use tracemill_model::error::Error;
+use tracemill_model::schema::EventClassId;
+
+use crate::session::Session;
+
+/// What was found out about one stream.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSurvey {
+    /// Events of each packet, when they were counted.
+    pub packet_events: Vec<Option<u64>>,
+    /// Times of its beginning and end in ns, when known.
+    pub begin_ns: Option<i64>,
+    /// See `begin_ns`.
+    pub end_ns: Option<i64>,
+    /// Events that the producer discarded, `None` when it does not count them.
+    pub discarded_events: Option<u64>,
+    /// Packets that were lost, `None` when they are not numbered.
+    pub lost_packets: Option<u64>,
+}
+
+impl StreamSurvey {
+    /// All events, when they were counted.
+    pub fn events(&self) -> Option<u64> {
+        self.packet_events.iter().copied().sum()
+    }
+}
+
+/// What was found out about one trace.
+#[derive(Clone, Debug, Default)]
+pub struct TraceSurvey {
+    /// Each stream.
+    pub streams: Vec<StreamSurvey>,
+    /// Events of each class, when they were counted.
+    pub class_events: Option<Vec<u64>>,
+    /// Faults met while counting.
+    pub faults: Vec<Error>,
+}
+
+/// Looks at every trace of a session. `count` reads every event, with `jobs` threads.
+pub fn survey(session: &Session, count: bool, jobs: usize) -> Vec<TraceSurvey> {
+    let traces = session.traces.iter().enumerate();
+    traces
+        .map(|(at, trace)| {
+            let mut survey = TraceSurvey::default();
+            for stream in &trace.streams {
+                survey.streams.push(from_headers(session, at, stream));
+            }
+            if count {
+                count_events(session, at, trace, jobs, &mut survey);
+            }
+            survey
+        })
+        .collect()
+}
+
+fn from_headers(session: &Session, trace: usize, stream: &Stream) -> StreamSurvey {
+    let clock = session.clock_map(trace, stream.class);
+    let ns = |cycles: Option<u64>| clock.as_ref().and_then(|clock| cycles.map(|cycles| clock.ns(cycles)));
+    let packets = &stream.packets;
+    let has_counter = packets.iter().any(|packet| packet.discarded_snapshot.is_some());
+    let has_numbers = packets.iter().any(|packet| packet.sequence.is_some());
+    StreamSurvey {
+        packet_events: vec![None; packets.len()],
+        begin_ns: packets.iter().filter_map(|packet| ns(packet.begin_cycles)).min(),
+        end_ns: packets.iter().filter_map(|packet| ns(packet.end_cycles)).max(),
+        discarded_events: has_counter.then(|| packets.iter().map(|packet| packet.discarded_before).sum()),
+        lost_packets: has_numbers.then(|| packets.iter().map(|packet| packet.lost_packets_before).sum()),
+    }
+}
+
+/// Counts events by class and follows the largest and smallest time.
+struct Counter<'a> {
+    classes: &'a mut [u64],
+    events: u64,
+    first: u64,
+    last: u64,
+}
+
+impl SpineSink for Counter<'_> {
+    #[inline]
+    fn event(&mut self, class: EventClassId, cycles: u64, _start_bits: u64, _body_bits: u64) -> bool {
+        if let Some(count) = self.classes.get_mut(class.0 as usize) {
+            *count += 1;
+        }
+        self.events += 1;
+        self.first = self.first.min(cycles);
+        self.last = self.last.max(cycles);
+        true
+    }
+}
+
+struct Counted {
+    stream: usize,
+    packet: usize,
+    events: u64,
+    times: Option<(u64, u64)>,
+    fault: Option<Error>,
+}
+
+fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, survey: &mut TraceSurvey) {
+    // A packet with a beginning is counted on its own; a stream without them goes on from packet to packet.
+    let tasks: Vec<(usize, std::ops::Range<usize>)> = trace
+        .streams
+        .iter()
+        .enumerate()
+        .flat_map(|(at, stream)| {
+            let alone = stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
+            let step = if alone { 1 } else { stream.packets.len().max(1) };
+            (0..stream.packets.len()).step_by(step).map(move |from| (at, from..from + step))
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let results: Mutex<(Vec<u64>, Vec<Counted>)> = Mutex::new((vec![0; trace.schema.events().len()], Vec::new()));
+    let work = || {
+        let mut classes = vec![0u64; trace.schema.events().len()];
+        let mut counted = Vec::new();
+        while let Some((stream, packets)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            count_packets(trace, *stream, packets.clone(), &mut classes, &mut counted);
+        }
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.0.iter_mut().zip(classes).for_each(|(sum, count)| *sum += count);
+        results.1.append(&mut counted);
+    };
+    if jobs <= 1 {
+        work();
+    } else {
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(work);
+            }
+        });
+    }
+    let (classes, mut counted) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    counted.sort_by_key(|one| (one.stream, one.packet));
+    survey.class_events = Some(classes);
+    for one in counted {
+        let stream = &mut survey.streams[one.stream];
+        stream.packet_events[one.packet] = Some(one.events);
+        survey.faults.extend(one.fault);
+        let packet = &trace.streams[one.stream].packets[one.packet];
+        if packet.begin_cycles.is_none()
+            && let (Some((first, last)), Some(clock)) = (one.times, session.clock_map(at, packet.class))
+        {
+            let (first, last) = (clock.ns(first), clock.ns(last));
+            stream.begin_ns = Some(stream.begin_ns.map_or(first, |ns| ns.min(first)));
+            stream.end_ns = Some(stream.end_ns.map_or(last, |ns| ns.max(last)));
+        }
+    }
+}
+
+fn count_packets(
+    trace: &OpenTrace,
+    at: usize,
+    packets: std::ops::Range<usize>,
+    classes: &mut [u64],
+    counted: &mut Vec<Counted>,
+) {
+    let stream = &trace.streams[at];
+    let mut clock = 0;
+    for index in packets {
+        let packet = &stream.packets[index];
+        let file = &stream.files[packet.file as usize];
+        let mut one = Counted { stream: at, packet: index, events: 0, times: None, fault: None };
+        match ctf::open_packet(&trace.plans, file.bytes.clone(), packet, clock) {
+            Err(error) => one.fault = Some(error.in_file(&file.path).in_packet(packet.index)),
+            Ok(data) => {
+                let mut counter = Counter { classes, events: 0, first: u64::MAX, last: 0 };
+                let (mut pos, mut state) = (data.events_bits, data.state.clone());
+                let end = trace.plans.scanner(packet.class).scan(data.input(), &mut pos, &mut state, &mut counter);
+                one.events = counter.events;
+                one.times = (counter.events > 0).then_some((counter.first, counter.last));
+                if let ScanEnd::Fault(fault) = end {
+                    one.fault = Some(located(trace, stream, index, &fault));
+                }
+                clock = state.clock;
+            }
+        }
+        counted.push(one);
+    }
+}
+
+/// The error of a fault in a packet of a stream.
+pub(crate) fn located(trace: &OpenTrace, stream: &Stream, packet: usize, fault: &EventFault) -> Error {
+    let packet = &stream.packets[packet];
+    let mut error = ctf::event_error(fault, packet.offset_bytes).in_packet(packet.index);
+    if let EventFault::Field { class: Some(class), .. } = fault {
+        error = error.in_event(trace.schema.event(*class).name.as_deref().unwrap_or("(no name)"));
+    }
+    error.in_file(&stream.files[packet.file as usize].path)
+}
+
+/// Times of the first and the last event of a session in ns: `want` says which are needed. Reads the packets at the
+/// ends of each stream, no other.
+pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i64>, Option<i64>) {
+    let (mut first, mut last) = (None, None);
+    for (at, trace) in session.traces.iter().enumerate() {
+        for (stream_at, stream) in trace.streams.iter().enumerate() {
+            let Some(clock) = session.clock_map(at, stream.class) else { continue };
+            let times = |index: usize| {
+                let mut counted = Vec::new();
+                count_packets(trace, stream_at, index..index + 1, &mut [], &mut counted);
+                counted.pop().and_then(|one| one.times)
+            };
+            let alone = stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
+            let count = stream.packets.len();
+            if !alone {
+                let mut counted = Vec::new();
+                count_packets(trace, stream_at, 0..count, &mut [], &mut counted);
+                for (from, to) in counted.iter().filter_map(|one| one.times) {
+                    first = earlier(first, clock.ns(from));
+                    last = later(last, clock.ns(to));
+                }
+                continue;
+            }
+            if want.0 && let Some((from, _)) = (0..count).find_map(times) {
+                first = earlier(first, clock.ns(from));
+            }
+            if want.1 && let Some((_, to)) = (0..count).rev().find_map(times) {
+                last = later(last, clock.ns(to));
+            }
+        }
+    }
+    (first, last)
+}
+
+fn earlier(a: Option<i64>, b: i64) -> Option<i64> {
+    Some(a.map_or(b, |a| a.min(b)))
+}
+
+fn later(a: Option<i64>, b: i64) -> Option<i64> {
+    Some(a.map_or(b, |a| a.max(b)))
+}
