@@ -213,9 +213,10 @@ fn round_float(limbs: &[u64], len_bits: u32, exponent_bits: u32) -> f64 {
     let bit = |at: u32| limbs[at as usize / 64] >> (at % 64) & 1;
     let sign = if bit(len_bits - 1) == 1 { -1.0 } else { 1.0 };
     let mantissa_bits = len_bits - 1 - exponent_bits;
-    let exponent = (0..exponent_bits).rev().fold(0i64, |e, at| e << 1 | bit(mantissa_bits + at) as i64);
+    // The exponent of 2^19 bits has 63 bits, that of 2^20 bits has 67.
+    let exponent = (0..exponent_bits).rev().fold(0i128, |e, at| e << 1 | i128::from(bit(mantissa_bits + at)));
     let top = (0..mantissa_bits).rev().find(|&at| bit(at) == 1);
-    let all_ones = (1i64 << exponent_bits) - 1;
+    let all_ones = (1i128 << exponent_bits) - 1;
     if exponent == all_ones {
         return if top.is_some() { f64::NAN } else { sign * f64::INFINITY };
     }
@@ -226,7 +227,8 @@ fn round_float(limbs: &[u64], len_bits: u32, exponent_bits: u32) -> f64 {
         (0, Some(top)) => (top, false),
         _ => (mantissa_bits, true),
     };
-    let unit = exponent.max(1) - bias - i64::from(mantissa_bits);
+    // Far outside of the range of 64-bit floats one exponent is as good as another.
+    let unit = (exponent.max(1) - bias - i128::from(mantissa_bits)).clamp(-1 << 40, 1 << 40) as i64;
     let low = (i64::from(first) - 61).max(0) as u32;
     let mut significand = u64::from(first_is_hidden);
     for at in (low..if first_is_hidden { first } else { first + 1 }).rev() {

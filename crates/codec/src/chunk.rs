@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Scope};
 
-use crate::plan::{Fault, Input, State, Visitor};
+use crate::plan::{Fault, Input, Plan, State, Visitor};
 use crate::trace_plans::{SpineSink, TracePlans};
 
 /// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
@@ -211,21 +211,23 @@ impl<'a> EventRef<'a> {
     #[inline]
     pub fn fields(&self, state: &mut State) -> EventFields<'a> {
         let packet = &self.chunk.packet;
-        state.slots.clear();
-        state.slots.extend_from_slice(&packet.state.slots);
+        state.load(&packet.state.slots);
         if packet.plans.needs_header(self.class()) {
             let mut pos = self.chunk.start_bits(self.at);
             // The boundary pass has read this header without a fault.
             let _ = packet.plans.header_rows(packet.packet.class).skip(packet.input(), &mut pos, state);
         }
-        EventFields { event: *self, input: packet.input(), pos: self.chunk.body_bits(self.at) }
+        EventFields {
+            plan: packet.plans.event_rows(self.class()),
+            input: packet.input(),
+            pos: self.chunk.body_bits(self.at),
+        }
     }
 
     /// Shows the event header to a visitor. The state then holds what later scopes refer to.
     pub fn visit_header<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
         let packet = &self.chunk.packet;
-        state.slots.clear();
-        state.slots.extend_from_slice(&packet.state.slots);
+        state.load(&packet.state.slots);
         let mut pos = self.chunk.start_bits(self.at);
         packet.plans.header_rows(packet.packet.class).run(packet.input(), &mut pos, state, visitor)
     }
@@ -233,7 +235,7 @@ impl<'a> EventRef<'a> {
 
 /// The fields of an event, being shown.
 pub struct EventFields<'a> {
-    event: EventRef<'a>,
+    plan: &'a Plan,
     input: Input<'a>,
     pos: u64,
 }
@@ -243,7 +245,6 @@ impl EventFields<'_> {
     /// none left out.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
-        let plan = self.event.chunk.packet.plans.event_rows(self.event.class());
-        plan.run_section(scope as usize - Scope::CommonContext as usize, self.input, &mut self.pos, state, visitor)
+        self.plan.run_section(scope as usize - Scope::CommonContext as usize, self.input, &mut self.pos, state, visitor)
     }
 }

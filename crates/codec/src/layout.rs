@@ -1,6 +1,6 @@
 //! What can be said about the size of a field class without data.
 
-use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, Schema, StringLength};
+use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringLength};
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
 ///
@@ -57,6 +57,20 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
     }
 }
 
+/// The most nodes that the tree below one field class has when every class is written out at each of its uses.
+///
+/// Classes may be shared, so a schema of 100 classes can describe a tree of 2^100 fields; plans are as large as the
+/// tree, and only a front end can refuse it. Linear in the schema: classes are added after those inside them.
+pub fn largest_tree(schema: &Schema) -> u64 {
+    let mut sizes: Vec<u64> = Vec::with_capacity(schema.field_class_count());
+    for at in 0..schema.field_class_count() {
+        let parts = children(schema.field_class(FieldClassId(at as u32)));
+        let size = parts.iter().map(|part| sizes.get(part.0 as usize).copied().unwrap_or(u64::MAX));
+        sizes.push(size.fold(1, u64::saturating_add));
+    }
+    sizes.into_iter().max().unwrap_or(0)
+}
+
 /// The field that decides the length or the choice of a class itself (not of its members).
 pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
     let length = match &class.kind {
@@ -74,6 +88,17 @@ pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
         Length::Field(path) => Some(path),
         Length::Static(_) => None,
     }
+}
+
+/// The classes directly inside a class, and the steps that lead to them.
+pub fn steps(class: &FieldClass) -> impl Iterator<Item = (PathStep, FieldClassId)> {
+    let step = match &class.kind {
+        FieldKind::Struct(_) => PathStep::Member,
+        FieldKind::Variant(_) => PathStep::Option,
+        FieldKind::Array(_) => |_| PathStep::Element,
+        _ => |_| PathStep::Content,
+    };
+    children(class).into_iter().enumerate().map(move |(at, id)| (step(at as u32), id))
 }
 
 /// The classes directly inside a class.

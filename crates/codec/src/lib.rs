@@ -4,6 +4,7 @@
 pub mod text;
 pub mod bits;
 pub mod layout;
+pub mod naive;
 pub mod plan;
 pub mod trace_plans;
 pub mod chunk;

@@ -134,9 +134,13 @@ impl TracePlans {
 
     /// Decodes a packet header from `*pos_bits`; values with a role go to `state.roles`.
     pub fn read_packet_header(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), EventFault> {
+        let start = *pos_bits;
         self.packet_header.skip(input, pos_bits, state).map_err(|fault| {
-            let path = format!("packet_header{}", self.packet_header.path(fault.node));
-            EventFault::Field { fault, class: None, path }
+            let mut roots: ScopeRoots = [None; 6];
+            roots[Scope::PacketHeader as usize] = self.schema.packet_header;
+            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, Known::NOTHING).without_roles();
+            compiler.add(Scope::PacketHeader);
+            explain_scope(&compiler.finish(), Scope::PacketHeader, input, start, pos_bits, state, fault)
         })
     }
 
@@ -148,10 +152,10 @@ impl TracePlans {
         pos_bits: &mut u64,
         state: &mut State,
     ) -> Result<(), EventFault> {
-        let plan = &self.stream(stream).packet_context;
-        plan.skip(input, pos_bits, state).map_err(|fault| {
-            let path = format!("packet_context{}", plan.path(fault.node));
-            EventFault::Field { fault, class: None, path }
+        let start = *pos_bits;
+        self.stream(stream).packet_context.skip(input, pos_bits, state).map_err(|fault| {
+            let plan = self.packet_context_rows(stream);
+            explain_scope(plan, Scope::PacketContext, input, start, pos_bits, state, fault)
         })
     }
 
@@ -311,7 +315,10 @@ impl<'a> Scanner<'a> {
             let mut pos = start;
             let id = match header.read(input, &mut pos, state) {
                 Ok(id) => id,
-                Err(fault) => return ScanEnd::Fault(self.header_fault(input, start, fault)),
+                Err(fault) => {
+                    state.clock = clock_before;
+                    return ScanEnd::Fault(self.header_fault(input, start, state, fault));
+                }
             };
             let Some(class) = self.class_of(id) else {
                 state.clock = clock_before;
@@ -337,7 +344,7 @@ impl<'a> Scanner<'a> {
     fn class_of(self, id: Option<u64>) -> Option<EventClassId> {
         let ids = &self.stream.ids;
         match id {
-            Some(id) => match ids.dense.get(id as usize) {
+            Some(id) => match usize::try_from(id).ok().and_then(|at| ids.dense.get(at)) {
                 Some(&class) if class != u32::MAX => Some(EventClassId(class)),
                 Some(_) => None,
                 None => self.plans.schema.stream(ids.stream).events.get(&id).copied(),
@@ -347,12 +354,26 @@ impl<'a> Scanner<'a> {
     }
 
     #[cold]
-    fn header_fault(self, input: Input<'_>, start_bits: u64, fault: Fault) -> EventFault {
+    fn header_fault(self, input: Input<'_>, start_bits: u64, state: &mut State, fault: Fault) -> EventFault {
         let plan = self.plans.header_rows(self.stream.ids.stream);
-        let mut pos = start_bits;
-        let found = plan.run(input, &mut pos, &mut State::default(), &mut NoVisitor).err().unwrap_or(fault);
-        EventFault::Field { fault: found, class: None, path: format!("header{}", plan.path(found.node)) }
+        explain_scope(plan, Scope::EventHeader, input, start_bits, &mut { start_bits }, state, fault)
     }
+}
+
+/// Decodes a scope that has a fault again with a plan for visitors, which knows names and exact places.
+#[cold]
+fn explain_scope(
+    rows: &Plan,
+    scope: Scope,
+    input: Input<'_>,
+    start_bits: u64,
+    pos_bits: &mut u64,
+    state: &mut State,
+    fault: Fault,
+) -> EventFault {
+    *pos_bits = start_bits;
+    let fault = rows.run(input, pos_bits, state, &mut NoVisitor).err().unwrap_or(fault);
+    EventFault::Field { fault, class: None, path: format!("{}{}", scope.key(), rows.path(fault.node)) }
 }
 
 impl IdTable {

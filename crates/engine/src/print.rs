@@ -13,9 +13,9 @@ use crate::render::lines::{LinePlan, LineRenderer, Rendered};
 use crate::session::Session;
 
 /// What a print gives, in order.
-pub enum Output {
+pub enum Output<'a> {
     /// Lines.
-    Lines(Box<Rendered>),
+    Lines(&'a Rendered),
     /// Something that is no event, behind the lines so far.
     Note(Note),
     /// A part that cannot be shown.
@@ -41,15 +41,18 @@ pub fn print<S: Source>(
     merger: &mut Merger<S>,
     plan: &Arc<LinePlan>,
     jobs: usize,
-    mut take: impl FnMut(Output) -> Flow,
+    mut take: impl FnMut(Output<'_>) -> Flow,
 ) {
     let mut batches = Batches { merger, size: FIRST_BATCH };
     let mut renderer = LineRenderer::new(plan.clone(), session);
     if jobs <= 1 {
+        let mut old = Rendered::default();
         while let Some(mut batch) = batches.next() {
             let notes = std::mem::take(&mut batch.notes);
-            let rendered = renderer.render(&batch);
-            if deliver(rendered, notes, &mut take) == Flow::Stop {
+            let mut rendered = renderer.render(&batch, std::mem::take(&mut old));
+            let flow = deliver(&mut rendered, notes, &mut take);
+            old = rendered;
+            if flow == Flow::Stop {
                 return;
             }
         }
@@ -64,7 +67,7 @@ pub fn print<S: Source>(
                 let _stop = StopOnPanic(shared);
                 let mut renderer = LineRenderer::new(plan, session);
                 while let Some((number, batch)) = shared.wait_for_task() {
-                    let rendered = renderer.render(&batch);
+                    let rendered = renderer.render(&batch, shared.old());
                     shared.finish(number, rendered);
                 }
             });
@@ -78,7 +81,7 @@ fn run<S: Source>(
     renderer: &mut LineRenderer,
     shared: &Shared,
     jobs: usize,
-    take: &mut impl FnMut(Output) -> Flow,
+    take: &mut impl FnMut(Output<'_>) -> Flow,
 ) {
     let mut notes: VecDeque<Vec<Note>> = VecDeque::new();
     let (mut first, mut is_end) = (0u64, false);
@@ -93,13 +96,13 @@ fn run<S: Source>(
             }
         }
         let Some(of_first) = notes.pop_front() else { return };
-        let rendered = loop {
+        let mut rendered = loop {
             if let Some(rendered) = shared.take_done(first) {
                 break rendered;
             }
             match shared.try_task() {
                 Some((number, batch)) => {
-                    let rendered = renderer.render(&batch);
+                    let rendered = renderer.render(&batch, shared.old());
                     shared.finish(number, rendered);
                 }
                 // A worker that panicked: leaving the scope hands its panic on.
@@ -108,15 +111,17 @@ fn run<S: Source>(
             }
         };
         first += 1;
-        if deliver(rendered, of_first, take) == Flow::Stop {
+        let flow = deliver(&mut rendered, of_first, take);
+        shared.give_back(rendered);
+        if flow == Flow::Stop {
             return;
         }
     }
 }
 
-fn deliver(mut rendered: Rendered, notes: Vec<Note>, take: &mut impl FnMut(Output) -> Flow) -> Flow {
+fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Output<'_>) -> Flow) -> Flow {
     let faults = std::mem::take(&mut rendered.faults);
-    if rendered.lines > 0 && take(Output::Lines(Box::new(rendered))) == Flow::Stop {
+    if rendered.lines > 0 && take(Output::Lines(rendered)) == Flow::Stop {
         return Flow::Stop;
     }
     for fault in faults {
@@ -156,6 +161,8 @@ struct Shared {
 struct Work {
     tasks: VecDeque<(u64, Batch)>,
     done: BTreeMap<u64, Rendered>,
+    /// Written; their memory is used again.
+    old: Vec<Rendered>,
     is_over: bool,
 }
 
@@ -190,6 +197,14 @@ impl Shared {
     fn finish(&self, number: u64, rendered: Rendered) {
         self.lock().done.insert(number, rendered);
         self.has_done.notify_one();
+    }
+
+    fn old(&self) -> Rendered {
+        self.lock().old.pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, rendered: Rendered) {
+        self.lock().old.push(rendered);
     }
 
     fn take_done(&self, number: u64) -> Option<Rendered> {

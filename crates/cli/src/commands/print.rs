@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_engine::filter::{Expression, Filter, FilterContext, TimeArgument};
+use tracemill_engine::filter::{Expression, Filter, FilterContext, Time, TimeContext};
 use tracemill_engine::merge::{Note, StreamIndex};
 use tracemill_engine::print::{Flow, Output, print};
 use tracemill_engine::render::csv;
@@ -89,21 +89,21 @@ struct Wanted {
 
 fn wanted(options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
     let select = &options.select;
-    let in_option = |option: &'static str| move |error: Error| error.in_field(option);
+    let in_option = |option: &'static str| move |error: Error| misuse_of(option, error);
     let expression = select.filter.as_deref().map(Expression::parse).transpose().map_err(in_option("--filter"))?;
-    let begin = select.begin.as_deref().map(TimeArgument::parse).transpose().map_err(in_option("--begin"))?;
-    let end = select.end.as_deref().map(TimeArgument::parse).transpose().map_err(in_option("--end"))?;
-    let mut needs = expression.as_ref().map_or((false, false), Expression::needs_ends);
-    for time in [&begin, &end].into_iter().flatten() {
-        needs = (needs.0 || time.needs_ends().0, needs.1 || time.needs_ends().1);
-    }
+    let begin = select.begin.as_deref().map(Time::parse).transpose().map_err(in_option("--begin"))?;
+    let end = select.end.as_deref().map(Time::parse).transpose().map_err(in_option("--end"))?;
+    let needs = [expression.as_ref().map(Expression::needs), begin.as_ref().map(Time::needs), end.as_ref().map(Time::needs)];
+    let needs = needs.into_iter().flatten().fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
     let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(&opened.session, needs) };
-    let context = FilterContext { session: &opened.session, gmt: options.clock_gmt, first_ns, last_ns };
-    let resolve = |time: Option<TimeArgument>, option| {
-        time.map(|time| time.resolve(&context.times())).transpose().map_err(in_option(option))
+    let times = TimeContext { gmt: options.clock_gmt, first_ns, last_ns };
+    let resolve = |time: Option<Time>, text: &Option<String>, option| {
+        let text = text.as_deref().unwrap_or_default();
+        time.map(|time| time.resolve(text, &times)).transpose().map_err(in_option(option))
     };
-    let begin_ns = resolve(begin, "--begin")?;
-    let end_ns = resolve(end, "--end")?;
+    let begin_ns = resolve(begin, &select.begin, "--begin")?;
+    let end_ns = resolve(end, &select.end, "--end")?;
+    let context = FilterContext { session: &opened.session, gmt: options.clock_gmt, first_ns, last_ns };
     let filter = expression.map(|expression| expression.bind(&context)).transpose().map_err(in_option("--filter"))?;
     let mut selection = Selection {
         begin_ns,
@@ -125,6 +125,18 @@ fn wanted(options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
         }
     }
     Ok(Wanted { selection, filter })
+}
+
+/// What is wrong in the text of an option is wrong usage.
+fn misuse_of(option: &str, error: Error) -> Error {
+    let mut misuse = Error::misuse(format!("{option}: {}", error.message()));
+    if let Some(place) = &error.place().text {
+        misuse = misuse.at_text(place.clone());
+    }
+    match error.help() {
+        Some(help) => misuse.with_help(help),
+        None => misuse,
+    }
 }
 
 fn text_options(options: &PrintOptions) -> TextOptions {
@@ -197,9 +209,9 @@ struct LinePrinter<'a> {
 }
 
 impl LinePrinter<'_> {
-    fn take(&mut self, output: Output) -> Flow {
+    fn take(&mut self, output: Output<'_>) -> Flow {
         match output {
-            Output::Lines(rendered) => self.lines(&rendered),
+            Output::Lines(rendered) => self.lines(rendered),
             Output::Fault(error) | Output::Note(Note::Fault(error)) => {
                 self.stopped = self.reporter.fault(&error);
                 if self.stopped { Flow::Stop } else { Flow::Continue }

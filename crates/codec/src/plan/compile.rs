@@ -58,26 +58,35 @@ impl Known {
 /// Slots of the fields in scopes that several event classes share: headers and common contexts.
 ///
 /// They are fixed for the whole trace, so that a packet header read once serves every event class.
+///
+/// Beside the slots of values there are those of marks: a mark is 1 when the optional field or the option of a variant
+/// is there through which the path of a length or selector goes.
 #[derive(Clone, Debug, Default)]
 pub struct SharedSlots {
     slots: HashMap<FieldPath, u16>,
+    marks: HashMap<FieldPath, u16>,
 }
 
 impl SharedSlots {
     /// Finds every field of a shared scope that some class of the schema refers to. Linear in the schema.
     pub fn of(schema: &Schema) -> Self {
-        let mut slots = HashMap::new();
+        let mut shared = SharedSlots::default();
         for at in 0..schema.field_class_count() {
             let class = schema.field_class(FieldClassId(at as u32));
             if let Some(path) = layout::reference(class)
                 && path.scope <= Scope::CommonContext
-                && slots.len() < MAX_SLOTS / 2
-                && !slots.contains_key(path)
+                && shared.len() + path.steps.len() < MAX_SLOTS / 2
+                && !shared.slots.contains_key(path)
             {
-                slots.insert(path.clone(), slots.len() as u16);
+                shared.slots.insert(path.clone(), shared.len() as u16);
+                // Who refers to it, and from where, is not known here: each step gets its mark.
+                for mark in marks(path, None) {
+                    let next = shared.len() as u16;
+                    shared.marks.entry(mark).or_insert(next);
+                }
             }
         }
-        SharedSlots { slots }
+        shared
     }
 
     /// Is there a slot for a field of the scope that is not among `except`?
@@ -92,7 +101,7 @@ impl SharedSlots {
 
     /// The number of slots.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() + self.marks.len()
     }
 
     /// Does no class refer to a shared scope?
@@ -101,11 +110,25 @@ impl SharedSlots {
     }
 }
 
+/// The optional fields and options through which `path` goes and `user` does not: they may be absent when the user is
+/// there.
+fn marks<'p>(path: &'p FieldPath, user: Option<&'p FieldPath>) -> impl Iterator<Item = FieldPath> + 'p {
+    (0..path.steps.len()).filter_map(move |at| {
+        let steps = &path.steps[..=at];
+        let is_around = user.is_some_and(|user| user.scope == path.scope && user.steps.starts_with(steps));
+        let may_be_absent = matches!(steps[at], PathStep::Option(_) | PathStep::Content) && !is_around;
+        may_be_absent.then(|| FieldPath { scope: path.scope, steps: steps.to_vec() })
+    })
+}
+
 /// The root structures of the six scopes, in the order of [`Scope::ALL`].
 pub type ScopeRoots = [Option<FieldClassId>; 6];
 
 /// Most slots of a plan; classes that need more cannot be met outside of attacks.
 const MAX_SLOTS: usize = 60_000;
+
+/// A slot that nothing sets: the mark of what is never there.
+const NEVER: u16 = u16::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -124,7 +147,11 @@ pub struct Compiler<'s> {
     ends: Vec<u32>,
     root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
+    marks: HashMap<FieldPath, u16>,
+    /// Slots of values and marks come first, then those of the loops around the field that is being compiled.
     next_slot: u16,
+    slot_count: u16,
+    loops: u16,
     known: Known,
     /// Bits to pass over that are not yet an instruction.
     pending: u64,
@@ -157,8 +184,11 @@ impl<'s> Compiler<'s> {
             tables: Vec::new(),
             ends: Vec::new(),
             root_nodes: Vec::new(),
-            next_slot: shared.slots.len() as u16,
+            next_slot: shared.len() as u16,
+            slot_count: 0,
+            loops: 0,
             slots: shared.slots.clone(),
+            marks: shared.marks.clone(),
             known,
             pending: 0,
             scope: Scope::PacketHeader,
@@ -166,9 +196,12 @@ impl<'s> Compiler<'s> {
             parent: 0,
             with_roles: true,
         };
-        for root in roots.into_iter().flatten() {
-            compiler.find_references(root);
+        for (scope, root) in Scope::ALL.into_iter().zip(roots) {
+            if let Some(root) = root {
+                compiler.find_references(root, &mut FieldPath { scope, steps: Vec::new() });
+            }
         }
+        compiler.slot_count = compiler.next_slot;
         compiler
     }
 
@@ -198,7 +231,7 @@ impl<'s> Compiler<'s> {
         Plan {
             ops: self.ops.into(),
             tables: self.tables.into(),
-            slots: usize::from(self.next_slot),
+            slots: usize::from(self.slot_count),
             nodes: self.nodes.into(),
             ends: self.ends.into(),
             roots: self.root_nodes.into(),
@@ -206,31 +239,68 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    /// Gives a slot to every field that a class of the tree refers to.
-    fn find_references(&mut self, root: FieldClassId) {
-        let mut stack = vec![root];
-        while let Some(id) = stack.pop() {
-            let class = self.schema.field_class(id);
-            if let Some(path) = layout::reference(class) {
-                self.slot_of(path.clone());
+    /// Gives a slot to every field that a class of the tree refers to, and marks to what may be absent on the way.
+    fn find_references(&mut self, id: FieldClassId, place: &mut FieldPath) {
+        let class = self.schema.field_class(id);
+        // Slots of shared scopes are fixed for the trace: what has none there gets none here.
+        if let Some(path) = layout::reference(class)
+            && path.scope > Scope::CommonContext
+            && usize::from(self.next_slot) + path.steps.len() < MAX_SLOTS
+        {
+            let next = &mut self.next_slot;
+            let mut new = || {
+                *next += 1;
+                *next - 1
+            };
+            self.slots.entry(path.clone()).or_insert_with(&mut new);
+            for mark in marks(path, Some(place)) {
+                self.marks.entry(mark).or_insert_with(&mut new);
             }
-            stack.extend(layout::children(class));
+        }
+        for (step, child) in layout::steps(class) {
+            place.steps.push(step);
+            self.find_references(child, place);
+            place.steps.pop();
         }
     }
 
-    fn slot_of(&mut self, path: FieldPath) -> u16 {
-        let next = &mut self.next_slot;
-        *self.slots.entry(path).or_insert_with(|| {
-            let slot = *next;
-            *next = (usize::from(*next) + 1).min(MAX_SLOTS) as u16;
-            slot
+    /// The slot of a length or selector of the field that is being compiled; before that, the instructions that
+    /// refuse it when it may be absent and is.
+    fn selector(&mut self, path: &FieldPath) -> u16 {
+        let place = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        for mark in marks(path, Some(&place)) {
+            let slot = self.marks.get(&mark).copied().unwrap_or(NEVER);
+            self.emit(Op::Require { slot });
+        }
+        let slot = self.slots.get(path).copied().filter(|_| self.class_at(path).is_some());
+        slot.unwrap_or_else(|| {
+            // No such field in this stream, or an absurd number of them.
+            self.emit(Op::Require { slot: NEVER });
+            0
         })
     }
 
-    fn new_slots(&mut self, count: u16) -> u16 {
-        let slot = self.next_slot;
-        self.next_slot = (usize::from(slot) + usize::from(count)).min(MAX_SLOTS) as u16;
-        slot
+    /// The slot to note in whether the next field is there, which is one `step` below the current place. Until it is
+    /// decoded it is not.
+    fn mark(&mut self, step: PathStep) -> Option<u16> {
+        if self.marks.is_empty() {
+            return None;
+        }
+        let mut path = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        path.steps.push(step);
+        let slot = self.marks.get(&path).copied()?;
+        self.emit(Op::Set { slot, value: 0 });
+        Some(slot)
+    }
+
+    /// The slots of the loop over an array inside the current loops: three of [`Op::BeginArray`].
+    ///
+    /// Slots are used again when a loop has ended, so their number is that of the nesting. The one of a static length
+    /// is the second: it is copied into itself.
+    fn loop_slots(&mut self) -> u16 {
+        let first = self.next_slot.saturating_add(self.loops.saturating_mul(3));
+        self.slot_count = self.slot_count.max(first.saturating_add(3));
+        first
     }
 
     fn emit(&mut self, op: Op) {
@@ -462,13 +532,13 @@ impl<'s> Compiler<'s> {
         match length {
             Length::Static(bytes) if self.mode == Mode::Skip => self.advance(bytes.saturating_mul(8)),
             Length::Static(bytes) => {
-                let slot = self.new_slots(1);
+                let slot = self.loop_slots();
                 self.emit(Op::Set { slot, value: *bytes });
                 self.emit(op(slot));
                 self.known = self.known.advance(bytes.wrapping_mul(8));
             }
             Length::Field(path) => {
-                let slot = self.slot_of(path.clone());
+                let slot = self.selector(path);
                 self.emit(op(slot));
                 self.forget_bytes();
             }
@@ -487,7 +557,7 @@ impl<'s> Compiler<'s> {
                 return self.advance(bits);
             }
             (Length::Field(path), Some((stride_bits, last_bits))) => {
-                let len = self.slot_of(path.clone());
+                let len = self.selector(path);
                 self.emit(Op::AdvanceBy { len, stride_bits, last_bits });
                 // An empty array ends where it begins, any other behind its last element.
                 let one = self.known.advance(u64::from(last_bits));
@@ -496,21 +566,22 @@ impl<'s> Compiler<'s> {
             }
             _ => {}
         }
+        let counter = self.loop_slots();
         let len = match length {
             Length::Static(len) => {
-                let slot = self.new_slots(1);
-                self.emit(Op::Set { slot, value: *len });
-                slot
+                self.emit(Op::Set { slot: counter + 1, value: *len });
+                counter + 1
             }
-            Length::Field(path) => self.slot_of(path.clone()),
+            Length::Field(path) => self.selector(path),
         };
         let min_bits = layout::min_bits(self.schema, element).min(u64::from(u32::MAX)) as u32;
         if min_bits > 0 {
             self.emit(Op::Fit { node, len, min_bits });
         }
-        let counter = self.new_slots(2);
         let begin_array = self.here();
-        self.emit(Op::BeginArray { node, len, counter, end: 0 });
+        let outermost = self.loops == 0;
+        self.emit(Op::BeginArray { node, len, counter, end: 0, outermost });
+        self.loops += 1;
         let begin = self.here();
         let before = self.known;
         // Elements follow each other at any position that is possible behind one of them.
@@ -524,14 +595,16 @@ impl<'s> Compiler<'s> {
         self.steps.pop();
         self.parent = parent;
         self.emit(Op::EndArray { node, counter, begin });
+        self.loops -= 1;
         let end = self.here();
-        self.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end };
+        self.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end, outermost };
         self.known = before.join(self.known);
     }
 
-    /// Distance and size of the elements when all of them have the same fixed size.
+    /// Distance and size of the elements when all of them have the same fixed size. Elements without size are gone
+    /// through one by one, since their number is limited.
     fn fixed_element(&self, element: FieldClassId) -> Option<(u32, u32)> {
-        let bits = self.fixed_size(element, 0)?;
+        let bits = self.fixed_size(element, 0).filter(|&bits| bits > 0)?;
         let align = u64::from(self.schema.field_class(element).align_bits);
         let stride = bits.checked_next_multiple_of(align)?;
         Some((u32::try_from(stride).ok()?, u32::try_from(bits).ok()?))
@@ -550,18 +623,18 @@ impl<'s> Compiler<'s> {
         match &class.kind {
             FieldKind::Struct(structure) => {
                 let end = structure.members.iter().try_fold(aligned, |at, member| {
-                    Some(at + self.fixed_size(member.class, at)?)
+                    at.checked_add(self.fixed_size(member.class, at)?)
                 })?;
                 Some(end - start)
             }
             FieldKind::Array(array) => {
                 let Length::Static(len) = array.length else { return None };
-                let bits = self.fixed_size(array.element, 0)?;
+                let bits = self.fixed_size(array.element, 0).filter(|&bits| bits > 0)?;
                 let stride = bits.checked_next_multiple_of(u64::from(self.schema.field_class(array.element).align_bits))?;
                 let size = if len == 0 { 0 } else { stride.checked_mul(len - 1)?.checked_add(bits)? };
                 Some(aligned.checked_add(size)? - start)
             }
-            _ => Some(aligned + layout::leaf_bits(class)? - start),
+            _ => Some(aligned.checked_add(layout::leaf_bits(class)?)? - start),
         }
     }
 
@@ -572,7 +645,8 @@ impl<'s> Compiler<'s> {
         ranges: Vec<(Range, u32)>,
         options: Vec<(FieldClassId, Arc<str>)>,
     ) {
-        let slot = self.slot_of(selector.clone());
+        let slot = self.selector(selector);
+        let marks: Vec<_> = (0..options.len()).map(|at| self.mark(PathStep::Option(at as u32))).collect();
         let table = self.tables.len() as u32;
         self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
         self.emit(Op::Select { node, slot, table });
@@ -583,6 +657,9 @@ impl<'s> Compiler<'s> {
         for (at, (class, name)) in options.into_iter().enumerate() {
             targets.push(self.here());
             self.known = before;
+            if let Some(slot) = marks[at] {
+                self.emit(Op::Set { slot, value: 1 });
+            }
             self.steps.push(PathStep::Option(at as u32));
             self.field(class, name);
             self.steps.pop();
@@ -607,11 +684,15 @@ impl<'s> Compiler<'s> {
         ranges: Vec<(Range, u32)>,
         content: FieldClassId,
     ) {
-        let slot = self.slot_of(selector.clone());
+        let slot = self.selector(selector);
+        let mark = self.mark(PathStep::Content);
         let table = self.tables.len() as u32;
         self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
         self.emit(Op::Optional { node, slot, table });
         let present = self.here();
+        if let Some(slot) = mark {
+            self.emit(Op::Set { slot, value: 1 });
+        }
         let before = self.known;
         let parent = std::mem::replace(&mut self.parent, node);
         self.steps.push(PathStep::Content);
@@ -625,19 +706,21 @@ impl<'s> Compiler<'s> {
     }
 
     fn selector_is_signed(&self, path: &FieldPath) -> bool {
-        // The selector stands in a tree that is compiled by now or that the packet shares: find its class by the path.
-        let Some(mut id) = self.roots[path.scope as usize] else { return false };
+        matches!(self.class_at(path), Some(FieldKind::Integer(integer)) if integer.signed)
+    }
+
+    /// What the field is that a path leads to in the trees of this event.
+    fn class_at(&self, path: &FieldPath) -> Option<&'s FieldKind> {
+        let mut id = self.roots[path.scope as usize]?;
         for step in &path.steps {
-            let next = match (&self.schema.field_class(id).kind, step) {
-                (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(*at as usize).map(|m| m.class),
-                (FieldKind::Array(class), PathStep::Element) => Some(class.element),
-                (FieldKind::Variant(class), PathStep::Option(at)) => class.options.get(*at as usize).map(|o| o.class),
-                (FieldKind::Optional(class), PathStep::Content) => Some(class.content),
-                _ => None,
+            id = match (&self.schema.field_class(id).kind, step) {
+                (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(*at as usize)?.class,
+                (FieldKind::Array(class), PathStep::Element) => class.element,
+                (FieldKind::Variant(class), PathStep::Option(at)) => class.options.get(*at as usize)?.class,
+                (FieldKind::Optional(class), PathStep::Content) => class.content,
+                _ => return None,
             };
-            let Some(next) = next else { return false };
-            id = next;
         }
-        matches!(&self.schema.field_class(id).kind, FieldKind::Integer(integer) if integer.signed)
+        Some(&self.schema.field_class(id).kind)
     }
 }

@@ -96,7 +96,7 @@ pub enum FaultKind {
         /// The number of elements that the data claim.
         len: u64,
     },
-    /// Elements without size, by the million.
+    /// Elements without size, by the thousands.
     EmptyElements,
     /// No option of a variant stands for the value of its selector.
     NoOption {
@@ -105,6 +105,9 @@ pub enum FaultKind {
     },
     /// A length or selector does not fit 64 bits.
     HugeSelector,
+    /// The length or selector was not decoded: an optional field that holds it is absent, or a variant that holds it
+    /// has another option.
+    AbsentSelector,
 }
 
 /// A field that cannot be decoded: the event ends there.
@@ -131,9 +134,12 @@ impl fmt::Display for FaultKind {
             FaultKind::TooLong { len } => {
                 write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
             }
-            FaultKind::EmptyElements => f.write_str("more than a million elements without size"),
+            FaultKind::EmptyElements => write!(f, "more than {} elements without size", run::MAX_IDLE),
             FaultKind::NoOption { value } => write!(f, "no option of the variant stands for the selector value {value}"),
             FaultKind::HugeSelector => f.write_str("the length or selector does not fit 64 bits"),
+            FaultKind::AbsentSelector => {
+                f.write_str("the length or selector was not decoded: the field that holds it is absent")
+            }
         }
     }
 }
@@ -210,6 +216,16 @@ impl State {
         self.slots[usize::from(slot)] = value;
     }
 
+    /// Takes over the slots that a packet header and context have filled.
+    #[inline]
+    pub(crate) fn load(&mut self, slots: &[u64]) {
+        self.grow(slots.len());
+        for (to, from) in self.slots.iter_mut().zip(slots) {
+            *to = *from;
+        }
+    }
+
+    #[inline]
     pub(crate) fn grow(&mut self, slots: usize) {
         if self.slots.len() < slots {
             self.slots.resize(slots, 0);
@@ -245,6 +261,8 @@ pub(crate) enum Op {
     Blob { node: NodeId, len: u16 },
     Set { slot: u16, value: u64 },
     Save { slot: u16 },
+    /// Refuses a length or selector whose field is absent: `slot` is 1 when what holds it is there.
+    Require { slot: u16 },
     Role { role: Role, len: u8 },
     /// Width of the field just read, 0 for LEB128.
     Clock { len: u8 },
@@ -253,8 +271,9 @@ pub(crate) enum Op {
     EndStruct { node: NodeId },
     /// Refuses `slots[len]` elements that cannot fit.
     Fit { node: NodeId, len: u16, min_bits: u32 },
-    /// `counter` is the index, `counter + 1` the length.
-    BeginArray { node: NodeId, len: u16, counter: u16, end: u32 },
+    /// `counter` is the index, `counter + 1` the length, `counter + 2` where the element begins. `outermost` when no
+    /// other array is around it.
+    BeginArray { node: NodeId, len: u16, counter: u16, end: u32, outermost: bool },
     EndArray { node: NodeId, counter: u16, begin: u32 },
     Select { node: NodeId, slot: u16, table: u32 },
     EndVariant { node: NodeId },
@@ -262,6 +281,8 @@ pub(crate) enum Op {
     EndOptional { node: NodeId },
     Jump { to: u32 },
 }
+
+const _: () = assert!(size_of::<Op>() == 16);
 
 /// How the value of a selector chooses an option.
 #[derive(Clone, Debug)]
@@ -290,7 +311,8 @@ impl SelectTable {
 
     #[inline]
     fn option(&self, raw: u64) -> Option<usize> {
-        if let Some(&option) = self.dense.get(raw as usize)
+        if raw < self.dense.len() as u64
+            && let Some(&option) = self.dense.get(raw as usize)
             && option != u32::MAX
         {
             return Some(option as usize);

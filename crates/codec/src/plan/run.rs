@@ -6,8 +6,8 @@ use tracemill_model::schema::{ByteOrder, Role};
 use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, State, Visitor};
 use crate::bits::{self, Wide};
 
-/// Most iterations of array loops that do not move on before the event is given up.
-const MAX_IDLE: u32 = 1 << 20;
+/// Most elements without size that an array may have, those of all arrays inside it counted too.
+pub(super) const MAX_IDLE: u32 = 1 << 16;
 
 impl Plan {
     /// Decodes all sections from `*pos_bits`, which ends behind the last field.
@@ -53,36 +53,47 @@ impl Plan {
         }
         state.grow(self.slots);
         let ops = &self.ops[..range.end];
-        let mut run = Run { input, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, idle: 0, idle_at: u64::MAX };
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
+        let mut run = Run { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, wide_bits: 0, idle: 0 };
         let mut at = range.start;
         while let Some(&op) = ops.get(at) {
             match run.step(op, at, self, state, visitor) {
                 Ok(next) => at = next,
                 Err(kind) => {
                     *pos_bits = run.pos;
-                    return Err(Fault { kind, at_bits: run.pos, node: node_from(&self.ops[at..]) });
+                    return Err(Fault { kind, at_bits: run.pos, node: self.node_at(at) });
                 }
             }
         }
         *pos_bits = run.pos;
         Ok(())
     }
-}
 
-/// The field that an instruction, or the next one that says, is about.
-fn node_from(ops: &[Op]) -> NodeId {
-    ops.iter().find_map(|op| op.node()).unwrap_or(0)
+    /// The field that an instruction is about: it or the next one says; a value is saved behind its field.
+    #[cold]
+    fn node_at(&self, at: usize) -> NodeId {
+        let (before, from) = self.ops.split_at(at);
+        let found = match from.first() {
+            Some(Op::Save { .. }) => before.iter().rev().find_map(|op| op.node()),
+            _ => from.iter().find_map(|op| op.node()),
+        };
+        found.unwrap_or(0)
+    }
 }
 
 struct Run<'a> {
     input: Input<'a>,
+    /// The whole bytes of the content: reads of whole bytes need one check.
+    content: &'a [u8],
     pos: u64,
-    /// The integer read last, its width, and whether it has more than 64 bits.
+    /// The integer read last, its width when it is a LEB128 one, and whether it does not fit 64 bits.
     last: u64,
     last_bits: u32,
     is_huge: bool,
+    /// What the wide integer read last takes.
+    wide_bits: u64,
+    /// Elements without size in the outermost array.
     idle: u32,
-    idle_at: u64,
 }
 
 impl<'a> Run<'a> {
@@ -95,17 +106,16 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The next `N` bytes; the position is on a byte boundary.
     #[inline]
     fn take<const N: usize>(&mut self) -> Result<[u8; N], FaultKind> {
-        let bits = N as u64 * 8;
-        self.need(bits)?;
         let at = (self.pos >> 3) as usize;
-        match self.input.bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+        match self.content.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
             Some(chunk) => {
-                self.pos += bits;
+                self.pos += N as u64 * 8;
                 Ok(*chunk)
             }
-            None => Err(FaultKind::PastEnd { need_bits: bits }),
+            None => Err(FaultKind::PastEnd { need_bits: N as u64 * 8 }),
         }
     }
 
@@ -125,11 +135,37 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
+    // Rare kinds of fields stay out of line: `step` is slower with them (measured, 10 % of a scan).
+
+    #[inline(never)]
+    fn wide(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<Wide, FaultKind> {
+        self.need(u64::from(len))?;
+        let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, signed);
+        self.pos += u64::from(len);
+        self.set_wide(&wide, u64::from(len));
+        Ok(wide)
+    }
+
+    #[inline(never)]
+    fn boolean(&mut self, len: u32, big: bool, reversed: bool) -> Result<bool, FaultKind> {
+        if len <= 64 {
+            return Ok(self.read(len, big, reversed)? != 0);
+        }
+        let wide = self.wide(len, big, reversed, false)?;
+        Ok(wide.limbs.iter().any(|&limb| limb != 0))
+    }
+
+    #[inline(never)]
+    fn float(&mut self, len: u32, big: bool, reversed: bool) -> Result<f64, FaultKind> {
+        self.need(u64::from(len))?;
+        let value = bits::read_float(self.input.bytes, self.pos, len, order(big), reversed);
+        self.pos += u64::from(len);
+        Ok(value)
+    }
+
     /// Bytes from here to the end of the content.
     fn rest(&self) -> &'a [u8] {
-        let at = (self.pos >> 3) as usize;
-        let end = (self.input.end_bits >> 3) as usize;
-        self.input.bytes.get(at..end).unwrap_or(&[])
+        self.content.get((self.pos >> 3) as usize..).unwrap_or(&[])
     }
 
     #[inline]
@@ -213,25 +249,17 @@ impl<'a> Run<'a> {
                 }
             }
             Op::Wide { node, len, big, reversed, signed } => {
-                self.need(u64::from(len))?;
-                let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, signed);
-                self.pos += u64::from(len);
-                self.set_wide(&wide);
+                let wide = self.wide(len, big, reversed, signed)?;
                 visitor.wide(node, &wide);
             }
             Op::Boolean { node, len, big, reversed } => {
-                self.need(u64::from(len))?;
-                let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, false);
-                self.pos += u64::from(len);
-                let value = wide.limbs.iter().any(|&limb| limb != 0);
+                let value = self.boolean(len, big, reversed)?;
                 self.last = u64::from(value);
                 self.is_huge = false;
                 visitor.boolean(node, value);
             }
             Op::Float { node, len, big, reversed } => {
-                self.need(u64::from(len))?;
-                let value = bits::read_float(self.input.bytes, self.pos, len, order(big), reversed);
-                self.pos += u64::from(len);
+                let value = self.float(len, big, reversed)?;
                 visitor.real(node, value);
             }
             Op::Leb { node, signed } => self.leb128(node, signed, visitor)?,
@@ -250,9 +278,15 @@ impl<'a> Run<'a> {
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
             Op::Save { slot } => {
                 if self.is_huge {
+                    self.pos -= self.wide_bits;
                     return Err(FaultKind::HugeSelector);
                 }
                 state.slots[usize::from(slot)] = self.last;
+            }
+            Op::Require { slot } => {
+                if state.slots.get(usize::from(slot)).is_none_or(|&is_there| is_there == 0) {
+                    return Err(FaultKind::AbsentSelector);
+                }
             }
             Op::Role { role, len } => self.set_role(role, len, state),
             Op::Clock { len } => {
@@ -273,29 +307,32 @@ impl<'a> Run<'a> {
                 let bits = len.checked_mul(u64::from(min_bits)).ok_or(FaultKind::TooLong { len })?;
                 self.need(bits).map_err(|_| FaultKind::TooLong { len })?;
             }
-            Op::BeginArray { node, len, counter, end } => {
+            Op::BeginArray { node, len, counter, end, outermost } => {
                 let len = state.slots[usize::from(len)];
                 visitor.begin_array(node, len);
                 if len == 0 {
                     visitor.end_array(node);
                     return Ok(end as usize);
                 }
-                state.slots[usize::from(counter)] = 0;
-                state.slots[usize::from(counter) + 1] = len;
+                if outermost {
+                    self.idle = 0;
+                }
+                let [index, total, begin] = loop_slots(state, counter);
+                (*index, *total, *begin) = (0, len, self.pos);
                 visitor.element(node, 0);
             }
             Op::EndArray { node, counter, begin } => {
-                if self.pos == self.idle_at {
+                let [index, total, element] = loop_slots(state, counter);
+                if self.pos == *element {
                     self.idle += 1;
                     if self.idle > MAX_IDLE {
                         return Err(FaultKind::EmptyElements);
                     }
                 }
-                self.idle_at = self.pos;
-                let counter = usize::from(counter);
-                state.slots[counter] += 1;
-                if state.slots[counter] < state.slots[counter + 1] {
-                    visitor.element(node, state.slots[counter]);
+                *element = self.pos;
+                *index += 1;
+                if *index < *total {
+                    visitor.element(node, *index);
                     return Ok(begin as usize);
                 }
                 visitor.end_array(node);
@@ -336,15 +373,16 @@ impl<'a> Run<'a> {
             }
             None => {
                 let wide = bits::leb128_wide(bytes, signed);
-                self.set_wide(&wide);
+                self.set_wide(&wide, len as u64 * 8);
                 visitor.wide(node, &wide);
             }
         }
         Ok(())
     }
 
-    fn set_wide(&mut self, wide: &Wide) {
+    fn set_wide(&mut self, wide: &Wide, taken_bits: u64) {
         self.last = wide.limbs[0];
+        self.wide_bits = taken_bits;
         self.is_huge = match wide.to_i128() {
             Some(value) if wide.signed => i64::try_from(value).is_err(),
             Some(value) => u64::try_from(value).is_err(),
@@ -355,7 +393,7 @@ impl<'a> Run<'a> {
     fn set_role(&self, role: Role, len: u8, state: &mut State) {
         let value = Some(self.last);
         let roles = &mut state.roles;
-        let len_bits = if len == 0 { self.last_bits } else { u32::from(len) };
+        let len_bits = if len == 0 { self.last_bits.min(64) } else { u32::from(len) };
         match role {
             Role::PacketMagic => roles.magic = value,
             Role::StreamClassId => roles.stream_class_id = value,
@@ -413,12 +451,20 @@ impl Op {
             | Op::Align { .. }
             | Op::Set { .. }
             | Op::Save { .. }
+            | Op::Require { .. }
             | Op::Role { .. }
             | Op::Clock { .. }
             | Op::Uuid
             | Op::Jump { .. } => None,
         }
     }
+}
+
+/// Index, length and element start of a loop over an array.
+#[inline(always)]
+fn loop_slots(state: &mut State, counter: u16) -> &mut [u64; 3] {
+    let at = usize::from(counter);
+    (&mut state.slots[at..at + 3]).try_into().expect("three slots")
 }
 
 fn order(big: bool) -> ByteOrder {

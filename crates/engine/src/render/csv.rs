@@ -78,7 +78,13 @@ impl CsvTrace {
         }
     }
 
-    pub(crate) fn line(&mut self, out: &mut Out, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
+    pub(crate) fn line(
+        &mut self,
+        out: &mut Out,
+        stream: usize,
+        event: EventRef<'_>,
+        ns: Option<i64>,
+    ) -> Result<(), Fault> {
         let class = self.schema.event(event.class());
         put_cell(out, self.trace.as_bytes());
         match ns {
@@ -93,7 +99,7 @@ impl CsvTrace {
         }
         put_cell(out, class.name.as_deref().unwrap_or_default().as_bytes());
         out.put_fmt(format_args!(",{},{},", class.id, self.schema.stream(class.stream).id));
-        if let Some(cpu) = self.cpu.of(event) {
+        if let Some(cpu) = self.cpu.of(stream, event) {
             out.put_u64(cpu);
         }
         let mut fields = Fields::default();
@@ -102,7 +108,7 @@ impl CsvTrace {
         for scope in scopes {
             out.put_byte(b',');
             self.scratch.clear();
-            self.json.scope(&mut self.scratch, event, &mut fields, scope, b"")?;
+            self.json.scope(&mut self.scratch, stream, event, &mut fields, scope, b"")?;
             put_cell(out, self.scratch.written());
         }
         out.put_byte(b'\n');

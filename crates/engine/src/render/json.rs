@@ -7,7 +7,7 @@ use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventFields, EventRef, PacketData};
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
-    Encoding, EventClassId, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope, StreamClassId,
+    Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope, StreamClassId,
 };
 
 use super::out::{Out, Piece};
@@ -16,10 +16,12 @@ use super::strings;
 /// Prints the scopes of one trace's events as JSON objects.
 pub struct JsonTrace {
     schema: Arc<Schema>,
-    events: HashMap<EventClassId, Table>,
+    /// By class.
+    events: Vec<Option<Box<Table>>>,
     headers: HashMap<StreamClassId, Table>,
     contexts: HashMap<StreamClassId, Table>,
-    packet: Option<(Arc<PacketData>, Vec<u8>)>,
+    /// For each stream the rendered context of the packet that was printed last.
+    packets: Vec<Option<(Arc<PacketData>, Vec<u8>)>>,
     state: State,
 }
 
@@ -52,10 +54,10 @@ impl JsonTrace {
     pub fn new(schema: Arc<Schema>) -> Self {
         JsonTrace {
             schema,
-            events: HashMap::new(),
+            events: Vec::new(),
             headers: HashMap::new(),
             contexts: HashMap::new(),
-            packet: None,
+            packets: Vec::new(),
             state: State::default(),
         }
     }
@@ -65,6 +67,7 @@ impl JsonTrace {
     pub fn scope<'e>(
         &mut self,
         out: &mut Out,
+        stream: usize,
         event: EventRef<'e>,
         fields: &mut Fields<'e>,
         scope: Scope,
@@ -83,14 +86,11 @@ impl JsonTrace {
             Scope::PacketHeader => {}
             Scope::PacketContext => {
                 let packet = &event.chunk.packet;
-                if self.packet.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, packet)) {
-                    let plan = plans.packet_context_rows(class);
-                    let table = self.contexts.entry(class).or_insert_with(|| Table::new(&self.schema, plan));
-                    let mut text = Out::default();
-                    packet.visit_context(&mut Printer { out: &mut text, table })?;
-                    self.packet = Some((packet.clone(), text.written().to_vec()));
+                match self.packets.get(stream) {
+                    Some(Some((known, _))) if Arc::ptr_eq(known, packet) => {}
+                    _ => self.begin_packet(stream, packet)?,
                 }
-                if let Some((_, text)) = &self.packet {
+                if let Some(Some((_, text))) = self.packets.get(stream) {
                     out.put(text);
                 }
             }
@@ -101,13 +101,31 @@ impl JsonTrace {
             }
             _ => {
                 let id = event.class();
-                let table =
-                    self.events.entry(id).or_insert_with(|| Table::new(&self.schema, plans.event_rows(id)));
+                let at = id.0 as usize;
+                if self.events.get(at).is_none_or(Option::is_none) {
+                    let len = self.events.len().max(at + 1);
+                    self.events.resize_with(len, || None);
+                    self.events[at] = Some(Box::new(Table::new(&self.schema, plans.event_rows(id))));
+                }
+                let Some(Some(table)) = self.events.get_mut(at) else { return Ok(true) };
                 let fields = fields.get(event, &mut self.state);
                 fields.visit(scope, &mut self.state, &mut Printer { out, table })?;
             }
         }
         Ok(true)
+    }
+
+    #[cold]
+    fn begin_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
+        let class = packet.packet.class;
+        let plan = packet.plans.packet_context_rows(class);
+        let table = self.contexts.entry(class).or_insert_with(|| Table::new(&self.schema, plan));
+        let mut text = Out::default();
+        packet.visit_context(&mut Printer { out: &mut text, table })?;
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize_with(len, || None);
+        self.packets[stream] = Some((packet.clone(), text.written().to_vec()));
+        Ok(())
     }
 }
 

@@ -94,9 +94,10 @@ impl LineRenderer {
     }
 
     /// The lines of a batch.
-    pub fn render(&mut self, batch: &Batch) -> Rendered {
+    /// `rendered` may be an old one whose memory is used again.
+    pub fn render(&mut self, batch: &Batch, rendered: Rendered) -> Rendered {
         let plan = self.plan.clone();
-        let mut rendered = Rendered::default();
+        let mut rendered = rendered.cleared();
         let mut before = Before::Elsewhere;
         for run in &batch.runs {
             let (stream, ready) = &batch.chunks[run.chunk as usize];
@@ -112,13 +113,13 @@ impl LineRenderer {
                 }
                 let line_start = rendered.out.len();
                 let result = match printer {
-                    Printer::Text(text) => text.line(&mut rendered.out, event, ns, &mut before).map(|hole| {
+                    Printer::Text(text) => text.line(&mut rendered.out, of.index, event, ns, &mut before).map(|hole| {
                         if let (Some(hole), Some(ns)) = (hole, ns) {
                             rendered.hole = Some((hole, LineTime { ns, cycles: event.cycles() }));
                         }
                     }),
-                    Printer::Json(json) => json.line(&mut rendered.out, event, ns),
-                    Printer::Csv(csv) => csv.line(&mut rendered.out, event, ns),
+                    Printer::Json(json) => json.line(&mut rendered.out, of.index, event, ns),
+                    Printer::Csv(csv) => csv.line(&mut rendered.out, of.index, event, ns),
                 };
                 if let Err(fault) = result {
                     rendered.out.truncate(line_start);
@@ -149,6 +150,12 @@ fn fault_error(of: &StreamOf, event: EventRef<'_>, fault: Fault) -> Error {
 }
 
 impl Rendered {
+    fn cleared(mut self) -> Self {
+        self.out.clear();
+        self.ends.clear();
+        Rendered { out: self.out, ends: self.ends, ..Rendered::default() }
+    }
+
     /// The bytes in three parts with the time since the line before in the middle, now that it is known.
     pub fn parts<'a>(&'a self, before: Before, options: Option<&TextOptions>, middle: &'a mut Out) -> [&'a [u8]; 3] {
         let bytes = self.out.written();
@@ -168,13 +175,9 @@ pub struct JsonLines {
     json: JsonTrace,
     /// `{"trace":"name",` or `{`.
     start: Vec<u8>,
-    heads: std::collections::HashMap<u32, ClassHead>,
+    /// By class: from `,"name"` to `"stream"`.
+    heads: Vec<Option<Vec<u8>>>,
     cpu: CpuOf,
-}
-
-struct ClassHead {
-    /// From `,"name"` to `"stream"`.
-    text: Vec<u8>,
 }
 
 impl JsonLines {
@@ -188,10 +191,10 @@ impl JsonLines {
         }
         let json = JsonTrace::new(schema.clone());
         let start = start.written().to_vec();
-        JsonLines { schema, json, start, heads: std::collections::HashMap::new(), cpu: CpuOf::default() }
+        JsonLines { schema, json, start, heads: Vec::new(), cpu: CpuOf::default() }
     }
 
-    fn line(&mut self, out: &mut Out, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
+    fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
         out.put(&self.start);
         match ns {
             Some(ns) => {
@@ -202,28 +205,38 @@ impl JsonLines {
             }
             None => out.put(b"\"ns\":null,\"cycles\":null"),
         }
-        let class = event.class();
-        let schema = &self.schema;
-        let head = self.heads.entry(class.0).or_insert_with(|| {
-            let (of, mut out) = (schema.event(class), Out::default());
-            if let Some(name) = &of.name {
-                out.put(b",\"name\":");
-                strings::put_json(&mut out, name.as_bytes());
-            }
-            out.put_fmt(format_args!(",\"id\":{},\"stream\":{}", of.id, schema.stream(of.stream).id));
-            ClassHead { text: out.written().to_vec() }
-        });
-        out.put(&head.text);
-        if let Some(cpu) = self.cpu.of(event) {
+        let at = event.class().0 as usize;
+        if self.heads.get(at).is_none_or(Option::is_none) {
+            let len = self.heads.len().max(at + 1);
+            self.heads.resize(len, None);
+            self.heads[at] = Some(self.head(event));
+        }
+        if let Some(Some(head)) = self.heads.get(at) {
+            out.put(head);
+        }
+        if let Some(cpu) = self.cpu.of(stream, event) {
             out.put(b",\"cpu\":");
             out.put_u64(cpu);
         }
         let mut fields = Fields::default();
         for (scope, key) in SCOPES {
-            self.json.scope(out, event, &mut fields, scope, key)?;
+            self.json.scope(out, stream, event, &mut fields, scope, key)?;
         }
         out.put(b"}\n");
         Ok(())
+    }
+}
+
+impl JsonLines {
+    #[cold]
+    fn head(&self, event: EventRef<'_>) -> Vec<u8> {
+        let (of, mut out) = (self.schema.event(event.class()), Out::default());
+        if let Some(name) = &of.name {
+            out.put(b",\"name\":");
+            strings::put_json(&mut out, name.as_bytes());
+        }
+        out.put_fmt(format_args!(",\"id\":{},\"stream\":{}", of.id, self.schema.stream(of.stream).id));
+        out.written().to_vec()
     }
 }
 
@@ -239,7 +252,8 @@ const SCOPES: [(Scope, &[u8]); 5] = [
 /// The CPU of a packet: an unsigned `cpu_id` at the top of its context.
 #[derive(Default)]
 pub(crate) struct CpuOf {
-    packet: Option<(Arc<tracemill_codec::chunk::PacketData>, Option<u64>)>,
+    /// For each stream.
+    packets: Vec<Option<(Arc<tracemill_codec::chunk::PacketData>, Option<u64>)>>,
 }
 
 struct CpuVisitor {
@@ -256,9 +270,9 @@ impl tracemill_codec::plan::Visitor for CpuVisitor {
 }
 
 impl CpuOf {
-    pub(crate) fn of(&mut self, event: EventRef<'_>) -> Option<u64> {
+    pub(crate) fn of(&mut self, stream: usize, event: EventRef<'_>) -> Option<u64> {
         let packet = &event.chunk.packet;
-        if let Some((known, cpu)) = &self.packet
+        if let Some(Some((known, cpu))) = self.packets.get(stream)
             && Arc::ptr_eq(known, packet)
         {
             return *cpu;
@@ -273,7 +287,9 @@ impl CpuOf {
         let mut visitor = CpuVisitor { node: node.map(|at| at as u32), value: None };
         // A context that cannot be read would have been told when the packet was opened.
         let _ = packet.visit_context(&mut visitor);
-        self.packet = Some((packet.clone(), visitor.value));
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize(len, None);
+        self.packets[stream] = Some((packet.clone(), visitor.value));
         visitor.value
     }
 }

@@ -73,9 +73,19 @@ impl Out {
     /// Appends bytes.
     #[inline]
     pub fn put(&mut self, text: &[u8]) {
-        self.reserve(text.len());
-        self.bytes[self.len..self.len + text.len()].copy_from_slice(text);
-        self.len += text.len();
+        let len = text.len();
+        self.reserve(len);
+        let to = &mut self.bytes[self.len..self.len + len];
+        // Two overlapping copies of a fixed size are faster than a call for the short texts that lines are made of.
+        match len {
+            0 => {}
+            1..4 => to.iter_mut().zip(text).for_each(|(to, from)| *to = *from),
+            4..8 => overlap::<4>(to, text),
+            8..16 => overlap::<8>(to, text),
+            16..=32 => overlap::<16>(to, text),
+            _ => to.copy_from_slice(text),
+        }
+        self.len += len;
     }
 
     /// Appends a byte.
@@ -100,13 +110,27 @@ impl Out {
 
     /// Appends a number in base 10.
     #[inline]
-    pub fn put_u64(&mut self, value: u64) {
+    pub fn put_u64(&mut self, mut value: u64) {
         self.reserve(20);
-        let mut block = [0u8; 20];
-        let start = decimal(value, &mut block);
-        let digits = &block[start..];
-        self.bytes[self.len..self.len + digits.len()].copy_from_slice(digits);
-        self.len += digits.len();
+        let Some(to) = self.bytes[self.len..].first_chunk_mut::<20>() else { return };
+        if value < 10 {
+            to[0] = b'0' + value as u8;
+            self.len += 1;
+            return;
+        }
+        let digits = value.ilog10() as usize + 1;
+        let mut at = digits;
+        while value >= 100 {
+            at -= 2;
+            to[at..at + 2].copy_from_slice(pair((value % 100) as u32));
+            value /= 100;
+        }
+        if value >= 10 {
+            to[0..2].copy_from_slice(pair(value as u32));
+        } else {
+            to[0] = b'0' + value as u8;
+        }
+        self.len += digits;
     }
 
     /// Appends a signed number in base 10.
@@ -178,23 +202,12 @@ fn put_four(out: &mut [u8], value: u32) {
     out[2..4].copy_from_slice(pair(value % 100));
 }
 
-/// Writes the digits at the end of the block and returns where they begin.
+/// Copies a text of `N` to `2 * N` bytes in two pieces.
 #[inline]
-fn decimal(mut value: u64, block: &mut [u8; 20]) -> usize {
-    let mut at = 20;
-    while value >= 100 {
-        at -= 2;
-        block[at..at + 2].copy_from_slice(pair((value % 100) as u32));
-        value /= 100;
-    }
-    if value >= 10 {
-        at -= 2;
-        block[at..at + 2].copy_from_slice(pair(value as u32));
-    } else {
-        at -= 1;
-        block[at] = b'0' + value as u8;
-    }
-    at
+fn overlap<const N: usize>(to: &mut [u8], text: &[u8]) {
+    let last = text.len() - N;
+    to[..N].copy_from_slice(&text[..N]);
+    to[last..].copy_from_slice(&text[last..]);
 }
 
 /// Appends a float as C's `%g` does: six significant digits, no trailing zeros.
@@ -211,29 +224,32 @@ pub(crate) fn put_g(out: &mut Out, value: f64) {
     if value.fract() == 0.0 && value.abs() < 1e6 {
         return out.put_i64(value as i64);
     }
-    // Rust's `e` form with a precision is exact and rounds half to even on the exact value, as C does.
-    let text = format!("{value:.5e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let digits = digits.trim_end_matches('0');
+    let (digits, exponent) = six_digits(value.abs()).unwrap_or_else(|| six_digits_slowly(value.abs()));
+    let mut block = *b"000000";
+    let mut rest = digits;
+    for place in block.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let significant = block.iter().rposition(|&digit| digit != b'0').map_or(1, |at| at + 1);
+    let digits = &block[..significant];
+    let sign = if value < 0.0 { "-" } else { "" };
     out.put(sign.as_bytes());
     if !(-4..6).contains(&exponent) {
-        out.put(&digits.as_bytes()[..1]);
+        out.put(&digits[..1]);
         if digits.len() > 1 {
             out.put_byte(b'.');
-            out.put(&digits.as_bytes()[1..]);
+            out.put(&digits[1..]);
         }
         let sign = if exponent < 0 { '-' } else { '+' };
         out.put_fmt(format_args!("e{sign}{:02}", exponent.abs()));
     } else if exponent < 0 {
         out.put(b"0.");
         out.put(&b"000"[..(-exponent - 1) as usize]);
-        out.put(digits.as_bytes());
+        out.put(digits);
     } else {
         let whole = exponent as usize + 1;
-        let bytes = digits.as_bytes();
+        let bytes = digits;
         out.put(&bytes[..whole.min(bytes.len())]);
         out.put(&b"000000"[..whole.saturating_sub(bytes.len())]);
         if bytes.len() > whole {
@@ -241,6 +257,48 @@ pub(crate) fn put_g(out: &mut Out, value: f64) {
             out.put(&bytes[whole..]);
         }
     }
+}
+
+/// The value as `digits * 10^(exponent - 5)` with six digits, rounded once, half to even, as C does: by exact integers
+/// for the range in which those fit 128 bits.
+fn six_digits(value: f64) -> Option<(u64, i32)> {
+    let bits = value.to_bits();
+    let power = (bits >> 52 & 0x7ff) as i32 - 1075;
+    let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
+    if !(-110..=20).contains(&power) || bits >> 52 & 0x7ff == 0 {
+        return None;
+    }
+    // One too low at most: 2^-k is a bit above 10^-(k log10(2) + 1).
+    let mut exponent = ((power + 52) as f64 * std::f64::consts::LOG10_2).floor() as i32;
+    loop {
+        let scale = 5 - exponent;
+        let (number, divisor) = if scale >= 0 {
+            (mantissa.checked_mul(10u128.checked_pow(scale as u32)?)?, 1u128)
+        } else {
+            (mantissa, 10u128.pow(-scale as u32))
+        };
+        let (number, divisor) = if power >= 0 {
+            (number.checked_shl(power as u32).filter(|_| number.leading_zeros() >= power as u32)?, divisor)
+        } else {
+            (number, divisor.checked_shl(-power as u32).filter(|_| divisor.leading_zeros() >= -power as u32)?)
+        };
+        let (whole, rest) = (number / divisor, number % divisor);
+        let twice = rest.checked_mul(2)?;
+        let digits = whole + u128::from(twice > divisor || twice == divisor && whole % 2 == 1);
+        if digits < 1_000_000 {
+            return Some((digits as u64, exponent));
+        }
+        exponent += 1;
+    }
+}
+
+/// The same for any value. Rust's `e` form with a precision is exact and rounds half to even.
+#[cold]
+fn six_digits_slowly(value: f64) -> (u64, i32) {
+    let text = format!("{value:.5e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    (digits, exponent.parse().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -278,6 +336,27 @@ mod tests {
         ] {
             assert_eq!(g(value), want);
         }
+    }
+
+    #[test]
+    fn exact_integers_agree_with_the_slow_way() {
+        let mut bits = 0x0123_4567_89ab_cdefu64;
+        let mut fast = 0;
+        for round in 0..200_000u32 {
+            bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let exponent = 1023 - 60 + u64::from(round) % 100;
+            let value = f64::from_bits(bits >> 12 | exponent << 52);
+            if let Some(found) = six_digits(value) {
+                fast += 1;
+                assert_eq!(found, six_digits_slowly(value), "{value:e}");
+            }
+        }
+        for value in [0.5, 2.5, 1000005.0, 1000015.0, 9999995.0, 999999.5, 0.125, 4096.0, 123456.5, 0.1, 1e15] {
+            if let Some(found) = six_digits(value) {
+                assert_eq!(found, six_digits_slowly(value), "{value:e}");
+            }
+        }
+        assert!(fast > 150_000, "{fast}");
     }
 
     #[test]

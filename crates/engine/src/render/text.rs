@@ -138,13 +138,20 @@ pub struct TextTrace {
     schema: Arc<Schema>,
     /// `vm:prog:(12)` without what an event class adds.
     trace_words: Words,
-    classes: HashMap<EventClassId, ClassTable>,
+    /// By class; made when the first event of a class is printed.
+    classes: Vec<Option<Box<ClassTable>>>,
     packet_tables: HashMap<u32, Table>,
     referenced: HashSet<FieldPath>,
-    /// The rendered context of the packet printed last.
-    packet: Option<(Arc<PacketData>, Vec<u8>, bool)>,
+    /// For each stream the rendered context of the packet that was printed last.
+    packets: Vec<Option<Context>>,
     wall: WallClock,
     state: State,
+}
+
+/// A rendered packet context; `None` when there is nothing to print.
+struct Context {
+    packet: Arc<PacketData>,
+    text: Option<Piece>,
 }
 
 /// The words about trace and class, as they are put together.
@@ -159,24 +166,43 @@ struct Words {
 struct ClassTable {
     /// From behind the time to the first context.
     head: Piece,
-    /// Scopes that are printed: common context, specific context, payload.
-    shown: [bool; 3],
     table: Table,
+    /// What is left to print behind the last field, with the end of the line.
+    tail: Piece,
 }
 
 /// What to print for each node of a plan.
+///
+/// Text that is known beforehand is gathered into what stands before the next value: the ends of structures, the
+/// beginnings of scopes, commas and names. Inside arrays, variants and optional fields each mark is printed on its own.
 struct Table {
     nodes: Vec<NodeText>,
     palette: Palette,
+    /// ` [0] = `, `, [1] = `: what stands before the first elements of arrays.
+    indexes: Vec<Piece>,
+    /// Is any scope printed?
+    is_shown: bool,
+    /// What is left to print behind the last value.
+    tail_text: Vec<u8>,
+    tail: Piece,
 }
+
+/// Which names are printed: of scopes, and of the fields of each scope.
+struct SectionNames<'a> {
+    scope: bool,
+    fields: &'a [bool],
+}
+
+/// Elements whose index is prepared.
+const INDEXES: usize = 32;
 
 struct NodeText {
     /// What stands before the value: comma, name.
     before: Piece,
     kind: Kind,
     visible: bool,
-    /// Elements of the array carry their index.
-    indexed: bool,
+    /// A structure whose marks are printed with its neighbours.
+    is_folded: bool,
 }
 
 enum Kind {
@@ -210,9 +236,9 @@ impl TextTrace {
             referenced: referenced(&schema),
             schema,
             trace_words,
-            classes: HashMap::new(),
+            classes: Vec::new(),
             packet_tables: HashMap::new(),
-            packet: None,
+            packets: Vec::new(),
             wall,
             state: State::default(),
         }
@@ -220,9 +246,12 @@ impl TextTrace {
 
     /// Appends the line of an event whose time is `ns`. Where the time since the line before belongs is returned when
     /// that line is printed elsewhere.
+    ///
+    /// `stream` is any number that tells the streams of the trace apart.
     pub fn line(
         &mut self,
         out: &mut Out,
+        stream: usize,
         event: EventRef<'_>,
         ns: Option<i64>,
         before: &mut Before,
@@ -234,39 +263,31 @@ impl TextTrace {
             hole
         });
         let class = event.class();
-        let packet = self.packet_context(&event.chunk.packet)?;
-        if !self.classes.contains_key(&class) {
-            let table = self.class_table(class, event.chunk.packet.plans.event_rows(class));
-            self.classes.insert(class, table);
+        let packet = &event.chunk.packet;
+        match self.packets.get(stream) {
+            Some(Some(known)) if Arc::ptr_eq(&known.packet, packet) => {}
+            _ => self.begin_packet(stream, packet)?,
         }
-        let Some(table) = self.classes.get_mut(&class) else { return Ok(hole) };
+        let at = class.0 as usize;
+        if self.classes.get(at).is_none_or(Option::is_none) {
+            let table = self.class_table(class, packet.plans.event_rows(class));
+            let len = self.classes.len().max(at + 1);
+            self.classes.resize_with(len, || None);
+            self.classes[at] = Some(Box::new(table));
+        }
+        let Some(Some(table)) = self.classes.get_mut(at) else { return Ok(hole) };
         out.put_piece(&table.head);
-        let mut start = true;
-        if packet && let Some((_, text, _)) = &self.packet {
-            out.put(text);
-            start = false;
+        if let Some(Some(Context { text: Some(text), .. })) = self.packets.get(stream) {
+            out.put_piece(text);
         }
         let names = self.options.names;
         let mut fields = event.fields(&mut self.state);
-        let scopes = [
-            (Scope::CommonContext, "stream.event.context"),
-            (Scope::SpecificContext, "event.context"),
-            (Scope::Payload, "event.fields"),
-        ];
-        for (at, (scope, name)) in scopes.into_iter().enumerate() {
-            if table.shown[at] {
-                if !start {
-                    out.put(b", ");
-                }
-                start = false;
-                if names.scope {
-                    put_name(out, self.palette, name);
-                }
-            }
-            let mut visitor = Printer { out, table: &mut table.table, index_names: if at == 2 { names.payload } else { names.context } };
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            let index_names = if scope == Scope::Payload { names.payload } else { names.context };
+            let mut visitor = Printer { out, table: &mut table.table, index_names };
             fields.visit(scope, &mut self.state, &mut visitor)?;
         }
-        out.put_byte(b'\n');
+        out.put_piece(&table.tail);
         Ok(hole)
     }
 
@@ -307,29 +328,27 @@ impl TextTrace {
         hole
     }
 
-    /// Renders the context of a packet unless it is the one rendered last; says whether there is anything to print.
-    fn packet_context(&mut self, packet: &Arc<PacketData>) -> Result<bool, Fault> {
-        if let Some((known, _, shown)) = &self.packet
-            && Arc::ptr_eq(known, packet)
-        {
-            return Ok(*shown);
-        }
+    /// Renders the context of the packet that a stream has come to.
+    #[cold]
+    fn begin_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
         let class = packet.packet.class;
         let (schema, palette, options, referenced) = (&self.schema, self.palette, &self.options, &self.referenced);
         let table = self.packet_tables.entry(class.0).or_insert_with(|| {
             let plan = packet.plans.packet_context_rows(class);
-            Table::new(schema, plan, palette, referenced, &[Scope::PacketContext], &[options.names.context])
+            let names = SectionNames { scope: options.names.scope, fields: &[options.names.context] };
+            Table::new(schema, plan, palette, referenced, &[(Scope::PacketContext, "stream.packet.context")], &names, Vec::new())
         });
-        let shown = table.nodes.first().is_some_and(|node| node.visible);
-        let mut out = Out::default();
-        if shown {
-            if options.names.scope {
-                put_name(&mut out, palette, "stream.packet.context");
-            }
+        let mut text = None;
+        if table.is_shown {
+            let mut out = Out::default();
             packet.visit_context(&mut Printer { out: &mut out, table, index_names: options.names.context })?;
+            out.put_piece(&table.tail);
+            text = Some(Piece::new(out.written()));
         }
-        self.packet = Some((packet.clone(), out.written().to_vec(), shown));
-        Ok(shown)
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize_with(len, || None);
+        self.packets[stream] = Some(Context { packet: packet.clone(), text });
+        Ok(())
     }
 
     fn class_table(&self, class: EventClassId, plan: &Plan) -> ClassTable {
@@ -339,12 +358,27 @@ impl TextTrace {
         for root in [event.specific_context, event.payload].into_iter().flatten() {
             add_references(&self.schema, root, &mut referenced);
         }
-        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-        let show_names = [names.context, names.context, names.payload];
-        let table = Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names);
-        let is_shown = |at: usize| plan.roots[at].is_some_and(|root| table.nodes[root as usize].visible);
-        let shown = [is_shown(0), is_shown(1), is_shown(2)];
-        ClassTable { head: Piece::new(self.class_words(class)), shown, table }
+        let scopes = [
+            (Scope::CommonContext, "stream.event.context"),
+            (Scope::SpecificContext, "event.context"),
+            (Scope::Payload, "event.fields"),
+        ];
+        let show_names =
+            SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
+        let comma = if self.shows_packet_context(event.stream) { ", " } else { "" };
+        let mut table =
+            Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
+        let mut tail = std::mem::take(&mut table.tail_text);
+        // The comma behind a packet context is for a scope; without one there is none.
+        if !table.is_shown {
+            tail.clear();
+        }
+        tail.push(b'\n');
+        ClassTable { head: Piece::new(self.class_words(class)), table, tail: Piece::new(tail) }
+    }
+
+    fn shows_packet_context(&self, stream: tracemill_model::schema::StreamClassId) -> bool {
+        self.packet_tables.get(&stream.0).is_some_and(|table| table.is_shown)
     }
 
     /// The words from behind the time to the first context.
@@ -504,25 +538,43 @@ fn add_references(schema: &Schema, root: FieldClassId, paths: &mut HashSet<Field
 }
 
 impl Table {
-    /// Prepares the nodes of a plan whose roots are `scopes`, those that are declared.
+    /// Prepares the nodes of a plan whose roots are `scopes`, those that are declared; `text` stands before them.
     fn new(
         schema: &Schema,
         plan: &Plan,
         palette: Palette,
         referenced: &HashSet<FieldPath>,
-        scopes: &[Scope],
-        names: &[bool],
+        scopes: &[(Scope, &str)],
+        names: &SectionNames<'_>,
+        text: Vec<u8>,
     ) -> Self {
-        let mut table = Table { nodes: Vec::with_capacity(plan.nodes.len()), palette };
-        let sections = &plan.roots;
-        for (section, root) in sections.iter().enumerate() {
+        let has_array =
+            plan.nodes.iter().any(|node| matches!(schema.field_class(node.class).kind, FieldKind::Array(_)));
+        let index = |at: usize| Piece::new(format!("{} [{at}] = ", if at == 0 { "" } else { "," }));
+        let indexes = if has_array { (0..INDEXES).map(index).collect() } else { Vec::new() };
+        let mut builder =
+            Builder { schema, palette, referenced, names: false, nodes: Vec::with_capacity(plan.nodes.len()), text };
+        let mut is_shown = false;
+        for (section, root) in plan.roots.iter().enumerate() {
             let Some(root) = root else { continue };
-            let mut path = FieldPath { scope: scopes[section], steps: Vec::new() };
-            let mut builder = Builder { schema, palette, referenced, names: names[section], nodes: &mut table.nodes };
+            let (scope, scope_name) = scopes[section];
+            let mut path = FieldPath { scope, steps: Vec::new() };
+            builder.names = names.fields[section];
             let class = plan.nodes[*root as usize].class;
-            builder.field(class, &mut path, Piece::new(""));
+            let before = builder.text.len();
+            let mut start = Vec::from(if is_shown { ", " } else { "" });
+            if names.scope {
+                push_name(&mut start, palette, scope_name);
+            }
+            let shown = builder.field(class, &mut path, &start, true);
+            if !shown {
+                builder.text.truncate(before);
+            }
+            is_shown |= shown;
         }
-        table
+        let Builder { nodes, text, .. } = builder;
+        let tail = Piece::new(&text);
+        Table { nodes, palette, indexes, is_shown, tail_text: text, tail }
     }
 }
 
@@ -532,20 +584,28 @@ struct Builder<'a> {
     palette: Palette,
     referenced: &'a HashSet<FieldPath>,
     names: bool,
-    nodes: &'a mut Vec<NodeText>,
+    nodes: Vec<NodeText>,
+    /// Text that waits for the next value.
+    text: Vec<u8>,
 }
 
 impl Builder<'_> {
-    /// Adds the nodes of a field; says whether it is visible.
-    fn field(&mut self, id: FieldClassId, path: &mut FieldPath, before: Piece) -> bool {
+    /// Adds the nodes of a field; says whether it is visible. `folds` is false inside arrays, variants and optionals.
+    fn field(&mut self, id: FieldClassId, path: &mut FieldPath, before: &[u8], folds: bool) -> bool {
+        if !self.is_visible(id, path) {
+            self.add_hidden(id);
+            return false;
+        }
         let class = self.schema.field_class(id);
-        let at = self.nodes.len();
-        self.nodes.push(NodeText { before, kind: self.kind(id), visible: true, indexed: self.names });
-        let visible = match &class.kind {
-            // What only says where packets and events are is no data; it is shown when data depend on it.
-            FieldKind::Integer(_) => class.roles.is_empty() || self.referenced.contains(path),
-            FieldKind::Blob(_) => class.roles.is_empty(),
+        self.text.extend_from_slice(before);
+        let is_folded = folds && matches!(class.kind, FieldKind::Struct(_));
+        let before = if is_folded { Piece::new("") } else { Piece::new(std::mem::take(&mut self.text)) };
+        self.nodes.push(NodeText { before, kind: self.kind(id), visible: true, is_folded });
+        match &class.kind {
             FieldKind::Struct(structure) => {
+                if is_folded {
+                    self.text.push(b'{');
+                }
                 let mut shown = 0;
                 for (member_at, member) in structure.members.iter().enumerate() {
                     path.steps.push(PathStep::Member(member_at as u32));
@@ -554,40 +614,66 @@ impl Builder<'_> {
                         let Palette { field_name, reset, .. } = self.palette;
                         before.extend_from_slice(format!("{field_name}{}{reset} = ", member.name).as_bytes());
                     }
-                    shown += usize::from(self.field(member.class, path, Piece::new(before)));
+                    shown += usize::from(self.field(member.class, path, &before, folds));
                     path.steps.pop();
                 }
-                shown > 0 || structure.members.is_empty()
+                if is_folded {
+                    self.text.extend_from_slice(b" }");
+                }
             }
             FieldKind::Array(array) => {
                 path.steps.push(PathStep::Element);
-                let visible = self.field(array.element, path, Piece::new(""));
+                self.field(array.element, path, b"", false);
                 path.steps.pop();
-                visible && class.roles.is_empty()
             }
             FieldKind::Optional(optional) => {
                 path.steps.push(PathStep::Content);
-                let visible = self.field(optional.content, path, Piece::new(""));
+                self.field(optional.content, path, b"", false);
                 path.steps.pop();
-                visible
             }
             FieldKind::Variant(variant) => {
-                let mut visible = false;
                 for (option_at, option) in variant.options.iter().enumerate() {
                     path.steps.push(PathStep::Option(option_at as u32));
-                    visible |= self.field(option.class, path, Piece::new(""));
+                    self.field(option.class, path, b"", false);
                     path.steps.pop();
                 }
-                visible
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// What only says where packets and events are is no data; it is shown when data depend on it.
+    fn is_visible(&self, id: FieldClassId, path: &mut FieldPath) -> bool {
+        let class = self.schema.field_class(id);
+        let mut below = |step: PathStep, id: FieldClassId| {
+            path.steps.push(step);
+            let visible = self.is_visible(id, path);
+            path.steps.pop();
+            visible
+        };
+        match &class.kind {
+            FieldKind::Integer(_) => class.roles.is_empty() || self.referenced.contains(path),
+            FieldKind::Blob(_) => class.roles.is_empty(),
+            FieldKind::Struct(structure) => {
+                let mut members = structure.members.iter().enumerate();
+                structure.members.is_empty() || members.any(|(at, member)| below(PathStep::Member(at as u32), member.class))
+            }
+            FieldKind::Array(array) => class.roles.is_empty() && below(PathStep::Element, array.element),
+            FieldKind::Optional(optional) => below(PathStep::Content, optional.content),
+            FieldKind::Variant(variant) => {
+                let mut options = variant.options.iter().enumerate();
+                options.any(|(at, option)| below(PathStep::Option(at as u32), option.class))
             }
             _ => true,
-        };
-        if !visible {
-            for node in &mut self.nodes[at..] {
-                node.visible = false;
-            }
         }
-        visible
+    }
+
+    fn add_hidden(&mut self, id: FieldClassId) {
+        self.nodes.push(NodeText { before: Piece::new(""), kind: Kind::Other, visible: false, is_folded: false });
+        for child in layout::children(self.schema.field_class(id)) {
+            self.add_hidden(child);
+        }
     }
 
     fn kind(&self, id: FieldClassId) -> Kind {
@@ -723,14 +809,18 @@ impl Visitor for Printer<'_> {
         self.out.put(b"\" )");
     }
 
+    #[inline]
     fn begin_struct(&mut self, node: NodeId) {
-        if self.begin(node).is_some() {
+        if !self.table.nodes[node as usize].is_folded && self.begin(node).is_some() {
             self.out.put_byte(b'{');
         }
     }
 
+    #[inline]
     fn end_struct(&mut self, node: NodeId) {
-        self.mark(node, b" }");
+        if !self.table.nodes[node as usize].is_folded {
+            self.mark(node, b" }");
+        }
     }
 
     fn begin_array(&mut self, node: NodeId, _len: u64) {
@@ -743,6 +833,9 @@ impl Visitor for Printer<'_> {
     fn element(&mut self, node: NodeId, index: u64) {
         if !self.table.nodes[node as usize].visible {
             return;
+        }
+        if self.index_names && let Some(piece) = self.table.indexes.get(index as usize) {
+            return self.out.put_piece(piece);
         }
         self.out.put(if index == 0 { b" " } else { b", " });
         if self.index_names {

@@ -43,7 +43,7 @@ impl<'s> Parser<'s> {
     /// Parses a type. With `allow_typedef`, the keyword `typedef` may stand before, inside or behind it; the flag
     /// that is returned tells whether it did.
     pub(super) fn specifier(&mut self, allow_typedef: bool) -> Result<(TypeSpec<'s>, bool)> {
-        let start = self.peek().span;
+        let mut start = self.peek().span;
         let mut is_typedef = false;
         let mut compound = None;
         let mut words: Vec<Word<'s>> = Vec::new();
@@ -53,6 +53,10 @@ impl<'s> Parser<'s> {
                 "typedef" if allow_typedef && !is_typedef => {
                     is_typedef = true;
                     self.advance();
+                    // Errors about the type point to the type.
+                    if compound.is_none() && words.is_empty() {
+                        start = self.peek().span;
+                    }
                 }
                 "const" => words.push(self.word("`const`")?),
                 "integer" | "floating_point" | "string" | "struct" | "variant" | "enum" => {

@@ -27,7 +27,8 @@ impl<'s> Resolver<'s> {
                 }
                 Some("byte_order") => {
                     seen.note(self, "byte_order", item.span())?;
-                    if value.dotted().as_deref() == Some("native") {
+                    // Only types may be `native` or `network` (4.1.3).
+                    if matches!(value.dotted().as_deref(), Some("native" | "network")) {
                         return Err(self.expected(value, "`le` or `be`"));
                     }
                     self.byte_order = self.byte_order(value)?;

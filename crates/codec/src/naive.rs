@@ -1,0 +1,546 @@
+//! The referee: decodes fields by walking the tree of their classes, bit by bit, straight from the rules.
+//!
+//! It is slow and makes a value for everything. Tests hold the compiled plans of [`crate::plan`] to it; it shares
+//! nothing with them but the kinds of faults, the set of roles, and the fewest bits of a class.
+//!
+//! The rules on faults: a field's fault is at its first bit behind the alignment. When the padding itself passes the
+//! end of the content, the fault is a [`FaultKind::PastEnd`] of the padding, at the position before it.
+
+use std::collections::{HashMap, HashSet};
+
+use tracemill_model::schema::{
+    ArrayClass, BitsClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath, FloatClass,
+    IntegerClass, Length, OptionalClass, PathStep, Presence, Role, Schema, Scope, StringClass, StringLength,
+    StructClass, VariantClass,
+};
+
+use crate::bits::Wide;
+use crate::layout;
+use crate::plan::{FaultKind, RoleValues, ScopeRoots};
+
+/// A decoded field.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// An unsigned integer, bit array or bit map of at most 64 bits.
+    Unsigned(u64),
+    /// A signed integer of at most 64 bits.
+    Signed(i64),
+    /// An integer, bit array or bit map of more than 64 bits.
+    Wide(Wide),
+    /// A boolean.
+    Bool(bool),
+    /// A floating point number.
+    Real(f64),
+    /// A string without its end, in the encoding of its class.
+    String(Vec<u8>),
+    /// A blob.
+    Blob(Vec<u8>),
+    /// A structure.
+    Struct(Vec<Value>),
+    /// An array.
+    Array(Vec<Value>),
+    /// A variant: the index of its option, and the field.
+    Variant(usize, Box<Value>),
+    /// An optional field.
+    Optional(Option<Box<Value>>),
+}
+
+/// Numbers are equal when their bits are, but every NaN equals every other.
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Unsigned(a), Value::Unsigned(b)) => a == b,
+            (Value::Signed(a), Value::Signed(b)) => a == b,
+            (Value::Wide(a), Value::Wide(b)) => a == b,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+            (Value::String(a), Value::String(b)) | (Value::Blob(a), Value::Blob(b)) => a == b,
+            (Value::Struct(a), Value::Struct(b)) | (Value::Array(a), Value::Array(b)) => a == b,
+            (Value::Variant(a, inner_a), Value::Variant(b, inner_b)) => a == b && inner_a == inner_b,
+            (Value::Optional(a), Value::Optional(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// A field that cannot be decoded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NaiveFault {
+    /// Why.
+    pub kind: FaultKind,
+    /// Where, in bits from the start of the packet.
+    pub at_bits: u64,
+    /// Class of the field.
+    pub class: FieldClassId,
+    /// Path below its scope, as [`crate::plan::Plan::path`] writes it.
+    pub path: String,
+}
+
+/// Most elements without size in an array and all arrays inside it.
+const MAX_IDLE: u32 = 1 << 16;
+
+/// Most bytes of a LEB128 integer.
+const MAX_LEB128_BYTES: usize = 256;
+
+/// Decodes scopes one after the other.
+///
+/// A clone keeps what headers and contexts said, so that many events can be decoded after one packet header.
+#[derive(Clone)]
+pub struct Interpreter<'a> {
+    /// Where it is, in bits from the start of the packet.
+    pub pos_bits: u64,
+    /// The full value of the clock.
+    pub clock: u64,
+    /// Did a field set the clock?
+    pub clock_is_set: bool,
+    /// Values of fields with a role, as last read.
+    pub roles: RoleValues,
+    schema: &'a Schema,
+    roots: ScopeRoots,
+    bytes: &'a [u8],
+    end_bits: u64,
+    /// Every field that some other field refers to.
+    selectors: HashSet<FieldPath>,
+    /// Those of them that are decoded and still there.
+    values: HashMap<FieldPath, i128>,
+    place: FieldPath,
+    names: Vec<&'a str>,
+    open_arrays: u32,
+    idle: u32,
+}
+
+type Result<T> = std::result::Result<T, NaiveFault>;
+
+impl<'a> Interpreter<'a> {
+    /// An interpreter of the scopes with these roots (in the order of [`Scope::ALL`]), at the start of a packet whose
+    /// content ends at `end_bits`, at most `8 * bytes.len()`.
+    pub fn new(schema: &'a Schema, roots: ScopeRoots, bytes: &'a [u8], end_bits: u64) -> Self {
+        let mut interpreter = Interpreter {
+            pos_bits: 0,
+            clock: 0,
+            clock_is_set: false,
+            roles: RoleValues::default(),
+            schema,
+            roots,
+            bytes,
+            end_bits,
+            selectors: HashSet::new(),
+            values: HashMap::new(),
+            place: FieldPath { scope: Scope::PacketHeader, steps: Vec::new() },
+            names: Vec::new(),
+            open_arrays: 0,
+            idle: 0,
+        };
+        interpreter.set_roots(roots);
+        interpreter
+    }
+
+    /// Goes on with the scopes of another event.
+    pub fn set_roots(&mut self, roots: ScopeRoots) {
+        self.roots = roots;
+        // A field of a shared scope is a selector when any event class of the trace uses it.
+        let all = (0..self.schema.field_class_count()).map(|at| self.schema.field_class(FieldClassId(at as u32)));
+        let shared = all.filter_map(layout::reference).filter(|path| path.scope <= Scope::CommonContext);
+        self.selectors = shared.cloned().collect();
+        let mut stack: Vec<_> = roots.into_iter().flatten().collect();
+        while let Some(id) = stack.pop() {
+            let class = self.schema.field_class(id);
+            self.selectors.extend(layout::reference(class).cloned());
+            stack.extend(layout::children(class));
+        }
+    }
+
+    /// Decodes a scope from the current position; `None` when it is not declared.
+    pub fn scope(&mut self, scope: Scope) -> Result<Option<Value>> {
+        self.place = FieldPath { scope, steps: Vec::new() };
+        self.names.clear();
+        self.open_arrays = 0;
+        self.forget();
+        self.roots[scope as usize].map(|root| self.field(root)).transpose()
+    }
+
+    fn field(&mut self, id: FieldClassId) -> Result<Value> {
+        let class = self.schema.field_class(id);
+        let align = u64::from(class.align_bits);
+        let padding = (align - self.pos_bits % align) % align;
+        self.need(id, padding)?;
+        self.pos_bits += padding;
+        match &class.kind {
+            FieldKind::Integer(integer) => self.integer(id, class, integer),
+            FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => Ok(number_value(&self.bits_of(id, bits)?, false)),
+            FieldKind::Boolean(bits) => {
+                let value = self.bits_of(id, bits)?.contains(&true);
+                self.values.insert(self.place.clone(), i128::from(value));
+                Ok(Value::Bool(value))
+            }
+            FieldKind::Float(FloatClass { len_bits, byte_order, reversed_bits }) => {
+                Ok(Value::Real(real(&self.bits(id, *len_bits, *byte_order, *reversed_bits)?)))
+            }
+            FieldKind::String(string) => self.string(id, string),
+            FieldKind::Blob(blob) => {
+                let bytes = self.counted_bytes(id, &blob.length)?;
+                if class.roles.has(Role::TraceUuid) {
+                    self.roles.uuid = bytes.as_slice().try_into().ok();
+                }
+                Ok(Value::Blob(bytes))
+            }
+            FieldKind::Struct(structure) => self.structure(structure),
+            FieldKind::Array(array) => {
+                let value = self.array(id, array)?;
+                if class.roles.has(Role::TraceUuid) {
+                    self.roles.uuid = uuid_of(&value);
+                }
+                Ok(value)
+            }
+            FieldKind::Optional(optional) => self.optional(id, optional),
+            FieldKind::Variant(variant) => self.variant(id, variant),
+        }
+    }
+
+    fn integer(&mut self, id: FieldClassId, class: &FieldClass, integer: &IntegerClass) -> Result<Value> {
+        let start = self.pos_bits;
+        let bits = if integer.is_variable_length() {
+            self.leb128(id)?
+        } else {
+            self.bits(id, integer.len_bits, integer.byte_order, integer.reversed_bits)?
+        };
+        let wide = wide_of(&bits, integer.signed);
+        let low = wide.limbs[0];
+        let sign = integer.signed && bits[bits.len() - 1];
+        let top_is_sign = bits.iter().skip(if integer.signed { 63 } else { 64 }).all(|&bit| bit == sign);
+        if self.selectors.contains(&self.place) {
+            if !top_is_sign {
+                self.pos_bits = start;
+                return Err(self.fault(id, FaultKind::HugeSelector));
+            }
+            let value = if integer.signed { i128::from(low as i64) } else { i128::from(low) };
+            self.values.insert(self.place.clone(), value);
+        }
+        self.note_roles(class, low, bits.len() as u32);
+        let fits = bits.len() <= 64 || integer.is_variable_length() && top_is_sign;
+        Ok(match (fits, integer.signed) {
+            (true, false) => Value::Unsigned(low),
+            (true, true) => Value::Signed(low as i64),
+            (false, _) => Value::Wide(wide),
+        })
+    }
+
+    fn note_roles(&mut self, class: &FieldClass, value: u64, len_bits: u32) {
+        let has = |role| class.roles.has(role);
+        if has(Role::Timestamp) {
+            self.clock = extended(self.clock, value, len_bits);
+            self.clock_is_set = true;
+        }
+        let (clock, roles) = (self.clock, &mut self.roles);
+        if has(Role::PacketMagic) {
+            roles.magic = Some(value);
+        }
+        if has(Role::StreamClassId) {
+            roles.stream_class_id = Some(value);
+        }
+        if has(Role::StreamId) {
+            roles.stream_id = Some(value);
+        }
+        if has(Role::PacketTotalSize) {
+            roles.total_bits = Some(value);
+        }
+        if has(Role::PacketContentSize) {
+            roles.content_bits = Some(value);
+        }
+        if has(Role::PacketBegin) {
+            roles.begin_cycles = Some(clock);
+        }
+        if has(Role::PacketEnd) {
+            roles.end_cycles = Some(extended(clock, value, len_bits));
+        }
+        if has(Role::DiscardedEvents) {
+            (roles.discarded, roles.discarded_len_bits) = (Some(value), len_bits.min(64));
+        }
+        if has(Role::PacketSequence) {
+            (roles.sequence, roles.sequence_len_bits) = (Some(value), len_bits.min(64));
+        }
+        if has(Role::EventClassId) {
+            roles.event_id = Some(value);
+        }
+    }
+
+    fn string(&mut self, id: FieldClassId, string: &StringClass) -> Result<Value> {
+        let unit = unit_bytes(string.encoding);
+        match &string.length {
+            StringLength::Bytes(length) => {
+                let mut bytes = self.counted_bytes(id, length)?;
+                let units = bytes.len() / unit;
+                if let Some(zero) = (0..units).find(|at| bytes[at * unit..][..unit].iter().all(|&byte| byte == 0)) {
+                    bytes.truncate(zero * unit);
+                }
+                Ok(Value::String(bytes))
+            }
+            StringLength::NullTerminated => {
+                let start = self.pos_bits;
+                let mut bytes = Vec::new();
+                loop {
+                    if self.left() < unit as u64 * 8 {
+                        self.pos_bits = start;
+                        return Err(self.fault(id, FaultKind::Unterminated));
+                    }
+                    let code: Vec<u8> = (0..unit).map(|_| self.byte()).collect();
+                    if code.iter().all(|&byte| byte == 0) {
+                        return Ok(Value::String(bytes));
+                    }
+                    bytes.extend(code);
+                }
+            }
+        }
+    }
+
+    fn counted_bytes(&mut self, id: FieldClassId, length: &Length) -> Result<Vec<u8>> {
+        let len = self.length(id, length)?;
+        let Some(bits) = len.checked_mul(8) else {
+            return Err(self.fault(id, FaultKind::TooLong { len }));
+        };
+        self.need(id, bits)?;
+        Ok((0..len).map(|_| self.byte()).collect())
+    }
+
+    fn structure(&mut self, structure: &'a StructClass) -> Result<Value> {
+        let mut values = Vec::new();
+        for (at, member) in structure.members.iter().enumerate() {
+            values.push(self.inside(PathStep::Member(at as u32), &member.name, member.class)?);
+        }
+        Ok(Value::Struct(values))
+    }
+
+    fn array(&mut self, id: FieldClassId, array: &ArrayClass) -> Result<Value> {
+        let len = self.length(id, &array.length)?;
+        let least = u128::from(len) * u128::from(layout::min_bits(self.schema, array.element));
+        if least > u128::from(self.left()) {
+            return Err(self.fault(id, FaultKind::TooLong { len }));
+        }
+        if self.open_arrays == 0 {
+            self.idle = 0;
+        }
+        self.open_arrays += 1;
+        let mut values = Vec::new();
+        for _ in 0..len {
+            let start = self.pos_bits;
+            values.push(self.inside(PathStep::Element, "", array.element)?);
+            if self.pos_bits == start {
+                self.idle += 1;
+                if self.idle > MAX_IDLE {
+                    return Err(self.fault(id, FaultKind::EmptyElements));
+                }
+            }
+        }
+        self.open_arrays -= 1;
+        // Behind the array there is no current element.
+        self.forget_below(PathStep::Element);
+        Ok(Value::Array(values))
+    }
+
+    fn optional(&mut self, id: FieldClassId, optional: &OptionalClass) -> Result<Value> {
+        let selector = self.selector(id, &optional.selector)?;
+        let is_there = match &optional.presence {
+            Presence::Boolean => selector != 0,
+            Presence::Ranges(ranges) => ranges.iter().any(|&(low, high)| low <= selector && selector <= high),
+        };
+        if !is_there {
+            self.forget_below(PathStep::Content);
+            return Ok(Value::Optional(None));
+        }
+        let content = self.inside(PathStep::Content, "", optional.content)?;
+        Ok(Value::Optional(Some(Box::new(content))))
+    }
+
+    fn variant(&mut self, id: FieldClassId, variant: &'a VariantClass) -> Result<Value> {
+        let value = self.selector(id, &variant.selector)?;
+        for at in 0..variant.options.len() {
+            self.forget_below(PathStep::Option(at as u32));
+        }
+        for (at, option) in variant.options.iter().enumerate() {
+            if option.ranges.iter().any(|&(low, high)| low <= value && value <= high) {
+                let name = option.name.as_deref().unwrap_or("");
+                let inner = self.inside(PathStep::Option(at as u32), name, option.class)?;
+                return Ok(Value::Variant(at, Box::new(inner)));
+            }
+        }
+        Err(self.fault(id, FaultKind::NoOption { value }))
+    }
+
+    fn inside(&mut self, step: PathStep, name: &'a str, class: FieldClassId) -> Result<Value> {
+        self.place.steps.push(step);
+        self.names.push(name);
+        self.forget();
+        let value = self.field(class)?;
+        self.names.pop();
+        self.place.steps.pop();
+        Ok(value)
+    }
+
+    fn length(&self, id: FieldClassId, length: &Length) -> Result<u64> {
+        match length {
+            Length::Static(len) => Ok(*len),
+            Length::Field(path) => Ok(self.selector(id, path)? as u64),
+        }
+    }
+
+    fn selector(&self, id: FieldClassId, path: &FieldPath) -> Result<i128> {
+        self.values.get(path).copied().ok_or_else(|| self.fault(id, FaultKind::AbsentSelector))
+    }
+
+    /// Forgets the fields at and below the current place: they are about to be decoded again, or to be absent.
+    fn forget(&mut self) {
+        if self.values.is_empty() {
+            return;
+        }
+        let place = &self.place;
+        self.values.retain(|path, _| path.scope != place.scope || !path.steps.starts_with(&place.steps));
+    }
+
+    fn forget_below(&mut self, step: PathStep) {
+        self.place.steps.push(step);
+        self.forget();
+        self.place.steps.pop();
+    }
+
+    fn left(&self) -> u64 {
+        self.end_bits - self.pos_bits
+    }
+
+    fn need(&self, id: FieldClassId, bits: u64) -> Result<()> {
+        if bits > self.left() {
+            return Err(self.fault(id, FaultKind::PastEnd { need_bits: bits }));
+        }
+        Ok(())
+    }
+
+    fn fault(&self, class: FieldClassId, kind: FaultKind) -> NaiveFault {
+        let parts = self.names.iter().map(|name| if name.is_empty() { "[]".into() } else { format!(".{name}") });
+        NaiveFault { kind, at_bits: self.pos_bits, class, path: parts.collect() }
+    }
+
+    fn byte(&mut self) -> u8 {
+        assert_eq!(self.pos_bits % 8, 0, "bytes stand on byte boundaries");
+        self.pos_bits += 8;
+        self.bytes[self.pos_bits as usize / 8 - 1]
+    }
+
+    fn leb128(&mut self, id: FieldClassId) -> Result<Vec<bool>> {
+        let start = self.pos_bits;
+        let mut bits = Vec::new();
+        for _ in 0..MAX_LEB128_BYTES {
+            if self.left() < 8 {
+                break;
+            }
+            let byte = self.byte();
+            bits.extend((0..7).map(|at| byte >> at & 1 == 1));
+            if byte < 0x80 {
+                return Ok(bits);
+            }
+        }
+        self.pos_bits = start;
+        Err(self.fault(id, FaultKind::EndlessInteger))
+    }
+
+    fn bits_of(&mut self, id: FieldClassId, class: &BitsClass) -> Result<Vec<bool>> {
+        self.bits(id, class.len_bits, class.byte_order, class.reversed_bits)
+    }
+
+    /// The bits of a number, the least significant one first.
+    fn bits(&mut self, id: FieldClassId, len: u32, order: ByteOrder, is_reversed: bool) -> Result<Vec<bool>> {
+        self.need(id, u64::from(len))?;
+        let mut bits = Vec::new();
+        for at in self.pos_bits..self.pos_bits + u64::from(len) {
+            let byte = self.bytes[at as usize / 8];
+            bits.push(match order {
+                ByteOrder::Little => byte >> (at % 8) & 1 == 1,
+                ByteOrder::Big => byte >> (7 - at % 8) & 1 == 1,
+            });
+        }
+        self.pos_bits += u64::from(len);
+        // In a big-endian number the first bit of the stream is the most significant one.
+        if (order == ByteOrder::Big) != is_reversed {
+            bits.reverse();
+        }
+        Ok(bits)
+    }
+}
+
+fn unit_bytes(encoding: Encoding) -> usize {
+    match encoding {
+        Encoding::Utf8 => 1,
+        Encoding::Utf16Be | Encoding::Utf16Le => 2,
+        Encoding::Utf32Be | Encoding::Utf32Le => 4,
+    }
+}
+
+fn uuid_of(array: &Value) -> Option<[u8; 16]> {
+    let Value::Array(elements) = array else { return None };
+    let byte = |value: &Value| match value {
+        Value::Unsigned(value) => u8::try_from(*value).ok(),
+        _ => None,
+    };
+    elements.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
+}
+
+/// The clock behind a field of `len_bits` bits that shows `value` (CTF 1.8.3, section 8).
+fn extended(clock: u64, value: u64, len_bits: u32) -> u64 {
+    if len_bits >= 64 {
+        return value;
+    }
+    let wrap = 1u64 << len_bits;
+    let (now, new) = (clock % wrap, value % wrap);
+    let base = if new < now { (clock - now).wrapping_add(wrap) } else { clock - now };
+    base.wrapping_add(new)
+}
+
+fn number_value(bits: &[bool], is_signed: bool) -> Value {
+    let wide = wide_of(bits, is_signed);
+    if bits.len() <= 64 { Value::Unsigned(wide.limbs[0]) } else { Value::Wide(wide) }
+}
+
+fn wide_of(bits: &[bool], is_signed: bool) -> Wide {
+    let sign = is_signed && bits[bits.len() - 1];
+    let bit = |at: usize| bits.get(at).copied().unwrap_or(sign);
+    let limb = |limb: usize| (0..64).map(|at| u64::from(bit(limb * 64 + at)) << at).sum();
+    Wide { limbs: (0..bits.len().div_ceil(64)).map(limb).collect(), signed: is_signed }
+}
+
+/// The 64-bit float nearest to an IEEE 754 number, the even one of two that are as near; all NaNs are one.
+fn real(bits: &[bool]) -> f64 {
+    let number = |bits: &[bool]| bits.iter().rev().fold(0u128, |n, &bit| n << 1 | u128::from(bit));
+    let len = bits.len();
+    let exponent_len = match len {
+        16 => 5,
+        32 => 8,
+        64 => 11,
+        _ => (4.0 * (len as f64).log2()).round() as usize - 13,
+    };
+    let (mantissa, rest) = bits.split_at(len - 1 - exponent_len);
+    let (exponent, sign) = (number(&rest[..exponent_len]) as i128, rest[exponent_len]);
+    let all_ones = (1i128 << exponent_len) - 1;
+    let signed = |magnitude: u64| f64::from_bits(u64::from(sign) << 63 | magnitude);
+    if exponent == all_ones {
+        return if mantissa.contains(&true) { f64::NAN } else { signed(0x7ff << 52) };
+    }
+    // Significant bits, the most significant one first, and the exponent of the first one.
+    let mut digits: Vec<bool> = mantissa.iter().rev().copied().collect();
+    digits.insert(0, exponent != 0);
+    let Some(zeros) = digits.iter().position(|&bit| bit) else { return signed(0) };
+    digits.drain(..zeros);
+    let power = exponent.max(1) - all_ones / 2 - zeros as i128;
+    if power > 1023 {
+        return signed(0x7ff << 52);
+    }
+    // A normal number keeps 53 digits; below 2^-1022 each halving costs one.
+    let keep = (53 - (-1022 - power).max(0)).max(-1);
+    if keep < 0 {
+        return signed(0);
+    }
+    digits.resize(digits.len().max(keep as usize + 1), false);
+    let (kept, lost) = digits.split_at(keep as usize);
+    let kept = kept.iter().fold(0u64, |n, &bit| n << 1 | u64::from(bit));
+    // The hidden bit adds 1 to the exponent field, and so does a carry out of the mantissa.
+    let exponent_field = (power + 1022).max(0) as u64;
+    let is_up = lost[0] && (lost[1..].contains(&true) || kept % 2 == 1);
+    signed((exponent_field << 52) + kept + u64::from(is_up))
+}

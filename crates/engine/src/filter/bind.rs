@@ -1,0 +1,503 @@
+//! An expression meets the traces: paths are found, kinds are checked, and what the classes alone decide is decided.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tracemill_codec::text::edit_distance;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{EventClassId, FieldKind, Length, Schema, Scope};
+
+use super::matcher::Scene;
+use super::resolve::{self, FieldPlace, Kind, Miss, Place};
+use super::syntax::{Compare, Head, Op, Operand, Part, Path, Right, Step, StepKind, Test};
+use super::{Expression, FilterContext, eval};
+
+/// A bound expression.
+pub(super) struct Bound {
+    pub test: Test,
+    pub paths: Vec<Path>,
+    pub traces: Vec<BoundTrace>,
+    /// First and last ns that can match; `None` for all.
+    pub time_range: Option<(i64, i64)>,
+    /// Do class and time decide everything?
+    pub is_decided: bool,
+}
+
+/// What is known of a trace.
+pub(super) struct BoundTrace {
+    pub schema: Arc<Schema>,
+    pub name: String,
+    /// Names of the streams.
+    pub streams: Vec<String>,
+    /// For each event class: do its events match? `None` when that depends on the event.
+    pub verdicts: Vec<Option<bool>>,
+    /// For each stream class and path: the place in the packet context.
+    pub packet_places: Vec<Vec<Option<FieldPlace>>>,
+}
+
+/// The places of all paths in an event class.
+pub(super) fn places(schema: &Schema, class: EventClassId, paths: &[Path]) -> Vec<Place> {
+    paths.iter().map(|path| resolve::resolve(schema, class, path).unwrap_or(Place::Absent)).collect()
+}
+
+pub(super) fn bind(expression: &Expression, context: &FilterContext) -> Result<Bound> {
+    let source = &*expression.source;
+    let test = resolve_times(&expression.test, source, context)?;
+    let mut checker = Checker::new(source, &test, &expression.paths);
+    let mut traces = Vec::new();
+    for trace in &context.session.traces {
+        let schema = trace.schema.clone();
+        let mut bound = BoundTrace {
+            name: trace.name.clone(),
+            streams: trace.streams.iter().map(|stream| stream.name.clone()).collect(),
+            verdicts: Vec::with_capacity(schema.events().len()),
+            packet_places: vec![vec![None; expression.paths.len()]; schema.streams().len()],
+            schema,
+        };
+        for at in 0..bound.schema.events().len() {
+            let class = EventClassId(at as u32);
+            let places = checker.look(&bound.schema, class);
+            let stream = bound.schema.event(class).stream.0 as usize;
+            for (path, place) in places.iter().enumerate() {
+                if let Place::Field(place) = place
+                    && place.scope == Scope::PacketContext
+                {
+                    bound.packet_places[stream][path] = Some(place.clone());
+                }
+            }
+            let scene = Scene::of_class(&bound.schema, class, &bound.name, &places);
+            bound.verdicts.push(eval::evaluate(&test, &scene));
+        }
+        traces.push(bound);
+    }
+    checker.finish(context)?;
+    let time_range = time_range(&test, &expression.paths);
+    let is_decided = is_decided(&test, &expression.paths, &traces);
+    Ok(Bound { test, paths: expression.paths.clone(), traces, time_range, is_decided })
+}
+
+fn resolve_times(test: &Test, source: &str, context: &FilterContext) -> Result<Test> {
+    let all =
+        |tests: &[Test]| tests.iter().map(|test| resolve_times(test, source, context)).collect::<Result<Vec<_>>>();
+    Ok(match test {
+        Test::All(tests) => Test::All(all(tests)?),
+        Test::Any(tests) => Test::Any(all(tests)?),
+        Test::Not(inner) => Test::Not(Box::new(resolve_times(inner, source, context)?)),
+        Test::Compare(compare) => match &compare.right {
+            Right::Time(time) => {
+                let right = Right::Instant(time.resolve(source, &context.times())?);
+                Test::Compare(Box::new(Compare { right, left: compare.left.clone(), ..**compare }))
+            }
+            _ => test.clone(),
+        },
+        test => test.clone(),
+    })
+}
+
+/// Watches, class by class, whether every path is somewhere and every comparison can be true somewhere.
+struct Checker<'a> {
+    source: &'a str,
+    paths: &'a [Path],
+    /// For each path: is it found? If not, the class where it goes deepest.
+    found: Vec<bool>,
+    misses: Vec<Vec<(usize, EventClassId, Miss)>>,
+    comparisons: Vec<Pending<'a>>,
+    schemas: Vec<Arc<Schema>>,
+}
+
+/// A comparison or mask, and what is known of its kinds.
+struct Pending<'a> {
+    left: &'a Operand,
+    compare: Option<&'a Compare>,
+    can_match: bool,
+    /// The kinds of a class that has both sides, when they do not fit.
+    clash: Option<Clash>,
+}
+
+enum Clash {
+    /// A part of a mask is no integer.
+    Mask(usize, Kind),
+    /// The sides cannot be compared.
+    Sides(Kind, Option<Kind>),
+}
+
+impl<'a> Checker<'a> {
+    fn new(source: &'a str, test: &'a Test, paths: &'a [Path]) -> Self {
+        let mut comparisons = Vec::new();
+        each_comparison(test, &mut comparisons);
+        Checker {
+            source,
+            paths,
+            found: vec![false; paths.len()],
+            misses: vec![Vec::new(); paths.len()],
+            comparisons,
+            schemas: Vec::new(),
+        }
+    }
+
+    /// Looks at an event class; returns the places of the paths in it.
+    fn look(&mut self, schema: &Arc<Schema>, class: EventClassId) -> Vec<Place> {
+        if !self.schemas.last().is_some_and(|last| Arc::ptr_eq(last, schema)) {
+            self.schemas.push(schema.clone());
+        }
+        let mut places = Vec::with_capacity(self.paths.len());
+        for (at, path) in self.paths.iter().enumerate() {
+            match resolve::resolve(schema, class, path) {
+                Ok(place) => {
+                    self.found[at] = true;
+                    places.push(place);
+                }
+                Err(miss) => {
+                    if !self.found[at] {
+                        let misses = &mut self.misses[at];
+                        let deepest = misses.first().map_or(0, |(_, _, known)| known.found);
+                        if miss.found > deepest {
+                            misses.clear();
+                        }
+                        if miss.found >= deepest {
+                            misses.push((self.schemas.len() - 1, class, miss));
+                        }
+                    }
+                    places.push(Place::Absent);
+                }
+            }
+        }
+        for pending in self.comparisons.iter_mut().filter(|pending| !pending.can_match) {
+            match pending.check(schema, &places) {
+                None => {}
+                Some(Ok(())) => pending.can_match = true,
+                Some(Err(clash)) => pending.clash = Some(clash),
+            }
+        }
+        places
+    }
+
+    /// The first fault, if there is one.
+    fn finish(mut self, context: &FilterContext) -> Result<()> {
+        // Without event classes there are no events: nothing is a mistake, and nothing matches.
+        if context.session.traces.iter().all(|trace| trace.schema.events().is_empty()) {
+            return Ok(());
+        }
+        if let Some(at) = self.found.iter().position(|found| !found) {
+            let misses = std::mem::take(&mut self.misses[at]);
+            return Err(self.missing(&self.paths[at], &misses));
+        }
+        let failed = self.comparisons.iter().filter(|pending| !pending.can_match);
+        match failed.filter_map(|pending| pending.clash.as_ref().map(|clash| (pending, clash))).next() {
+            Some((pending, clash)) => Err(self.never(pending, clash)),
+            None => Ok(()),
+        }
+    }
+
+    fn missing(&self, path: &Path, misses: &[(usize, EventClassId, Miss)]) -> Error {
+        let found = misses.first().map_or(0, |(_, _, miss)| miss.found);
+        let Some(step) = path.steps.get(found).filter(|_| !matches!(path.head, Head::Cpu)) else {
+            return self.missing_head(path);
+        };
+        let inside: Vec<_> =
+            misses.iter().flat_map(|(at, _, miss)| miss.inside.iter().map(move |&id| (*at, id))).collect();
+        if inside.is_empty() {
+            return self.missing_head(path);
+        }
+        let before = self.path_text(path, found);
+        let message = format!("no event class of the input has `{}`", self.path_text(path, found + 1));
+        let span = if found == 0 && path.head == Head::Bare { path.steps[0].span } else { step.span };
+        let error = span.malformed(self.source, message);
+        let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
+        for &(at, id) in &inside {
+            match &self.schemas[at].field_class(id).kind {
+                FieldKind::Struct(structure) => {
+                    names.extend(structure.members.iter().map(|member| member.name.clone()))
+                }
+                FieldKind::Variant(variant) => {
+                    names.extend(
+                        variant.options.iter().enumerate().map(|(at, option)| resolve::option_name(at, option)),
+                    );
+                }
+                _ => {}
+            }
+        }
+        let (at, id) = inside[0];
+        match (&self.schemas[at].field_class(id).kind, &step.kind) {
+            (FieldKind::Struct(_) | FieldKind::Variant(_), StepKind::Member(name)) => {
+                if path.head == Head::Bare && found == 0 {
+                    names.extend(Head::SPINE.iter().map(|(word, _)| Arc::from(*word)));
+                    names.extend(Head::SCOPES.iter().map(|scope| Arc::from(scope.key())));
+                }
+                let (names, is_near) = by_distance(name, names);
+                match names.first() {
+                    Some(near) if is_near => error.with_help(format!("did you mean `{near}`?")),
+                    Some(_) => error.with_help(list(if before.is_empty() { "there are" } else { "it has" }, &names)),
+                    None => error,
+                }
+            }
+            (FieldKind::Struct(_) | FieldKind::Variant(_), StepKind::Index(_)) => {
+                let names: Vec<_> = names.into_iter().collect();
+                error.with_help(list(&format!("`{before}` is no array; it has"), &names))
+            }
+            (FieldKind::Array(array), StepKind::Index(_)) => match array.length {
+                Length::Static(length) => error.with_help(format!("`{before}` has {length} elements, counted from 0")),
+                Length::Field(_) => error,
+            },
+            (FieldKind::Array(_), StepKind::Member(_)) => {
+                error.with_help(format!("`{before}` is an array; `{before}[0]` is its first element"))
+            }
+            _ => {
+                let kind = resolve::kind(&self.schemas[at], id).describe();
+                error.with_help(format!("`{before}` is {kind} and has no parts"))
+            }
+        }
+    }
+
+    fn missing_head(&self, path: &Path) -> Error {
+        let text = self.path_text(path, path.steps.len());
+        let error = path.span.malformed(self.source, format!("no event class of the input has `{text}`"));
+        match path.head {
+            Head::Ns | Head::Time | Head::Cycles => error.with_help("no stream of the input has a clock"),
+            Head::Cpu => error.with_help("no packet of the input names a cpu; the contexts of the events may"),
+            Head::Scope(scope) => error.with_help(format!("no event class declares `{}`", scope.key())),
+            Head::Context | Head::Bare => error.with_help("no event class has fields there"),
+            _ => error,
+        }
+    }
+
+    /// The path up to a number of steps, as it can be typed.
+    fn path_text(&self, path: &Path, steps: usize) -> String {
+        let mut text = match path.head {
+            Head::Bare => String::new(),
+            Head::Context => "$ctx".to_string(),
+            Head::Scope(scope) => scope.key().to_string(),
+            _ => return path.span.text(self.source).to_string(),
+        };
+        for Step { kind, .. } in path.steps.iter().take(steps) {
+            match kind {
+                StepKind::Index(index) => text += &format!("[{index}]"),
+                StepKind::Member(name) => {
+                    let is_plain = name.chars().all(|c| c == '_' || c.is_alphanumeric());
+                    let dot = if text.is_empty() { "" } else { "." };
+                    text += &if is_plain { format!("{dot}{name}") } else { format!("{dot}`{name}`") };
+                }
+            }
+        }
+        text
+    }
+
+    fn never(&self, pending: &Pending, clash: &Clash) -> Error {
+        let name = |operand: &Operand| operand.span.text(self.source).trim().to_string();
+        match (clash, pending.compare) {
+            (Clash::Mask(path, kind), _) => {
+                let path = &self.paths[*path];
+                let message =
+                    format!("`{}` is {}; `&` masks integers only", path.span.text(self.source), kind.describe());
+                path.span.malformed(self.source, message)
+            }
+            (Clash::Sides(left, right), compare) => {
+                let right = match (right, compare.map(|compare| &compare.right)) {
+                    (Some(kind), _) => kind.describe(),
+                    (None, Some(Right::Number(_))) => "a number",
+                    (None, Some(Right::Bool(_))) => "true or false",
+                    (None, Some(Right::Regex(_))) => "a regular expression",
+                    (None, Some(Right::Instant(_) | Right::Time(_))) => "a time",
+                    (None, _) => "a string",
+                };
+                let op = compare.map_or(Op::Equal, |compare| compare.op);
+                let how = if op.is_equality() || op == Op::Match { "compared with" } else { "ordered against" };
+                let left_name = name(pending.left);
+                let message = format!("`{left_name}` is {} and cannot be {how} {right}", left.describe());
+                let span = compare.map_or(pending.left.span, |compare| compare.span);
+                let error = span.malformed(self.source, message);
+                match (left, compare.map(|compare| &compare.right)) {
+                    (Kind::Time, Some(Right::Number(_))) => {
+                        error.with_help("`time` takes a time in quotes: `time >= \"12.5\"`; `ns` is a number")
+                    }
+                    (Kind::Integer | Kind::Real, Some(Right::Text(_))) => {
+                        error.with_help("numbers stand without quotes")
+                    }
+                    (Kind::Text, Some(Right::Number(_))) => error.with_help("strings stand in quotes"),
+                    (Kind::Bool, Some(Right::Number(_))) => error.with_help("compare it with `true` or `false`"),
+                    (Kind::Nothing(_), _) => {
+                        error.with_help("compare one of its parts; alone it is true when it is there")
+                    }
+                    _ => error,
+                }
+            }
+        }
+    }
+}
+
+/// The names, those that look like `name` first, and whether the first one may be meant.
+fn by_distance(name: &str, names: BTreeSet<Arc<str>>) -> (Vec<Arc<str>>, bool) {
+    let mut names: Vec<(usize, Arc<str>)> =
+        names.into_iter().map(|other| (edit_distance(name, &other), other)).collect();
+    names.sort();
+    // Two letters that changed places are a distance of two; a name of one letter is near to nothing.
+    let len = name.chars().count();
+    let limit = (len / 2).clamp(1, 4).min(len.saturating_sub(1));
+    let is_near = names.first().is_some_and(|&(distance, _)| distance <= limit);
+    (names.into_iter().map(|(_, name)| name).collect(), is_near)
+}
+
+fn list(begin: &str, names: &[Arc<str>]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if names.len() > SHOWN { ", ..." } else { "" };
+    format!("{begin} {}{more}", shown.join(", "))
+}
+
+fn each_comparison<'a>(test: &'a Test, found: &mut Vec<Pending<'a>>) {
+    match test {
+        Test::Const(_) => {}
+        Test::All(tests) | Test::Any(tests) => tests.iter().for_each(|test| each_comparison(test, found)),
+        Test::Not(inner) => each_comparison(inner, found),
+        Test::Truth(operand) => found.push(Pending { left: operand, compare: None, can_match: false, clash: None }),
+        Test::Compare(compare) => {
+            found.push(Pending { left: &compare.left, compare: Some(compare), can_match: false, clash: None });
+        }
+    }
+}
+
+impl Pending<'_> {
+    /// Can it be true for events of a class? `None` when the class lacks one of the values.
+    fn check(&self, schema: &Schema, places: &[Place]) -> Option<std::result::Result<(), Clash>> {
+        let left = match operand_kind(self.left, schema, places)? {
+            Ok(kind) => kind,
+            Err(clash) => return Some(Err(clash)),
+        };
+        let Some(compare) = self.compare else { return Some(Ok(())) };
+        let right = match &compare.right {
+            Right::Operand(operand) => match operand_kind(operand, schema, places)? {
+                Ok(kind) => Some(kind),
+                Err(clash) => return Some(Err(clash)),
+            },
+            _ => None,
+        };
+        let fits = match right {
+            Some(right) => can_compare(left, compare.op, right),
+            None => can_hold(left, compare.op, &compare.right),
+        };
+        Some(if fits { Ok(()) } else { Err(Clash::Sides(left, right)) })
+    }
+}
+
+fn operand_kind(operand: &Operand, schema: &Schema, places: &[Place]) -> Option<std::result::Result<Kind, Clash>> {
+    if let Some(path) = operand.path() {
+        return places[path].kind(schema).map(Ok);
+    }
+    for part in &operand.parts {
+        if let Part::Path(path) = part {
+            match places[*path].kind(schema)? {
+                Kind::Integer | Kind::Labelled => {}
+                kind => return Some(Err(Clash::Mask(*path, kind))),
+            }
+        }
+    }
+    Some(Ok(Kind::Integer))
+}
+
+fn can_hold(left: Kind, op: Op, right: &Right) -> bool {
+    match left {
+        Kind::Integer | Kind::Real => matches!(right, Right::Number(_)),
+        Kind::Labelled => {
+            matches!(right, Right::Number(_) | Right::Regex(_)) || (matches!(right, Right::Text(_)) && op.is_equality())
+        }
+        Kind::Bool => matches!(right, Right::Bool(_)),
+        Kind::Text => matches!(right, Right::Text(_) | Right::Regex(_)),
+        Kind::Time => matches!(right, Right::Time(_) | Right::Instant(_)),
+        Kind::Nothing(_) => false,
+    }
+}
+
+fn can_compare(left: Kind, op: Op, right: Kind) -> bool {
+    use Kind::{Bool, Integer, Labelled, Real, Text, Time};
+    match (left, right) {
+        (Integer | Labelled | Real, Integer | Labelled | Real) | (Text, Text) | (Time, Time) => true,
+        (Labelled, Text) | (Text, Labelled) | (Bool, Bool) => op.is_equality(),
+        _ => false,
+    }
+}
+
+/// A comparison of the time with a constant.
+fn time_comparison<'a>(test: &'a Test, paths: &[Path]) -> Option<&'a Compare> {
+    let Test::Compare(compare) = test else { return None };
+    let head = compare.left.path().map(|path| paths[path].head);
+    let is_constant = matches!(compare.right, Right::Number(_) | Right::Instant(_));
+    (is_constant && matches!(head, Some(Head::Ns | Head::Time))).then_some(compare)
+}
+
+/// First and last ns that can match; the first is behind the last when none can.
+fn time_range(test: &Test, paths: &[Path]) -> Option<(i64, i64)> {
+    const ALL: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
+    const NONE: (i128, i128) = (i64::MAX as i128, i64::MIN as i128);
+    fn range(test: &Test, paths: &[Path]) -> (i128, i128) {
+        match test {
+            Test::Const(false) => NONE,
+            Test::All(tests) => {
+                tests.iter().map(|test| range(test, paths)).fold(ALL, |a, b| (a.0.max(b.0), a.1.min(b.1)))
+            }
+            Test::Any(tests) => {
+                let ranges = tests.iter().map(|test| range(test, paths)).filter(|(first, last)| first <= last);
+                ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or(NONE)
+            }
+            test => match time_comparison(test, paths) {
+                Some(compare) => {
+                    let (first, last) = bounds(compare);
+                    (first.unwrap_or(ALL.0), last.unwrap_or(ALL.1))
+                }
+                None => ALL,
+            },
+        }
+    }
+    let (first, last) = range(test, paths);
+    let (first, last) = (first.max(ALL.0), last.min(ALL.1));
+    if (first, last) == ALL {
+        return None;
+    }
+    let is_empty = first > last;
+    Some(if is_empty { (i64::MAX, i64::MIN) } else { (first as i64, last as i64) })
+}
+
+fn bounds(compare: &Compare) -> (Option<i128>, Option<i128>) {
+    match (&compare.right, compare.op) {
+        (Right::Number(number), op) => number.bounds(op),
+        (Right::Instant(ns), op) => {
+            let ns = i128::from(*ns);
+            match op {
+                Op::Equal => (Some(ns), Some(ns)),
+                Op::Less => (None, Some(ns - 1)),
+                Op::LessOrEqual => (None, Some(ns)),
+                Op::Greater => (Some(ns + 1), None),
+                Op::GreaterOrEqual => (Some(ns), None),
+                Op::NotEqual | Op::Match => (None, None),
+            }
+        }
+        _ => (None, None),
+    }
+}
+
+/// Is the condition a conjunction of time bounds and of what every class that may match decides?
+fn is_decided(test: &Test, paths: &[Path], traces: &[BoundTrace]) -> bool {
+    let mut has_time = false;
+    let mut rest = Vec::new();
+    split(test, &mut |test| match time_comparison(test, paths) {
+        Some(compare) if compare.op != Op::NotEqual => has_time = true,
+        _ => rest.push(test.clone()),
+    });
+    let rest = Test::All(rest);
+    traces.iter().all(|trace| {
+        let classes = (0..trace.verdicts.len()).filter(|&at| trace.verdicts[at] != Some(false));
+        classes.map(|at| EventClassId(at as u32)).all(|class| {
+            let places = places(&trace.schema, class, paths);
+            let has_clock = trace.schema.stream(trace.schema.event(class).stream).default_clock.is_some();
+            let scene = Scene::of_class(&trace.schema, class, &trace.name, &places);
+            eval::evaluate(&rest, &scene) == Some(true) && (has_clock || !has_time)
+        })
+    })
+}
+
+/// Calls `see` with every term of a conjunction.
+fn split<'a>(test: &'a Test, see: &mut impl FnMut(&'a Test)) {
+    match test {
+        Test::All(tests) => tests.iter().for_each(|test| split(test, see)),
+        test => see(test),
+    }
+}

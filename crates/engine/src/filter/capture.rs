@@ -1,0 +1,174 @@
+//! Keeps the wanted values while the fields of an event pass by.
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::plan::{NodeId, Plan, Visitor};
+use tracemill_model::schema::Encoding;
+
+use super::number::{Number, from_wide};
+use super::resolve::{Detail, FieldPlace};
+use crate::render::strings;
+
+/// Values by the index of their path.
+#[derive(Default)]
+pub(super) struct Values {
+    stored: Vec<Option<Stored>>,
+    /// The bytes of all strings.
+    text: Vec<u8>,
+}
+
+/// A value as it was read.
+pub(super) enum Stored {
+    Number(Number<'static>),
+    Bool(bool),
+    /// First and last byte in the text.
+    Text(usize, usize),
+    /// Something that is compared with nothing: is it more than empty?
+    Other(bool),
+}
+
+impl Values {
+    /// Forgets all values; makes room for those of `paths`.
+    pub(super) fn clear(&mut self, paths: usize) {
+        self.stored.clear();
+        self.stored.resize_with(paths, || None);
+        self.text.clear();
+    }
+
+    pub(super) fn get(&self, path: usize) -> Option<&Stored> {
+        self.stored.get(path)?.as_ref()
+    }
+
+    pub(super) fn text(&self, begin: usize, end: usize) -> &[u8] {
+        &self.text[begin..end]
+    }
+}
+
+/// What is wanted of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// For each node: its first entry in `wants`, from 1; 0 when it is not wanted.
+    first: Vec<u32>,
+    wants: Vec<Want>,
+    /// For each node: is it an array whose index matters?
+    is_counted: Vec<bool>,
+}
+
+#[derive(Debug)]
+struct Want {
+    path: usize,
+    detail: Detail,
+    /// Elements on the way to it.
+    elements: Vec<(NodeId, u64)>,
+    /// The next entry of the same node, from 1.
+    next: u32,
+}
+
+impl Wanted {
+    pub(super) fn is_empty(&self) -> bool {
+        self.wants.is_empty()
+    }
+
+    /// Wants a field, which is in a section of the plan.
+    pub(super) fn add(&mut self, plan: &Plan, section: usize, path: usize, place: &FieldPlace, detail: Detail) {
+        let Some((node, elements)) = place.locate(plan, section) else { return };
+        self.first.resize(plan.nodes.len(), 0);
+        self.is_counted.resize(plan.nodes.len(), false);
+        for &(array, _) in &elements {
+            self.is_counted[array as usize] = true;
+        }
+        let next = std::mem::replace(&mut self.first[node as usize], self.wants.len() as u32 + 1);
+        self.wants.push(Want { path, detail, elements, next });
+    }
+}
+
+/// Puts wanted fields into [`Values`].
+pub(super) struct Capture<'a> {
+    wanted: &'a Wanted,
+    values: &'a mut Values,
+    /// Current index of each counted array.
+    indices: &'a mut Vec<u64>,
+}
+
+impl<'a> Capture<'a> {
+    /// `indices` is storage that is used again and again.
+    pub(super) fn new(wanted: &'a Wanted, values: &'a mut Values, indices: &'a mut Vec<u64>) -> Self {
+        if indices.len() < wanted.first.len() {
+            indices.resize(wanted.first.len(), 0);
+        }
+        Capture { wanted, values, indices }
+    }
+
+    /// Calls `store` for each want of the node that the indices choose.
+    #[inline]
+    fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Stored) {
+        let mut next = self.wanted.first.get(node as usize).copied().unwrap_or(0);
+        while next != 0 {
+            let want = &self.wanted.wants[next as usize - 1];
+            if want.elements.iter().all(|&(array, index)| self.indices[array as usize] == index) {
+                self.values.stored[want.path] = Some(store(want, &mut self.values.text));
+            }
+            next = want.next;
+        }
+    }
+}
+
+impl Visitor for Capture<'_> {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.each(node, |_, _| Stored::Number(Number::Int(i128::from(value))));
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.each(node, |_, _| Stored::Number(Number::Int(i128::from(value))));
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        self.each(node, |_, _| Stored::Number(from_wide(value.clone())));
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.each(node, |_, _| Stored::Bool(value));
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        self.each(node, |_, _| Stored::Number(Number::Real(value)));
+    }
+
+    #[inline]
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        self.each(node, |want, text| {
+            let begin = text.len();
+            match want.detail {
+                Detail::Text(encoding) if encoding != Encoding::Utf8 => {
+                    text.extend_from_slice(strings::to_utf8(bytes, encoding).as_bytes());
+                }
+                _ => text.extend_from_slice(bytes),
+            }
+            Stored::Text(begin, text.len())
+        });
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.each(node, |_, _| Stored::Other(!bytes.is_empty()));
+    }
+
+    fn begin_struct(&mut self, node: NodeId) {
+        self.each(node, |want, _| Stored::Other(!matches!(want.detail, Detail::Struct { is_empty: true })));
+    }
+
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.each(node, |_, _| Stored::Other(len > 0));
+    }
+
+    #[inline]
+    fn element(&mut self, node: NodeId, index: u64) {
+        if self.wanted.is_counted.get(node as usize).is_some_and(|&is_counted| is_counted) {
+            self.indices[node as usize] = index;
+        }
+    }
+
+    fn begin_variant(&mut self, node: NodeId, _option: usize) {
+        self.each(node, |_, _| Stored::Other(true));
+    }
+}

@@ -1,0 +1,231 @@
+//! Conditions over values: true, false, or not known yet.
+
+use std::cmp::Ordering;
+
+use tracemill_model::schema::Mapping;
+
+use super::number::Number;
+use super::syntax::{Compare, Op, Operand, Part, Right, Test};
+
+/// A value of an event.
+#[derive(Clone, Debug)]
+pub(super) enum Value<'a> {
+    Number(Number<'a>),
+    Labelled(Number<'a>, Labels<'a>),
+    Bool(bool),
+    Text(&'a [u8]),
+    /// Ns since the origin.
+    Time(i64),
+    /// Compared with nothing: is it more than empty?
+    Other(bool),
+}
+
+/// The names of numbers or bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Labels<'a> {
+    Enumeration(&'a [Mapping]),
+    Flags(&'a [Mapping]),
+}
+
+/// What is known of a path.
+pub(super) enum Found<'a> {
+    /// Nothing yet.
+    Unknown,
+    /// The event has no such value.
+    Absent,
+    Value(Value<'a>),
+}
+
+/// Knows the values of paths.
+pub(super) trait Source {
+    /// The value of a path by its index.
+    fn find(&self, path: usize) -> Found<'_>;
+}
+
+/// Is the condition true? `None` when that depends on what the source does not know.
+pub(super) fn evaluate(test: &Test, source: &impl Source) -> Option<bool> {
+    match test {
+        Test::Const(value) => Some(*value),
+        Test::Not(inner) => evaluate(inner, source).map(|value| !value),
+        Test::All(tests) => first_decided(tests, source, false),
+        Test::Any(tests) => first_decided(tests, source, true),
+        Test::Truth(operand) => match find(operand, source) {
+            Found::Unknown => None,
+            Found::Absent => Some(false),
+            Found::Value(value) => Some(is_true(&value)),
+        },
+        Test::Compare(compare) => compare_values(compare, source),
+    }
+}
+
+/// `decider` when a test gives it, unknown when one might.
+fn first_decided(tests: &[Test], source: &impl Source, decider: bool) -> Option<bool> {
+    let mut result = Some(!decider);
+    for test in tests {
+        match evaluate(test, source) {
+            Some(value) if value == decider => return Some(decider),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    result
+}
+
+/// The condition without the parts that the source decides.
+pub(super) fn reduce(test: &Test, source: &impl Source) -> Test {
+    if let Some(value) = evaluate(test, source) {
+        return Test::Const(value);
+    }
+    let open = |tests: &[Test]| {
+        tests.iter().map(|test| reduce(test, source)).filter(|test| !matches!(test, Test::Const(_))).collect()
+    };
+    match test {
+        Test::All(tests) => Test::All(open(tests)),
+        Test::Any(tests) => Test::Any(open(tests)),
+        Test::Not(inner) => Test::Not(Box::new(reduce(inner, source))),
+        test => test.clone(),
+    }
+}
+
+/// Calls `see` with every path of the condition.
+pub(super) fn each_path(test: &Test, see: &mut impl FnMut(usize)) {
+    match test {
+        Test::Const(_) => {}
+        Test::All(tests) | Test::Any(tests) => tests.iter().for_each(|test| each_path(test, see)),
+        Test::Not(inner) => each_path(inner, see),
+        Test::Truth(operand) => operand.paths().for_each(see),
+        Test::Compare(compare) => {
+            compare.left.paths().for_each(&mut *see);
+            if let Right::Operand(operand) = &compare.right {
+                operand.paths().for_each(see);
+            }
+        }
+    }
+}
+
+fn find<'s>(operand: &Operand, source: &'s impl Source) -> Found<'s> {
+    if let Some(path) = operand.path() {
+        return source.find(path);
+    }
+    let mut result = Number::Int(-1);
+    let mut is_known = true;
+    for part in &operand.parts {
+        let masked = match part {
+            Part::Number(number) => result.mask(number.floor()),
+            Part::Path(path) => match source.find(*path) {
+                Found::Unknown => {
+                    is_known = false;
+                    continue;
+                }
+                Found::Value(Value::Number(number) | Value::Labelled(number, _)) => result.mask(&number),
+                Found::Absent | Found::Value(_) => None,
+            },
+        };
+        match masked {
+            Some(masked) => result = masked,
+            None => return Found::Absent,
+        }
+    }
+    if is_known { Found::Value(Value::Number(result)) } else { Found::Unknown }
+}
+
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Number(number) | Value::Labelled(number, _) => !number.is_zero(),
+        Value::Bool(value) => *value,
+        Value::Text(text) => !text.is_empty(),
+        Value::Time(ns) => *ns != 0,
+        Value::Other(is_more_than_empty) => *is_more_than_empty,
+    }
+}
+
+fn compare_values(compare: &Compare, source: &impl Source) -> Option<bool> {
+    let left = find(&compare.left, source);
+    if matches!(left, Found::Absent) {
+        return Some(false);
+    }
+    let right = match &compare.right {
+        Right::Operand(operand) => match find(operand, source) {
+            Found::Unknown => return None,
+            Found::Absent => return Some(false),
+            Found::Value(value) => Some(value),
+        },
+        _ => None,
+    };
+    let Found::Value(left) = left else { return None };
+    Some(match right {
+        Some(right) => holds_between(&left, compare.op, &right),
+        None => holds(&left, compare.op, &compare.right),
+    })
+}
+
+/// A value against a literal. Values of another kind are never equal nor unequal.
+fn holds(left: &Value, op: Op, right: &Right) -> bool {
+    match (left, right) {
+        (Value::Number(number) | Value::Labelled(number, _), Right::Number(literal)) => {
+            is_so(op, literal.compare(number))
+        }
+        (Value::Text(text), Right::Text(literal)) => match op {
+            Op::Equal => literal.equals(text),
+            Op::NotEqual => !literal.equals(text),
+            op => is_so(op, Some((*text).cmp(literal.plain()))),
+        },
+        (Value::Text(text), Right::Regex(regex)) => regex.is_match(text),
+        (Value::Labelled(number, labels), Right::Text(literal)) => match op {
+            Op::Equal => labels.any(number, |label| literal.equals(label.as_bytes())),
+            Op::NotEqual => !labels.any(number, |label| literal.equals(label.as_bytes())),
+            _ => false,
+        },
+        (Value::Labelled(number, labels), Right::Regex(regex)) => {
+            labels.any(number, |label| regex.is_match(label.as_bytes()))
+        }
+        (Value::Bool(value), Right::Bool(literal)) => is_so(op, Some(value.cmp(literal))),
+        (Value::Time(ns), Right::Instant(instant)) => is_so(op, Some(ns.cmp(instant))),
+        _ => false,
+    }
+}
+
+/// A value against another one.
+fn holds_between(left: &Value, op: Op, right: &Value) -> bool {
+    use Value::{Bool, Labelled, Number, Text, Time};
+    match (left, right) {
+        (Number(a) | Labelled(a, _), Number(b) | Labelled(b, _)) => is_so(op, a.compare(b)),
+        (Text(a), Text(b)) => is_so(op, Some(a.cmp(b))),
+        (Labelled(number, labels), Text(text)) | (Text(text), Labelled(number, labels)) if op.is_equality() => {
+            labels.any(number, |label| label.as_bytes() == *text) == (op == Op::Equal)
+        }
+        (Bool(a), Bool(b)) if op.is_equality() => is_so(op, Some(a.cmp(b))),
+        (Time(a), Time(b)) => is_so(op, Some(a.cmp(b))),
+        _ => false,
+    }
+}
+
+/// Does the order fit the operator? `None` stands for NaN, which is unequal to everything.
+fn is_so(op: Op, order: Option<Ordering>) -> bool {
+    match op {
+        Op::Equal => order == Some(Ordering::Equal),
+        Op::NotEqual => order != Some(Ordering::Equal),
+        Op::Less => order == Some(Ordering::Less),
+        Op::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+        Op::Greater => order == Some(Ordering::Greater),
+        Op::GreaterOrEqual => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        Op::Match => false,
+    }
+}
+
+impl Labels<'_> {
+    /// Is the condition true for one of the labels of the number?
+    fn any(self, number: &Number, is_wanted: impl Fn(&str) -> bool) -> bool {
+        match (self, number) {
+            (Labels::Enumeration(mappings), Number::Int(value)) => {
+                mappings.iter().any(|mapping| mapping.contains(*value) && is_wanted(&mapping.label))
+            }
+            (Labels::Flags(flags), number) => {
+                let is_set = |flag: &Mapping| flag.ranges.iter().any(|&(low, high)| number.has_bit_in(low, high));
+                flags.iter().any(|flag| is_set(flag) && is_wanted(&flag.label))
+            }
+            // Labels are of at most 127 bits.
+            (Labels::Enumeration(_), _) => false,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Conditions over events: as little as possible is decoded.
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::plan::{NoVisitor, State};
+use tracemill_model::schema::{EventClass, EventClassId, Schema, Scope};
+
+use super::bind::{self, Bound};
+use super::capture::{Capture, Stored, Values, Wanted};
+use super::eval::{self, Found, Labels, Source, Value};
+use super::number::Number;
+use super::resolve::{Detail, Place};
+use super::syntax::{Head, Test};
+
+/// An event, with what a filter may ask about it.
+#[derive(Clone, Copy)]
+pub struct FilterEvent<'a> {
+    /// Index of its trace in the session.
+    pub trace: usize,
+    /// Index of its stream in the trace.
+    pub stream: usize,
+    /// The event.
+    pub event: EventRef<'a>,
+    /// Its time in ns since the origin, `None` when it has none.
+    pub ns: Option<i64>,
+}
+
+/// Evaluates a filter in one thread. It prepares each event class when it meets it first.
+pub struct Matcher {
+    bound: Arc<Bound>,
+    /// By trace and event class.
+    programs: Vec<Vec<Option<Box<Program>>>>,
+    /// By trace and stream: the values of its last packet.
+    packets: Vec<Vec<Option<PacketValues>>>,
+    /// By trace and stream class: what is wanted of its packet contexts.
+    packet_wants: Vec<Vec<Option<Wanted>>>,
+    fields: Values,
+    state: State,
+    indices: Vec<u64>,
+}
+
+/// A packet and the values of its context. It is held so that its address stays its own.
+type PacketValues = (Arc<PacketData>, Values);
+
+/// A filter, prepared for one event class.
+struct Program {
+    /// What the class does not decide.
+    test: Test,
+    places: Vec<Place>,
+    details: Vec<Detail>,
+    header: Wanted,
+    body: Wanted,
+    /// Which of common context, specific context and payload are wanted.
+    scopes: [bool; 3],
+    wants_packet: bool,
+    /// Is there something to decide before fields are decoded?
+    has_early: bool,
+}
+
+/// The scopes whose fields come one after the other in a plan.
+const BODY: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+
+impl Matcher {
+    pub(super) fn new(bound: Arc<Bound>) -> Self {
+        let each = |count: fn(&bind::BoundTrace) -> usize| bound.traces.iter().map(count).collect::<Vec<_>>();
+        fn empty<T>(counts: Vec<usize>) -> Vec<Vec<Option<T>>> {
+            let vector = |count| std::iter::repeat_with(|| None).take(count).collect();
+            counts.into_iter().map(vector).collect()
+        }
+        Matcher {
+            programs: empty(each(|trace| trace.verdicts.len())),
+            packets: empty(each(|trace| trace.streams.len())),
+            packet_wants: empty(each(|trace| trace.packet_places.len())),
+            bound,
+            fields: Values::default(),
+            state: State::default(),
+            indices: Vec::new(),
+        }
+    }
+
+    /// Does the event match?
+    ///
+    /// Panics when `trace` or `stream` is not of the session that the filter was bound to.
+    #[inline]
+    pub fn matches(&mut self, event: &FilterEvent) -> bool {
+        let class = event.event.class();
+        match self.bound.traces[event.trace].verdicts[class.0 as usize] {
+            Some(verdict) => verdict,
+            None => self.decide(event, class),
+        }
+    }
+
+    fn decide(&mut self, event: &FilterEvent, class: EventClassId) -> bool {
+        let bound = &*self.bound;
+        let program = self.programs[event.trace][class.0 as usize]
+            .get_or_insert_with(|| Box::new(Program::new(bound, event.trace, event.event)));
+        let trace = &bound.traces[event.trace];
+        let stream_name = trace.streams.get(event.stream).map_or("", |name| name);
+        let mut scene = Scene::of_class(&trace.schema, class, &trace.name, &program.places);
+        scene.details = &program.details;
+        scene.spine = Some(Spine { ns: event.ns, cycles: event.event.cycles(), stream_name });
+        if program.wants_packet {
+            let packet = &event.event.chunk.packet;
+            let cached = &mut self.packets[event.trace][event.stream];
+            if cached.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, packet)) {
+                let wanted = self.packet_wants[event.trace][packet.packet.class.0 as usize]
+                    .get_or_insert_with(|| packet_wants(bound, event.trace, packet));
+                let mut values = cached.take().map(|(_, values)| values).unwrap_or_default();
+                values.clear(bound.paths.len());
+                // Opening the packet has read its context without a fault.
+                let _ = packet.visit_context(&mut Capture::new(wanted, &mut values, &mut self.indices));
+                *cached = Some((packet.clone(), values));
+            }
+            scene.packet = cached.as_ref().map(|(_, values)| values);
+        }
+        if program.has_early
+            && let Some(decided) = eval::evaluate(&program.test, &scene)
+        {
+            return decided;
+        }
+        program.capture(event.event, bound.paths.len(), &mut self.fields, &mut self.state, &mut self.indices);
+        scene.fields = Some(&self.fields);
+        eval::evaluate(&program.test, &scene).unwrap_or(false)
+    }
+}
+
+fn packet_wants(bound: &Bound, trace: usize, packet: &PacketData) -> Wanted {
+    let trace = &bound.traces[trace];
+    let class = packet.packet.class;
+    let plan = packet.plans.packet_context_rows(class);
+    let mut wanted = Wanted::default();
+    for (path, place) in trace.packet_places[class.0 as usize].iter().enumerate() {
+        if let Some(place) = place {
+            wanted.add(plan, 0, path, place, place.detail(&trace.schema));
+        }
+    }
+    wanted
+}
+
+impl Program {
+    fn new(bound: &Bound, trace: usize, event: EventRef) -> Self {
+        let trace = &bound.traces[trace];
+        let (schema, class) = (&trace.schema, event.class());
+        let places = bind::places(schema, class, &bound.paths);
+        let test = eval::reduce(&bound.test, &Scene::of_class(schema, class, &trace.name, &places));
+        let mut details = vec![Detail::Plain; places.len()];
+        for (place, detail) in places.iter().zip(&mut details) {
+            if let Place::Field(place) = place {
+                *detail = place.detail(schema);
+            }
+        }
+        let mut program = Program {
+            test,
+            details,
+            header: Wanted::default(),
+            body: Wanted::default(),
+            scopes: [false; 3],
+            wants_packet: false,
+            has_early: false,
+            places,
+        };
+        let mut is_used = vec![false; program.places.len()];
+        eval::each_path(&program.test, &mut |path| is_used[path] = true);
+        for path in (0..is_used.len()).filter(|&path| is_used[path]) {
+            program.want(path, event);
+        }
+        program
+    }
+
+    fn want(&mut self, path: usize, event: EventRef) {
+        let packet = &event.chunk.packet;
+        let Place::Field(place) = &self.places[path] else {
+            self.has_early = true;
+            return;
+        };
+        let detail = self.details[path].clone();
+        match place.scope {
+            Scope::PacketHeader => {}
+            Scope::PacketContext => {
+                self.wants_packet = true;
+                self.has_early = true;
+            }
+            Scope::EventHeader => {
+                self.header.add(packet.plans.header_rows(packet.packet.class), 0, path, place, detail);
+            }
+            scope => {
+                let section = scope as usize - Scope::CommonContext as usize;
+                self.body.add(packet.plans.event_rows(event.class()), section, path, place, detail);
+                self.scopes[section] = true;
+            }
+        }
+    }
+
+    /// Decodes what is wanted, and no scope behind the last one that is.
+    fn capture(&self, event: EventRef, paths: usize, values: &mut Values, state: &mut State, indices: &mut Vec<u64>) {
+        values.clear(paths);
+        // Faults end the visit: the boundary pass has told them, and what was read before them counts.
+        if !self.header.is_empty() {
+            let _ = event.visit_header(state, &mut Capture::new(&self.header, values, indices));
+        }
+        let Some(last) = self.scopes.iter().rposition(|&is_wanted| is_wanted) else { return };
+        let mut fields = event.fields(state);
+        for section in 0..=last {
+            let read = if self.scopes[section] {
+                fields.visit(BODY[section], state, &mut Capture::new(&self.body, values, indices))
+            } else {
+                fields.visit(BODY[section], state, &mut NoVisitor)
+            };
+            if read.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What is known of an event at some point of a decision.
+pub(super) struct Scene<'a> {
+    class: &'a EventClass,
+    stream_id: u64,
+    trace: &'a str,
+    places: &'a [Place],
+    details: &'a [Detail],
+    spine: Option<Spine<'a>>,
+    packet: Option<&'a Values>,
+    fields: Option<&'a Values>,
+}
+
+struct Spine<'a> {
+    ns: Option<i64>,
+    cycles: u64,
+    stream_name: &'a str,
+}
+
+impl<'a> Scene<'a> {
+    /// Nothing but the class is known.
+    pub(super) fn of_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [Place]) -> Self {
+        let class = schema.event(class);
+        let stream_id = schema.stream(class.stream).id;
+        Scene { class, stream_id, trace, places, details: &[], spine: None, packet: None, fields: None }
+    }
+
+    fn spine_value(&self, head: Head) -> Found<'_> {
+        let integer = |value: i128| Found::Value(Value::Number(Number::Int(value)));
+        match head {
+            Head::Name => match &self.class.name {
+                Some(name) => Found::Value(Value::Text(name.as_bytes())),
+                None => Found::Absent,
+            },
+            Head::Id => integer(i128::from(self.class.id)),
+            Head::Stream => integer(i128::from(self.stream_id)),
+            Head::Trace => Found::Value(Value::Text(self.trace.as_bytes())),
+            head => {
+                let Some(spine) = &self.spine else { return Found::Unknown };
+                match (head, spine.ns) {
+                    (Head::StreamName, _) => Found::Value(Value::Text(spine.stream_name.as_bytes())),
+                    (Head::Ns, Some(ns)) => integer(i128::from(ns)),
+                    (Head::Time, Some(ns)) => Found::Value(Value::Time(ns)),
+                    (Head::Cycles, Some(_)) => integer(i128::from(spine.cycles)),
+                    _ => Found::Absent,
+                }
+            }
+        }
+    }
+}
+
+impl Source for Scene<'_> {
+    fn find(&self, path: usize) -> Found<'_> {
+        let place = match &self.places[path] {
+            Place::Absent => return Found::Absent,
+            Place::Spine(head) => return self.spine_value(*head),
+            Place::Field(place) => place,
+        };
+        let values = if place.scope == Scope::PacketContext { self.packet } else { self.fields };
+        let Some(values) = values else { return Found::Unknown };
+        let Some(stored) = values.get(path) else { return Found::Absent };
+        Found::Value(match (stored, self.details.get(path)) {
+            (Stored::Number(number), Some(Detail::Labels(mappings))) => {
+                Value::Labelled(number.borrowed(), Labels::Enumeration(mappings))
+            }
+            (Stored::Number(number), Some(Detail::Flags(flags))) => {
+                Value::Labelled(number.borrowed(), Labels::Flags(flags))
+            }
+            (Stored::Number(number), _) => Value::Number(number.borrowed()),
+            (Stored::Bool(value), _) => Value::Bool(*value),
+            (Stored::Text(begin, end), _) => Value::Text(values.text(*begin, *end)),
+            (Stored::Other(is_more_than_empty), _) => Value::Other(*is_more_than_empty),
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! The filter language and the times of the command line (`cli.md`, "Filters" and "Times").
+//!
+//! A text becomes an [`Expression`], which says what must be known of the timeline before it can be bound to a
+//! session: then it is a [`Filter`], checked against every event class. Each thread takes a [`Matcher`] of it.
+//!
+//! ```no_run
+//! # use tracemill_engine::filter::{Expression, FilterContext, FilterEvent};
+//! # use tracemill_engine::session::Session;
+//! # fn run(session: &Session, event: FilterEvent) -> tracemill_model::error::Result<()> {
+//! let expression = Expression::parse("name == \"sched_*\" and payload.prev_pid == 0")?;
+//! // `expression.needs()` says whether the first or the last event of the timeline must be found.
+//! let filter = expression.bind(&FilterContext { session, gmt: false, first_ns: None, last_ns: None })?;
+//! let mut matcher = filter.matcher();
+//! if matcher.matches(&event) { /* ... */ }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | from | to |
+//! |---|---|---|
+//! | `lexer` | text | tokens |
+//! | `parser` | tokens | the tree of `syntax`, with the literals of `number`, `text` and `time` |
+//! | `resolve` | a path | its place in an event class |
+//! | `bind` | the tree and a session | what classes and times decide alone |
+//! | `capture` | the fields of an event | the values of the paths |
+//! | `eval` | values | true, false or unknown |
+//! | `matcher` | an event | yes or no |
+
+mod bind;
+mod capture;
+mod eval;
+mod lexer;
+mod matcher;
+mod number;
+mod parser;
+mod resolve;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod text;
+mod time;
+
+use std::sync::Arc;
+
+use tracemill_model::error::Result;
+
+use crate::cursor::ClassSet;
+use crate::session::Session;
+use bind::Bound;
+use syntax::{Path, Right, Test};
+
+pub use matcher::{FilterEvent, Matcher};
+pub use time::{Needs, Time, TimeContext, parse_time};
+
+/// A filter as it is written: its syntax is right, its paths are not looked up yet.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    source: Arc<str>,
+    test: Test,
+    paths: Vec<Path>,
+}
+
+/// What a filter is bound to.
+#[derive(Clone, Copy)]
+pub struct FilterContext<'a> {
+    /// The traces.
+    pub session: &'a Session,
+    /// Times without a zone are universal time instead of local time.
+    pub gmt: bool,
+    /// Time of the first event in ns since the origin; see [`Expression::needs`].
+    pub first_ns: Option<i64>,
+    /// Time of the last event in ns since the origin; see [`Expression::needs`].
+    pub last_ns: Option<i64>,
+}
+
+/// A filter for the events of a session. Cheap to clone; shared by all threads.
+#[derive(Clone)]
+pub struct Filter(Arc<Bound>);
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// When the text is no expression, with the place in it and what was expected there.
+    pub fn parse(text: &str) -> Result<Expression> {
+        let (test, paths) = parser::parse(text)?;
+        Ok(Expression { source: text.into(), test, paths })
+    }
+
+    /// Which events must be found before it can be bound, for times in it that are relative to them.
+    pub fn needs(&self) -> Needs {
+        fn needs(test: &Test) -> Needs {
+            match test {
+                Test::All(tests) | Test::Any(tests) => tests.iter().map(needs).fold(Needs::default(), Needs::or),
+                Test::Not(inner) => needs(inner),
+                Test::Compare(compare) => match &compare.right {
+                    Right::Time(time) => time.needs(),
+                    _ => Needs::default(),
+                },
+                Test::Const(_) | Test::Truth(_) => Needs::default(),
+            }
+        }
+        needs(&self.test)
+    }
+
+    /// Looks up every path in every event class of the session. Takes time in the product of both.
+    ///
+    /// # Errors
+    /// When no event class has a path, when a comparison can never be true because the kinds of its values do not
+    /// fit, or when a time cannot be resolved; all with the place in the expression. A session without any
+    /// event class accepts every expression.
+    pub fn bind(&self, context: &FilterContext) -> Result<Filter> {
+        Ok(Filter(Arc::new(bind::bind(self, context)?)))
+    }
+}
+
+impl FilterContext<'_> {
+    fn times(&self) -> TimeContext {
+        TimeContext { gmt: self.gmt, first_ns: self.first_ns, last_ns: self.last_ns }
+    }
+}
+
+impl Filter {
+    /// Reads an expression and binds it to a session.
+    ///
+    /// # Errors
+    /// Those of [`Expression::parse`] and [`Expression::bind`].
+    pub fn compile(text: &str, context: &FilterContext) -> Result<Filter> {
+        Expression::parse(text)?.bind(context)
+    }
+
+    /// The event classes of a trace whose events can match at all; `None` for all of them.
+    pub fn classes(&self, trace: usize) -> Option<ClassSet> {
+        let verdicts = &self.0.traces[trace].verdicts;
+        let can_match = |at: usize| verdicts[at] != Some(false);
+        (!(0..verdicts.len()).all(can_match)).then(|| ClassSet::new(verdicts.len(), can_match))
+    }
+
+    /// First and last ns outside of which no event matches; `None` for all times, and for events without time too.
+    /// The first is behind the last when nothing can match.
+    pub fn time_range(&self) -> Option<(i64, i64)> {
+        self.0.time_range
+    }
+
+    /// Does every event match whose class is in [`classes`](Self::classes) and whose time is in
+    /// [`time_range`](Self::time_range)? Then no event has to be looked at.
+    pub fn is_decided_by_spine(&self) -> bool {
+        self.0.is_decided
+    }
+
+    /// What evaluates the filter in one thread.
+    pub fn matcher(&self) -> Matcher {
+        Matcher::new(self.0.clone())
+    }
+}

@@ -1,0 +1,427 @@
+//! From tokens to the tree: `or`, then `and`, then `not`, then comparisons, then `&`.
+
+use regex::bytes::RegexBuilder;
+use tracemill_codec::text::{Span, nearest};
+use tracemill_model::error::{Error, Result};
+
+use super::lexer::{Lexer, Token, TokenKind};
+use super::number::NumberLiteral;
+use super::syntax::{Compare, Head, Op, Operand, Part, Path, Right, Step, StepKind, Test};
+use super::text::TextLiteral;
+use super::time::Time;
+
+/// Parentheses inside each other; deeper ones are refused.
+const MAX_DEPTH: usize = 100;
+
+/// Bytes that a compiled regular expression may take.
+const MAX_REGEX: usize = 4 << 20;
+
+/// What a text says: its condition, and the paths that the condition names by index.
+pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
+    let mut lexer = Lexer::new(source);
+    let token = lexer.next_token()?;
+    let mut parser = Parser { source, lexer, token, paths: Vec::new() };
+    let item = parser.any(0)?;
+    let test = parser.test(item)?;
+    match parser.token.kind {
+        TokenKind::End => Ok((test, parser.paths)),
+        TokenKind::CloseParen => Err(parser.token.span.malformed(source, "this `)` closes nothing")),
+        _ => Err(parser.expected("`and`, `or` or the end of the expression")),
+    }
+}
+
+struct Parser<'a> {
+    source: &'a str,
+    lexer: Lexer<'a>,
+    token: Token,
+    paths: Vec<Path>,
+}
+
+/// What stands between operators: a whole condition, or something to compare.
+enum Item {
+    Test(Test, Span),
+    Operand(Operand),
+    Literal(Literal, Span),
+}
+
+enum Literal {
+    Number(NumberLiteral),
+    Bool(bool),
+    /// What stands between the quotes.
+    Text(Span),
+}
+
+impl Item {
+    fn span(&self) -> Span {
+        match self {
+            Item::Test(_, span) | Item::Literal(_, span) => *span,
+            Item::Operand(operand) => operand.span,
+        }
+    }
+}
+
+impl Parser<'_> {
+    fn any(&mut self, depth: usize) -> Result<Item> {
+        self.list(depth, TokenKind::Or, "or", Parser::all, Test::Any)
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Item> {
+        self.list(depth, TokenKind::And, "and", Parser::negation, Test::All)
+    }
+
+    fn list(
+        &mut self,
+        depth: usize,
+        symbol: TokenKind,
+        word: &str,
+        item: fn(&mut Self, usize) -> Result<Item>,
+        join: fn(Vec<Test>) -> Test,
+    ) -> Result<Item> {
+        let first = item(self, depth)?;
+        if !self.is(symbol, word) {
+            return Ok(first);
+        }
+        let mut span = first.span();
+        let mut tests = vec![self.test(first)?];
+        while self.is(symbol, word) {
+            self.advance()?;
+            let next = item(self, depth)?;
+            span = span.to(next.span());
+            tests.push(self.test(next)?);
+        }
+        Ok(Item::Test(join(tests), span))
+    }
+
+    fn negation(&mut self, depth: usize) -> Result<Item> {
+        let start = self.token.span;
+        let mut count = 0;
+        while self.is(TokenKind::Not, "not") {
+            self.advance()?;
+            count += 1;
+        }
+        let item = self.comparison(depth)?;
+        if count == 0 {
+            return Ok(item);
+        }
+        let span = start.to(item.span());
+        let test = self.test(item)?;
+        // Every condition is true or false, so two negations are none.
+        Ok(Item::Test(if count % 2 == 1 { Test::Not(Box::new(test)) } else { test }, span))
+    }
+
+    fn comparison(&mut self, depth: usize) -> Result<Item> {
+        let left = self.masked(depth)?;
+        if self.is_word("in") {
+            return self.membership(left, depth);
+        }
+        let Some(op) = operator(self.token.kind) else { return Ok(left) };
+        let place = self.token.span;
+        self.advance()?;
+        let right = self.masked(depth)?;
+        let item = self.compare(left, op, right, place)?;
+        if operator(self.token.kind).is_some() || self.is_word("in") {
+            let error = self.token.span.malformed(self.source, "comparisons do not chain");
+            return Err(error.with_help("write `a < b and b < c`"));
+        }
+        Ok(item)
+    }
+
+    /// `a in (1, 2)` is `a == 1 or a == 2`.
+    fn membership(&mut self, left: Item, depth: usize) -> Result<Item> {
+        let Item::Operand(operand) = left else {
+            return Err(left.span().malformed(self.source, "expected a path before `in`"));
+        };
+        let place = self.token.span;
+        self.advance()?;
+        if self.token.kind != TokenKind::OpenParen {
+            return Err(self.expected("`(` and a list of values"));
+        }
+        let mut tests = Vec::new();
+        loop {
+            self.advance()?;
+            let value = self.masked(depth)?;
+            let item = self.compare(Item::Operand(operand.clone()), Op::Equal, value, place)?;
+            tests.push(self.test(item)?);
+            match self.token.kind {
+                TokenKind::Comma => {}
+                TokenKind::CloseParen => break,
+                _ => return Err(self.expected("`,` or `)`")),
+            }
+        }
+        let span = operand.span.to(self.token.span);
+        self.advance()?;
+        Ok(Item::Test(Test::Any(tests), span))
+    }
+
+    /// Operands joined by `&`.
+    fn masked(&mut self, depth: usize) -> Result<Item> {
+        let first = self.primary(depth)?;
+        if self.token.kind != TokenKind::Ampersand {
+            return Ok(first);
+        }
+        let mut span = first.span();
+        let mut parts = self.mask_parts(first)?;
+        while self.token.kind == TokenKind::Ampersand {
+            self.advance()?;
+            let next = self.primary(depth)?;
+            span = span.to(next.span());
+            parts.append(&mut self.mask_parts(next)?);
+        }
+        if !parts.iter().any(|part| matches!(part, Part::Path(_))) {
+            return Err(span.malformed(self.source, "expected a path on one side of `&`"));
+        }
+        Ok(Item::Operand(Operand { parts, span }))
+    }
+
+    fn mask_parts(&self, item: Item) -> Result<Vec<Part>> {
+        match item {
+            Item::Operand(operand) => Ok(operand.parts),
+            Item::Literal(Literal::Number(number), _) if number.is_integer() => Ok(vec![Part::Number(number)]),
+            item => {
+                let error = item.span().malformed(self.source, "`&` masks integers; expected a path or an integer");
+                Err(if matches!(item, Item::Test(..)) {
+                    error.with_help("`&&` or `and` joins conditions")
+                } else {
+                    error
+                })
+            }
+        }
+    }
+
+    fn primary(&mut self, depth: usize) -> Result<Item> {
+        let token = self.token;
+        match token.kind {
+            TokenKind::OpenParen => {
+                if depth == MAX_DEPTH {
+                    let message = format!("more than {MAX_DEPTH} parentheses inside each other");
+                    return Err(token.span.malformed(self.source, message));
+                }
+                self.advance()?;
+                let inner = self.any(depth + 1)?;
+                if self.token.kind != TokenKind::CloseParen {
+                    let error = self.expected("`)`");
+                    return Err(error.with_related("to close this `(`", token.span.place(self.source)));
+                }
+                let span = token.span.to(self.token.span);
+                self.advance()?;
+                Ok(match inner {
+                    Item::Test(test, _) => Item::Test(test, span),
+                    Item::Operand(operand) => Item::Operand(Operand { span, ..operand }),
+                    Item::Literal(literal, _) => Item::Literal(literal, span),
+                })
+            }
+            TokenKind::Number => {
+                let number = NumberLiteral::parse(token.span.text(self.source))
+                    .map_err(|message| token.span.malformed(self.source, message))?;
+                self.advance()?;
+                Ok(Item::Literal(Literal::Number(number), token.span))
+            }
+            TokenKind::Text => {
+                self.advance()?;
+                Ok(Item::Literal(Literal::Text(token.inner()), token.span))
+            }
+            TokenKind::Word if matches!(token.span.text(self.source), "true" | "false") => {
+                self.advance()?;
+                Ok(Item::Literal(Literal::Bool(token.span.text(self.source) == "true"), token.span))
+            }
+            TokenKind::Word | TokenKind::Quoted if !self.is_keyword() => self.path(),
+            _ => Err(self.expected("a path or a value")),
+        }
+    }
+
+    fn path(&mut self) -> Result<Item> {
+        let first = self.token;
+        let word = first.inner().text(self.source);
+        self.advance()?;
+        let mut path = Path { head: Head::Bare, steps: Vec::new(), span: first.span };
+        if first.kind == TokenKind::Quoted {
+            // Backquotes say that it is the name of a field.
+            path.steps.push(Step { kind: StepKind::Member(word.into()), span: first.span });
+        } else if let Some(head) = Head::of(word) {
+            path.head = head;
+        } else if word == "$ctx" {
+            path.head = Head::Context;
+            if self.token.kind != TokenKind::Dot {
+                return Err(self.expected("`.` and a name after `$ctx`"));
+            }
+        } else if word.starts_with('$') {
+            let error = first.span.malformed(self.source, format!("unknown word `{word}`"));
+            return Err(error.with_help("`$ctx.NAME` looks in the contexts"));
+        } else {
+            path.steps.push(Step { kind: StepKind::Member(word.into()), span: first.span });
+        }
+        while let Some(step) = self.step()? {
+            if !matches!(path.head, Head::Scope(_) | Head::Context | Head::Bare) {
+                let error = step.span.malformed(self.source, format!("`{word}` has no members"));
+                let help = format!("a field of this name is `payload.{word}` or `$ctx.{word}`");
+                return Err(error.with_help(help));
+            }
+            path.span = path.span.to(step.span);
+            path.steps.push(step);
+        }
+        let span = path.span;
+        let index = self.index_of(path);
+        Ok(Item::Operand(Operand { parts: vec![Part::Path(index)], span }))
+    }
+
+    /// `.member` or `[index]`, when one follows.
+    fn step(&mut self) -> Result<Option<Step>> {
+        let start = self.token.span;
+        match self.token.kind {
+            TokenKind::Dot => {
+                self.advance()?;
+                let token = self.token;
+                let name = token.inner().text(self.source);
+                let is_name = matches!(token.kind, TokenKind::Word | TokenKind::Quoted) && !name.starts_with('$');
+                if !is_name {
+                    return Err(self.expected("the name of a member after `.`"));
+                }
+                self.advance()?;
+                Ok(Some(Step { kind: StepKind::Member(name.into()), span: token.span }))
+            }
+            TokenKind::OpenBracket => {
+                self.advance()?;
+                let token = self.token;
+                let digits = token.span.text(self.source);
+                let index = digits.parse().ok().filter(|_| token.kind == TokenKind::Number && !digits.starts_with('-'));
+                let Some(index) = index else { return Err(self.expected("the index of an element, from 0")) };
+                self.advance()?;
+                if self.token.kind != TokenKind::CloseBracket {
+                    return Err(self.expected("`]`"));
+                }
+                let span = start.to(self.token.span);
+                self.advance()?;
+                Ok(Some(Step { kind: StepKind::Index(index), span }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn index_of(&mut self, path: Path) -> usize {
+        let known = self.paths.iter().position(|known| known.is_same(&path));
+        known.unwrap_or_else(|| {
+            self.paths.push(path);
+            self.paths.len() - 1
+        })
+    }
+
+    /// An item as a condition.
+    fn test(&self, item: Item) -> Result<Test> {
+        match item {
+            Item::Test(test, _) => Ok(test),
+            Item::Operand(operand) => Ok(Test::Truth(operand)),
+            Item::Literal(Literal::Bool(value), _) => Ok(Test::Const(value)),
+            Item::Literal(_, span) => {
+                let error = span.malformed(self.source, "a value alone is no condition");
+                Err(error.with_help("compare it with a path: `payload.x == 1`, `name == \"sched_*\"`"))
+            }
+        }
+    }
+
+    fn compare(&mut self, left: Item, op: Op, right: Item, place: Span) -> Result<Item> {
+        let span = left.span().to(right.span());
+        let no_condition = |item: &Item| {
+            let error = item.span().malformed(self.source, "expected a path or a value to compare, found a condition");
+            Err(error.with_help("`and`, `or` and `not` join conditions; they have no value of their own"))
+        };
+        let (operand, op, right) = match (left, right) {
+            (item @ Item::Test(..), _) | (_, item @ Item::Test(..)) => return no_condition(&item),
+            (Item::Literal(..), Item::Literal(..)) => {
+                return Err(span.malformed(self.source, "both sides are values; expected a path on one of them"));
+            }
+            (Item::Operand(left), right) => (left, op, right),
+            (Item::Literal(literal, at), Item::Operand(right)) => {
+                if op == Op::Match {
+                    let error = place.malformed(self.source, "the regular expression stands on the right of `=~`");
+                    return Err(error);
+                }
+                (right, op.flipped(), Item::Literal(literal, at))
+            }
+        };
+        let (left, right) = match right {
+            Item::Operand(right) if op != Op::Match => (operand, Right::Operand(right)),
+            Item::Literal(Literal::Text(text), at) => self.compare_text(operand, op, text, at)?,
+            Item::Literal(Literal::Number(number), _) if op != Op::Match => (operand, Right::Number(number)),
+            Item::Literal(Literal::Bool(value), _) if op.is_equality() => (operand, Right::Bool(value)),
+            Item::Literal(Literal::Bool(_), at) => {
+                return Err(at.malformed(self.source, "true and false can only be compared with `==` and `!=`"));
+            }
+            item => {
+                let message = "expected a regular expression in quotes on the right of `=~`";
+                return Err(item.span().malformed(self.source, message));
+            }
+        };
+        Ok(Item::Test(Test::Compare(Box::new(Compare { left, op, right, span })), span))
+    }
+
+    /// What a string means depends on the other side.
+    fn compare_text(&mut self, mut left: Operand, op: Op, text: Span, at: Span) -> Result<(Operand, Right)> {
+        let head = left.path().map(|path| self.paths[path].head);
+        if head == Some(Head::Time) {
+            if op == Op::Match {
+                return Err(at.malformed(self.source, "`time` is no string; compare it with `==`, `<` and so on"));
+            }
+            return Ok((left, Right::Time(Time::parse_in(self.source, text)?)));
+        }
+        if head == Some(Head::Stream) {
+            let index = self.index_of(Path { head: Head::StreamName, steps: Vec::new(), span: left.span });
+            left.parts = vec![Part::Path(index)];
+        }
+        if op != Op::Match {
+            return Ok((left, Right::Text(TextLiteral::parse(self.source, text)?)));
+        }
+        let regex = RegexBuilder::new(text.text(self.source)).size_limit(MAX_REGEX).build().map_err(|error| {
+            let message = error.to_string();
+            // The last line says what is wrong, the others draw a picture of the expression.
+            let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
+            let error = at.malformed(self.source, format!("bad regular expression: {reason}"));
+            error.with_help("a plain text with `*` and `?` is compared with `==`")
+        })?;
+        Ok((left, Right::Regex(regex)))
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.token = self.lexer.next_token()?;
+        Ok(())
+    }
+
+    fn is(&self, symbol: TokenKind, word: &str) -> bool {
+        self.token.kind == symbol || self.is_word(word)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.token.kind == TokenKind::Word && self.token.span.text(self.source) == word
+    }
+
+    fn is_keyword(&self) -> bool {
+        ["and", "or", "not", "in"].iter().any(|word| self.is_word(word))
+    }
+
+    fn expected(&self, what: &str) -> Error {
+        let found = self.token.describe(self.source);
+        let error = self.token.span.malformed(self.source, format!("expected {what}, found {found}"));
+        let word = self.token.span.text(self.source);
+        let keywords = ["and", "or", "not", "in"];
+        if self.is_keyword() {
+            return error.with_help(format!("a field of this name stands in backquotes: `{word}`"));
+        }
+        let meant = keywords.into_iter().find(|key| key.eq_ignore_ascii_case(word)).or_else(|| nearest(word, keywords));
+        match meant {
+            Some(meant) if self.token.kind == TokenKind::Word => error.with_help(format!("did you mean `{meant}`?")),
+            _ => error,
+        }
+    }
+}
+
+fn operator(kind: TokenKind) -> Option<Op> {
+    Some(match kind {
+        TokenKind::Equal => Op::Equal,
+        TokenKind::NotEqual => Op::NotEqual,
+        TokenKind::Less => Op::Less,
+        TokenKind::LessOrEqual => Op::LessOrEqual,
+        TokenKind::Greater => Op::Greater,
+        TokenKind::GreaterOrEqual => Op::GreaterOrEqual,
+        TokenKind::Match => Op::Match,
+        _ => return None,
+    })
+}

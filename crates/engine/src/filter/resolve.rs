@@ -1,0 +1,227 @@
+//! From a path to its place in an event class.
+
+use std::sync::Arc;
+
+use tracemill_codec::plan::{NodeId, Plan};
+use tracemill_model::schema::{
+    Encoding, EventClassId, FieldClassId, FieldKind, Length, Mapping, Schema, Scope, VariantOption,
+};
+
+use super::syntax::{Head, Path, Step, StepKind};
+
+/// Where the value of a path comes from, for the events of one class.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Nowhere.
+    Absent,
+    /// Something that is no field.
+    Spine(Head),
+    Field(FieldPlace),
+}
+
+/// A field of an event class.
+#[derive(Clone, Debug)]
+pub(super) struct FieldPlace {
+    pub scope: Scope,
+    /// The way down from the root: which child, and which element when the parent is an array.
+    children: Vec<(u32, Option<u64>)>,
+    pub class: FieldClassId,
+}
+
+/// What a value can be compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Integer,
+    /// An integer with labels or flags.
+    Labelled,
+    Real,
+    Bool,
+    Text,
+    Time,
+    /// Nothing: a blob, a structure, an array.
+    Nothing(&'static str),
+}
+
+impl Kind {
+    /// The kind for people.
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Kind::Integer => "an integer",
+            Kind::Labelled => "an integer with labels",
+            Kind::Real => "a floating point number",
+            Kind::Bool => "a boolean",
+            Kind::Text => "a string",
+            Kind::Time => "a time",
+            Kind::Nothing(what) => what,
+        }
+    }
+}
+
+/// How far a path goes in an event class that does not have it.
+#[derive(Clone, Debug)]
+pub(super) struct Miss {
+    /// Number of steps that were found; 0 also when the scope is not declared.
+    pub found: usize,
+    /// The class in which the next step was looked for, `None` when there is no such scope.
+    pub inside: Vec<FieldClassId>,
+}
+
+/// Finds a path in an event class.
+pub(super) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Result<Place, Miss> {
+    let class = schema.event(event);
+    let nothing = || Miss { found: 0, inside: Vec::new() };
+    let spine_if = |there: bool| if there { Ok(Place::Spine(path.head)) } else { Err(nothing()) };
+    let has_clock = schema.stream(class.stream).default_clock.is_some();
+    match path.head {
+        Head::Name => spine_if(class.name.is_some()),
+        Head::Id | Head::Stream | Head::StreamName | Head::Trace => spine_if(true),
+        Head::Ns | Head::Cycles | Head::Time => spine_if(has_clock),
+        Head::Cpu => {
+            let step = Step { kind: StepKind::Member("cpu_id".into()), span: path.span };
+            match walk(schema, Scope::PacketContext, event, &[step]) {
+                Ok(place) if kind(schema, place.class) == Kind::Integer => Ok(Place::Field(place)),
+                _ => Err(nothing()),
+            }
+        }
+        Head::Scope(scope) => walk(schema, scope, event, &path.steps).map(Place::Field),
+        Head::Context => search(schema, &Head::CONTEXTS, event, &path.steps),
+        Head::Bare => {
+            let [event_context, stream_context, packet_context] = Head::CONTEXTS;
+            let scopes = [Scope::Payload, event_context, stream_context, packet_context];
+            search(schema, &scopes, event, &path.steps)
+        }
+    }
+}
+
+/// The first of the scopes that has the first step decides.
+fn search(schema: &Schema, scopes: &[Scope], event: EventClassId, steps: &[Step]) -> Result<Place, Miss> {
+    let mut missed = Miss { found: 0, inside: Vec::new() };
+    for &scope in scopes {
+        match walk(schema, scope, event, steps) {
+            Ok(place) => return Ok(Place::Field(place)),
+            Err(miss) if miss.found > 0 => return Err(miss),
+            Err(mut miss) => missed.inside.append(&mut miss.inside),
+        }
+    }
+    Err(missed)
+}
+
+fn walk(schema: &Schema, scope: Scope, event: EventClassId, steps: &[Step]) -> Result<FieldPlace, Miss> {
+    let root = schema.scope_root(scope, event);
+    let mut class = root.ok_or(Miss { found: 0, inside: Vec::new() })?;
+    let mut children = Vec::new();
+    for (found, step) in steps.iter().enumerate() {
+        class = content(schema, class, &mut children);
+        let next = match (&schema.field_class(class).kind, &step.kind) {
+            (FieldKind::Struct(structure), StepKind::Member(name)) => {
+                let at = structure.members.iter().position(|member| member.name == *name);
+                at.map(|at| (at, None, structure.members[at].class))
+            }
+            (FieldKind::Variant(variant), StepKind::Member(name)) => {
+                let mut options = variant.options.iter().enumerate();
+                options
+                    .find(|(at, option)| option_name(*at, option) == *name)
+                    .map(|(at, option)| (at, None, option.class))
+            }
+            (FieldKind::Array(array), StepKind::Index(index)) => {
+                let is_inside = !matches!(array.length, Length::Static(length) if *index >= length);
+                is_inside.then_some((0, Some(*index), array.element))
+            }
+            _ => None,
+        };
+        let Some((child, index, below)) = next else { return Err(Miss { found, inside: vec![class] }) };
+        children.push((child as u32, index));
+        class = below;
+    }
+    class = content(schema, class, &mut children);
+    Ok(FieldPlace { scope, children, class })
+}
+
+/// Goes through optional fields: a path does not name them.
+fn content(schema: &Schema, mut class: FieldClassId, children: &mut Vec<(u32, Option<u64>)>) -> FieldClassId {
+    while let FieldKind::Optional(optional) = &schema.field_class(class).kind {
+        children.push((0, None));
+        class = optional.content;
+    }
+    class
+}
+
+/// The name of an option as JSON lines have it.
+pub(super) fn option_name(at: usize, option: &VariantOption) -> Arc<str> {
+    option.name.clone().unwrap_or_else(|| at.to_string().into())
+}
+
+/// What the values of a class can be compared with.
+pub(super) fn kind(schema: &Schema, class: FieldClassId) -> Kind {
+    match &schema.field_class(class).kind {
+        FieldKind::Integer(integer) if integer.mappings.is_some() => Kind::Labelled,
+        FieldKind::BitMap(_) => Kind::Labelled,
+        FieldKind::Integer(_) | FieldKind::BitArray(_) => Kind::Integer,
+        FieldKind::Boolean(_) => Kind::Bool,
+        FieldKind::Float(_) => Kind::Real,
+        FieldKind::String(_) => Kind::Text,
+        FieldKind::Blob(_) => Kind::Nothing("a blob"),
+        FieldKind::Struct(_) => Kind::Nothing("a structure"),
+        FieldKind::Array(_) => Kind::Nothing("an array"),
+        FieldKind::Optional(_) => Kind::Nothing("an optional field"),
+        FieldKind::Variant(_) => Kind::Nothing("a variant"),
+    }
+}
+
+impl Place {
+    /// What the values can be compared with, `None` when there are none.
+    pub(super) fn kind(&self, schema: &Schema) -> Option<Kind> {
+        match self {
+            Place::Absent => None,
+            Place::Field(place) => Some(kind(schema, place.class)),
+            Place::Spine(Head::Name | Head::Trace | Head::StreamName) => Some(Kind::Text),
+            Place::Spine(Head::Time) => Some(Kind::Time),
+            Place::Spine(_) => Some(Kind::Integer),
+        }
+    }
+}
+
+/// What is known of the values of a field before any is read.
+#[derive(Clone, Debug)]
+pub(super) enum Detail {
+    Plain,
+    /// Labels of an enumeration.
+    Labels(Arc<[Mapping]>),
+    /// Flags of a bit map.
+    Flags(Arc<[Mapping]>),
+    Text(Encoding),
+    /// A structure, with members or without.
+    Struct {
+        is_empty: bool,
+    },
+}
+
+impl FieldPlace {
+    pub(super) fn detail(&self, schema: &Schema) -> Detail {
+        match &schema.field_class(self.class).kind {
+            FieldKind::Integer(integer) => match &integer.mappings {
+                Some(mappings) => Detail::Labels(mappings.clone()),
+                None => Detail::Plain,
+            },
+            FieldKind::BitMap(bits) => Detail::Flags(bits.flags.clone()),
+            FieldKind::String(string) => Detail::Text(string.encoding),
+            FieldKind::Struct(structure) => Detail::Struct { is_empty: structure.members.is_empty() },
+            _ => Detail::Plain,
+        }
+    }
+
+    /// The node of the field in a plan, and the elements that must be chosen on the way: (array, index).
+    pub(super) fn locate(&self, plan: &Plan, section: usize) -> Option<(NodeId, Vec<(NodeId, u64)>)> {
+        let mut node = plan.roots.get(section).copied().flatten()?;
+        let mut elements = Vec::new();
+        for &(child, index) in &self.children {
+            elements.extend(index.map(|index| (node, index)));
+            let parent = node;
+            // Nodes stand in the order of the tree, parents first.
+            let mut below =
+                (parent + 1..plan.nodes.len() as NodeId).filter(|&at| plan.nodes[at as usize].parent == parent);
+            node = below.nth(child as usize)?;
+        }
+        Some((node, elements))
+    }
+}

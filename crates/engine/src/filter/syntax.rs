@@ -1,0 +1,188 @@
+//! The tree of an expression.
+//!
+//! Lists of conditions are flat, so that ten thousand terms need no deep stack; only parentheses nest, and the parser
+//! limits those.
+
+use std::sync::Arc;
+
+use regex::bytes::Regex;
+use tracemill_codec::text::Span;
+use tracemill_model::schema::Scope;
+
+use super::number::NumberLiteral;
+use super::text::TextLiteral;
+use super::time::Time;
+
+/// A condition.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    Const(bool),
+    All(Vec<Test>),
+    Any(Vec<Test>),
+    Not(Box<Test>),
+    /// A value alone: there, and not 0, empty or null.
+    Truth(Operand),
+    Compare(Box<Compare>),
+}
+
+/// A comparison.
+#[derive(Clone, Debug)]
+pub(super) struct Compare {
+    pub left: Operand,
+    pub op: Op,
+    pub right: Right,
+    /// The whole comparison.
+    pub span: Span,
+}
+
+/// What stands right of an operator.
+#[derive(Clone, Debug)]
+pub(super) enum Right {
+    Operand(Operand),
+    Number(NumberLiteral),
+    Bool(bool),
+    Text(TextLiteral),
+    Regex(Regex),
+    Time(Time),
+    /// A time, after binding.
+    Instant(i64),
+}
+
+/// A value or an intersection of integers: `a & 3 & b`.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    /// Never empty; more than one when the operand is masked. At least one is a path.
+    pub parts: Vec<Part>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    /// Index in the expression's list of paths.
+    Path(usize),
+    Number(NumberLiteral),
+}
+
+impl Operand {
+    /// The path when the operand is nothing else.
+    pub(super) fn path(&self) -> Option<usize> {
+        match *self.parts.as_slice() {
+            [Part::Path(path)] => Some(path),
+            _ => None,
+        }
+    }
+
+    /// All paths in it.
+    pub(super) fn paths(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Path(path) => Some(*path),
+            Part::Number(_) => None,
+        })
+    }
+}
+
+/// A comparison operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Op {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Match,
+}
+
+impl Op {
+    /// The operator with its sides exchanged.
+    pub(super) fn flipped(self) -> Op {
+        match self {
+            Op::Less => Op::Greater,
+            Op::LessOrEqual => Op::GreaterOrEqual,
+            Op::Greater => Op::Less,
+            Op::GreaterOrEqual => Op::LessOrEqual,
+            op => op,
+        }
+    }
+
+    pub(super) fn is_equality(self) -> bool {
+        matches!(self, Op::Equal | Op::NotEqual)
+    }
+}
+
+/// A path as it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    pub head: Head,
+    pub steps: Vec<Step>,
+    pub span: Span,
+}
+
+impl Path {
+    /// Do both mean the same?
+    pub(super) fn is_same(&self, other: &Path) -> bool {
+        let kinds = |path: &Path| path.steps.iter().map(|step| step.kind.clone()).collect::<Vec<_>>();
+        self.head == other.head && kinds(self) == kinds(other)
+    }
+}
+
+/// Where a path begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    Name,
+    Id,
+    /// Numeric id of the stream class.
+    Stream,
+    /// Name of the stream: what `stream` means when it is compared with a string.
+    StreamName,
+    Cpu,
+    Trace,
+    Ns,
+    Cycles,
+    Time,
+    Scope(Scope),
+    /// `$ctx`.
+    Context,
+    /// No known word: payload, then `$ctx`.
+    Bare,
+}
+
+impl Head {
+    /// Words about an event that are no fields.
+    pub(super) const SPINE: [(&'static str, Head); 8] = [
+        ("name", Head::Name),
+        ("id", Head::Id),
+        ("stream", Head::Stream),
+        ("cpu", Head::Cpu),
+        ("trace", Head::Trace),
+        ("ns", Head::Ns),
+        ("cycles", Head::Cycles),
+        ("time", Head::Time),
+    ];
+
+    /// Scopes that a path may begin with.
+    pub(super) const SCOPES: [Scope; 5] =
+        [Scope::EventHeader, Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+
+    /// Scopes of `$ctx`, in the order in which they are searched.
+    pub(super) const CONTEXTS: [Scope; 3] = [Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext];
+
+    /// The head that a plain word is.
+    pub(super) fn of(word: &str) -> Option<Head> {
+        let spine = Head::SPINE.iter().find(|(key, _)| *key == word).map(|&(_, head)| head);
+        spine.or_else(|| Head::SCOPES.iter().find(|scope| scope.key() == word).map(|&scope| Head::Scope(scope)))
+    }
+}
+
+/// A step of a path.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub kind: StepKind,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum StepKind {
+    Member(Arc<str>),
+    Index(u64),
+}
