@@ -131,9 +131,9 @@ impl<'a> Writer<'a> {
     fn run(&mut self, tokens: &[Token]) -> Result<(), String> {
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
-            let taken = self.token(token, &tokens[at + 1..]).map_err(|why| {
-                if why.starts_with("line ") { why } else { format!("line {}: {why}", token.line) }
-            })?;
+            let taken = self
+                .token(token, &tokens[at + 1..])
+                .map_err(|why| if why.starts_with("line ") { why } else { format!("line {}: {why}", token.line) })?;
             at += 1 + taken;
         }
         Ok(())
@@ -369,7 +369,9 @@ fn hex(text: &str) -> Result<Vec<u8>, String> {
         return Err(format!("`{text}` is not a whole number of bytes"));
     }
     let pairs = (0..text.len()).step_by(2);
-    pairs.map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| format!("`{text}` is not hexadecimal"))).collect()
+    pairs
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| format!("`{text}` is not hexadecimal")))
+        .collect()
 }
 
 fn is_name(text: &str) -> bool {
@@ -462,7 +464,7 @@ mod tests {
     #[test]
     fn integers_and_bits_in_both_orders() {
         assert_eq!(bytes("u8=1 s16le=-2 u32be=0xc1fc1fc1"), [1, 0xfe, 0xff, 0xc1, 0xfc, 0x1f, 0xc1]);
-        assert_eq!(bytes("u3le=5 u5le=1 u3be=5 u5be=1"), [0b00001_101, 0b101_00001]);
+        assert_eq!(bytes("u3le=5 u5le=1 u3be=5 u5be=1"), [0b0000_1101, 0b1010_0001]);
         assert_eq!(bytes("u12be=0xabc u4be=0xd"), [0xab, 0xcd]);
         assert_eq!(bytes("u12le=0xabc u4le=0xd"), [0xbc, 0xda]);
         assert!(fault("u3le=1 u5be=1").contains("share a byte"));
@@ -483,9 +485,10 @@ mod tests {
     fn leb_floats_text_and_comments() {
         assert_eq!(bytes("leb=300 sleb=-3 sleb=64"), [0xac, 2, 0x7d, 0xc0, 0]);
         assert_eq!(bytes("f32le=1.5 # one and a half\n f16be=-inf f16le=1.5"), [0, 0, 0xc0, 0x3f, 0xfc, 0, 0, 0x3e]);
-        assert_eq!(bytes("f64be=-0.0 hex c11f zero 2 \"é #\""), [
-            0x80, 0, 0, 0, 0, 0, 0, 0, 0xc1, 0x1f, 0, 0, 0xc3, 0xa9, b' ', b'#'
-        ]);
+        assert_eq!(
+            bytes("f64be=-0.0 hex c11f zero 2 \"é #\""),
+            [0x80, 0, 0, 0, 0, 0, 0, 0, 0xc1, 0x1f, 0, 0, 0xc3, 0xa9, b' ', b'#']
+        );
         assert!(fault("u3le=1").contains("inside a byte"));
         assert!(fault("repeat 2 { u8=1").contains("not closed"));
     }

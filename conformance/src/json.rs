@@ -270,7 +270,9 @@ mod tests {
 
     #[test]
     fn numbers_are_exact() {
-        assert!(compare("340282366920938463463374607431768211455", "340282366920938463463374607431768211454").is_some());
+        assert!(
+            compare("340282366920938463463374607431768211455", "340282366920938463463374607431768211454").is_some()
+        );
         assert_eq!(compare("1.5", "15e-1"), None);
         assert!(compare("0.0", "-0.0").is_some());
         assert!(compare("1", "\"1\"").is_some());

@@ -171,8 +171,8 @@ pub struct PrintOptions {
     pub fields: Vec<HeaderField>,
 
     /// Columns of the CSV: paths as in filters
-    #[arg(long, value_name = "PATH,...", value_delimiter = ',')]
-    pub columns: Vec<String>,
+    #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
+    pub columns: Option<String>,
 }
 
 /// `tracemill check`.

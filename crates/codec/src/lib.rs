@@ -6,5 +6,6 @@ pub mod bits;
 pub mod layout;
 pub mod naive;
 pub mod plan;
+mod quick;
 pub mod trace_plans;
 pub mod chunk;

@@ -77,7 +77,7 @@ pub struct NaiveFault {
 }
 
 /// Most elements without size in an array and all arrays inside it.
-const MAX_IDLE: u32 = 1 << 16;
+const MAX_IDLE: u32 = 1 << 12;
 
 /// Most bytes of a LEB128 integer.
 const MAX_LEB128_BYTES: usize = 256;

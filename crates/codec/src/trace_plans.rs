@@ -4,10 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{
-    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Role, Schema, Scope, StreamClassId,
+    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Range, Role, Schema, Scope, StreamClassId,
 };
 
 use crate::bits;
+use crate::quick::Quick;
 use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, State};
 
 /// The plans of one trace. Shared by all threads.
@@ -45,6 +46,8 @@ struct IdTable {
 struct EventPlans {
     /// Common context, specific context and payload in one.
     skip: Plan,
+    /// The same for classes of whole bytes.
+    quick: Quick,
     row: OnceLock<Plan>,
     /// Does a field refer to the event header?
     needs_header: bool,
@@ -198,7 +201,8 @@ impl TracePlans {
         self.events[id.0 as usize]
             .get_or_init(|| {
                 let skip = self.compile_event(id, true);
-                Box::new(EventPlans { skip, row: OnceLock::new(), needs_header: self.refers_to_header(id) })
+                let quick = Quick::of(&skip, self.shared.len());
+                Box::new(EventPlans { skip, quick, row: OnceLock::new(), needs_header: self.refers_to_header(id) })
             })
     }
 
@@ -306,6 +310,7 @@ impl<'a> Scanner<'a> {
         sink: &mut S,
     ) -> ScanEnd {
         let align = self.stream.header_align_bits - 1;
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
         loop {
             let start = (*pos_bits + align) & !align;
             if start >= input.end_bits {
@@ -326,7 +331,10 @@ impl<'a> Scanner<'a> {
             };
             let (body, cycles) = (pos, state.clock);
             let plans = self.plans.event(class);
-            if let Err(fault) = plans.skip.skip(input, &mut pos, state) {
+            let quick = if pos & 7 == 0 { plans.quick.end(content, (pos >> 3) as usize) } else { None };
+            if let Some(end) = quick {
+                pos = end as u64 * 8;
+            } else if let Err(fault) = self.skip_slowly(header, plans, input, start, &mut pos, state) {
                 state.clock = clock_before;
                 return ScanEnd::Fault(self.plans.explain(class, input, body, state, fault));
             }
@@ -338,6 +346,22 @@ impl<'a> Scanner<'a> {
                 return ScanEnd::Full;
             }
         }
+    }
+
+    /// The general plan, for classes that are not of whole bytes, and for faults.
+    fn skip_slowly<H: ReadHeader>(
+        self,
+        header: &H,
+        plans: &EventPlans,
+        input: Input<'_>,
+        start_bits: u64,
+        pos: &mut u64,
+        state: &mut State,
+    ) -> Result<(), Fault> {
+        if plans.needs_header {
+            header.save(input, start_bits, state);
+        }
+        plans.skip.skip(input, pos, state)
     }
 
     #[inline]
@@ -396,6 +420,9 @@ impl IdTable {
 
 trait ReadHeader {
     fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault>;
+
+    /// Saves what fields behind the header refer to, where `read` does not.
+    fn save(&self, _input: Input<'_>, _start_bits: u64, _state: &mut State) {}
 }
 
 impl ReadHeader for Plan {
@@ -416,8 +443,90 @@ struct FastHeader {
     selector: Option<Piece>,
     /// Slot of the selector, for classes outside the header that refer to it too.
     slot: Option<u16>,
-    arms: Vec<(i128, i128, Part)>,
+    arms: Vec<(u64, u64, Part)>,
     known: Known,
+    /// The same in the short form, when it has one.
+    one_word: Option<OneWord>,
+}
+
+/// What most headers are: selector, id and time stamp inside the first eight bytes, with the first arm chosen.
+struct OneWord {
+    big: bool,
+    selector: WordPiece,
+    /// Values of the selector for which this form holds.
+    low: u64,
+    high: u64,
+    id: WordPiece,
+    has_id: bool,
+    time: WordPiece,
+    time_len_bits: u32,
+    end_bits: u64,
+}
+
+/// A number inside a word.
+#[derive(Clone, Copy, Default)]
+struct WordPiece {
+    shift: u32,
+    mask: u64,
+}
+
+impl WordPiece {
+    /// `None` when the piece does not lie in the word; an absent piece reads as 0.
+    fn of(piece: Option<Piece>, big: bool) -> Option<Self> {
+        let Some(piece) = piece else { return Some(WordPiece::default()) };
+        let end = piece.offset_bits + piece.len_bits;
+        let shift = if big { 64u32.checked_sub(end)? } else { piece.offset_bits };
+        (end <= 64 && piece.big == big).then_some(WordPiece { shift, mask: bits::mask(piece.len_bits) })
+    }
+
+    #[inline]
+    fn read(self, word: u64) -> u64 {
+        word >> self.shift & self.mask
+    }
+}
+
+impl OneWord {
+    fn of(header: &FastHeader, align_bits: u32) -> Option<Self> {
+        if align_bits % 8 != 0 {
+            return None;
+        }
+        let (low, high, arm) = match header.arms.first() {
+            // A time stamp before the selector as well would be a second update of the clock.
+            Some((low, high, arm)) if header.prefix.time.is_none() => (*low, *high, *arm),
+            None if header.selector.is_none() => (0, u64::MAX, header.prefix),
+            _ => return None,
+        };
+        let id = arm.id.or(header.prefix.id);
+        let big = header.selector.or(id).or(arm.time)?.big;
+        Some(OneWord {
+            big,
+            selector: WordPiece::of(header.selector, big)?,
+            low,
+            high,
+            id: WordPiece::of(id, big)?,
+            has_id: id.is_some(),
+            time: WordPiece::of(arm.time, big)?,
+            time_len_bits: arm.time.map_or(0, |piece| piece.len_bits),
+            end_bits: u64::from(arm.end_bits),
+        })
+    }
+
+    /// The id, and the first bit behind the header; `None` leaves the header to the general way.
+    #[inline]
+    fn read(&self, input: Input<'_>, start: u64, state: &mut State) -> Option<(Option<u64>, u64)> {
+        let end = start + self.end_bits;
+        let bytes = input.bytes.get((start >> 3) as usize..)?.first_chunk()?;
+        let word = if self.big { u64::from_be_bytes(*bytes) } else { u64::from_le_bytes(*bytes) };
+        let selector = self.selector.read(word);
+        if selector < self.low || selector > self.high || end > input.end_bits {
+            return None;
+        }
+        if self.time_len_bits > 0 {
+            state.clock = extend_cycles(state.clock, self.time.read(word), self.time_len_bits);
+            state.clock_is_set = true;
+        }
+        Some((self.has_id.then(|| self.id.read(word)), end))
+    }
 }
 
 /// An unsigned integer at a fixed place.
@@ -440,7 +549,7 @@ impl FastHeader {
     fn of(schema: &Schema, shared: &SharedSlots, root: Option<FieldClassId>) -> Option<Self> {
         let Some(root) = root else {
             let (prefix, arms) = (Part::default(), Vec::new());
-            return Some(FastHeader { prefix, selector: None, slot: None, arms, known: Known::NOTHING });
+            return Some(FastHeader { prefix, selector: None, slot: None, arms, known: Known::NOTHING, one_word: None });
         };
         if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) {
             return None;
@@ -448,8 +557,14 @@ impl FastHeader {
         let class = schema.field_class(root);
         let align = class.align_bits;
         let FieldKind::Struct(structure) = &class.kind else { return None };
-        let mut header =
-            FastHeader { prefix: Part::default(), selector: None, slot: None, arms: Vec::new(), known: Known::NOTHING };
+        let mut header = FastHeader {
+            prefix: Part::default(),
+            selector: None,
+            slot: None,
+            arms: Vec::new(),
+            known: Known::NOTHING,
+            one_word: None,
+        };
         let mut pieces: Vec<Option<Piece>> = Vec::new();
         for (at, member) in structure.members.iter().enumerate() {
             let class = schema.field_class(member.class);
@@ -463,7 +578,7 @@ impl FastHeader {
                 for option in &variant.options {
                     let mut part = Part { id: None, time: None, ..header.prefix };
                     part.add(schema, option.class, align)?;
-                    header.arms.extend(option.ranges.iter().map(|&(low, high)| (low, high, part)));
+                    header.arms.extend(option.ranges.iter().filter_map(|&range| unsigned(range)).map(|(low, high)| (low, high, part)));
                 }
                 continue;
             }
@@ -471,13 +586,34 @@ impl FastHeader {
         }
         let ends = header.arms.iter().map(|arm| arm.2.end_bits).chain(header.arms.is_empty().then_some(header.prefix.end_bits));
         header.known = ends.map(|end| Known::aligned(align).advance(u64::from(end))).reduce(Known::join)?;
+        header.one_word = OneWord::of(&header, align);
         Some(header)
     }
 }
 
 impl ReadHeader for FastHeader {
-    #[inline]
+    #[inline(always)]
     fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
+        if let Some(form) = &self.one_word
+            && let Some((id, end)) = form.read(input, *pos_bits, state)
+        {
+            *pos_bits = end;
+            return Ok(id);
+        }
+        self.read_parts(input, pos_bits, state)
+    }
+
+    fn save(&self, input: Input<'_>, start_bits: u64, state: &mut State) {
+        if let (Some(slot), Some(selector)) = (self.slot, self.selector) {
+            state.save(slot, selector.read(input, start_bits));
+        }
+    }
+}
+
+impl FastHeader {
+    /// Any form of the header, part by part.
+    #[inline(never)]
+    fn read_parts(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
         let start = *pos_bits;
         let end = self.prefix.check(input, start)?;
         let mut id = self.prefix.id.map(|piece| piece.read(input, start));
@@ -485,12 +621,8 @@ impl ReadHeader for FastHeader {
         *pos_bits = end;
         if let Some(selector) = self.selector {
             let value = selector.read(input, start);
-            if let Some(slot) = self.slot {
-                state.save(slot, value);
-            }
-            let wide = i128::from(value);
-            let Some((_, _, arm)) = self.arms.iter().find(|(low, high, _)| *low <= wide && wide <= *high) else {
-                return Err(Fault { kind: FaultKind::NoOption { value: wide }, at_bits: end, node: 0 });
+            let Some((_, _, arm)) = self.arms.iter().find(|(low, high, _)| *low <= value && value <= *high) else {
+                return Err(Fault { kind: FaultKind::NoOption { value: value.into() }, at_bits: end, node: 0 });
             };
             *pos_bits = arm.check(input, start)?;
             id = arm.id.map(|piece| piece.read(input, start)).or(id);
@@ -498,6 +630,12 @@ impl ReadHeader for FastHeader {
         }
         Ok(id)
     }
+}
+
+/// The part of a range that an unsigned integer can reach.
+fn unsigned((low, high): Range) -> Option<(u64, u64)> {
+    let high = u64::try_from(high.min(i128::from(u64::MAX))).ok()?;
+    Some((u64::try_from(low.max(0)).ok()?, high))
 }
 
 impl Part {

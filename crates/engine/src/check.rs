@@ -4,7 +4,7 @@ use tracemill_formats::api::{OpenTrace, Stream};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::GapKind;
 
-use crate::cursor::{Cursor, Item, SpineFilter};
+use crate::cursor::{Cursor, Item, SpineFilter, packet_bytes};
 use crate::session::Session;
 
 /// How bad a finding is.
@@ -37,6 +37,8 @@ pub fn check(session: &Session, mut found: impl FnMut(Finding) -> bool) -> u64 {
             return events;
         }
     }
+    let streams = session.traces.iter().flat_map(|trace| &trace.streams);
+    session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(packet_bytes).sum());
     for (at, trace) in session.traces.iter().enumerate() {
         let opening = trace.warnings.iter().map(|error| (Severity::Warning, error));
         for (severity, error) in opening.chain(trace.faults.iter().map(|error| (Severity::Fault, error))) {
@@ -70,6 +72,8 @@ fn check_stream(
     let clock = session.clock_map(at, stream.class);
     let plans = trace.plans.clone();
     let mut cursor = Cursor::new(plans, stream.clone().into(), clock, SpineFilter::default(), 8192);
+    // The totals of all streams are known from the start.
+    cursor.count_in(session.progress.clone());
     let mut events = 0;
     // A packet whose events stand outside its times is told once.
     let mut told = None;

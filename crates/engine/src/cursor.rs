@@ -12,6 +12,8 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::EventClassId;
 
+use crate::progress::Progress;
+
 /// A set of event classes, by index.
 #[derive(Clone, Debug, Default)]
 pub struct ClassSet(Vec<u64>);
@@ -88,12 +90,15 @@ pub struct Cursor {
     went_back: bool,
     queue: std::collections::VecDeque<Item>,
     max_events: usize,
+    progress: Option<Arc<Progress>>,
 }
 
 struct OpenPacket {
     data: Arc<PacketData>,
     pos: u64,
     state: State,
+    /// Bytes of it that are counted as read.
+    counted: u64,
 }
 
 impl Cursor {
@@ -116,6 +121,27 @@ impl Cursor {
             went_back: false,
             queue: std::collections::VecDeque::new(),
             max_events: max_events.max(1),
+            progress: None,
+        }
+    }
+
+    /// Counts what is read in `progress`, and what there is to read now.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
+        let packets = &self.stream.packets[self.next_packet..self.end_packet];
+        progress.add_total(packets.iter().map(packet_bytes).sum());
+        self.count_in(progress);
+        self
+    }
+
+    /// Counts what is read in `progress`, whose total the caller knows.
+    pub(crate) fn count_in(&mut self, progress: Arc<Progress>) {
+        self.progress = Some(progress);
+    }
+
+    fn add_done(&self, bytes: u64) {
+        if let Some(progress) = &self.progress {
+            progress.add_done(bytes);
         }
     }
 
@@ -149,11 +175,12 @@ impl Cursor {
         let file = &self.stream.files[packet.file as usize];
         match ctf::open_packet(&self.plans, file.bytes.clone(), packet, self.clock) {
             Err(error) => {
+                self.add_done(packet_bytes(packet));
                 self.queue.push_back(Item::Fault(error.in_file(&file.path).in_packet(packet.index)));
             }
             Ok(data) => {
                 let (pos, state) = (data.events_bits, data.state.clone());
-                self.open = Some(OpenPacket { data: Arc::new(data), pos, state });
+                self.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
             }
         }
     }
@@ -201,6 +228,10 @@ impl Cursor {
         };
         self.clock = packet.state.clock;
         let gone = self.drop_vanished(&mut chunk, &packet);
+        let all = packet_bytes(&packet.data.packet);
+        let read = if matches!(end, ScanEnd::Full) { all.min(packet.pos / 8) } else { all };
+        self.add_done(read - packet.counted);
+        packet.counted = read;
         match end {
             ScanEnd::Full if !gone => self.open = Some(packet),
             ScanEnd::Fault(fault) if !gone => self.push_fault(&fault, &packet),
@@ -331,6 +362,11 @@ impl Cursor {
         }
         ready.chunk.retain(|chunk, at| first <= chunk.cycles[at] && chunk.cycles[at] <= last);
     }
+}
+
+/// Bytes of a packet as they are counted.
+pub(crate) fn packet_bytes(packet: &Packet) -> u64 {
+    packet.total_bits / 8
 }
 
 /// End of the packet before `next`, as the clock continues from it.

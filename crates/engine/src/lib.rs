@@ -3,6 +3,7 @@
 
 pub mod cursor;
 pub mod merge;
+pub mod progress;
 pub mod session;
 pub mod source;
 pub mod render;

@@ -1,12 +1,15 @@
 //! Opening what the user named: files and folders, searched for traces, on one timeline.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracemill_formats::api::{EntryKind, Format, Found, OpenTrace, Storage};
 use tracemill_formats::registry;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
+
+use crate::progress::Progress;
 
 /// Folders deeper than this below an argument are not searched.
 const MAX_DEPTH: usize = 64;
@@ -21,6 +24,7 @@ pub struct OpenOptions {
 }
 
 /// Everything that was opened: one timeline.
+#[derive(Default)]
 pub struct Session {
     /// Traces, in the order given or found.
     pub traces: Vec<OpenTrace>,
@@ -30,6 +34,8 @@ pub struct Session {
     pub failures: Vec<Error>,
     /// What the user should know about the traces together.
     pub warnings: Vec<Error>,
+    /// How much of the packets was read by those that read all of them.
+    pub progress: Arc<Progress>,
 }
 
 impl Session {
@@ -47,8 +53,7 @@ impl Session {
                     .with_help(format!("formats that can be read: {}", names.join(", ")))
             })?),
         };
-        let mut session =
-            Session { traces: Vec::new(), corrections: Vec::new(), failures: Vec::new(), warnings: Vec::new() };
+        let mut session = Session::default();
         let formats: Vec<&'static Format> = wanted.map_or_else(|| registry::FORMATS.to_vec(), |format| vec![format]);
         let mut found: Vec<(usize, Found)> = Vec::new();
         for path in paths {

@@ -11,6 +11,7 @@ use tracemill_formats::ctf;
 use tracemill_model::error::Error;
 use tracemill_model::schema::EventClassId;
 
+use crate::cursor::packet_bytes;
 use crate::session::Session;
 
 /// What was found out about one stream.
@@ -48,6 +49,10 @@ pub struct TraceSurvey {
 
 /// Looks at every trace of a session. `count` reads every event, with `jobs` threads.
 pub fn survey(session: &Session, count: bool, jobs: usize) -> Vec<TraceSurvey> {
+    if count {
+        let streams = session.traces.iter().flat_map(|trace| &trace.streams);
+        session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(packet_bytes).sum());
+    }
     let traces = session.traces.iter().enumerate();
     traces
         .map(|(at, trace)| {
@@ -126,6 +131,8 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
         let mut counted = Vec::new();
         while let Some((stream, packets)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             count_packets(trace, *stream, packets.clone(), &mut classes, &mut counted);
+            let packets = &trace.streams[*stream].packets[packets.clone()];
+            session.progress.add_done(packets.iter().map(packet_bytes).sum());
         }
         let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
         results.0.iter_mut().zip(classes).for_each(|(sum, count)| *sum += count);

@@ -81,7 +81,8 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
         let plans = session.traces[of.trace].plans.clone();
-        Some((Cursor::new(plans, of.stream.clone(), of.clock, filter, max_events), of.clock, rank))
+        let cursor = Cursor::new(plans, of.stream.clone(), of.clock, filter, max_events);
+        Some((cursor.with_progress(session.progress.clone()), of.clock, rank))
     });
     Merger::new(sources.collect())
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_engine::filter::{Expression, Filter, FilterContext, Time, TimeContext};
+use tracemill_engine::filter::{ColumnList, Columns, Expression, Filter, FilterContext, Time, TimeContext};
 use tracemill_engine::merge::{Note, StreamIndex};
 use tracemill_engine::print::{Flow, Output, print};
 use tracemill_engine::render::csv;
@@ -24,20 +24,22 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Prints the events of traces in the order of time.
 pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
-    if !options.columns.is_empty() && options.format != PrintFormat::Csv {
+    if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
+    let typed = Typed::parse(options)?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let mut sink = Sink::open(options.output.as_deref())?;
-    let wanted = wanted(options, &opened)?;
+    let wanted = typed.bind(options, &opened)?;
     let streams = timeline::streams(&opened.session, &options.select.stream)?;
+    // Only now that nothing is wrong with the options: this empties the file of `-o`.
+    let mut sink = Sink::open(options.output.as_deref())?;
     let text = Arc::new(text_options(options));
     let many_traces = opened.session.traces.len() > 1;
     let plan = Arc::new(LinePlan {
         format: match options.format {
             PrintFormat::Text => LineFormat::Text(text.clone()),
             PrintFormat::Jsonl => LineFormat::Jsonl,
-            PrintFormat::Csv => LineFormat::Csv(Arc::new(options.columns.clone())),
+            PrintFormat::Csv => LineFormat::Csv(wanted.columns.clone()),
         },
         streams: streams.clone(),
         filter: wanted.filter,
@@ -45,7 +47,7 @@ pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         with_ends: options.select.skip > 0 || options.select.limit.is_some(),
     });
     if options.format == PrintFormat::Csv {
-        sink.write(&csv::header(&options.columns))?;
+        sink.write(&csv::header(wanted.columns.as_ref()))?;
     }
     let interrupted = watch_interrupts();
     let mut printer = LinePrinter {
@@ -81,18 +83,46 @@ pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     }
 }
 
+/// What was typed in the little languages of the options; their mistakes are told before any trace is opened.
+struct Typed {
+    expression: Option<Expression>,
+    begin: Option<Time>,
+    end: Option<Time>,
+    columns: Option<ColumnList>,
+}
+
+impl Typed {
+    fn parse(options: &PrintOptions) -> Result<Self, Error> {
+        let select = &options.select;
+        Ok(Typed {
+            expression: parse_option(&select.filter, Expression::parse, "--filter")?,
+            begin: parse_option(&select.begin, Time::parse, "--begin")?,
+            end: parse_option(&select.end, Time::parse, "--end")?,
+            columns: parse_option(&options.columns, ColumnList::parse, "--columns")?,
+        })
+    }
+}
+
+fn parse_option<T>(
+    text: &Option<String>,
+    parse: fn(&str) -> Result<T, Error>,
+    option: &str,
+) -> Result<Option<T>, Error> {
+    text.as_deref().map(parse).transpose().map_err(|error| misuse_of(option, error))
+}
+
 /// What the options choose.
 struct Wanted {
     selection: Selection,
     filter: Option<Filter>,
+    columns: Option<Columns>,
 }
 
-fn wanted(options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
+impl Typed {
+fn bind(self, options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
+    let Typed { expression, begin, end, columns } = self;
     let select = &options.select;
     let in_option = |option: &'static str| move |error: Error| misuse_of(option, error);
-    let expression = select.filter.as_deref().map(Expression::parse).transpose().map_err(in_option("--filter"))?;
-    let begin = select.begin.as_deref().map(Time::parse).transpose().map_err(in_option("--begin"))?;
-    let end = select.end.as_deref().map(Time::parse).transpose().map_err(in_option("--end"))?;
     let needs = [expression.as_ref().map(Expression::needs), begin.as_ref().map(Time::needs), end.as_ref().map(Time::needs)];
     let needs = needs.into_iter().flatten().fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
     let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(&opened.session, needs) };
@@ -124,7 +154,9 @@ fn wanted(options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
             filter = None;
         }
     }
-    Ok(Wanted { selection, filter })
+    let columns = columns.map(|columns| columns.bind(&opened.session)).transpose().map_err(in_option("--columns"))?;
+    Ok(Wanted { selection, filter, columns })
+}
 }
 
 /// What is wrong in the text of an option is wrong usage.

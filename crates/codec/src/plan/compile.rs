@@ -456,7 +456,8 @@ impl<'s> Compiler<'s> {
             self.known = self.known.advance(u64::from(len));
         }
         if let Some(slot) = slot {
-            self.emit(Op::Save { slot });
+            let is_wide = integer.is_variable_length() || len > 64;
+            self.emit(if is_wide { Op::SaveWide { slot } } else { Op::Save { slot } });
         }
         self.emit_roles(roles, len);
     }
@@ -578,6 +579,14 @@ impl<'s> Compiler<'s> {
         if min_bits > 0 {
             self.emit(Op::Fit { node, len, min_bits });
         }
+        if let Some((bytes, signed, big)) = self.plain_element(element) {
+            self.emit(Op::Integers { node, len, bytes, signed, big });
+            let parent = std::mem::replace(&mut self.parent, node);
+            self.node(element, Arc::from(""));
+            self.parent = parent;
+            self.known = self.known.join(self.known.advance(u64::from(bytes) * 8));
+            return;
+        }
         let begin_array = self.here();
         let outermost = self.loops == 0;
         self.emit(Op::BeginArray { node, len, counter, end: 0, outermost });
@@ -599,6 +608,20 @@ impl<'s> Compiler<'s> {
         let end = self.here();
         self.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end, outermost };
         self.known = before.join(self.known);
+    }
+
+    /// Bytes, sign and order of elements that are whole integers on byte boundaries, one behind the other, and that
+    /// nothing depends on: such an array is one instruction of a row plan.
+    fn plain_element(&mut self, element: FieldClassId) -> Option<(u8, bool, bool)> {
+        let class = self.schema.field_class(element);
+        let FieldKind::Integer(integer) = &class.kind else { return None };
+        let is_whole = matches!(integer.len_bits, 8 | 16 | 32 | 64) && integer.len_bits % class.align_bits == 0;
+        self.steps.push(PathStep::Element);
+        let is_saved = self.saved_slot().is_some();
+        self.steps.pop();
+        let is_plain = is_whole && self.known.is_byte() && !integer.reversed_bits && !is_saved;
+        (is_plain && self.mode == Mode::Row && self.effective_roles(class).is_empty())
+            .then_some((integer.len_bits as u8 / 8, integer.signed, integer.byte_order == ByteOrder::Big))
     }
 
     /// Distance and size of the elements when all of them have the same fixed size. Elements without size are gone

@@ -261,6 +261,8 @@ pub(crate) enum Op {
     Blob { node: NodeId, len: u16 },
     Set { slot: u16, value: u64 },
     Save { slot: u16 },
+    /// The same for an integer that may have more than 64 bits.
+    SaveWide { slot: u16 },
     /// Refuses a length or selector whose field is absent: `slot` is 1 when what holds it is there.
     Require { slot: u16 },
     Role { role: Role, len: u8 },
@@ -274,6 +276,8 @@ pub(crate) enum Op {
     /// `counter` is the index, `counter + 1` the length, `counter + 2` where the element begins. `outermost` when no
     /// other array is around it.
     BeginArray { node: NodeId, len: u16, counter: u16, end: u32, outermost: bool },
+    /// An array of whole integers; the node of the elements is the next one.
+    Integers { node: NodeId, len: u16, bytes: u8, signed: bool, big: bool },
     EndArray { node: NodeId, counter: u16, begin: u32 },
     Select { node: NodeId, slot: u16, table: u32 },
     EndVariant { node: NodeId },

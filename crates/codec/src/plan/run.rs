@@ -7,7 +7,7 @@ use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, State, Visitor
 use crate::bits::{self, Wide};
 
 /// Most elements without size that an array may have, those of all arrays inside it counted too.
-pub(super) const MAX_IDLE: u32 = 1 << 16;
+pub(super) const MAX_IDLE: u32 = 1 << 12;
 
 impl Plan {
     /// Decodes all sections from `*pos_bits`, which ends behind the last field.
@@ -54,13 +54,14 @@ impl Plan {
         state.grow(self.slots);
         let ops = &self.ops[..range.end];
         let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
-        let mut run = Run { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, wide_bits: 0, idle: 0 };
+        let mut run = Run { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, wide_bits: 0, idle: 0, fault: None };
         let mut at = range.start;
         while let Some(&op) = ops.get(at) {
             match run.step(op, at, self, state, visitor) {
                 Ok(next) => at = next,
-                Err(kind) => {
+                Err(Stop) => {
                     *pos_bits = run.pos;
+                    let kind = run.fault.unwrap_or(FaultKind::Unterminated);
                     return Err(Fault { kind, at_bits: run.pos, node: self.node_at(at) });
                 }
             }
@@ -74,7 +75,7 @@ impl Plan {
     fn node_at(&self, at: usize) -> NodeId {
         let (before, from) = self.ops.split_at(at);
         let found = match from.first() {
-            Some(Op::Save { .. }) => before.iter().rev().find_map(|op| op.node()),
+            Some(Op::Save { .. } | Op::SaveWide { .. }) => before.iter().rev().find_map(|op| op.node()),
             _ => from.iter().find_map(|op| op.node()),
         };
         found.unwrap_or(0)
@@ -94,33 +95,46 @@ struct Run<'a> {
     wide_bits: u64,
     /// Elements without size in the outermost array.
     idle: u32,
+    /// Why the event ends early. Beside the result of each step, so that this stays in registers.
+    fault: Option<FaultKind>,
 }
 
+/// The event ends early; [`Run::fault`] says why.
+struct Stop;
+
 impl<'a> Run<'a> {
+    /// Notes why the event ends here.
+    #[cold]
+    #[inline(never)]
+    fn fail(&mut self, kind: FaultKind) -> Stop {
+        self.fault = Some(kind);
+        Stop
+    }
+
     /// Checks that `bits` remain; the position stays.
     #[inline]
-    fn need(&self, bits: u64) -> Result<(), FaultKind> {
+    fn need(&mut self, bits: u64) -> Result<(), Stop> {
         match self.pos.checked_add(bits) {
             Some(end) if end <= self.input.end_bits => Ok(()),
-            _ => Err(FaultKind::PastEnd { need_bits: bits }),
+            _ => Err(self.fail(FaultKind::PastEnd { need_bits: bits })),
         }
     }
 
     /// The next `N` bytes; the position is on a byte boundary.
     #[inline]
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], FaultKind> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let at = (self.pos >> 3) as usize;
         match self.content.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
             Some(chunk) => {
                 self.pos += N as u64 * 8;
                 Ok(*chunk)
             }
-            None => Err(FaultKind::PastEnd { need_bits: N as u64 * 8 }),
+            None => Err(self.fail(FaultKind::PastEnd { need_bits: N as u64 * 8 })),
         }
     }
 
-    fn take_bytes(&mut self, len: u64) -> Result<&'a [u8], FaultKind> {
-        let bits = len.checked_mul(8).ok_or(FaultKind::TooLong { len })?;
+    fn take_bytes(&mut self, len: u64) -> Result<&'a [u8], Stop> {
+        let Some(bits) = len.checked_mul(8) else { return Err(self.fail(FaultKind::TooLong { len })) };
         self.need(bits)?;
         let at = (self.pos >> 3) as usize;
         self.pos += bits;
@@ -128,7 +142,7 @@ impl<'a> Run<'a> {
     }
 
     #[inline]
-    fn read(&mut self, len: u32, big: bool, reversed: bool) -> Result<u64, FaultKind> {
+    fn read(&mut self, len: u32, big: bool, reversed: bool) -> Result<u64, Stop> {
         self.need(u64::from(len))?;
         let value = bits::read_bits(self.input.bytes, self.pos, len, order(big), reversed);
         self.pos += u64::from(len);
@@ -138,7 +152,7 @@ impl<'a> Run<'a> {
     // Rare kinds of fields stay out of line: `step` is slower with them (measured, 10 % of a scan).
 
     #[inline(never)]
-    fn wide(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<Wide, FaultKind> {
+    fn wide(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<Wide, Stop> {
         self.need(u64::from(len))?;
         let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, signed);
         self.pos += u64::from(len);
@@ -147,7 +161,7 @@ impl<'a> Run<'a> {
     }
 
     #[inline(never)]
-    fn boolean(&mut self, len: u32, big: bool, reversed: bool) -> Result<bool, FaultKind> {
+    fn boolean(&mut self, len: u32, big: bool, reversed: bool) -> Result<bool, Stop> {
         if len <= 64 {
             return Ok(self.read(len, big, reversed)? != 0);
         }
@@ -156,7 +170,7 @@ impl<'a> Run<'a> {
     }
 
     #[inline(never)]
-    fn float(&mut self, len: u32, big: bool, reversed: bool) -> Result<f64, FaultKind> {
+    fn float(&mut self, len: u32, big: bool, reversed: bool) -> Result<f64, Stop> {
         self.need(u64::from(len))?;
         let value = bits::read_float(self.input.bytes, self.pos, len, order(big), reversed);
         self.pos += u64::from(len);
@@ -169,13 +183,13 @@ impl<'a> Run<'a> {
     }
 
     #[inline]
-    fn string(&mut self, unit: u8) -> Result<&'a [u8], FaultKind> {
+    fn string(&mut self, unit: u8) -> Result<&'a [u8], Stop> {
         let rest = self.rest();
         let len = match unit {
-            1 => memchr::memchr(0, rest),
+            1 => crate::quick::zero_at(rest),
             unit => end_of_units(rest, usize::from(unit)),
         };
-        let len = len.ok_or(FaultKind::Unterminated)?;
+        let Some(len) = len else { return Err(self.fail(FaultKind::Unterminated)) };
         self.pos += (len as u64 + u64::from(unit)) * 8;
         Ok(&rest[..len])
     }
@@ -188,14 +202,13 @@ impl<'a> Run<'a> {
         plan: &Plan,
         state: &mut State,
         visitor: &mut V,
-    ) -> Result<usize, FaultKind> {
+    ) -> Result<usize, Stop> {
         macro_rules! integer {
             ($node:expr, $big:expr, $type:ty, $bits:expr, $visit:ident, $wide:ty) => {{
                 let bytes = self.take::<{ $bits / 8 }>()?;
                 let value = if $big { <$type>::from_be_bytes(bytes) } else { <$type>::from_le_bytes(bytes) };
                 let value = <$wide>::from(value);
                 self.last = value as u64;
-                self.is_huge = false;
                 visitor.$visit($node, value);
             }};
         }
@@ -209,7 +222,7 @@ impl<'a> Run<'a> {
                 if len > 0 {
                     let bits = (len - 1).checked_mul(u64::from(stride_bits));
                     let bits = bits.and_then(|bits| bits.checked_add(u64::from(last_bits)));
-                    let bits = bits.ok_or(FaultKind::TooLong { len })?;
+                    let Some(bits) = bits else { return Err(self.fail(FaultKind::TooLong { len })) };
                     self.need(bits)?;
                     self.pos += bits;
                 }
@@ -238,7 +251,6 @@ impl<'a> Run<'a> {
             }
             Op::Bits { node, len, big, reversed, signed } => {
                 let value = self.read(u32::from(len), big, reversed)?;
-                self.is_huge = false;
                 if signed {
                     let value = bits::sign_extend(value, u32::from(len));
                     self.last = value as u64;
@@ -255,7 +267,6 @@ impl<'a> Run<'a> {
             Op::Boolean { node, len, big, reversed } => {
                 let value = self.boolean(len, big, reversed)?;
                 self.last = u64::from(value);
-                self.is_huge = false;
                 visitor.boolean(node, value);
             }
             Op::Float { node, len, big, reversed } => {
@@ -276,16 +287,17 @@ impl<'a> Run<'a> {
                 visitor.blob(node, bytes);
             }
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
-            Op::Save { slot } => {
+            Op::Save { slot } => state.slots[usize::from(slot)] = self.last,
+            Op::SaveWide { slot } => {
                 if self.is_huge {
                     self.pos -= self.wide_bits;
-                    return Err(FaultKind::HugeSelector);
+                    return Err(self.fail(FaultKind::HugeSelector));
                 }
                 state.slots[usize::from(slot)] = self.last;
             }
             Op::Require { slot } => {
                 if state.slots.get(usize::from(slot)).is_none_or(|&is_there| is_there == 0) {
-                    return Err(FaultKind::AbsentSelector);
+                    return Err(self.fail(FaultKind::AbsentSelector));
                 }
             }
             Op::Role { role, len } => self.set_role(role, len, state),
@@ -296,7 +308,7 @@ impl<'a> Run<'a> {
             }
             Op::Uuid => {
                 let at = (self.pos >> 3) as usize;
-                if self.need(128).is_ok() {
+                if self.pos.checked_add(128).is_some_and(|end| end <= self.input.end_bits) {
                     state.roles.uuid = self.input.bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
                 }
             }
@@ -304,8 +316,17 @@ impl<'a> Run<'a> {
             Op::EndStruct { node } => visitor.end_struct(node),
             Op::Fit { len, min_bits, .. } => {
                 let len = state.slots[usize::from(len)];
-                let bits = len.checked_mul(u64::from(min_bits)).ok_or(FaultKind::TooLong { len })?;
-                self.need(bits).map_err(|_| FaultKind::TooLong { len })?;
+                let end = len.checked_mul(u64::from(min_bits)).and_then(|bits| bits.checked_add(self.pos));
+                if end.is_none_or(|end| end > self.input.end_bits) {
+                    return Err(self.fail(FaultKind::TooLong { len }));
+                }
+            }
+            Op::Integers { node, len, bytes, signed, big } => {
+                let len = state.slots[usize::from(len)];
+                let content = self.take_bytes(len.saturating_mul(u64::from(bytes)))?;
+                visitor.begin_array(node, len);
+                integers(content, node, bytes, signed, big, visitor);
+                visitor.end_array(node);
             }
             Op::BeginArray { node, len, counter, end, outermost } => {
                 let len = state.slots[usize::from(len)];
@@ -326,7 +347,7 @@ impl<'a> Run<'a> {
                 if self.pos == *element {
                     self.idle += 1;
                     if self.idle > MAX_IDLE {
-                        return Err(FaultKind::EmptyElements);
+                        return Err(self.fail(FaultKind::EmptyElements));
                     }
                 }
                 *element = self.pos;
@@ -339,7 +360,9 @@ impl<'a> Run<'a> {
             }
             Op::Select { node, slot, table } => {
                 let (table, raw) = (&plan.tables[table as usize], state.slots[usize::from(slot)]);
-                let option = table.option(raw).ok_or_else(|| FaultKind::NoOption { value: table.value(raw) })?;
+                let Some(option) = table.option(raw) else {
+                    return Err(self.fail(FaultKind::NoOption { value: table.value(raw) }));
+                };
                 visitor.begin_variant(node, option);
                 return Ok(table.targets[option] as usize);
             }
@@ -359,9 +382,9 @@ impl<'a> Run<'a> {
     }
 
     #[inline]
-    fn leb128<V: Visitor>(&mut self, node: NodeId, signed: bool, visitor: &mut V) -> Result<(), FaultKind> {
+    fn leb128<V: Visitor>(&mut self, node: NodeId, signed: bool, visitor: &mut V) -> Result<(), Stop> {
         let rest = self.rest();
-        let len = bits::leb128_len(rest).ok_or(FaultKind::EndlessInteger)?;
+        let Some(len) = bits::leb128_len(rest) else { return Err(self.fail(FaultKind::EndlessInteger)) };
         let bytes = &rest[..len];
         self.pos += len as u64 * 8;
         self.last_bits = len as u32 * 7;
@@ -440,6 +463,7 @@ impl Op {
             | Op::BeginStruct { node }
             | Op::EndStruct { node }
             | Op::Fit { node, .. }
+            | Op::Integers { node, .. }
             | Op::BeginArray { node, .. }
             | Op::EndArray { node, .. }
             | Op::Select { node, .. }
@@ -451,6 +475,7 @@ impl Op {
             | Op::Align { .. }
             | Op::Set { .. }
             | Op::Save { .. }
+            | Op::SaveWide { .. }
             | Op::Require { .. }
             | Op::Role { .. }
             | Op::Clock { .. }
@@ -465,6 +490,31 @@ impl Op {
 fn loop_slots(state: &mut State, counter: u16) -> &mut [u64; 3] {
     let at = usize::from(counter);
     (&mut state.slots[at..at + 3]).try_into().expect("three slots")
+}
+
+/// Shows the elements of an array of whole integers.
+#[inline]
+fn integers<V: Visitor>(content: &[u8], node: NodeId, bytes: u8, signed: bool, big: bool, visitor: &mut V) {
+    macro_rules! elements {
+        ($type:ty, $len:expr, $visit:ident, $wide:ty) => {
+            for (index, chunk) in content.chunks_exact($len).enumerate() {
+                let Some(chunk) = chunk.first_chunk::<$len>() else { break };
+                let value = if big { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) };
+                visitor.element(node, index as u64);
+                visitor.$visit(node + 1, <$wide>::from(value));
+            }
+        };
+    }
+    match (bytes, signed) {
+        (1, false) => elements!(u8, 1, unsigned, u64),
+        (1, true) => elements!(i8, 1, signed, i64),
+        (2, false) => elements!(u16, 2, unsigned, u64),
+        (2, true) => elements!(i16, 2, signed, i64),
+        (4, false) => elements!(u32, 4, unsigned, u64),
+        (4, true) => elements!(i32, 4, signed, i64),
+        (_, false) => elements!(u64, 8, unsigned, u64),
+        (_, true) => elements!(i64, 8, signed, i64),
+    }
 }
 
 fn order(big: bool) -> ByteOrder {

@@ -76,6 +76,18 @@ pub(super) fn bind(expression: &Expression, context: &FilterContext) -> Result<B
     Ok(Bound { test, paths: expression.paths.clone(), traces, time_range, is_decided })
 }
 
+/// Is every path somewhere in the session? If not, the error for the first one that is not.
+pub(super) fn check_paths(source: &str, paths: &[Path], context: &FilterContext) -> Result<()> {
+    let test = Test::Const(true);
+    let mut checker = Checker::new(source, &test, paths);
+    for trace in &context.session.traces {
+        for at in 0..trace.schema.events().len() {
+            checker.look(&trace.schema, EventClassId(at as u32));
+        }
+    }
+    checker.finish(context)
+}
+
 fn resolve_times(test: &Test, source: &str, context: &FilterContext) -> Result<Test> {
     let all =
         |tests: &[Test]| tests.iter().map(|test| resolve_times(test, source, context)).collect::<Result<Vec<_>>>();

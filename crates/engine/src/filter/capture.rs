@@ -45,7 +45,7 @@ impl Values {
 
 /// What is wanted of a plan.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// For each node: its first entry in `wants`, from 1; 0 when it is not wanted.
     first: Vec<u32>,
     wants: Vec<Want>,
@@ -64,12 +64,12 @@ struct Want {
 }
 
 impl Wanted {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.wants.is_empty()
     }
 
     /// Wants a field, which is in a section of the plan.
-    pub(super) fn add(&mut self, plan: &Plan, section: usize, path: usize, place: &FieldPlace, detail: Detail) {
+    pub(crate) fn add(&mut self, plan: &Plan, section: usize, path: usize, place: &FieldPlace, detail: Detail) {
         let Some((node, elements)) = place.locate(plan, section) else { return };
         self.first.resize(plan.nodes.len(), 0);
         self.is_counted.resize(plan.nodes.len(), false);
@@ -78,6 +78,36 @@ impl Wanted {
         }
         let next = std::mem::replace(&mut self.first[node as usize], self.wants.len() as u32 + 1);
         self.wants.push(Want { path, detail, elements, next });
+    }
+
+    /// The paths that want the node, of those whose elements are the current ones of their arrays.
+    #[inline]
+    pub(crate) fn chosen(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = usize> {
+        let mut next = self.first.get(node as usize).copied().unwrap_or(0);
+        let wants = std::iter::from_fn(move || {
+            let want = self.wants.get((next as usize).checked_sub(1)?)?;
+            next = want.next;
+            Some(want)
+        });
+        wants.filter(|want| want.is_at(indices)).map(|want| want.path)
+    }
+
+    /// Notes the current element of an array, when a path asks for one of its elements.
+    #[inline]
+    pub(crate) fn count(&self, node: NodeId, index: u64, indices: &mut Vec<u64>) {
+        if self.is_counted.get(node as usize).is_some_and(|&is_counted| is_counted) {
+            if indices.len() < self.is_counted.len() {
+                indices.resize(self.is_counted.len(), 0);
+            }
+            indices[node as usize] = index;
+        }
+    }
+}
+
+impl Want {
+    #[inline]
+    fn is_at(&self, indices: &[u64]) -> bool {
+        self.elements.iter().all(|&(array, index)| indices.get(array as usize) == Some(&index))
     }
 }
 
@@ -104,7 +134,7 @@ impl<'a> Capture<'a> {
         let mut next = self.wanted.first.get(node as usize).copied().unwrap_or(0);
         while next != 0 {
             let want = &self.wanted.wants[next as usize - 1];
-            if want.elements.iter().all(|&(array, index)| self.indices[array as usize] == index) {
+            if want.is_at(self.indices) {
                 self.values.stored[want.path] = Some(store(want, &mut self.values.text));
             }
             next = want.next;
@@ -163,9 +193,7 @@ impl Visitor for Capture<'_> {
 
     #[inline]
     fn element(&mut self, node: NodeId, index: u64) {
-        if self.wanted.is_counted.get(node as usize).is_some_and(|&is_counted| is_counted) {
-            self.indices[node as usize] = index;
-        }
+        self.wanted.count(node, index, self.indices);
     }
 
     fn begin_variant(&mut self, node: NodeId, _option: usize) {

@@ -25,9 +25,11 @@
 //! | `capture` | the fields of an event | the values of the paths |
 //! | `eval` | values | true, false or unknown |
 //! | `matcher` | an event | yes or no |
+//! | `columns` | a list of paths and a session | what a CSV shows of them |
 
 mod bind;
 mod capture;
+mod columns;
 mod eval;
 mod lexer;
 mod matcher;
@@ -49,6 +51,11 @@ use crate::session::Session;
 use bind::Bound;
 use syntax::{Path, Right, Test};
 
+pub(crate) use capture::Wanted;
+pub(crate) use resolve::{Detail, Place};
+pub(crate) use syntax::Head;
+
+pub use columns::{ColumnList, Columns};
 pub use matcher::{FilterEvent, Matcher};
 pub use time::{Needs, Time, TimeContext, parse_time};
 

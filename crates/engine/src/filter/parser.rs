@@ -30,6 +30,31 @@ pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
     }
 }
 
+/// Paths with commas between them: each with its index in the list of different paths, and its place in the text.
+pub(super) fn parse_paths(source: &str) -> Result<(Vec<Path>, Vec<(usize, Span)>)> {
+    let mut lexer = Lexer::new(source);
+    let token = lexer.next_token()?;
+    let mut parser = Parser { source, lexer, token, paths: Vec::new() };
+    let mut columns = Vec::new();
+    loop {
+        let is_path = matches!(parser.token.kind, TokenKind::Word | TokenKind::Quoted) && !parser.is_keyword();
+        if !is_path && parser.token.kind == TokenKind::End {
+            let error = parser.token.span.malformed(source, "expected a path, found the end of the list");
+            return Err(error.with_help("paths are such as `name`, `payload.size` or `$ctx.vpid`"));
+        }
+        if !is_path {
+            return Err(parser.expected("a path such as `name`, `payload.size` or `$ctx.vpid`"));
+        }
+        let Item::Operand(operand) = parser.path()? else { return Err(parser.expected("a path")) };
+        columns.extend(operand.path().map(|path| (path, operand.span)));
+        match parser.token.kind {
+            TokenKind::Comma => parser.advance()?,
+            TokenKind::End => return Ok((parser.paths, columns)),
+            _ => return Err(parser.expected("`,` or the end of the list")),
+        }
+    }
+}
+
 struct Parser<'a> {
     source: &'a str,
     lexer: Lexer<'a>,

@@ -11,7 +11,7 @@ use super::syntax::{Head, Path, Step, StepKind};
 
 /// Where the value of a path comes from, for the events of one class.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Nowhere.
     Absent,
     /// Something that is no field.
@@ -21,7 +21,7 @@ pub(super) enum Place {
 
 /// A field of an event class.
 #[derive(Clone, Debug)]
-pub(super) struct FieldPlace {
+pub(crate) struct FieldPlace {
     pub scope: Scope,
     /// The way down from the root: which child, and which element when the parent is an array.
     children: Vec<(u32, Option<u64>)>,
@@ -59,7 +59,7 @@ impl Kind {
 
 /// How far a path goes in an event class that does not have it.
 #[derive(Clone, Debug)]
-pub(super) struct Miss {
+pub(crate) struct Miss {
     /// Number of steps that were found; 0 also when the scope is not declared.
     pub found: usize,
     /// The class in which the next step was looked for, `None` when there is no such scope.
@@ -67,7 +67,7 @@ pub(super) struct Miss {
 }
 
 /// Finds a path in an event class.
-pub(super) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Result<Place, Miss> {
+pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Result<Place, Miss> {
     let class = schema.event(event);
     let nothing = || Miss { found: 0, inside: Vec::new() };
     let spine_if = |there: bool| if there { Ok(Place::Spine(path.head)) } else { Err(nothing()) };
@@ -183,7 +183,7 @@ impl Place {
 
 /// What is known of the values of a field before any is read.
 #[derive(Clone, Debug)]
-pub(super) enum Detail {
+pub(crate) enum Detail {
     Plain,
     /// Labels of an enumeration.
     Labels(Arc<[Mapping]>),

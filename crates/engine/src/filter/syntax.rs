@@ -112,7 +112,7 @@ impl Op {
 
 /// A path as it is written.
 #[derive(Clone, Debug)]
-pub(super) struct Path {
+pub(crate) struct Path {
     pub head: Head,
     pub steps: Vec<Step>,
     pub span: Span,
@@ -128,7 +128,7 @@ impl Path {
 
 /// Where a path begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Head {
+pub(crate) enum Head {
     Name,
     Id,
     /// Numeric id of the stream class.
@@ -176,13 +176,13 @@ impl Head {
 
 /// A step of a path.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(crate) struct Step {
     pub kind: StepKind,
     pub span: Span,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum StepKind {
+pub(crate) enum StepKind {
     Member(Arc<str>),
     Index(u64),
 }

@@ -9,6 +9,7 @@ use tracemill_model::schema::{Schema, Scope};
 use super::json::{Fields, JsonTrace};
 use super::lines::CpuOf;
 use super::out::Out;
+use crate::filter::Columns;
 
 /// The default columns.
 pub const COLUMNS: [&str; 12] = [
@@ -26,20 +27,19 @@ pub const COLUMNS: [&str; 12] = [
     "payload",
 ];
 
-/// Prints the events of one trace as rows.
+/// Prints the events of one trace as rows of the default columns.
 pub struct CsvTrace {
     schema: Arc<Schema>,
     trace: String,
     json: JsonTrace,
     cpu: CpuOf,
-    columns: Arc<Vec<String>>,
     scratch: Out,
 }
 
-/// The header line.
-pub fn header(columns: &[String]) -> Vec<u8> {
+/// The header line, of the default columns unless there are others.
+pub fn header(columns: Option<&Columns>) -> Vec<u8> {
     let mut out = Out::default();
-    let names: Vec<&str> = if columns.is_empty() { COLUMNS.to_vec() } else { columns.iter().map(|c| &**c).collect() };
+    let names = columns.map_or_else(|| COLUMNS.to_vec(), |columns| columns.names().collect());
     for (at, name) in names.iter().enumerate() {
         if at > 0 {
             out.put_byte(b',');
@@ -51,7 +51,7 @@ pub fn header(columns: &[String]) -> Vec<u8> {
 }
 
 /// Appends a cell, in quotes when it needs them.
-fn put_cell(out: &mut Out, text: &[u8]) {
+pub(super) fn put_cell(out: &mut Out, text: &[u8]) {
     if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
         return out.put(text);
     }
@@ -67,13 +67,12 @@ fn put_cell(out: &mut Out, text: &[u8]) {
 
 impl CsvTrace {
     /// A printer of rows; `trace` is shown when more than one trace is read.
-    pub fn new(schema: Arc<Schema>, trace: Option<&str>, columns: &Arc<Vec<String>>) -> Self {
+    pub fn new(schema: Arc<Schema>, trace: Option<&str>) -> Self {
         CsvTrace {
             json: JsonTrace::new(schema.clone()),
             schema,
             trace: trace.unwrap_or_default().to_string(),
             cpu: CpuOf::default(),
-            columns: columns.clone(),
             scratch: Out::default(),
         }
     }

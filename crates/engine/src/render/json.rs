@@ -1,5 +1,6 @@
 //! Values as canonical JSON (`jsonl.md`).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ pub struct JsonTrace {
     state: State,
 }
 
-struct Table {
+/// How the fields of a plan are printed.
+pub(super) struct Table {
     nodes: Vec<NodeJson>,
 }
 
@@ -140,7 +142,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Table {
-    fn new(schema: &Schema, plan: &Plan) -> Self {
+    pub(super) fn new(schema: &Schema, plan: &Plan) -> Self {
         let mut nodes = Vec::with_capacity(plan.nodes.len());
         for root in plan.roots.iter().flatten() {
             add(schema, plan.nodes[*root as usize].class, Piece::new(""), &mut nodes);
@@ -203,12 +205,40 @@ fn kind(schema: &Schema, id: FieldClassId) -> Kind {
     }
 }
 
-struct Printer<'a> {
+/// Prints fields, each with the key before it.
+pub(super) struct Printer<'a> {
     out: &'a mut Out,
     table: &'a mut Table,
 }
 
-impl Printer<'_> {
+impl<'a> Printer<'a> {
+    /// A printer of fields of the table's plan.
+    pub(super) fn new(out: &'a mut Out, table: &'a mut Table) -> Self {
+        Printer { out, table }
+    }
+
+    /// Bytes printed so far.
+    pub(super) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Where the value of a node begins when it is printed next: behind its key.
+    pub(super) fn start_of(&mut self, node: NodeId) -> usize {
+        let before = self.out.len();
+        self.out.put_piece(&self.table.nodes[node as usize].before);
+        let start = self.out.len();
+        self.out.truncate(before);
+        start
+    }
+
+    /// The text of a string.
+    pub(super) fn text_of<'b>(&self, node: NodeId, bytes: &'b [u8]) -> Cow<'b, str> {
+        match self.table.nodes[node as usize].kind {
+            Kind::Text(encoding) if encoding != Encoding::Utf8 => strings::to_utf8(bytes, encoding).into(),
+            _ => String::from_utf8_lossy(bytes),
+        }
+    }
+
     #[inline]
     fn begin(&mut self, node: NodeId) -> &mut NodeJson {
         let json = &mut self.table.nodes[node as usize];

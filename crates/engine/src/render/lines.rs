@@ -7,12 +7,13 @@ use tracemill_codec::plan::Fault;
 use tracemill_model::error::Error;
 use tracemill_model::schema::{FieldKind, Schema, Scope};
 
+use super::cells::CellTrace;
 use super::csv::CsvTrace;
 use super::json::{Fields, JsonTrace};
 use super::out::Out;
 use super::strings;
 use super::text::{self, Before, LineTime, TextOptions, TextTrace};
-use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::filter::{Columns, Filter, FilterEvent, Matcher};
 use crate::merge::Batch;
 use crate::session::Session;
 use crate::timeline::StreamOf;
@@ -24,8 +25,8 @@ pub enum LineFormat {
     Text(Arc<TextOptions>),
     /// Canonical JSON Lines.
     Jsonl,
-    /// CSV with these columns, empty for the default ones.
-    Csv(Arc<Vec<String>>),
+    /// CSV with these columns, or with the default ones.
+    Csv(Option<Columns>),
 }
 
 /// What every renderer of a print shares.
@@ -70,6 +71,7 @@ enum Printer {
     Text(Box<TextTrace>),
     Json(Box<JsonLines>),
     Csv(Box<CsvTrace>),
+    Cells(Box<CellTrace>),
 }
 
 impl LineRenderer {
@@ -83,9 +85,11 @@ impl LineRenderer {
             LineFormat::Jsonl => {
                 Printer::Json(Box::new(JsonLines::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
             }
-            LineFormat::Csv(columns) => {
-                let name = many.then_some(trace.name.as_str());
-                Printer::Csv(Box::new(CsvTrace::new(trace.schema.clone(), name, columns)))
+            LineFormat::Csv(None) => {
+                Printer::Csv(Box::new(CsvTrace::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
+            }
+            LineFormat::Csv(Some(columns)) => {
+                Printer::Cells(Box::new(CellTrace::new(trace.schema.clone(), &trace.name, columns)))
             }
         });
         let traces = traces.collect();
@@ -120,6 +124,7 @@ impl LineRenderer {
                     }),
                     Printer::Json(json) => json.line(&mut rendered.out, of.index, event, ns),
                     Printer::Csv(csv) => csv.line(&mut rendered.out, of.index, event, ns),
+                    Printer::Cells(cells) => cells.line(&mut rendered.out, of.index, event, ns),
                 };
                 if let Err(fault) = result {
                     rendered.out.truncate(line_start);

@@ -1,5 +1,6 @@
 //! Events as lines: text, JSON, CSV.
 
+pub mod cells;
 pub mod csv;
 pub mod json;
 pub mod lines;

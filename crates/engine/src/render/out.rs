@@ -113,9 +113,22 @@ impl Out {
     pub fn put_u64(&mut self, mut value: u64) {
         self.reserve(20);
         let Some(to) = self.bytes[self.len..].first_chunk_mut::<20>() else { return };
-        if value < 10 {
-            to[0] = b'0' + value as u8;
-            self.len += 1;
+        // Most numbers of traces are short: how many digits they have costs more than the digits.
+        if value < 100 {
+            let two = pair(value as u32);
+            let skip = usize::from(value < 10);
+            to[0] = two[skip];
+            to[1] = two[1];
+            self.len += 2 - skip;
+            return;
+        }
+        if value < 10_000 {
+            let (high, low) = (pair(value as u32 / 100), pair(value as u32 % 100));
+            let skip = usize::from(value < 1000);
+            to[0] = high[skip];
+            to[1] = high[1];
+            to[2 - skip..4 - skip].copy_from_slice(low);
+            self.len += 4 - skip;
             return;
         }
         let digits = value.ilog10() as usize + 1;
@@ -362,7 +375,7 @@ mod tests {
     #[test]
     fn numbers_of_all_lengths() {
         let mut out = Out::default();
-        for value in [0, 9, 10, 99, 100, 12345, u64::MAX] {
+        for value in [0, 9, 10, 99, 100, 999, 1000, 9999, 10000, 12345, u64::MAX] {
             out.put_u64(value);
             out.put_byte(b' ');
         }
@@ -375,7 +388,7 @@ mod tests {
         out.put_hex(0x1a0);
         assert_eq!(
             String::from_utf8_lossy(out.written()),
-            "0 9 10 99 100 12345 18446744073709551615 -9223372036854775808 0000000079876543210FFFFFFFFFFFFFFFF1A0"
+            "0 9 10 99 100 999 1000 9999 10000 12345 18446744073709551615 -9223372036854775808 0000000079876543210FFFFFFFFFFFFFFFF1A0"
         );
     }
 }

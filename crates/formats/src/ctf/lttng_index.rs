@@ -33,7 +33,7 @@ pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Vec
         return Err(format!("its entries have {entry_bytes} bytes, expected {wanted}"));
     }
     let entries = &index[HEADER_BYTES..];
-    if entries.len() % entry_bytes != 0 {
+    if !entries.len().is_multiple_of(entry_bytes) {
         return Err("it ends inside an entry".into());
     }
     let mut packets = Vec::with_capacity(entries.len() / entry_bytes);
@@ -58,7 +58,7 @@ fn read_entry(entry: &[u8], index: u64, minor: u32, schema: &Schema) -> Result<P
         entry.get(at * 8..).and_then(|rest| rest.first_chunk()).map(|b| u64::from_be_bytes(*b)).unwrap_or(0)
     };
     let (total_bits, content_bits) = (number(1), number(2));
-    if total_bits == 0 || total_bits % 8 != 0 || content_bits > total_bits {
+    if total_bits == 0 || !total_bits.is_multiple_of(8) || content_bits > total_bits {
         return Err(format!("entry {index} has the impossible sizes {total_bits} and {content_bits}"));
     }
     if number(3) > number(4) && number(4) != 0 {

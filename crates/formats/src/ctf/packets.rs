@@ -94,7 +94,7 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     if total < header_bits {
         return Err((format!("packet size {total} bits is smaller than the packet's header ({header_bits} bits)"), None));
     }
-    let plausible = (total % 8 == 0 && total <= rest_bits).then_some(total);
+    let plausible = (total.is_multiple_of(8) && total <= rest_bits).then_some(total);
     if content > total {
         let message = format!("content size {content} bits is larger than the packet size {total} bits");
         return Err((message, plausible));
@@ -104,7 +104,7 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
         return Err((message, plausible));
     }
     let mut fault = None;
-    if total % 8 != 0 {
+    if !total.is_multiple_of(8) {
         fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
     } else if total > rest_bits {
         let message = format!(

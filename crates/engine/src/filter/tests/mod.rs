@@ -28,8 +28,7 @@ struct Input {
 impl Input {
     /// Traces of one packet each.
     fn new(traces: Vec<(&str, Schema, Vec<u8>)>) -> Self {
-        let mut session =
-            Session { traces: Vec::new(), corrections: Vec::new(), failures: Vec::new(), warnings: Vec::new() };
+        let mut session = Session::default();
         let mut chunks = Vec::new();
         for (at, (name, schema, bytes)) in traces.into_iter().enumerate() {
             let (trace, chunk) = open(name, schema, bytes);

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Run babeltrace2 2.0.4 and the program on the same CTF 1.8 traces, and compare what both print on stdout.
+
+    compare_peer.py BIN TRACE [TRACE ...]
+
+TRACE is a folder that holds traces: it is read as one timeline with several combinations of options. A folder `CORPUS`
+whose cases hold `trace/` may be given too; each of its cases is then read on its own, with the default options.
+Only strings that are empty in the trace and stale in babeltrace2's memory are set apart (`known_faults.py`).
+Where babeltrace2 stops at a fault, its lines must come first. Exit status 0 when nothing else differs.
+"""
+import os, pathlib, subprocess, sys
+
+from known_faults import SetApart, compare_text
+
+PEER = "babeltrace2"
+OPTIONS = [
+    [],
+    ["--clock-gmt", "--clock-date"],
+    ["--clock-seconds"],
+    ["--clock-cycles"],
+    ["--no-delta"],
+    ["--names", "all"],
+    ["--names", "none"],
+    ["--names", "payload,scope"],
+    ["--fields", "all"],
+    ["--fields", "trace,loglevel"],
+    ["--names", "all", "--fields", "all", "--color", "always"],
+    ["--clock-offset", "-3600", "--clock-offset-ns", "17"],
+]
+# The peer aborts on a valid trace.
+PEER_ABORTS = {"succeed.meta-ctx-sequence"}
+
+
+RESET = b"\x1b[0m"
+
+
+def run(*command):
+    environment = dict(os.environ)
+    if "--color" in command:
+        # Without these babeltrace2 prints no colour into a pipe, whatever `--color` says, or other codes.
+        environment |= {"TERM": "xterm", "BABELTRACE_TERM_COLOR": "ALWAYS"}
+        environment |= {"BABELTRACE_TERM_COLOR_BRIGHT_MEANS_BOLD": "0"}
+    done = subprocess.run(command, capture_output=True, timeout=300, env=environment)
+    # babeltrace2 resets the colour once more behind its last line.
+    done.stdout = done.stdout.removesuffix(b"\n" + RESET) + b"\n" * done.stdout.endswith(b"\n" + RESET)
+    return done
+
+
+def is_ctf_1(trace):
+    """CTF 2 metadata is JSON: babeltrace2 2.0.4 cannot read it."""
+    files = [path for path in sorted(trace.rglob("metadata")) if path.is_file()]
+    return bool(files) and all(file.read_bytes()[:64].lstrip()[:1] not in (b"\x1e", b"{") for file in files)
+
+
+def compare(program, options, trace):
+    """Why the two differ, or `None`, and what was set apart; `None, None` when there is nothing to compare."""
+    peer, own = run(PEER, *options, str(trace)), run(program, "print", *options, str(trace))
+    if peer.returncode != 0 and not peer.stdout:
+        return None, None
+    apart = SetApart()
+    why = compare_text(peer.stdout, own.stdout, apart, is_beginning=peer.returncode != 0)
+    if why is None and peer.returncode == 0 and own.returncode not in (0, 3):
+        why = f"equal, but exit status {own.returncode}"
+    return why, apart
+
+
+def main():
+    program, passed, failed, stale = sys.argv[1], 0, 0, 0
+    for root in map(pathlib.Path, sys.argv[2:]):
+        cases = [case for case in sorted(root.glob("*/trace")) if case.parent.name not in PEER_ABORTS]
+        tasks = [([], case) for case in cases] if cases else [(options, root) for options in OPTIONS]
+        compared = 0
+        for options, trace in tasks:
+            if not is_ctf_1(trace):
+                continue
+            why, apart = compare(program, options, trace)
+            if apart is None:
+                continue
+            compared += 1
+            passed, failed, stale = passed + (why is None), failed + (why is not None), stale + apart.stale
+            if why:
+                name = trace.parent.name if cases else trace.name
+                print(f"FAIL {name} {' '.join(options)}: {why}")
+        print(f"{root.name}: {compared} runs compared")
+        if not compared:
+            failed += 1
+            print(f"FAIL {root.name}: {PEER} reads nothing there")
+    print(f"{stale} strings are empty in the traces and stale in what {PEER} prints")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

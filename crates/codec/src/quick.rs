@@ -1,0 +1,173 @@
+//! Skipping events of whole bytes: the form of a skip plan that most classes of most traces have.
+//!
+//! Fields on byte boundaries, strings, and arrays whose elements have a fixed number of bytes need no bit offsets, no
+//! loops and no shared slots. Such a plan becomes a few steps over a byte slice; any fault, and any other plan, is left
+//! to the general one.
+
+use crate::plan::{Op, Plan};
+
+/// A skip plan in whole bytes.
+#[derive(Clone, Debug)]
+pub(crate) enum Quick {
+    /// This many bytes, always.
+    Fixed(usize),
+    /// Steps, one after the other.
+    Steps(Box<[Step]>),
+    /// Not of this form.
+    No,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Skip { bytes: usize },
+    /// A null-terminated string.
+    Str,
+    /// Reads a length.
+    Read { slot: u8, width: Width, big: bool },
+    /// `slots[slot]` elements.
+    SkipBy { slot: u8, bytes: u32 },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Width {
+    One,
+    Two,
+    Four,
+    Eight,
+}
+
+/// Lengths that one event may hold in this form.
+const SLOTS: usize = 8;
+
+impl Quick {
+    /// The quick form of a skip plan whose own slots begin at `shared`.
+    pub(crate) fn of(plan: &Plan, shared: usize) -> Quick {
+        Self::steps(plan, shared).unwrap_or(Quick::No)
+    }
+
+    fn steps(plan: &Plan, shared: usize) -> Option<Quick> {
+        let mut steps = Vec::new();
+        let mut written = [false; SLOTS];
+        let own = |slot: u16| usize::from(slot).checked_sub(shared).filter(|&slot| slot < SLOTS);
+        let mut ops = plan.ops.iter().peekable();
+        while let Some(op) = ops.next() {
+            let (width, big) = match *op {
+                Op::Advance { bits } if bits % 8 == 0 => {
+                    steps.push(Step::Skip { bytes: usize::try_from(bits / 8).ok()? });
+                    continue;
+                }
+                Op::Str { unit: 1, .. } => {
+                    steps.push(Step::Str);
+                    continue;
+                }
+                Op::AdvanceBy { len, stride_bits, last_bits } if stride_bits == last_bits && stride_bits % 8 == 0 => {
+                    let slot = own(len).filter(|&slot| written[slot])? as u8;
+                    steps.push(Step::SkipBy { slot, bytes: stride_bits / 8 });
+                    continue;
+                }
+                Op::StrBytes { len, .. } | Op::Blob { len, .. } => {
+                    let slot = own(len).filter(|&slot| written[slot])? as u8;
+                    steps.push(Step::SkipBy { slot, bytes: 1 });
+                    continue;
+                }
+                Op::U8 { .. } => (Width::One, false),
+                Op::U16 { big, .. } => (Width::Two, big),
+                Op::U32 { big, .. } => (Width::Four, big),
+                Op::U64 { big, .. } => (Width::Eight, big),
+                _ => return None,
+            };
+            let Some(Op::Save { slot }) = ops.next() else { return None };
+            let slot = own(*slot)?;
+            written[slot] = true;
+            steps.push(Step::Read { slot: slot as u8, width, big });
+        }
+        Some(match steps.as_slice() {
+            [] => Quick::Fixed(0),
+            [Step::Skip { bytes }] => Quick::Fixed(*bytes),
+            _ => Quick::Steps(steps.into()),
+        })
+    }
+
+    /// Where an event that begins at `at` ends; `None` for any fault and for what is not of this form.
+    #[inline]
+    pub(crate) fn end(&self, content: &[u8], at: usize) -> Option<usize> {
+        match self {
+            Quick::Fixed(bytes) => at.checked_add(*bytes).filter(|&end| end <= content.len()),
+            Quick::Steps(steps) => run(steps, content, at),
+            Quick::No => None,
+        }
+    }
+}
+
+fn run(steps: &[Step], content: &[u8], mut at: usize) -> Option<usize> {
+    let mut slots = [0u64; SLOTS];
+    for step in steps {
+        match *step {
+            Step::Skip { bytes } => at = at.checked_add(bytes)?,
+            Step::Str => at += zero_at(content.get(at..)?)? + 1,
+            Step::Read { slot, width, big } => {
+                let (value, len) = read(content.get(at..)?, width, big)?;
+                slots[usize::from(slot) % SLOTS] = value;
+                at += len;
+            }
+            Step::SkipBy { slot, bytes } => {
+                let bytes = slots[usize::from(slot) % SLOTS].checked_mul(u64::from(bytes))?;
+                at = at.checked_add(usize::try_from(bytes).ok()?)?;
+            }
+        }
+    }
+    (at <= content.len()).then_some(at)
+}
+
+#[inline]
+fn read(bytes: &[u8], width: Width, big: bool) -> Option<(u64, usize)> {
+    macro_rules! number {
+        ($type:ty, $len:expr) => {{
+            let chunk = bytes.first_chunk::<$len>()?;
+            let value = if big { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) };
+            Some((value.into(), $len))
+        }};
+    }
+    match width {
+        Width::One => number!(u8, 1),
+        Width::Two => number!(u16, 2),
+        Width::Four => number!(u32, 4),
+        Width::Eight => number!(u64, 8),
+    }
+}
+
+/// Index of the first zero byte. Most strings of traces are short: sixteen bytes are looked at before a call is worth it.
+#[inline]
+pub(crate) fn zero_at(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = u64::MAX / 255;
+    const HIGH: u64 = LOW << 7;
+    for at in [0, 8] {
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+        let word = u64::from_le_bytes(*word);
+        // The lowest set bit marks the first zero byte; marks above it may be false.
+        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    memchr::memchr(0, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::zero_at;
+
+    #[test]
+    fn zero_is_found_wherever_it_is() {
+        for len in 0..40 {
+            for zero in 0..len {
+                for fill in [1u8, 0x80, 0xff] {
+                    let mut bytes = vec![fill; len];
+                    bytes[zero] = 0;
+                    assert_eq!(zero_at(&bytes), Some(zero), "{len} {zero} {fill}");
+                }
+            }
+            assert_eq!(zero_at(&vec![1; len]), None);
+        }
+    }
+}

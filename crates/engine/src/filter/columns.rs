@@ -1,0 +1,69 @@
+//! Paths as columns of a table: the same paths as in conditions, looked up in the same way.
+
+use std::sync::Arc;
+
+use tracemill_model::error::Result;
+use tracemill_model::schema::{EventClassId, Schema};
+
+use super::resolve::{self, Place};
+use super::syntax::Path;
+use super::{FilterContext, bind, parser};
+use crate::session::Session;
+
+/// A list of paths as it is written, with commas between them; commas in backquotes belong to a name.
+#[derive(Clone, Debug)]
+pub struct ColumnList {
+    source: Arc<str>,
+    columns: Columns,
+}
+
+/// Columns that every trace of a session can be asked for. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Columns(Arc<[Column]>);
+
+#[derive(Clone, Debug)]
+struct Column {
+    /// The path as it was typed.
+    text: String,
+    path: Path,
+}
+
+impl ColumnList {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// When the text is no list of paths, with the place in it and what was expected there.
+    pub fn parse(text: &str) -> Result<ColumnList> {
+        let (paths, columns) = parser::parse_paths(text)?;
+        let column = |(path, span): (usize, tracemill_codec::text::Span)| Column {
+            text: span.text(text).to_string(),
+            path: paths[path].clone(),
+        };
+        Ok(ColumnList { source: text.into(), columns: Columns(columns.into_iter().map(column).collect()) })
+    }
+
+    /// Looks every path up in every event class of the session. Takes time in the product of both.
+    ///
+    /// # Errors
+    /// When no event class has a path, with the place in the list. A session without any event class accepts
+    /// every list.
+    pub fn bind(&self, session: &Session) -> Result<Columns> {
+        let context = FilterContext { session, gmt: false, first_ns: None, last_ns: None };
+        let paths: Vec<Path> = self.columns.0.iter().map(|column| column.path.clone()).collect();
+        bind::check_paths(&self.source, &paths, &context)?;
+        Ok(self.columns.clone())
+    }
+}
+
+impl Columns {
+    /// The paths as they were typed.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|column| &*column.text)
+    }
+
+    /// Where the values are in the events of a class.
+    pub(crate) fn places(&self, schema: &Schema, class: EventClassId) -> Vec<Place> {
+        let place = |column: &Column| resolve::resolve(schema, class, &column.path).unwrap_or(Place::Absent);
+        self.0.iter().map(place).collect()
+    }
+}
