@@ -9,15 +9,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(name = "tracemill", version, disable_help_subcommand = true, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done; 1 nothing could be done; 2 wrong usage; 3 done, but part of the input \
 could not be read (stderr says which); 130 interrupted.")]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// The commands.
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Say what traces hold: streams, packets, clocks, event classes, times, losses
     Info(InfoOptions),
     /// Print the events of traces in the order of time
@@ -34,184 +34,184 @@ pub enum Command {
 
 /// Options of every command that opens traces.
 #[derive(Args, Clone)]
-pub struct InputOptions {
+pub(crate) struct InputOptions {
     /// Trace files or folders; a folder that is no trace is searched for traces
     #[arg(required = true, value_name = "TRACE")]
-    pub traces: Vec<PathBuf>,
+    pub(crate) traces: Vec<PathBuf>,
 
     /// Take the input as this format instead of detecting it
     #[arg(long, value_name = "NAME")]
-    pub input_format: Option<String>,
+    pub(crate) input_format: Option<String>,
 
     /// Move the clock of a trace (or of all) by seconds; a decimal fraction is allowed
     #[arg(long, value_name = "[TRACE=]SECONDS", allow_hyphen_values = true)]
-    pub clock_offset: Vec<String>,
+    pub(crate) clock_offset: Vec<String>,
 
     /// Move the clock of a trace (or of all) by nanoseconds
     #[arg(long, value_name = "[TRACE=]NS", allow_hyphen_values = true)]
-    pub clock_offset_ns: Vec<String>,
+    pub(crate) clock_offset_ns: Vec<String>,
 
     /// Threads to use; the output is the same for every number
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: Option<u16>,
+    pub(crate) jobs: Option<u16>,
 
     /// Memory for events that wait to be merged, such as 64M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub memory: Option<usize>,
+    pub(crate) memory: Option<usize>,
 
     /// Show progress on stderr
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub progress: When,
+    pub(crate) progress: When,
 
     /// Say faults only, no warnings and losses
     #[arg(long, short)]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
 
     /// Stop at the first fault, with exit status 1
     #[arg(long)]
-    pub strict: bool,
+    pub(crate) strict: bool,
 }
 
 /// Options that choose events.
 #[derive(Args, Clone)]
-pub struct SelectOptions {
+pub(crate) struct SelectOptions {
     /// First time, included: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION after the first event,
     /// -DURATION before the last
     #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
-    pub begin: Option<String>,
+    pub(crate) begin: Option<String>,
 
     /// Last time, included
     #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
-    pub end: Option<String>,
+    pub(crate) end: Option<String>,
 
     /// Only events for which the expression is true, such as 'name == "sched_*" and payload.prev_pid == 0'
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
-    pub filter: Option<String>,
+    pub(crate) filter: Option<String>,
 
     /// Only streams of this name (with globs) or id; may be given again
     #[arg(long, value_name = "S")]
-    pub stream: Vec<String>,
+    pub(crate) stream: Vec<String>,
 
     /// Leave out the first N events, counted after all filters
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub skip: u64,
+    pub(crate) skip: u64,
 
     /// Stop after N events, counted after all filters
     #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
+    pub(crate) limit: Option<u64>,
 }
 
 /// `tracemill info`.
 #[derive(Args)]
-pub struct InfoOptions {
+pub(crate) struct InfoOptions {
     #[command(flatten)]
-    pub input: InputOptions,
+    pub(crate) input: InputOptions,
 
     /// Count every event instead of reading headers and indexes only
     #[arg(long)]
-    pub count: bool,
+    pub(crate) count: bool,
 
     /// Print one JSON object
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 
     /// List the packets too
     #[arg(long)]
-    pub packets: bool,
+    pub(crate) packets: bool,
 }
 
 /// `tracemill print`.
 #[derive(Args)]
-pub struct PrintOptions {
+pub(crate) struct PrintOptions {
     #[command(flatten)]
-    pub input: InputOptions,
+    pub(crate) input: InputOptions,
 
     #[command(flatten)]
-    pub select: SelectOptions,
+    pub(crate) select: SelectOptions,
 
     /// Form of the lines
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub format: PrintFormat,
+    pub(crate) format: PrintFormat,
 
     /// Write to a file instead of stdout
     #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 
     /// Colour the text
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: When,
+    pub(crate) color: When,
 
     /// Show universal time instead of local time
     #[arg(long)]
-    pub clock_gmt: bool,
+    pub(crate) clock_gmt: bool,
 
     /// Show dates
     #[arg(long)]
-    pub clock_date: bool,
+    pub(crate) clock_date: bool,
 
     /// Show seconds since the origin
     #[arg(long)]
-    pub clock_seconds: bool,
+    pub(crate) clock_seconds: bool,
 
     /// Show clock cycles
     #[arg(long)]
-    pub clock_cycles: bool,
+    pub(crate) clock_cycles: bool,
 
     /// Leave out the time since the line before
     #[arg(long)]
-    pub no_delta: bool,
+    pub(crate) no_delta: bool,
 
     /// Names in the text: all, none, or some of payload, context, scope, header
     #[arg(long, short, value_name = "NAME,...", value_delimiter = ',')]
-    pub names: Vec<NameGroup>,
+    pub(crate) names: Vec<NameGroup>,
 
     /// Words about trace and event class in the text: all, or some of trace, trace:hostname, trace:domain,
     /// trace:procname, trace:vpid, loglevel, emf
     #[arg(long, short, value_name = "FIELD,...", value_delimiter = ',')]
-    pub fields: Vec<HeaderField>,
+    pub(crate) fields: Vec<HeaderField>,
 
     /// Columns of the CSV: paths as in filters
     #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
-    pub columns: Option<String>,
+    pub(crate) columns: Option<String>,
 }
 
 /// `tracemill check`.
 #[derive(Args)]
-pub struct CheckOptions {
+pub(crate) struct CheckOptions {
     #[command(flatten)]
-    pub input: InputOptions,
+    pub(crate) input: InputOptions,
 
     /// Print one JSON object
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tracemill formats`.
 #[derive(Args)]
-pub struct FormatsOptions {
+pub(crate) struct FormatsOptions {
     /// Print one JSON object
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tracemill completions`.
 #[derive(Args)]
-pub struct CompletionsOptions {
+pub(crate) struct CompletionsOptions {
     /// The shell
-    pub shell: clap_complete::Shell,
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// `tracemill man`.
 #[derive(Args)]
-pub struct ManOptions {
+pub(crate) struct ManOptions {
     /// Write the pages of all commands to this folder
     #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// When something is done that a terminal decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum When {
+pub(crate) enum When {
     /// On a terminal.
     Auto,
     /// Always.
@@ -222,7 +222,7 @@ pub enum When {
 
 /// Forms of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum PrintFormat {
+pub(crate) enum PrintFormat {
     /// As babeltrace2 prints.
     Text,
     /// One JSON object a line.
@@ -233,7 +233,7 @@ pub enum PrintFormat {
 
 /// Groups of names in a text line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum NameGroup {
+pub(crate) enum NameGroup {
     /// All of them.
     All,
     /// None of them.
@@ -251,7 +251,7 @@ pub enum NameGroup {
 
 /// Words about trace and event class in a text line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum HeaderField {
+pub(crate) enum HeaderField {
     /// All of them.
     All,
     /// Name of the trace.

@@ -3,6 +3,8 @@
 
 mod args;
 mod commands;
+mod interrupt;
+mod progress;
 mod report;
 
 use std::process::ExitCode;
@@ -14,6 +16,7 @@ use report::Outcome;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    interrupt::watch();
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
         Command::Print(options) => commands::print::run(&options),

@@ -1,13 +1,16 @@
 //! What the program says on stderr, and how it ends.
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use tracemill_model::error::Error;
 
+use crate::{interrupt, progress};
+
 /// How a command ended (`cli.md`, "Exit codes").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// Everything was read and done.
     Done,
     /// Nothing useful could be done.
@@ -16,60 +19,69 @@ pub enum Outcome {
     WrongUsage,
     /// Done, but part of the input could not be read.
     Partial,
-    /// The user interrupted.
-    Interrupted,
 }
 
 impl Outcome {
     /// The number for the shell.
-    pub fn exit_code(self) -> ExitCode {
+    pub(crate) fn exit_code(self) -> ExitCode {
         ExitCode::from(match self {
             Outcome::Done => 0,
             Outcome::Nothing => 1,
             Outcome::WrongUsage => 2,
             Outcome::Partial => 3,
-            Outcome::Interrupted => 130,
         })
     }
 }
 
+/// Faults that are remembered; a trace with more of them is not worth more memory.
+const MAX_SAID: usize = 10_000;
+
 /// Says messages and remembers what they mean for the end.
-pub struct Reporter {
+pub(crate) struct Reporter {
     quiet: bool,
     strict: bool,
     /// Faults so far.
-    pub faults: u64,
+    pub(crate) faults: u64,
+    /// Those that were said, so that nothing is said twice: opening and reading may both meet a fault.
+    said: HashSet<String>,
 }
 
 impl Reporter {
     /// A reporter; a quiet one says faults only.
-    pub fn new(quiet: bool, strict: bool) -> Self {
-        Reporter { quiet, strict, faults: 0 }
+    pub(crate) fn new(quiet: bool, strict: bool) -> Self {
+        Reporter { quiet, strict, faults: 0, said: HashSet::new() }
     }
 
     /// Says a fault. True when the work must stop here.
-    pub fn fault(&mut self, fault: &Error) -> bool {
+    pub(crate) fn fault(&mut self, fault: &Error) -> bool {
+        let text = fault.to_string();
+        if self.said.contains(&text) {
+            return self.strict;
+        }
         self.faults += 1;
-        error(fault);
+        say("error", "31", &text);
+        if self.said.len() < MAX_SAID {
+            self.said.insert(text);
+        }
         self.strict
     }
 
     /// Says something that is no fault.
-    pub fn warning(&self, warning: &Error) {
+    pub(crate) fn warning(&self, warning: &Error) {
         if !self.quiet {
             say("warning", "33", &warning.to_string());
         }
     }
 
     /// Says what was lost.
-    pub fn loss(&self, text: &str) {
+    pub(crate) fn loss(&self, text: &str) {
         if !self.quiet {
             say("warning", "33", text);
         }
     }
 
     /// How the command ends when all that could be done was done.
-    pub fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         match (self.faults, self.strict) {
             (0, _) => Outcome::Done,
             (_, false) => Outcome::Partial,
@@ -79,33 +91,35 @@ impl Reporter {
 }
 
 /// Says an error.
-pub fn error(error: &Error) {
+pub(crate) fn error(error: &Error) {
     say("error", "31", &error.to_string());
 }
 
 fn say(word: &str, color: &str, text: &str) {
     let stderr = std::io::stderr();
     let colored = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let mut stderr = stderr.lock();
-    // Nothing can be done about a stderr that is closed.
-    let _ = if colored {
-        writeln!(stderr, "\x1b[1;{color}m{word}\x1b[0m: {text}")
-    } else {
-        writeln!(stderr, "{word}: {text}")
-    };
+    progress::aside(|| {
+        let mut stderr = stderr.lock();
+        // Nothing can be done about a stderr that is closed.
+        let _ = if colored {
+            writeln!(stderr, "\x1b[1;{color}m{word}\x1b[0m: {text}")
+        } else {
+            writeln!(stderr, "{word}: {text}")
+        };
+    });
 }
 
 /// Where output goes: stdout or the file of `-o`.
-pub struct Sink {
+pub(crate) struct Sink {
     writer: Box<dyn Write>,
     name: String,
     /// The reader has closed the pipe: a quiet end.
-    pub is_closed: bool,
+    pub(crate) is_closed: bool,
 }
 
 impl Sink {
     /// A sink for stdout, or for a file.
-    pub fn open(path: Option<&std::path::Path>) -> Result<Self, Error> {
+    pub(crate) fn open(path: Option<&std::path::Path>) -> Result<Self, Error> {
         match path {
             None => Ok(Sink { writer: Box::new(std::io::stdout().lock()), name: "stdout".into(), is_closed: false }),
             Some(path) => {
@@ -115,17 +129,23 @@ impl Sink {
         }
     }
 
-    /// Writes bytes; does nothing once the pipe is closed.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.is_closed || bytes.is_empty() {
+    /// Writes whole lines; does nothing once the pipe is closed.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Error> {
+        self.write_parts([lines])
+    }
+
+    /// Writes whole lines that stand in several parts. An interrupt does not come between them.
+    pub(crate) fn write_parts<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<(), Error> {
+        if self.is_closed {
             return Ok(());
         }
-        let result = self.writer.write_all(bytes);
+        let _whole = interrupt::hold();
+        let result = parts.iter().try_for_each(|part| self.writer.write_all(part));
         self.check(result)
     }
 
     /// Writes what is buffered.
-    pub fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         if self.is_closed {
             return Ok(());
         }

@@ -41,8 +41,7 @@ pub fn read_be(bytes: &[u8], offset_bits: u64, len_bits: u32) -> u64 {
 #[cold]
 fn read_be_slow(bytes: &[u8], at: usize, shift: u32, len_bits: u32) -> u64 {
     let count = (shift + len_bits).div_ceil(8);
-    let word =
-        bytes[at..at + count as usize].iter().fold(0u128, |word, &byte| word << 8 | u128::from(byte));
+    let word = bytes[at..at + count as usize].iter().fold(0u128, |word, &byte| word << 8 | u128::from(byte));
     (word >> (count * 8 - shift - len_bits)) as u64 & mask(len_bits)
 }
 
@@ -80,14 +79,7 @@ pub struct Wide {
 
 impl Wide {
     /// Reads `len_bits` bits.
-    pub fn read(
-        bytes: &[u8],
-        offset_bits: u64,
-        len_bits: u32,
-        order: ByteOrder,
-        reversed: bool,
-        signed: bool,
-    ) -> Self {
+    pub fn read(bytes: &[u8], offset_bits: u64, len_bits: u32, order: ByteOrder, reversed: bool, signed: bool) -> Self {
         let mut limbs = Vec::with_capacity(len_bits.div_ceil(64) as usize);
         let mut done = 0;
         while done < len_bits {
@@ -254,7 +246,9 @@ fn scale_exactly(significand: u64, scale: i64) -> f64 {
     if drop <= 0 {
         return significand as f64 * pow2(scale);
     }
-    let (kept, half) = if drop >= 64 { (0, drop == 64 && significand >> 63 == 1) } else {
+    let (kept, half) = if drop >= 64 {
+        (0, drop == 64 && significand >> 63 == 1)
+    } else {
         (significand >> drop, significand >> (drop - 1) & 1 == 1)
     };
     let rest = significand & (mask(drop.min(64) as u32) >> 1) != 0;

@@ -8,9 +8,7 @@ use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Le
 pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
     match &schema.field_class(id).kind {
         FieldKind::Integer(class) => u64::from(if class.is_variable_length() { 8 } else { class.len_bits }),
-        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
-            u64::from(class.len_bits)
-        }
+        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => u64::from(class.len_bits),
         FieldKind::Float(class) => u64::from(class.len_bits),
         FieldKind::String(class) => match &class.length {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
@@ -21,11 +19,9 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
             Length::Static(bytes) => bytes.saturating_mul(8),
             Length::Field(_) => 0,
         },
-        FieldKind::Struct(class) => class
-            .members
-            .iter()
-            .map(|member| min_bits(schema, member.class))
-            .fold(0, u64::saturating_add),
+        FieldKind::Struct(class) => {
+            class.members.iter().map(|member| min_bits(schema, member.class)).fold(0, u64::saturating_add)
+        }
         FieldKind::Array(class) => match class.length {
             Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
             Length::Field(_) => 0,

@@ -1,11 +1,12 @@
 //! Bits, text and compiled decode plans.
 #![forbid(unsafe_code)]
 
-pub mod text;
 pub mod bits;
+pub mod chunk;
+pub mod columns;
 pub mod layout;
 pub mod naive;
 pub mod plan;
 mod quick;
+pub mod text;
 pub mod trace_plans;
-pub mod chunk;

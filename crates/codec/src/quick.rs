@@ -19,13 +19,22 @@ pub(crate) enum Quick {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    Skip { bytes: usize },
+    Skip {
+        bytes: usize,
+    },
     /// A null-terminated string.
     Str,
     /// Reads a length.
-    Read { slot: u8, width: Width, big: bool },
+    Read {
+        slot: u8,
+        width: Width,
+        big: bool,
+    },
     /// `slots[slot]` elements.
-    SkipBy { slot: u8, bytes: u32 },
+    SkipBy {
+        slot: u8,
+        bytes: u32,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +61,8 @@ impl Quick {
         let mut ops = plan.ops.iter().peekable();
         while let Some(op) = ops.next() {
             let (width, big) = match *op {
+                // The form is for events that begin on a byte, and every step takes whole bytes.
+                Op::Align { mask: 0..=7 } => continue,
                 Op::Advance { bits } if bits % 8 == 0 => {
                     steps.push(Step::Skip { bytes: usize::try_from(bits / 8).ok()? });
                     continue;

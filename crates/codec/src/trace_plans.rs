@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{
-    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Range, Role, Schema, Scope, StreamClassId,
+    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Range, Role, Schema, Scope,
+    StreamClassId,
 };
 
 use crate::bits;
-use crate::quick::Quick;
 use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, State};
+use crate::quick::Quick;
 
 /// The plans of one trace. Shared by all threads.
 pub struct TracePlans {
@@ -136,7 +137,12 @@ impl TracePlans {
     }
 
     /// Decodes a packet header from `*pos_bits`; values with a role go to `state.roles`.
-    pub fn read_packet_header(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), EventFault> {
+    pub fn read_packet_header(
+        &self,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+    ) -> Result<(), EventFault> {
         let start = *pos_bits;
         self.packet_header.skip(input, pos_bits, state).map_err(|fault| {
             let mut roots: ScopeRoots = [None; 6];
@@ -166,7 +172,8 @@ impl TracePlans {
     pub fn packet_context_rows(&self, stream: StreamClassId) -> &Plan {
         self.stream(stream).row_packet_context.get_or_init(|| {
             let roots = self.stream_roots(stream);
-            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, self.packet_header.known).without_roles();
+            let mut compiler =
+                Compiler::row(&self.schema, &self.shared, roots, self.packet_header.known).without_roles();
             compiler.add(Scope::PacketContext);
             compiler.finish()
         })
@@ -198,12 +205,11 @@ impl TracePlans {
     }
 
     fn event(&self, id: EventClassId) -> &EventPlans {
-        self.events[id.0 as usize]
-            .get_or_init(|| {
-                let skip = self.compile_event(id, true);
-                let quick = Quick::of(&skip, self.shared.len());
-                Box::new(EventPlans { skip, quick, row: OnceLock::new(), needs_header: self.refers_to_header(id) })
-            })
+        self.events[id.0 as usize].get_or_init(|| {
+            let skip = self.compile_event(id, true);
+            let quick = Quick::of(&skip, self.shared.len());
+            Box::new(EventPlans { skip, quick, row: OnceLock::new(), needs_header: self.refers_to_header(id) })
+        })
     }
 
     /// Do fields of the event refer to its header, so that the header must be read before them?
@@ -275,7 +281,14 @@ impl TracePlans {
 
     /// Decodes a faulty event again with the plan that knows names.
     #[cold]
-    fn explain(&self, class: EventClassId, input: Input<'_>, body_bits: u64, state: &mut State, fault: Fault) -> EventFault {
+    fn explain(
+        &self,
+        class: EventClassId,
+        input: Input<'_>,
+        body_bits: u64,
+        state: &mut State,
+        fault: Fault,
+    ) -> EventFault {
         let plan = self.event_rows(class);
         let mut pos = body_bits;
         for (section, scope) in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload].into_iter().enumerate() {
@@ -549,7 +562,14 @@ impl FastHeader {
     fn of(schema: &Schema, shared: &SharedSlots, root: Option<FieldClassId>) -> Option<Self> {
         let Some(root) = root else {
             let (prefix, arms) = (Part::default(), Vec::new());
-            return Some(FastHeader { prefix, selector: None, slot: None, arms, known: Known::NOTHING, one_word: None });
+            return Some(FastHeader {
+                prefix,
+                selector: None,
+                slot: None,
+                arms,
+                known: Known::NOTHING,
+                one_word: None,
+            });
         };
         if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) {
             return None;
@@ -578,13 +598,19 @@ impl FastHeader {
                 for option in &variant.options {
                     let mut part = Part { id: None, time: None, ..header.prefix };
                     part.add(schema, option.class, align)?;
-                    header.arms.extend(option.ranges.iter().filter_map(|&range| unsigned(range)).map(|(low, high)| (low, high, part)));
+                    header.arms.extend(
+                        option.ranges.iter().filter_map(|&range| unsigned(range)).map(|(low, high)| (low, high, part)),
+                    );
                 }
                 continue;
             }
             pieces.push(header.prefix.add(schema, member.class, align)?);
         }
-        let ends = header.arms.iter().map(|arm| arm.2.end_bits).chain(header.arms.is_empty().then_some(header.prefix.end_bits));
+        let ends = header
+            .arms
+            .iter()
+            .map(|arm| arm.2.end_bits)
+            .chain(header.arms.is_empty().then_some(header.prefix.end_bits));
         header.known = ends.map(|end| Known::aligned(align).advance(u64::from(end))).reduce(Known::join)?;
         header.one_word = OneWord::of(&header, align);
         Some(header)

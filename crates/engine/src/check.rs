@@ -47,7 +47,7 @@ pub fn check(session: &Session, mut found: impl FnMut(Finding) -> bool) -> u64 {
             }
         }
         for stream in &trace.streams {
-            for error in packets_in_order(stream) {
+            for error in packets_in_order(stream, &trace.faults) {
                 if !tell(Severity::Warning, error) {
                     return events;
                 }
@@ -91,7 +91,8 @@ fn check_stream(
                 });
                 outside.filter(|_| clock.is_some() && told != Some(key)).map(|at| {
                     told = Some(key);
-                    let message = format!("an event at {} cycles is outside of the times of its packet", chunk.cycles[at]);
+                    let message =
+                        format!("an event at {} cycles is outside of the times of its packet", chunk.cycles[at]);
                     let error = Error::new(ErrorKind::Inconsistent, message)
                         .at_bit(packet.offset_bytes * 8 + chunk.start_bits(at))
                         .in_packet(packet.index)
@@ -101,12 +102,17 @@ fn check_stream(
             }
             Item::Gap(gap) => {
                 let what = match gap.kind {
-                    GapKind::DiscardedEvents => "events were discarded",
-                    GapKind::LostPackets => "packets were lost",
+                    GapKind::DiscardedEvents => ["event was discarded", "events were discarded"],
+                    GapKind::LostPackets => ["packet was lost", "packets were lost"],
                 };
+                let what = what[usize::from(gap.count != Some(1))];
                 let count = gap.count.map_or("an unknown number of".to_string(), |count| count.to_string());
                 let path = &stream.files[0].path;
-                let message = format!("{count} {what} in stream `{}`", stream.name);
+                let when = match (gap.begin_cycles, gap.end_cycles) {
+                    (Some(begin), Some(end)) => format!("between {begin} and {end} cycles"),
+                    _ => "at an unknown time".to_string(),
+                };
+                let message = format!("{count} {what} {when} in stream `{}`", stream.name);
                 Some((Severity::Loss, Error::new(ErrorKind::Inconsistent, message).in_file(path)))
             }
             Item::Fault(error) => Some((Severity::Fault, error)),
@@ -122,7 +128,8 @@ fn check_stream(
 }
 
 /// What is wrong with the times of the packets, and bytes between them that nothing reaches.
-fn packets_in_order(stream: &Stream) -> Vec<Error> {
+/// A fault that opening has told is not told again.
+fn packets_in_order(stream: &Stream, told: &[Error]) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut place = |at: usize, message: String| {
         let packet = &stream.packets[at];
@@ -154,7 +161,11 @@ fn packets_in_order(stream: &Stream) -> Vec<Error> {
             .max()
             .unwrap_or(0);
         let len = file.bytes.bytes().len() as u64;
-        if end < len {
+        let is_told = |fault: &Error| {
+            let place = fault.place();
+            place.file.as_ref() == Some(&file.path) && place.offset.is_some_and(|offset| offset >= end)
+        };
+        if end < len && !told.iter().any(is_told) {
             let message = format!("{} bytes at the end of the file belong to no packet", len - end);
             errors.push(Error::new(ErrorKind::Inconsistent, message).at_offset(end).in_file(&file.path));
         }

@@ -13,6 +13,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::EventClassId;
 
 use crate::progress::Progress;
+use crate::survey::{skipped, with_loss};
 
 /// A set of event classes, by index.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +104,13 @@ struct OpenPacket {
 
 impl Cursor {
     /// A cursor over the packets that the filter leaves; chunks hold at most `max_events`.
-    pub fn new(plans: Arc<TracePlans>, stream: Arc<Stream>, clock: Option<ClockMap>, filter: SpineFilter, max_events: usize) -> Self {
+    pub fn new(
+        plans: Arc<TracePlans>,
+        stream: Arc<Stream>,
+        clock: Option<ClockMap>,
+        filter: SpineFilter,
+        max_events: usize,
+    ) -> Self {
         let (next_packet, end_packet) = match filter.cycles {
             Some((first, last)) => packet_range(&stream.packets, first, last),
             None => (0, stream.packets.len()),
@@ -176,7 +183,8 @@ impl Cursor {
         match ctf::open_packet(&self.plans, file.bytes.clone(), packet, self.clock) {
             Err(error) => {
                 self.add_done(packet_bytes(packet));
-                self.queue.push_back(Item::Fault(error.in_file(&file.path).in_packet(packet.index)));
+                let error = with_loss(error, packet).in_file(&file.path).in_packet(packet.index);
+                self.queue.push_back(Item::Fault(error));
             }
             Ok(data) => {
                 let (pos, state) = (data.events_bits, data.state.clone());
@@ -258,8 +266,7 @@ impl Cursor {
             let class = self.plans.schema().event(*class);
             error = error.in_event(class.name.as_deref().unwrap_or("(no name)"));
         }
-        let left = of.content_bits.saturating_sub(packet.pos).div_ceil(8);
-        error = error.with_help(format!("the rest of the packet, {left} bytes, is skipped"));
+        error = error.with_help(skipped(of, packet.pos));
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
     }
 
@@ -277,9 +284,8 @@ impl Cursor {
         let kept_bits = len_now.saturating_sub(of.offset_bytes) * 8;
         // The end of an event is the start of the next one; the last one ends at the position.
         let mut at = 0;
-        let ends: Vec<u64> = (0..chunk.len())
-            .map(|i| if i + 1 < chunk.len() { chunk.start_bits(i + 1) } else { packet.pos })
-            .collect();
+        let ends: Vec<u64> =
+            (0..chunk.len()).map(|i| if i + 1 < chunk.len() { chunk.start_bits(i + 1) } else { packet.pos }).collect();
         chunk.retain(|_, _| {
             at += 1;
             ends[at - 1] <= kept_bits
@@ -340,7 +346,8 @@ impl Cursor {
         }
         let packet = &chunk.packet.packet;
         let name = &self.stream.name;
-        let message = format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
+        let message =
+            format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
         let warning = Error::new(ErrorKind::Inconsistent, message)
             .in_file(&self.stream.files[packet.file as usize].path)
             .at_bit(packet.offset_bytes * 8 + start_bits)

@@ -121,7 +121,8 @@ fn run<S: Source>(
 
 fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Output<'_>) -> Flow) -> Flow {
     let faults = std::mem::take(&mut rendered.faults);
-    if rendered.lines > 0 && take(Output::Lines(rendered)) == Flow::Stop {
+    // Also without lines, so that the taker can stop a search that finds nothing.
+    if take(Output::Lines(rendered)) == Flow::Stop {
         return Flow::Stop;
     }
     for fault in faults {

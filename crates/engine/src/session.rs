@@ -57,13 +57,22 @@ impl Session {
         let formats: Vec<&'static Format> = wanted.map_or_else(|| registry::FORMATS.to_vec(), |format| vec![format]);
         let mut found: Vec<(usize, Found)> = Vec::new();
         for path in paths {
+            if path.as_os_str() == "-" {
+                session.failures.push(standard_input());
+                continue;
+            }
             let before = found.len();
             let typed = path.to_string_lossy();
             let mut unreadable = Vec::new();
-            search(storage, &formats, path, &typed, 0, &mut found, &mut unreadable);
+            let mut search = Search { storage, formats: &formats, found: &mut found, suspects: Vec::new() };
+            search.below(path, &typed, 0, &mut unreadable);
+            let suspects = search.suspects;
             let is_empty = found.len() == before;
             if is_empty && unreadable.is_empty() {
-                session.failures.push(nothing_found(storage, path, &formats));
+                session.failures.push(nothing_found(storage, path, &formats, suspects));
+            } else {
+                let not_read = suspects.into_iter().map(|suspect| suspect.with_help("its folder is not read"));
+                session.warnings.extend(not_read);
             }
             session.failures.append(&mut unreadable);
         }
@@ -151,46 +160,72 @@ impl Session {
     }
 }
 
-/// Finds traces in and below a path; a folder that is a trace is not searched further.
-fn search(
-    storage: &dyn Storage,
-    formats: &[&'static Format],
-    path: &Path,
-    name: &str,
-    depth: usize,
-    found: &mut Vec<(usize, Found)>,
-    unreadable: &mut Vec<Error>,
-) {
-    if let Some(at) = formats.iter().position(|format| (format.probe)(storage, path)) {
-        found.push((at, Found { path: path.to_path_buf(), name: name.to_string() }));
-        return;
-    }
-    if storage.kind(path) != Some(EntryKind::Directory) || depth == MAX_DEPTH {
-        return;
-    }
-    match storage.list(path) {
-        Err(error) => unreadable.push(error),
-        Ok(entries) => {
-            for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Directory) {
-                let name = format!("{}/{}", name.trim_end_matches('/'), entry.name);
-                search(storage, formats, &entry.path, &name, depth + 1, found, unreadable);
+/// Finds traces in and below a path.
+struct Search<'a> {
+    storage: &'a dyn Storage,
+    formats: &'a [&'static Format],
+    found: &'a mut Vec<(usize, Found)>,
+    /// Files that have the name of a part of a trace, and whose content is no such thing.
+    suspects: Vec<Error>,
+}
+
+impl Search<'_> {
+    /// Looks at a path and, unless it is a trace, at the folders in it.
+    fn below(&mut self, path: &Path, name: &str, depth: usize, unreadable: &mut Vec<Error>) {
+        if let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) {
+            self.found.push((at, Found { path: path.to_path_buf(), name: name.to_string() }));
+            return;
+        }
+        if self.storage.kind(path) != Some(EntryKind::Directory) || depth == MAX_DEPTH {
+            return;
+        }
+        let entries = match self.storage.list(path) {
+            Err(error) => return unreadable.push(error),
+            Ok(entries) => entries,
+        };
+        for entry in entries {
+            match entry.kind {
+                EntryKind::Directory => {
+                    let name = format!("{}/{}", name.trim_end_matches('/'), entry.name);
+                    self.below(&entry.path, &name, depth + 1, unreadable);
+                }
+                EntryKind::File(len) if entry.name == "metadata" => {
+                    let what = if len == 0 { "is empty" } else { "is not that of a CTF trace" };
+                    let error = Error::new(ErrorKind::NotThisFormat, format!("the metadata {what}"));
+                    self.suspects.push(error.in_file(&entry.path).at_offset(0));
+                }
+                _ => {}
             }
         }
     }
 }
 
-fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]) -> Error {
+fn standard_input() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "standard input cannot be read: a CTF trace is a folder, not one stream of bytes",
+    )
+    .with_help("name the folder; a file that is called `-` is `./-`")
+}
+
+fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {
+    let names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
+    let names = format!("formats that can be read: {}", names.join(", "));
+    if let Some(suspect) = suspects.into_iter().next() {
+        let help =
+            "CTF metadata begins with `/* CTF 1.8`, the magic number of a metadata packet, or a JSON text sequence";
+        return suspect.with_help(format!("{help}; {names}"));
+    }
     let error = match storage.kind(path) {
         None => match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::Io, "there is no such file or folder")
+            }
             Err(error) => return Error::io("open it", path, &error),
             Ok(_) => Error::new(ErrorKind::NotThisFormat, "it cannot be read"),
         },
-        Some(EntryKind::Directory) => {
-            Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it")
-        }
+        Some(EntryKind::Directory) => Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it"),
         Some(_) => Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format"),
     };
-    let names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
-    let help = format!("formats that can be read: {}; a CTF trace is a folder with a file `metadata`", names.join(", "));
-    error.in_file(path).with_help(help)
+    error.in_file(path).with_help(format!("{names}; a CTF trace is a folder with a file `metadata`"))
 }

@@ -9,6 +9,7 @@ use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink};
 use tracemill_formats::api::{OpenTrace, Stream};
 use tracemill_formats::ctf;
 use tracemill_model::error::Error;
+use tracemill_model::packet::Packet;
 use tracemill_model::schema::EventClassId;
 
 use crate::cursor::packet_bytes;
@@ -179,7 +180,7 @@ fn count_packets(
         let file = &stream.files[packet.file as usize];
         let mut one = Counted { stream: at, packet: index, events: 0, times: None, fault: None };
         match ctf::open_packet(&trace.plans, file.bytes.clone(), packet, clock) {
-            Err(error) => one.fault = Some(error.in_file(&file.path).in_packet(packet.index)),
+            Err(error) => one.fault = Some(with_loss(error, packet).in_file(&file.path).in_packet(packet.index)),
             Ok(data) => {
                 let mut counter = Counter { classes, events: 0, first: u64::MAX, last: 0 };
                 let (mut pos, mut state) = (data.events_bits, data.state.clone());
@@ -187,7 +188,7 @@ fn count_packets(
                 one.events = counter.events;
                 one.times = (counter.events > 0).then_some((counter.first, counter.last));
                 if let ScanEnd::Fault(fault) = end {
-                    one.fault = Some(located(trace, stream, index, &fault));
+                    one.fault = Some(located(trace, stream, index, &fault).with_help(skipped(packet, pos)));
                 }
                 clock = state.clock;
             }
@@ -204,6 +205,20 @@ pub(crate) fn located(trace: &OpenTrace, stream: &Stream, packet: usize, fault: 
         error = error.in_event(trace.schema.event(*class).name.as_deref().unwrap_or("(no name)"));
     }
     error.in_file(&stream.files[packet.file as usize].path)
+}
+
+/// An error that costs a whole packet; says so unless it has something better to say.
+pub(crate) fn with_loss(error: Error, packet: &Packet) -> Error {
+    match error.help() {
+        Some(_) => error,
+        None => error.with_help(format!("the packet, {} bytes, is skipped", packet.total_bits / 8)),
+    }
+}
+
+/// What is lost with a fault at a bit of a packet.
+pub(crate) fn skipped(packet: &Packet, pos_bits: u64) -> String {
+    let left = packet.content_bits.saturating_sub(pos_bits).div_ceil(8);
+    format!("the rest of the packet, {left} bytes, is skipped")
 }
 
 /// Times of the first and the last event of a session in ns: `want` says which are needed. Reads the packets at the
@@ -229,10 +244,14 @@ pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i64>, Option<i64>)
                 }
                 continue;
             }
-            if want.0 && let Some((from, _)) = (0..count).find_map(times) {
+            if want.0
+                && let Some((from, _)) = (0..count).find_map(times)
+            {
                 first = earlier(first, clock.ns(from));
             }
-            if want.1 && let Some((_, to)) = (0..count).rev().find_map(times) {
+            if want.1
+                && let Some((_, to)) = (0..count).rev().find_map(times)
+            {
                 last = later(last, clock.ns(to));
             }
         }

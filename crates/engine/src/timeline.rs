@@ -63,7 +63,10 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
         let names: Vec<String> =
             session.traces.iter().flat_map(|trace| &trace.streams).map(|stream| format!("`{}`", stream.name)).collect();
         let error = Error::misuse(format!("no stream has the name or id `{}`", wanted.join("`, `")));
-        return Err(error.with_help(format!("the streams are {}", names.join(", "))));
+        return Err(match names.as_slice() {
+            [] => error.with_help("the traces have no streams"),
+            names => error.with_help(format!("the streams are {}", names.join(", "))),
+        });
     }
     Ok(streams)
 }

@@ -8,10 +8,11 @@ use tracemill_model::error::Error;
 
 use super::open::clock_offsets;
 use crate::args::CheckOptions;
+use crate::progress;
 use crate::report::{self, Outcome, Sink};
 
 /// Checks traces; the findings are the output.
-pub fn run(options: &CheckOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     let open_options =
         OpenOptions { input_format: options.input.input_format.clone(), clock_offsets: clock_offsets(&options.input)? };
     let session = Session::open(&FileSystem, &options.input.traces, &open_options)?;
@@ -20,17 +21,20 @@ pub fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     let mut sink = Sink::open(None)?;
+    let shown = progress::show(&options.input, &session.progress, false);
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
     let events = check(&session, |finding| {
         counts[finding.severity as usize] += 1;
         if options.json {
             list.push(to_json(&finding));
         } else if !(options.input.quiet && finding.severity != Severity::Fault) {
-            failed = sink.write(format!("{}: {}\n", word(finding.severity), finding.error).as_bytes()).err();
+            let line = format!("{}: {}\n", word(finding.severity), finding.error);
+            failed = progress::aside(|| sink.write(line.as_bytes())).err();
         }
         let is_bad = finding.severity == Severity::Fault || options.input.strict;
-        failed.is_none() && !(options.input.strict && is_bad)
+        failed.is_none() && !sink.is_closed && !(options.input.strict && is_bad)
     });
+    drop(shown);
     if let Some(error) = failed {
         return Err(error);
     }
@@ -42,14 +46,20 @@ pub fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         });
         sink.write(format!("{object}\n").as_bytes())?;
     } else {
-        let traces = session.traces.len();
-        let line = format!(
-            "{traces} trace{}, {events} events: {faults} faults, {warnings} warnings, {losses} losses\n",
-            if traces == 1 { "" } else { "s" }
-        );
+        let numbers = [(session.traces.len() as u64, "trace"), (events, "event")];
+        let found = [(faults, "fault"), (warnings, "warning")];
+        let list = |numbers: &[(u64, &str)]| {
+            let word = |&(count, word): &(u64, &str)| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+            numbers.iter().map(word).collect::<Vec<_>>().join(", ")
+        };
+        let losses = format!("{losses} loss{}", if losses == 1 { "" } else { "es" });
+        let line = format!("{}: {}, {losses}\n", list(&numbers), list(&found));
         sink.write(line.as_bytes())?;
     }
     sink.flush()?;
+    if sink.is_closed {
+        return Ok(Outcome::Done);
+    }
     Ok(match (faults, warnings + losses, options.input.strict) {
         (0, 0, _) | (0, _, false) => Outcome::Done,
         (_, _, false) => Outcome::Partial,

@@ -7,7 +7,7 @@ use crate::args::{Cli, CompletionsOptions};
 use crate::report::{Outcome, Sink};
 
 /// Prints the completion script of a shell.
-pub fn run(options: &CompletionsOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &CompletionsOptions) -> Result<Outcome, Error> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "tracemill", &mut script);
     let mut sink = Sink::open(None)?;

@@ -15,7 +15,7 @@ const WRITTEN: [(&str, &str); 3] = [
 ];
 
 /// Lists the formats.
-pub fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
     let mut sink = Sink::open(None)?;
     let read = registry::FORMATS.iter().flat_map(|format| format.names.iter().map(|name| (*name, format.description)));
     let mut text = String::new();

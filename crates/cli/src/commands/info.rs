@@ -12,12 +12,15 @@ use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, F
 
 use super::open::open;
 use crate::args::InfoOptions;
+use crate::progress;
 use crate::report::{Outcome, Sink};
 
 /// Says what traces hold.
-pub fn run(options: &InfoOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    let shown = progress::show(&options.input, &opened.session.progress, false);
     let surveys = survey(&opened.session, options.count, opened.jobs);
+    drop(shown);
     for fault in surveys.iter().flat_map(|survey| &survey.faults) {
         if opened.reporter.fault(fault) {
             return Ok(Outcome::Nothing);
@@ -43,6 +46,9 @@ pub fn run(options: &InfoOptions) -> Result<Outcome, Error> {
         }
     }
     sink.flush()?;
+    if sink.is_closed {
+        return Ok(Outcome::Done);
+    }
     Ok(opened.reporter.outcome())
 }
 
@@ -188,7 +194,8 @@ fn for_people(trace: &Value, packets: bool) -> String {
         line("ends", format!("{}, after {} s", seconds(end), seconds(end.saturating_sub(begin))));
     }
     for clock in list(&trace["clocks"]) {
-        let origin = clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
+        let origin =
+            clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
         let offset = clock["offset_ns"].as_i64().map(seconds).unwrap_or_default();
         line("clock", format!("{}: {} Hz, offset {offset} s, {origin}", plain(&clock["name"]), clock["frequency"]));
     }
@@ -198,7 +205,9 @@ fn for_people(trace: &Value, packets: bool) -> String {
     text += "\n  streams\n";
     for stream in list(&trace["streams"]) {
         let mut parts = vec![format!("{} packets", stream["packets"]), format!("{} bytes", stream["bytes"])];
-        for (key, word) in [("events", "events"), ("discarded_events", "events discarded"), ("lost_packets", "packets lost")] {
+        for (key, word) in
+            [("events", "events"), ("discarded_events", "events discarded"), ("lost_packets", "packets lost")]
+        {
             if let Some(count) = stream[key].as_u64().filter(|&count| count > 0 || key == "events") {
                 parts.push(format!("{count} {word}"));
             }
@@ -232,7 +241,12 @@ fn for_people(trace: &Value, packets: bool) -> String {
         }
     }
     for fault in list(&trace["faults"]) {
-        text += &format!("\n  fault in {} at {}: {}\n", plain(&fault["file"]), plain(&fault["offset"]), plain(&fault["reason"]));
+        text += &format!(
+            "\n  fault in {} at {}: {}\n",
+            plain(&fault["file"]),
+            plain(&fault["offset"]),
+            plain(&fault["reason"])
+        );
     }
     text
 }

@@ -7,7 +7,7 @@ use crate::args::{Cli, ManOptions};
 use crate::report::{Outcome, Sink};
 
 /// Prints the manual page, or writes all pages to a folder.
-pub fn run(options: &ManOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &ManOptions) -> Result<Outcome, Error> {
     if let Some(dir) = &options.dir {
         std::fs::create_dir_all(dir).map_err(|error| Error::io("make the folder", dir, &error))?;
         clap_mangen::generate_to(Cli::command(), dir).map_err(|error| Error::io("write the pages", dir, &error))?;

@@ -1,9 +1,9 @@
 //! The commands: one file each.
 
-pub mod check;
-pub mod completions;
-pub mod formats;
-pub mod info;
-pub mod man;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod formats;
+pub(crate) mod info;
+pub(crate) mod man;
 mod open;
-pub mod print;
+pub(crate) mod print;

@@ -4,21 +4,21 @@ use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
 
-use crate::args::{InputOptions, When};
+use crate::args::InputOptions;
 use crate::report::Reporter;
 
 /// A session and the reporter that has said what opening found.
-pub struct Opened {
+pub(crate) struct Opened {
     /// The session; it has at least one trace.
-    pub session: Session,
+    pub(crate) session: Session,
     /// Faults so far are counted.
-    pub reporter: Reporter,
+    pub(crate) reporter: Reporter,
     /// Threads to use.
-    pub jobs: usize,
+    pub(crate) jobs: usize,
 }
 
 /// Opens the traces. `None` when nothing could be opened (said on stderr) or when `--strict` stops at a fault.
-pub fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
+pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.quiet, options.strict);
     let open_options =
         OpenOptions { input_format: options.input_format.clone(), clock_offsets: clock_offsets(options)? };
@@ -53,7 +53,7 @@ fn default_jobs() -> usize {
 }
 
 /// Corrections of clocks, in the order of seconds, then ns.
-pub fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)>, Error> {
+pub(crate) fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)>, Error> {
     let mut offsets = Vec::new();
     for text in &options.clock_offset {
         offsets.push(named(text, "--clock-offset", parse_seconds)?);
@@ -64,11 +64,7 @@ pub fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)
     Ok(offsets)
 }
 
-fn named(
-    text: &str,
-    option: &str,
-    parse: impl Fn(&str) -> Option<i64>,
-) -> Result<(Option<String>, i64), Error> {
+fn named(text: &str, option: &str, parse: impl Fn(&str) -> Option<i64>) -> Result<(Option<String>, i64), Error> {
     let (name, number) = match text.rsplit_once('=') {
         Some((name, number)) => (Some(name.to_string()), number),
         None => (None, text),
@@ -96,16 +92,6 @@ fn parse_seconds(text: &str) -> Option<i64> {
     let ns: i64 = format!("{fraction:0<9}").parse().ok()?;
     let total = seconds.checked_mul(1_000_000_000)?.checked_add(ns)?;
     Some(if is_negative { -total } else { total })
-}
-
-/// Is progress to be shown?
-pub fn wants_progress(options: &InputOptions) -> bool {
-    use std::io::IsTerminal;
-    match options.progress {
-        When::Always => true,
-        When::Never => false,
-        When::Auto => !options.quiet && std::io::stderr().is_terminal(),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `tracemill print`.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_engine::filter::{ColumnList, Columns, Expression, Filter, FilterContext, Time, TimeContext};
 use tracemill_engine::merge::{Note, StreamIndex};
@@ -20,10 +20,11 @@ use tracemill_model::packet::{Gap, GapKind};
 
 use super::open::{Opened, open};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
+use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
 
 /// Prints the events of traces in the order of time.
-pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
@@ -49,7 +50,6 @@ pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     if options.format == PrintFormat::Csv {
         sink.write(&csv::header(wanted.columns.as_ref()))?;
     }
-    let interrupted = watch_interrupts();
     let mut printer = LinePrinter {
         sink: &mut sink,
         reporter: &mut opened.reporter,
@@ -65,18 +65,14 @@ pub fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     };
     let mut merger = timeline::merger(&opened.session, &streams, &wanted.selection);
     if printer.left > 0 {
-        print(&opened.session, &mut merger, &plan, opened.jobs, |output| {
-            if interrupted.load(Ordering::Relaxed) {
-                return Flow::Stop;
-            }
-            printer.take(output)
-        });
+        let has_lines = options.output.is_none();
+        let _shown = progress::show(&options.input, &opened.session.progress, has_lines);
+        print(&opened.session, &mut merger, &plan, opened.jobs, |output| printer.take(output));
     }
     let (failed, stopped) = (printer.failed.take(), printer.stopped);
     sink.flush()?;
     match failed {
         Some(error) => Err(error),
-        None if interrupted.load(Ordering::Relaxed) => Ok(Outcome::Interrupted),
         None if sink.is_closed => Ok(Outcome::Done),
         None if stopped => Ok(Outcome::Nothing),
         None => Ok(opened.reporter.outcome()),
@@ -119,49 +115,57 @@ struct Wanted {
 }
 
 impl Typed {
-fn bind(self, options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
-    let Typed { expression, begin, end, columns } = self;
-    let select = &options.select;
-    let in_option = |option: &'static str| move |error: Error| misuse_of(option, error);
-    let needs = [expression.as_ref().map(Expression::needs), begin.as_ref().map(Time::needs), end.as_ref().map(Time::needs)];
-    let needs = needs.into_iter().flatten().fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
-    let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(&opened.session, needs) };
-    let times = TimeContext { gmt: options.clock_gmt, first_ns, last_ns };
-    let resolve = |time: Option<Time>, text: &Option<String>, option| {
-        let text = text.as_deref().unwrap_or_default();
-        time.map(|time| time.resolve(text, &times)).transpose().map_err(in_option(option))
-    };
-    let begin_ns = resolve(begin, &select.begin, "--begin")?;
-    let end_ns = resolve(end, &select.end, "--end")?;
-    let context = FilterContext { session: &opened.session, gmt: options.clock_gmt, first_ns, last_ns };
-    let filter = expression.map(|expression| expression.bind(&context)).transpose().map_err(in_option("--filter"))?;
-    let mut selection = Selection {
-        begin_ns,
-        end_ns,
-        streams: select.stream.clone(),
-        classes: Vec::new(),
-        memory_bytes: options.input.memory.unwrap_or(0) / 2,
-    };
-    let mut filter = filter;
-    if let Some(of_fields) = &filter {
-        let traces = 0..opened.session.traces.len();
-        selection.classes = traces.map(|trace| of_fields.classes(trace).map(Arc::new)).collect();
-        if let Some((first, last)) = of_fields.time_range() {
-            selection.begin_ns = Some(begin_ns.map_or(first, |ns| ns.max(first)));
-            selection.end_ns = Some(end_ns.map_or(last, |ns| ns.min(last)));
+    fn bind(self, options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
+        let Typed { expression, begin, end, columns } = self;
+        let select = &options.select;
+        let in_option = |option: &'static str| move |error: Error| misuse_of(option, error);
+        let needs = [
+            expression.as_ref().map(Expression::needs),
+            begin.as_ref().map(Time::needs),
+            end.as_ref().map(Time::needs),
+        ];
+        let needs =
+            needs.into_iter().flatten().fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
+        let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(&opened.session, needs) };
+        let times = TimeContext { gmt: options.clock_gmt, first_ns, last_ns };
+        let resolve = |time: Option<Time>, text: &Option<String>, option| {
+            let text = text.as_deref().unwrap_or_default();
+            time.map(|time| time.resolve(text, &times)).transpose().map_err(in_option(option))
+        };
+        let begin_ns = resolve(begin, &select.begin, "--begin")?;
+        let end_ns = resolve(end, &select.end, "--end")?;
+        let context = FilterContext { session: &opened.session, gmt: options.clock_gmt, first_ns, last_ns };
+        let filter =
+            expression.map(|expression| expression.bind(&context)).transpose().map_err(in_option("--filter"))?;
+        let mut selection = Selection {
+            begin_ns,
+            end_ns,
+            streams: select.stream.clone(),
+            classes: Vec::new(),
+            memory_bytes: options.input.memory.unwrap_or(0) / 2,
+        };
+        let mut filter = filter;
+        if let Some(of_fields) = &filter {
+            let traces = 0..opened.session.traces.len();
+            selection.classes = traces.map(|trace| of_fields.classes(trace).map(Arc::new)).collect();
+            if let Some((first, last)) = of_fields.time_range() {
+                selection.begin_ns = Some(begin_ns.map_or(first, |ns| ns.max(first)));
+                selection.end_ns = Some(end_ns.map_or(last, |ns| ns.min(last)));
+            }
+            if of_fields.is_decided_by_spine() {
+                filter = None;
+            }
         }
-        if of_fields.is_decided_by_spine() {
-            filter = None;
-        }
+        let columns =
+            columns.map(|columns| columns.bind(&opened.session)).transpose().map_err(in_option("--columns"))?;
+        Ok(Wanted { selection, filter, columns })
     }
-    let columns = columns.map(|columns| columns.bind(&opened.session)).transpose().map_err(in_option("--columns"))?;
-    Ok(Wanted { selection, filter, columns })
-}
 }
 
 /// What is wrong in the text of an option is wrong usage.
 fn misuse_of(option: &str, error: Error) -> Error {
-    let mut misuse = Error::misuse(format!("{option}: {}", error.message()));
+    // The option stands where the name of a file does for metadata.
+    let mut misuse = Error::misuse(error.message()).in_file(Path::new(option));
     if let Some(place) = &error.place().text {
         misuse = misuse.at_text(place.clone());
     }
@@ -197,7 +201,8 @@ fn text_options(options: &PrintOptions) -> TextOptions {
             emf: has(HeaderField::Emf),
         }
     };
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     let color = match options.color {
         When::Always => true,
         When::Never => false,
@@ -210,19 +215,6 @@ fn text_options(options: &PrintOptions) -> TextOptions {
         cycles: options.clock_cycles,
     };
     TextOptions { names, fields, time, no_delta: options.no_delta, color }
-}
-
-/// A flag that an interrupt sets; a second interrupt ends the program at once.
-fn watch_interrupts() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let seen = flag.clone();
-    // Without a handler an interrupt ends the program as it does by default.
-    let _ = ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
-    flag
 }
 
 /// Writes lines in order, says what is not a line, and counts.
@@ -262,8 +254,7 @@ impl LinePrinter<'_> {
 
     fn lines(&mut self, rendered: &Rendered) -> Flow {
         let mut middle = Out::default();
-        let before = if self.before == Before::Nothing { Before::Nothing } else { self.before };
-        let parts = rendered.parts(before, self.text, &mut middle);
+        let parts = rendered.parts(self.before, self.text, &mut middle);
         if let Some(last) = rendered.last {
             self.before = Before::At(last);
         }
@@ -275,7 +266,9 @@ impl LinePrinter<'_> {
         let hole = parts[0].len();
         let end_of = |lines: u64| match lines.checked_sub(1) {
             None => 0,
-            Some(at) => rendered.ends.get(at as usize).map_or(usize::MAX, |&end| end + if end > hole { inserted } else { 0 }),
+            Some(at) => {
+                rendered.ends.get(at as usize).map_or(usize::MAX, |&end| end + if end > hole { inserted } else { 0 })
+            }
         };
         let (from, to) = if skipped == 0 && taken == rendered.lines {
             (0, usize::MAX)
@@ -283,13 +276,13 @@ impl LinePrinter<'_> {
             (end_of(skipped), end_of(skipped + taken))
         };
         let mut start = 0;
-        for part in parts {
-            let piece = clip(part, start, from, to);
+        let pieces = parts.map(|part| {
             start += part.len();
-            if let Err(error) = self.sink.write(piece) {
-                self.failed = Some(error);
-                return Flow::Stop;
-            }
+            clip(part, start - part.len(), from, to)
+        });
+        if let Err(error) = self.sink.write_parts(pieces) {
+            self.failed = Some(error);
+            return Flow::Stop;
         }
         if self.left == 0 || self.sink.is_closed { Flow::Stop } else { Flow::Continue }
     }
@@ -311,13 +304,12 @@ impl LinePrinter<'_> {
             GapKind::DiscardedEvents => "discarded by the tracer",
             GapKind::LostPackets => "lost",
         };
-        let time = |cycles: Option<u64>| {
+        let mut time = |cycles: Option<u64>| {
             let ns = of.clock.as_ref()?.ns(cycles?);
             let mut out = Out::default();
             self.wall.put(&mut out, ns);
             Some(String::from_utf8_lossy(out.written()).into_owned())
         };
-        let mut time = time;
         let when = match (time(gap.begin_cycles), time(gap.end_cycles)) {
             (Some(begin), Some(end)) => format!("between [{begin}] and [{end}]"),
             _ => "at an unknown time".to_string(),

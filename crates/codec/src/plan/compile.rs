@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence, Range, Role,
-    Roles, Schema, Scope, StringLength,
+    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence,
+    Range, Role, Roles, Schema, Scope, StringLength,
 };
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
@@ -412,7 +412,8 @@ impl<'s> Compiler<'s> {
             FieldKind::Variant(variant) => {
                 let ranges = variant.options.iter().enumerate();
                 let ranges = ranges.flat_map(|(at, option)| option.ranges.iter().map(move |&range| (range, at as u32)));
-                let options = variant.options.iter().map(|option| (option.class, option.name.clone().unwrap_or_default()));
+                let options =
+                    variant.options.iter().map(|option| (option.class, option.name.clone().unwrap_or_default()));
                 self.variant(node, &variant.selector, ranges.collect(), options.collect());
             }
         }
@@ -620,8 +621,11 @@ impl<'s> Compiler<'s> {
         let is_saved = self.saved_slot().is_some();
         self.steps.pop();
         let is_plain = is_whole && self.known.is_byte() && !integer.reversed_bits && !is_saved;
-        (is_plain && self.mode == Mode::Row && self.effective_roles(class).is_empty())
-            .then_some((integer.len_bits as u8 / 8, integer.signed, integer.byte_order == ByteOrder::Big))
+        (is_plain && self.mode == Mode::Row && self.effective_roles(class).is_empty()).then_some((
+            integer.len_bits as u8 / 8,
+            integer.signed,
+            integer.byte_order == ByteOrder::Big,
+        ))
     }
 
     /// Distance and size of the elements when all of them have the same fixed size. Elements without size are gone
@@ -645,15 +649,17 @@ impl<'s> Compiler<'s> {
         // being decoded, so its user is in the same element, and an element with such a user has no fixed size.
         match &class.kind {
             FieldKind::Struct(structure) => {
-                let end = structure.members.iter().try_fold(aligned, |at, member| {
-                    at.checked_add(self.fixed_size(member.class, at)?)
-                })?;
+                let end = structure
+                    .members
+                    .iter()
+                    .try_fold(aligned, |at, member| at.checked_add(self.fixed_size(member.class, at)?))?;
                 Some(end - start)
             }
             FieldKind::Array(array) => {
                 let Length::Static(len) = array.length else { return None };
                 let bits = self.fixed_size(array.element, 0).filter(|&bits| bits > 0)?;
-                let stride = bits.checked_next_multiple_of(u64::from(self.schema.field_class(array.element).align_bits))?;
+                let stride =
+                    bits.checked_next_multiple_of(u64::from(self.schema.field_class(array.element).align_bits))?;
                 let size = if len == 0 { 0 } else { stride.checked_mul(len - 1)?.checked_add(bits)? };
                 Some(aligned.checked_add(size)? - start)
             }
@@ -700,13 +706,7 @@ impl<'s> Compiler<'s> {
         self.known = after.unwrap_or(before);
     }
 
-    fn optional(
-        &mut self,
-        node: NodeId,
-        selector: &FieldPath,
-        ranges: Vec<(Range, u32)>,
-        content: FieldClassId,
-    ) {
+    fn optional(&mut self, node: NodeId, selector: &FieldPath, ranges: Vec<(Range, u32)>, content: FieldClassId) {
         let slot = self.selector(selector);
         let mark = self.mark(PathStep::Content);
         let table = self.tables.len() as u32;

@@ -135,7 +135,9 @@ impl fmt::Display for FaultKind {
                 write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
             }
             FaultKind::EmptyElements => write!(f, "more than {} elements without size", run::MAX_IDLE),
-            FaultKind::NoOption { value } => write!(f, "no option of the variant stands for the selector value {value}"),
+            FaultKind::NoOption { value } => {
+                write!(f, "no option of the variant stands for the selector value {value}")
+            }
             FaultKind::HugeSelector => f.write_str("the length or selector does not fit 64 bits"),
             FaultKind::AbsentSelector => {
                 f.write_str("the length or selector was not decoded: the field that holds it is absent")
@@ -236,54 +238,177 @@ impl State {
 /// One instruction. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Op {
-    Advance { bits: u64 },
+    Advance {
+        bits: u64,
+    },
     /// `slots[len]` elements of `stride` bits, the last one without its padding.
-    AdvanceBy { len: u16, stride_bits: u32, last_bits: u32 },
-    Align { mask: u32 },
-    U8 { node: NodeId },
-    S8 { node: NodeId },
-    U16 { node: NodeId, big: bool },
-    S16 { node: NodeId, big: bool },
-    U32 { node: NodeId, big: bool },
-    S32 { node: NodeId, big: bool },
-    U64 { node: NodeId, big: bool },
-    S64 { node: NodeId, big: bool },
-    F32 { node: NodeId, big: bool },
-    F64 { node: NodeId, big: bool },
-    Bits { node: NodeId, len: u8, big: bool, reversed: bool, signed: bool },
-    Wide { node: NodeId, len: u32, big: bool, reversed: bool, signed: bool },
-    Boolean { node: NodeId, len: u32, big: bool, reversed: bool },
-    Float { node: NodeId, len: u32, big: bool, reversed: bool },
-    Leb { node: NodeId, signed: bool },
+    AdvanceBy {
+        len: u16,
+        stride_bits: u32,
+        last_bits: u32,
+    },
+    Align {
+        mask: u32,
+    },
+    U8 {
+        node: NodeId,
+    },
+    S8 {
+        node: NodeId,
+    },
+    U16 {
+        node: NodeId,
+        big: bool,
+    },
+    S16 {
+        node: NodeId,
+        big: bool,
+    },
+    U32 {
+        node: NodeId,
+        big: bool,
+    },
+    S32 {
+        node: NodeId,
+        big: bool,
+    },
+    U64 {
+        node: NodeId,
+        big: bool,
+    },
+    S64 {
+        node: NodeId,
+        big: bool,
+    },
+    F32 {
+        node: NodeId,
+        big: bool,
+    },
+    F64 {
+        node: NodeId,
+        big: bool,
+    },
+    Bits {
+        node: NodeId,
+        len: u8,
+        big: bool,
+        reversed: bool,
+        signed: bool,
+    },
+    Wide {
+        node: NodeId,
+        len: u32,
+        big: bool,
+        reversed: bool,
+        signed: bool,
+    },
+    Boolean {
+        node: NodeId,
+        len: u32,
+        big: bool,
+        reversed: bool,
+    },
+    Float {
+        node: NodeId,
+        len: u32,
+        big: bool,
+        reversed: bool,
+    },
+    Leb {
+        node: NodeId,
+        signed: bool,
+    },
     /// Null-terminated, of code units of 1, 2 or 4 bytes.
-    Str { node: NodeId, unit: u8 },
-    StrBytes { node: NodeId, unit: u8, len: u16 },
-    Blob { node: NodeId, len: u16 },
-    Set { slot: u16, value: u64 },
-    Save { slot: u16 },
+    Str {
+        node: NodeId,
+        unit: u8,
+    },
+    StrBytes {
+        node: NodeId,
+        unit: u8,
+        len: u16,
+    },
+    Blob {
+        node: NodeId,
+        len: u16,
+    },
+    Set {
+        slot: u16,
+        value: u64,
+    },
+    Save {
+        slot: u16,
+    },
     /// The same for an integer that may have more than 64 bits.
-    SaveWide { slot: u16 },
+    SaveWide {
+        slot: u16,
+    },
     /// Refuses a length or selector whose field is absent: `slot` is 1 when what holds it is there.
-    Require { slot: u16 },
-    Role { role: Role, len: u8 },
+    Require {
+        slot: u16,
+    },
+    Role {
+        role: Role,
+        len: u8,
+    },
     /// Width of the field just read, 0 for LEB128.
-    Clock { len: u8 },
+    Clock {
+        len: u8,
+    },
     Uuid,
-    BeginStruct { node: NodeId },
-    EndStruct { node: NodeId },
+    BeginStruct {
+        node: NodeId,
+    },
+    EndStruct {
+        node: NodeId,
+    },
     /// Refuses `slots[len]` elements that cannot fit.
-    Fit { node: NodeId, len: u16, min_bits: u32 },
+    Fit {
+        node: NodeId,
+        len: u16,
+        min_bits: u32,
+    },
     /// `counter` is the index, `counter + 1` the length, `counter + 2` where the element begins. `outermost` when no
     /// other array is around it.
-    BeginArray { node: NodeId, len: u16, counter: u16, end: u32, outermost: bool },
+    BeginArray {
+        node: NodeId,
+        len: u16,
+        counter: u16,
+        end: u32,
+        outermost: bool,
+    },
     /// An array of whole integers; the node of the elements is the next one.
-    Integers { node: NodeId, len: u16, bytes: u8, signed: bool, big: bool },
-    EndArray { node: NodeId, counter: u16, begin: u32 },
-    Select { node: NodeId, slot: u16, table: u32 },
-    EndVariant { node: NodeId },
-    Optional { node: NodeId, slot: u16, table: u32 },
-    EndOptional { node: NodeId },
-    Jump { to: u32 },
+    Integers {
+        node: NodeId,
+        len: u16,
+        bytes: u8,
+        signed: bool,
+        big: bool,
+    },
+    EndArray {
+        node: NodeId,
+        counter: u16,
+        begin: u32,
+    },
+    Select {
+        node: NodeId,
+        slot: u16,
+        table: u32,
+    },
+    EndVariant {
+        node: NodeId,
+    },
+    Optional {
+        node: NodeId,
+        slot: u16,
+        table: u32,
+    },
+    EndOptional {
+        node: NodeId,
+    },
+    Jump {
+        to: u32,
+    },
 }
 
 const _: () = assert!(size_of::<Op>() == 16);

@@ -54,7 +54,17 @@ impl Plan {
         state.grow(self.slots);
         let ops = &self.ops[..range.end];
         let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
-        let mut run = Run { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, wide_bits: 0, idle: 0, fault: None };
+        let mut run = Run {
+            input,
+            content,
+            pos: *pos_bits,
+            last: 0,
+            last_bits: 0,
+            is_huge: false,
+            wide_bits: 0,
+            idle: 0,
+            fault: None,
+        };
         let mut at = range.start;
         while let Some(&op) = ops.get(at) {
             match run.step(op, at, self, state, visitor) {
@@ -440,7 +450,7 @@ impl<'a> Run<'a> {
 }
 
 impl Op {
-    fn node(&self) -> Option<NodeId> {
+    pub(crate) fn node(&self) -> Option<NodeId> {
         match *self {
             Op::U8 { node }
             | Op::S8 { node }

@@ -114,8 +114,7 @@ impl CellTrace {
     ) -> Result<(), Fault> {
         let CellTrace { schema, columns, programs, cells, state, indices, .. } = self;
         let class = event.class();
-        let program =
-            programs[class.0 as usize].get_or_insert_with(|| Box::new(Program::new(schema, columns, event)));
+        let program = programs[class.0 as usize].get_or_insert_with(|| Box::new(Program::new(schema, columns, event)));
         cells.clear(program.places.len());
         program.read(event, cells, state, indices)?;
         if program.wants_packet {
@@ -161,8 +160,8 @@ impl CellTrace {
             return Ok(());
         }
         let (schema, columns, class) = (&self.schema, &self.columns, packet.packet.class);
-        let picks = self.contexts[class.0 as usize]
-            .get_or_insert_with(|| Box::new(context_picks(schema, columns, packet)));
+        let picks =
+            self.contexts[class.0 as usize].get_or_insert_with(|| Box::new(context_picks(schema, columns, packet)));
         let mut cells = Cells::default();
         cells.clear(columns.names().count());
         packet.visit_context(&mut Picker::new(picks, &mut cells, &mut self.indices))?;

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventFields, EventRef, PacketData};
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
-use tracemill_model::schema::{
-    Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope, StreamClassId,
-};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope, StreamClassId};
 
 use super::out::{Out, Piece};
 use super::strings;
@@ -77,7 +75,11 @@ impl JsonTrace {
     ) -> Result<bool, Fault> {
         if self.schema.scope_root(scope, event.class()).is_none() {
             if scope >= Scope::CommonContext {
-                fields.get(event, &mut self.state).visit(scope, &mut self.state, &mut tracemill_codec::plan::NoVisitor)?;
+                fields.get(event, &mut self.state).visit(
+                    scope,
+                    &mut self.state,
+                    &mut tracemill_codec::plan::NoVisitor,
+                )?;
             }
             return Ok(false);
         }
@@ -369,7 +371,8 @@ impl Visitor for Printer<'_> {
     }
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        let media_type = if let Kind::Blob(media_type) = &self.begin(node).kind { media_type.clone() } else { "".into() };
+        let media_type =
+            if let Kind::Blob(media_type) = &self.begin(node).kind { media_type.clone() } else { "".into() };
         self.out.put(b"{\"media_type\":");
         strings::put_json(self.out, media_type.as_bytes());
         self.out.put(b",\"base64\":\"");

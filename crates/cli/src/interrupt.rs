@@ -1,0 +1,35 @@
+//! An interrupt (Ctrl-C) ends the program between lines, with 130.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::progress;
+
+/// Held while lines are written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Status for the shell: 128 and the number of the signal.
+const STATUS: i32 = 130;
+
+/// From now on an interrupt ends the program as soon as the lines begun are whole, whatever it is busy with.
+pub(crate) fn watch() {
+    static SEEN: AtomicBool = AtomicBool::new(false);
+    // Without a handler an interrupt ends the program as it does by default.
+    let _ = ctrlc::set_handler(|| {
+        // The reader of a pipe may never take the rest: a second interrupt does not wait for it.
+        if SEEN.swap(true, Ordering::Relaxed) {
+            std::process::exit(STATUS);
+        }
+        std::thread::spawn(|| {
+            let _whole = hold();
+            progress::clear();
+            std::process::exit(STATUS);
+        });
+    });
+}
+
+/// Holds interrupts back until the guard is dropped.
+pub(crate) fn hold() -> MutexGuard<'static, ()> {
+    // There is nothing behind the lock that a panic could have left half done.
+    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}

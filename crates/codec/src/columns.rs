@@ -1,0 +1,803 @@
+//! The column view: every field of one event class as a column, for many events at once.
+//!
+//! Most classes are made of whole bytes: fields at fixed offsets, then a string or an array, then fields at fixed
+//! offsets again. Their columns are filled one after the other by tight loops over the events: where each event stands
+//! is a column itself, moved on by each field of variable size. Any other class is filled by its row plan.
+
+use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
+
+use crate::bits::Wide;
+use crate::chunk::Chunk;
+use crate::plan::{Fault, NodeId, Op, Plan, State, Visitor};
+use crate::quick::zero_at;
+use crate::trace_plans::TracePlans;
+
+/// Values of a column, in their own width (the layout of Arrow arrays).
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The names of the variants are the types of the values.
+pub enum Values {
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    /// Booleans.
+    Boolean(Vec<bool>),
+    /// Strings and blobs: `data[offsets[i]..offsets[i + 1]]`. Integers of more than 64 bits are here as decimal text.
+    Bytes {
+        /// One more than there are values.
+        offsets: Vec<u32>,
+        /// All bytes.
+        data: Vec<u8>,
+    },
+}
+
+/// A leaf field of a class as a column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    /// The field, in the row plan of the class ([`TracePlans::event_rows`]).
+    pub node: NodeId,
+    /// Its values.
+    pub values: Values,
+    /// A list of offsets for each array around the field, outermost first; one more entry than there are lists.
+    pub lists: Vec<Vec<u32>>,
+    /// For a field inside a variant or an optional: is there a value at each place?
+    pub validity: Option<Vec<bool>>,
+}
+
+/// Columns of an event class.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Columns {
+    /// In the order of the fields.
+    pub columns: Vec<Column>,
+    /// Number of events.
+    pub events: usize,
+}
+
+impl Columns {
+    /// Forgets all values; keeps the memory.
+    pub fn clear(&mut self) {
+        self.events = 0;
+        for column in &mut self.columns {
+            column.values.clear();
+            column.lists.iter_mut().for_each(|list| list.truncate(1));
+            if let Some(validity) = &mut column.validity {
+                validity.clear();
+            }
+        }
+    }
+}
+
+impl Values {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::U8(values) => values.len(),
+            Values::U16(values) => values.len(),
+            Values::U32(values) => values.len(),
+            Values::U64(values) => values.len(),
+            Values::I8(values) => values.len(),
+            Values::I16(values) => values.len(),
+            Values::I32(values) => values.len(),
+            Values::I64(values) => values.len(),
+            Values::F32(values) => values.len(),
+            Values::F64(values) => values.len(),
+            Values::Boolean(values) => values.len(),
+            Values::Bytes { offsets, .. } => offsets.len() - 1,
+        }
+    }
+
+    /// Are there no values?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Values::U8(values) => values.clear(),
+            Values::U16(values) => values.clear(),
+            Values::U32(values) => values.clear(),
+            Values::U64(values) => values.clear(),
+            Values::I8(values) => values.clear(),
+            Values::I16(values) => values.clear(),
+            Values::I32(values) => values.clear(),
+            Values::I64(values) => values.clear(),
+            Values::F32(values) => values.clear(),
+            Values::F64(values) => values.clear(),
+            Values::Boolean(values) => values.clear(),
+            Values::Bytes { offsets, data } => {
+                offsets.truncate(1);
+                data.clear();
+            }
+        }
+    }
+
+    fn bytes() -> Self {
+        Values::Bytes { offsets: vec![0], data: Vec::new() }
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        if let Values::Bytes { offsets, data } = self {
+            data.extend_from_slice(bytes);
+            offsets.push(data.len() as u32);
+        }
+    }
+}
+
+/// The events of a chunk by class: indexes in ascending order.
+pub fn groups(chunk: &Chunk) -> Vec<(EventClassId, Vec<u32>)> {
+    let mut groups: Vec<(EventClassId, Vec<u32>)> = Vec::new();
+    let mut places: Vec<u32> = Vec::new();
+    for (at, &class) in chunk.classes.iter().enumerate() {
+        if places.len() <= class as usize {
+            places.resize(class as usize + 1, u32::MAX);
+        }
+        let place = &mut places[class as usize];
+        if *place == u32::MAX {
+            *place = groups.len() as u32;
+            groups.push((EventClassId(class), Vec::new()));
+        }
+        groups[*place as usize].1.push(at as u32);
+    }
+    groups
+}
+
+/// Fills the columns of one event class.
+pub struct Gatherer {
+    /// Steps over whole bytes; `None` for a class that needs its row plan.
+    steps: Option<Vec<Step>>,
+    slots: usize,
+    template: Vec<Column>,
+    /// Column of each node, for the row plan.
+    of_node: Vec<Option<usize>>,
+    /// The columns inside each array node, with the array's place in the column's lists.
+    inside: Vec<Vec<(usize, usize)>>,
+}
+
+/// Fills a column, or moves the place of each event on. Offsets are in bytes from that place.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Number {
+        column: usize,
+        offset: usize,
+        big: bool,
+    },
+    Save {
+        offset: usize,
+        bytes: u8,
+        big: bool,
+        slot: usize,
+    },
+    /// A null-terminated string; the place moves behind it.
+    Str {
+        column: usize,
+        offset: usize,
+    },
+    /// Text of a fixed number of bytes.
+    Text {
+        column: usize,
+        offset: usize,
+        len: usize,
+    },
+    /// Text or a blob of a number of bytes that was saved; the place moves behind it.
+    SavedBytes {
+        column: usize,
+        offset: usize,
+        slot: usize,
+        is_text: bool,
+    },
+    /// An array; the place moves behind it when the length was saved.
+    Array {
+        column: usize,
+        offset: usize,
+        len: Len,
+        bytes: usize,
+        big: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Len {
+    Fixed(usize),
+    Saved(usize),
+}
+
+impl Gatherer {
+    /// A gatherer of all leaf fields of a class: common context, specific context and payload.
+    pub fn new(plans: &TracePlans, class: EventClassId) -> Self {
+        let plan = plans.event_rows(class);
+        let mut template: Vec<Column> = Vec::new();
+        let mut of_node = vec![None; plan.nodes.len()];
+        let mut inside = vec![Vec::new(); plan.nodes.len()];
+        for op in plan.ops.iter() {
+            let Some((node, values)) = column_of(op) else { continue };
+            if of_node[node as usize].is_none() {
+                of_node[node as usize] = Some(template.len());
+                let (arrays, may_be_absent) = surroundings(plans.schema(), plan, node);
+                for (place, &array) in arrays.iter().enumerate() {
+                    inside[array as usize].push((template.len(), place));
+                }
+                let validity = (may_be_absent || matches!(op, Op::Leb { .. })).then(Vec::new);
+                template.push(Column { node, values, lists: vec![vec![0]; arrays.len()], validity });
+            }
+        }
+        let mut slots = 0;
+        let steps = steps_of(plan, &of_node, &mut slots).filter(|_| !plans.needs_header(class));
+        Gatherer { steps, slots, template, of_node, inside }
+    }
+
+    /// Appends the events `events` of a chunk, all of the gatherer's class, to `columns`.
+    ///
+    /// # Errors
+    /// None for chunks as the boundary pass made them, which has read every field.
+    pub fn gather(&self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
+        if columns.columns.is_empty() {
+            columns.columns = self.template.clone();
+        }
+        let done = match &self.steps {
+            Some(steps) => self.by_columns(steps, chunk, events, columns).is_some(),
+            None => false,
+        };
+        if done {
+            columns.events += events.len();
+            return Ok(());
+        }
+        self.by_rows(chunk, events, columns)
+    }
+
+    /// Column by column; `None`, with the columns as they were, when a place is not on a byte.
+    fn by_columns(&self, steps: &[Step], chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Option<()> {
+        let input = chunk.packet.input();
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
+        let mut places = Vec::with_capacity(events.len());
+        for &event in events {
+            let bits = chunk.body_bits(event as usize);
+            if bits % 8 != 0 {
+                return None;
+            }
+            places.push((bits / 8) as usize);
+        }
+        let mut slots: Vec<Vec<u64>> = vec![Vec::new(); self.slots];
+        for step in steps {
+            fill(*step, content, &mut places, &mut slots, &mut columns.columns);
+        }
+        Some(())
+    }
+
+    fn by_rows(&self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
+        let mut state = State::default();
+        for &event in events {
+            let mut fields = chunk.event(event as usize).fields(&mut state);
+            let mut filler = Filler { gatherer: self, columns: &mut columns.columns, lens: Vec::new() };
+            for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+                fields.visit(scope, &mut state, &mut filler)?;
+            }
+            columns.events += 1;
+            for column in &mut columns.columns {
+                column.pad(0, columns.events);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The column that an instruction of a row plan fills.
+fn column_of(op: &Op) -> Option<(NodeId, Values)> {
+    Some(match *op {
+        Op::U8 { node } => (node, Values::U8(Vec::new())),
+        Op::S8 { node } => (node, Values::I8(Vec::new())),
+        Op::U16 { node, .. } => (node, Values::U16(Vec::new())),
+        Op::S16 { node, .. } => (node, Values::I16(Vec::new())),
+        Op::U32 { node, .. } => (node, Values::U32(Vec::new())),
+        Op::S32 { node, .. } => (node, Values::I32(Vec::new())),
+        Op::U64 { node, .. } => (node, Values::U64(Vec::new())),
+        Op::S64 { node, .. } => (node, Values::I64(Vec::new())),
+        Op::F32 { node, .. } => (node, Values::F32(Vec::new())),
+        Op::F64 { node, .. } | Op::Float { node, .. } => (node, Values::F64(Vec::new())),
+        Op::Bits { node, signed: true, .. } | Op::Leb { node, signed: true } => (node, Values::I64(Vec::new())),
+        Op::Bits { node, .. } | Op::Leb { node, .. } => (node, Values::U64(Vec::new())),
+        Op::Boolean { node, .. } => (node, Values::Boolean(Vec::new())),
+        Op::Wide { node, .. } | Op::Str { node, .. } | Op::StrBytes { node, .. } | Op::Blob { node, .. } => {
+            (node, Values::bytes())
+        }
+        Op::Integers { node, bytes, signed, .. } => {
+            let values = match (bytes, signed) {
+                (1, false) => Values::U8(Vec::new()),
+                (1, true) => Values::I8(Vec::new()),
+                (2, false) => Values::U16(Vec::new()),
+                (2, true) => Values::I16(Vec::new()),
+                (4, false) => Values::U32(Vec::new()),
+                (4, true) => Values::I32(Vec::new()),
+                (_, false) => Values::U64(Vec::new()),
+                (_, true) => Values::I64(Vec::new()),
+            };
+            (node + 1, values)
+        }
+        _ => return None,
+    })
+}
+
+/// The arrays around a node, outermost first, and whether an optional or a variant is around it.
+fn surroundings(schema: &Schema, plan: &Plan, node: NodeId) -> (Vec<NodeId>, bool) {
+    let (mut arrays, mut may_be_absent, mut at) = (Vec::new(), false, node);
+    loop {
+        let parent = plan.nodes[at as usize].parent;
+        if parent == at {
+            break;
+        }
+        at = parent;
+        match schema.field_class(plan.nodes[at as usize].class).kind {
+            FieldKind::Array(_) => arrays.push(at),
+            FieldKind::Optional(_) | FieldKind::Variant(_) => may_be_absent = true,
+            _ => {}
+        }
+    }
+    arrays.reverse();
+    (arrays, may_be_absent)
+}
+
+/// The steps of a row plan of whole bytes without choices, `None` for any other.
+fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut offset = 0usize;
+    // What the plan's slots hold here: a number of the metadata, or a column of saved lengths.
+    let mut known: Vec<(u16, Len)> = Vec::new();
+    let mut last: Option<(usize, u8, bool)> = None;
+    let column = |node: NodeId| of_node[node as usize];
+    for op in plan.ops.iter() {
+        let (bytes, big) = match *op {
+            // Places are on byte boundaries and every step takes whole bytes.
+            Op::Align { mask: 0..=7 } => continue,
+            Op::BeginStruct { .. } | Op::EndStruct { .. } | Op::Fit { .. } => continue,
+            Op::Advance { bits } if bits % 8 == 0 => {
+                offset = offset.checked_add(usize::try_from(bits / 8).ok()?)?;
+                continue;
+            }
+            Op::Set { slot, value } => {
+                known.push((slot, Len::Fixed(usize::try_from(value).ok()?)));
+                continue;
+            }
+            Op::Save { slot } => {
+                let (offset, bytes, big) = last?;
+                steps.push(Step::Save { offset, bytes, big, slot: *slots });
+                known.push((slot, Len::Saved(*slots)));
+                *slots += 1;
+                continue;
+            }
+            Op::Str { node, unit: 1 } => {
+                steps.push(Step::Str { column: column(node)?, offset });
+                offset = 0;
+                continue;
+            }
+            Op::StrBytes { node, unit: 1, len } | Op::Blob { node, len } => {
+                let is_text = matches!(op, Op::StrBytes { .. });
+                let column = column(node)?;
+                match known.iter().rev().find(|(slot, _)| *slot == len)?.1 {
+                    Len::Fixed(len) if is_text => {
+                        steps.push(Step::Text { column, offset, len });
+                        offset = offset.checked_add(len)?;
+                    }
+                    Len::Fixed(_) => return None,
+                    Len::Saved(slot) => {
+                        steps.push(Step::SavedBytes { column, offset, slot, is_text });
+                        offset = 0;
+                    }
+                }
+                continue;
+            }
+            Op::Integers { node, len, bytes, big, .. } => {
+                let len = known.iter().rev().find(|(slot, _)| *slot == len)?.1;
+                let bytes = usize::from(bytes);
+                steps.push(Step::Array { column: column(node + 1)?, offset, len, bytes, big });
+                offset = match len {
+                    Len::Fixed(len) => offset.checked_add(len.checked_mul(bytes)?)?,
+                    Len::Saved(_) => 0,
+                };
+                continue;
+            }
+            Op::U8 { .. } | Op::S8 { .. } => (1, false),
+            Op::U16 { big, .. } | Op::S16 { big, .. } => (2, big),
+            Op::U32 { big, .. } | Op::S32 { big, .. } | Op::F32 { big, .. } => (4, big),
+            Op::U64 { big, .. } | Op::S64 { big, .. } | Op::F64 { big, .. } => (8, big),
+            _ => return None,
+        };
+        let node = op.node()?;
+        steps.push(Step::Number { column: column(node)?, offset, big });
+        last = Some((offset, bytes, big));
+        offset = offset.checked_add(usize::from(bytes))?;
+    }
+    Some(steps)
+}
+
+/// Runs a step over all events. Bytes that are not there read as zeros: the boundary pass has seen them all, so they
+/// are missing only when the file was cut under us, which the reader of chunks tells.
+fn fill(step: Step, content: &[u8], places: &mut [usize], slots: &mut [Vec<u64>], columns: &mut [Column]) {
+    match step {
+        Step::Number { column, offset, big } => number(&mut columns[column].values, content, places, offset, big),
+        Step::Save { offset, bytes, big, slot } => {
+            let read = |place: &usize| match bytes {
+                1 => u64::from(load::<1>(content, place + offset)[0]),
+                2 => order(big, load(content, place + offset), u16::from_le_bytes, u16::from_be_bytes).into(),
+                4 => order(big, load(content, place + offset), u32::from_le_bytes, u32::from_be_bytes).into(),
+                _ => order(big, load(content, place + offset), u64::from_le_bytes, u64::from_be_bytes),
+            };
+            slots[slot].clear();
+            slots[slot].extend(places.iter().map(read));
+        }
+        Step::Str { column, offset } => {
+            for place in places {
+                let rest = content.get(*place + offset..).unwrap_or(&[]);
+                let len = zero_at(rest).unwrap_or(rest.len());
+                columns[column].values.push_bytes(&rest[..len]);
+                *place += offset + len + 1;
+            }
+        }
+        Step::Text { column, offset, len } => {
+            for place in places {
+                let bytes = slice(content, *place + offset, len);
+                let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+                columns[column].values.push_bytes(&bytes[..end]);
+            }
+        }
+        Step::SavedBytes { column, offset, slot, is_text } => {
+            for (place, &len) in places.iter_mut().zip(&slots[slot]) {
+                let bytes = slice(content, *place + offset, len as usize);
+                let end = if is_text { memchr::memchr(0, bytes) } else { None };
+                columns[column].values.push_bytes(&bytes[..end.unwrap_or(bytes.len())]);
+                *place += offset + len as usize;
+            }
+        }
+        Step::Array { column, offset, len, bytes, big } => {
+            let column = &mut columns[column];
+            for (at, place) in places.iter_mut().enumerate() {
+                let len = match len {
+                    Len::Fixed(len) => len,
+                    Len::Saved(slot) => slots[slot][at] as usize,
+                };
+                let elements = slice(content, *place + offset, len.saturating_mul(bytes));
+                extend(&mut column.values, elements, big);
+                if let Some(list) = column.lists.first_mut() {
+                    list.push(column.values.len() as u32);
+                }
+            }
+            if let Len::Saved(slot) = len {
+                for (place, &len) in places.iter_mut().zip(&slots[slot]) {
+                    *place += offset + len as usize * bytes;
+                }
+            }
+        }
+    }
+}
+
+fn slice(content: &[u8], from: usize, len: usize) -> &[u8] {
+    content.get(from..).map_or(&[], |rest| &rest[..len.min(rest.len())])
+}
+
+#[inline]
+fn load<const N: usize>(content: &[u8], at: usize) -> [u8; N] {
+    content.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+}
+
+#[inline]
+fn order<const N: usize, T>(big: bool, bytes: [u8; N], little: fn([u8; N]) -> T, other: fn([u8; N]) -> T) -> T {
+    if big { other(bytes) } else { little(bytes) }
+}
+
+/// Calls a macro with the vector and the type of a column of numbers.
+macro_rules! with_numbers {
+    ($values:expr, $do:ident) => {
+        match $values {
+            Values::U8(values) => $do!(values, u8),
+            Values::I8(values) => $do!(values, i8),
+            Values::U16(values) => $do!(values, u16),
+            Values::I16(values) => $do!(values, i16),
+            Values::U32(values) => $do!(values, u32),
+            Values::I32(values) => $do!(values, i32),
+            Values::U64(values) => $do!(values, u64),
+            Values::I64(values) => $do!(values, i64),
+            Values::F32(values) => $do!(values, f32),
+            Values::F64(values) => $do!(values, f64),
+            Values::Boolean(_) | Values::Bytes { .. } => {}
+        }
+    };
+}
+
+fn number(values: &mut Values, content: &[u8], places: &[usize], offset: usize, big: bool) {
+    macro_rules! read {
+        ($values:expr, $type:ty) => {
+            if big {
+                $values.extend(places.iter().map(|place| <$type>::from_be_bytes(load(content, place + offset))))
+            } else {
+                $values.extend(places.iter().map(|place| <$type>::from_le_bytes(load(content, place + offset))))
+            }
+        };
+    }
+    with_numbers!(values, read);
+}
+
+fn extend(values: &mut Values, elements: &[u8], big: bool) {
+    macro_rules! read {
+        ($values:expr, $type:ty) => {{
+            let chunks = elements.chunks_exact(size_of::<$type>()).filter_map(|chunk| chunk.first_chunk());
+            if big {
+                $values.extend(chunks.map(|chunk| <$type>::from_be_bytes(*chunk)))
+            } else {
+                $values.extend(chunks.map(|chunk| <$type>::from_le_bytes(*chunk)))
+            }
+        }};
+    }
+    with_numbers!(values, read);
+}
+
+impl Column {
+    /// Brings a level to a number of entries: lists that are not there are empty, values that are not there are null.
+    fn pad(&mut self, level: usize, expected: usize) {
+        if let Some(list) = self.lists.get_mut(level) {
+            let last = list.last().copied().unwrap_or(0);
+            list.resize(list.len().max(expected + 1), last);
+            return;
+        }
+        while self.values.len() < expected {
+            self.push_null();
+        }
+    }
+
+    fn push_null(&mut self) {
+        macro_rules! push {
+            ($values:expr, $type:ty) => {
+                $values.push(Default::default())
+            };
+        }
+        match &mut self.values {
+            Values::Boolean(values) => values.push(false),
+            Values::Bytes { .. } => self.values.push_bytes(&[]),
+            values => with_numbers!(values, push),
+        }
+        self.mark(false);
+    }
+
+    fn mark(&mut self, is_there: bool) {
+        let len = self.values.len();
+        if let Some(validity) = &mut self.validity {
+            validity.resize(len - 1, true);
+            validity.push(is_there);
+        }
+    }
+}
+
+/// Fills columns from a visit.
+struct Filler<'a> {
+    gatherer: &'a Gatherer,
+    columns: &'a mut [Column],
+    /// Lengths of the arrays that are open.
+    lens: Vec<u64>,
+}
+
+impl Filler<'_> {
+    fn push(&mut self, node: NodeId, push: impl FnOnce(&mut Values)) {
+        if let Some(at) = self.gatherer.of_node[node as usize] {
+            let column = &mut self.columns[at];
+            push(&mut column.values);
+            column.mark(true);
+        }
+    }
+
+    /// The first `finished` elements of the list that is open in an array are complete.
+    fn finish_elements(&mut self, array: NodeId, finished: u64) {
+        for &(column, place) in &self.gatherer.inside[array as usize] {
+            let column = &mut self.columns[column];
+            let begin = column.lists[place].last().copied().unwrap_or(0) as usize;
+            column.pad(place + 1, begin + finished as usize);
+        }
+    }
+}
+
+impl Visitor for Filler<'_> {
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        macro_rules! push {
+            ($values:expr, $type:ty) => {
+                $values.push(value as $type)
+            };
+        }
+        self.push(node, |values| with_numbers!(values, push));
+    }
+
+    fn signed(&mut self, node: NodeId, value: i64) {
+        macro_rules! push {
+            ($values:expr, $type:ty) => {
+                $values.push(value as $type)
+            };
+        }
+        self.push(node, |values| with_numbers!(values, push));
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        let Some(at) = self.gatherer.of_node[node as usize] else { return };
+        match self.columns[at].values {
+            Values::Bytes { .. } => self.push(node, |values| values.push_bytes(value.to_decimal().as_bytes())),
+            // A LEB128 integer beyond 64 bits has no place among those of 64.
+            _ => self.columns[at].push_null(),
+        }
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.push(node, |values| {
+            if let Values::Boolean(values) = values {
+                values.push(value);
+            }
+        });
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        macro_rules! push {
+            ($values:expr, $type:ty) => {
+                $values.push(value as $type)
+            };
+        }
+        self.push(node, |values| with_numbers!(values, push));
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        self.push(node, |values| values.push_bytes(bytes));
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.push(node, |values| values.push_bytes(bytes));
+    }
+
+    fn begin_array(&mut self, _node: NodeId, len: u64) {
+        self.lens.push(len);
+    }
+
+    fn element(&mut self, node: NodeId, index: u64) {
+        if index > 0 {
+            self.finish_elements(node, index);
+        }
+    }
+
+    fn end_array(&mut self, node: NodeId) {
+        let len = self.lens.pop().unwrap_or(0);
+        self.finish_elements(node, len);
+        for &(column, place) in &self.gatherer.inside[node as usize] {
+            let list = &mut self.columns[column].lists[place];
+            let begin = list.last().copied().unwrap_or(0);
+            list.push(begin + len as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tracemill_model::packet::Packet;
+    use tracemill_model::schema::*;
+
+    use super::*;
+    use crate::chunk::{ChunkSink, PacketData};
+    use crate::plan::Input;
+
+    fn leaf(schema: &mut Schema, class: IntegerClass) -> FieldClassId {
+        schema.add_field_class(FieldClass::new(FieldKind::Integer(class), 8))
+    }
+
+    fn structure(schema: &mut Schema, members: Vec<(&str, FieldClassId)>) -> FieldClassId {
+        let members =
+            members.into_iter().map(|(name, class)| Member { name: name.into(), raw_name: name.into(), class });
+        schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members: members.collect() }), 8))
+    }
+
+    fn path(steps: Vec<PathStep>) -> FieldPath {
+        FieldPath { scope: Scope::Payload, steps }
+    }
+
+    /// A chunk of the events in `bytes`, all of the one class with this payload.
+    fn chunk(mut schema: Schema, payload: FieldClassId, bytes: &[u8]) -> Chunk {
+        let stream = schema.add_stream(StreamClass::default()).expect("the first stream");
+        let event = EventClass { payload: Some(payload), ..EventClass::new(0, stream) };
+        schema.add_event(event).expect("the first event");
+        let plans = Arc::new(TracePlans::new(Arc::new(schema)));
+        let bits = bytes.len() as u64 * 8;
+        let packet = Packet {
+            file: 0,
+            index: 0,
+            offset_bytes: 0,
+            total_bits: bits,
+            content_bits: bits,
+            class: stream,
+            stream_id: None,
+            begin_cycles: None,
+            end_cycles: None,
+            discarded_snapshot: None,
+            sequence: None,
+            discarded_before: 0,
+            lost_packets_before: 0,
+        };
+        let file = Arc::new(bytes.to_vec());
+        let state = State::default();
+        let data = PacketData { plans: plans.clone(), file, packet, context_bits: 0, events_bits: 0, state };
+        let mut chunk = Chunk::new(Arc::new(data), 0, 16);
+        let mut sink = ChunkSink::new(&mut chunk, 100);
+        let input = Input::new(bytes, bits);
+        plans.scanner(stream).scan(input, &mut 0, &mut State::default(), &mut sink);
+        chunk
+    }
+
+    fn gathered(chunk: &Chunk) -> (Columns, bool) {
+        let groups = groups(chunk);
+        let gatherer = Gatherer::new(&chunk.packet.plans, groups[0].0);
+        let mut columns = Columns::default();
+        gatherer.gather(chunk, &groups[0].1, &mut columns).expect("the boundary pass has read all");
+        (columns, gatherer.steps.is_some())
+    }
+
+    fn by_rows(chunk: &Chunk) -> Columns {
+        let groups = groups(chunk);
+        let gatherer = Gatherer { steps: None, ..Gatherer::new(&chunk.packet.plans, groups[0].0) };
+        let mut columns = Columns::default();
+        gatherer.gather(chunk, &groups[0].1, &mut columns).expect("the boundary pass has read all");
+        columns
+    }
+
+    #[test]
+    fn whole_bytes_are_filled_column_by_column_as_by_rows() {
+        let mut schema = Schema::new("test");
+        let count = leaf(&mut schema, IntegerClass::unsigned(8));
+        let number = leaf(&mut schema, IntegerClass { signed: true, ..IntegerClass::unsigned(16) });
+        let text = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated, is_text_array: false };
+        let text = schema.add_field_class(FieldClass::new(FieldKind::String(text), 8));
+        let length = Length::Field(path(vec![PathStep::Member(0)]));
+        let array = FieldKind::Array(ArrayClass { element: number, length });
+        let array = schema.add_field_class(FieldClass::new(array, 8));
+        let payload = structure(&mut schema, vec![("n", count), ("s", text), ("a", array), ("last", count)]);
+        let bytes = b"\x02hi\0\x01\x00\xff\xff\x09\x00\0\x08\x01x\0\x05\x00\x07";
+        let chunk = chunk(schema, payload, bytes);
+        let (columns, is_fast) = gathered(&chunk);
+        assert!(is_fast);
+        assert_eq!(columns, by_rows(&chunk));
+        assert_eq!(columns.columns[0].values, Values::U8(vec![2, 0, 1]));
+        assert_eq!(columns.columns[1].values, Values::Bytes { offsets: vec![0, 2, 2, 3], data: b"hix".to_vec() });
+        assert_eq!(columns.columns[2].values, Values::I16(vec![1, -1, 5]));
+        assert_eq!(columns.columns[2].lists, [[0, 2, 2, 3]]);
+        assert_eq!(columns.columns[3].values, Values::U8(vec![9, 8, 7]));
+    }
+
+    #[test]
+    fn absent_fields_are_null_and_nested_arrays_have_a_list_each() {
+        let mut schema = Schema::new("test");
+        let byte = leaf(&mut schema, IntegerClass::unsigned(8));
+        let flag = BitsClass { len_bits: 8, byte_order: ByteOrder::Little, reversed_bits: false, flags: Arc::new([]) };
+        let flag = schema.add_field_class(FieldClass::new(FieldKind::Boolean(flag), 8));
+        let inner = FieldKind::Array(ArrayClass {
+            element: byte,
+            length: Length::Field(path(vec![PathStep::Member(2), PathStep::Element, PathStep::Member(0)])),
+        });
+        let inner = schema.add_field_class(FieldClass::new(inner, 8));
+        let row = structure(&mut schema, vec![("n", byte), ("cells", inner)]);
+        let outer = FieldKind::Array(ArrayClass { element: row, length: Length::Static(2) });
+        let outer = schema.add_field_class(FieldClass::new(outer, 8));
+        let optional = FieldKind::Optional(OptionalClass {
+            selector: path(vec![PathStep::Member(0)]),
+            presence: Presence::Boolean,
+            content: byte,
+        });
+        let optional = schema.add_field_class(FieldClass::new(optional, 1));
+        let payload = structure(&mut schema, vec![("is", flag), ("maybe", optional), ("rows", outer)]);
+        // true 7 [[1, 2], []]; false [[3], [4, 5]]
+        let chunk = chunk(schema, payload, &[1, 7, 2, 1, 2, 0, 0, 1, 3, 2, 4, 5]);
+        let (columns, is_fast) = gathered(&chunk);
+        assert!(!is_fast);
+        assert_eq!(columns.columns[0].values, Values::Boolean(vec![true, false]));
+        assert_eq!(columns.columns[1].values, Values::U8(vec![7, 0]));
+        assert_eq!(columns.columns[1].validity, Some(vec![true, false]));
+        assert_eq!(columns.columns[2].values, Values::U8(vec![2, 0, 1, 2]));
+        assert_eq!(columns.columns[2].lists, [[0, 2, 4]]);
+        assert_eq!(columns.columns[3].values, Values::U8(vec![1, 2, 3, 4, 5]));
+        assert_eq!(columns.columns[3].lists, [vec![0, 2, 4], vec![0, 2, 2, 3, 5]]);
+    }
+}
