@@ -210,18 +210,34 @@ impl<'a> EventRef<'a> {
     /// Begins a visit: fields are shown scope by scope, in their order.
     #[inline]
     pub fn fields(&self, state: &mut State) -> EventFields<'a> {
+        let plans = &self.chunk.packet.plans;
+        EventFields {
+            plan: plans.event_rows(self.class()),
+            input: self.load(state),
+            pos: self.chunk.body_bits(self.at),
+        }
+    }
+
+    /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
+    #[inline]
+    pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        let input = self.load(state);
+        let plan = self.chunk.packet.plans.event_flat_rows(self.class());
+        plan.run(input, &mut self.chunk.body_bits(self.at), state, visitor)
+    }
+
+    /// Makes the state hold what the fields of this event may refer to.
+    #[inline]
+    fn load(&self, state: &mut State) -> Input<'a> {
         let packet = &self.chunk.packet;
+        let input = packet.input();
         state.load(&packet.state.slots);
         if packet.plans.needs_header(self.class()) {
             let mut pos = self.chunk.start_bits(self.at);
             // The boundary pass has read this header without a fault.
-            let _ = packet.plans.header_rows(packet.packet.class).skip(packet.input(), &mut pos, state);
+            let _ = packet.plans.header_rows(packet.packet.class).skip(input, &mut pos, state);
         }
-        EventFields {
-            plan: packet.plans.event_rows(self.class()),
-            input: packet.input(),
-            pos: self.chunk.body_bits(self.at),
-        }
+        input
     }
 
     /// Shows the event header to a visitor. The state then holds what later scopes refer to.

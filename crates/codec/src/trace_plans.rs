@@ -50,8 +50,18 @@ struct EventPlans {
     /// The same for classes of whole bytes.
     quick: Quick,
     row: OnceLock<Plan>,
+    /// The same without the marks of structures that are always there.
+    flat: OnceLock<Plan>,
     /// Does a field refer to the event header?
     needs_header: bool,
+}
+
+/// A form of the plan of an event.
+#[derive(Clone, Copy)]
+enum Form {
+    Skip,
+    Row,
+    Flat,
 }
 
 /// Why an event, and with it the rest of its packet, cannot be decoded.
@@ -192,7 +202,14 @@ impl TracePlans {
     /// The plan of an event for visitors: its sections are common context, specific context and payload.
     pub fn event_rows(&self, class: EventClassId) -> &Plan {
         let plans = self.event(class);
-        plans.row.get_or_init(|| self.compile_event(class, false))
+        plans.row.get_or_init(|| self.compile_event(class, Form::Row))
+    }
+
+    /// The same plan, with the same nodes, for visitors that need no marks of the structures that are always there.
+    #[inline]
+    pub fn event_flat_rows(&self, class: EventClassId) -> &Plan {
+        let plans = self.event(class);
+        plans.flat.get_or_init(|| self.compile_event(class, Form::Flat))
     }
 
     /// The scanner of a stream class.
@@ -206,9 +223,10 @@ impl TracePlans {
 
     fn event(&self, id: EventClassId) -> &EventPlans {
         self.events[id.0 as usize].get_or_init(|| {
-            let skip = self.compile_event(id, true);
+            let skip = self.compile_event(id, Form::Skip);
             let quick = Quick::of(&skip, self.shared.len());
-            Box::new(EventPlans { skip, quick, row: OnceLock::new(), needs_header: self.refers_to_header(id) })
+            let needs_header = self.refers_to_header(id);
+                Box::new(EventPlans { skip, quick, row: OnceLock::new(), flat: OnceLock::new(), needs_header })
         })
     }
 
@@ -261,17 +279,18 @@ impl TracePlans {
         }
     }
 
-    fn compile_event(&self, id: EventClassId, skip: bool) -> Plan {
+    fn compile_event(&self, id: EventClassId, form: Form) -> Plan {
         let stream = self.schema.event(id).stream;
         let roots = Scope::ALL.map(|scope| self.schema.scope_root(scope, id));
         let known = match &self.stream(stream).header {
             Header::Fast(fast) => fast.known,
             Header::General(plan) => plan.known,
         };
-        let mut compiler = if skip {
-            Compiler::skip(&self.schema, &self.shared, roots, known)
-        } else {
-            Compiler::row(&self.schema, &self.shared, roots, known).without_roles()
+        let rows = || Compiler::row(&self.schema, &self.shared, roots, known).without_roles();
+        let mut compiler = match form {
+            Form::Skip => Compiler::skip(&self.schema, &self.shared, roots, known),
+            Form::Row => rows(),
+            Form::Flat => rows().flat(),
         };
         compiler.add(Scope::CommonContext);
         compiler.add(Scope::SpecificContext);

@@ -13,7 +13,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::EventClassId;
 
 use crate::progress::Progress;
-use crate::survey::{skipped, with_loss};
+use crate::survey::{is_told, skipped, with_loss};
 
 /// A set of event classes, by index.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +92,8 @@ pub struct Cursor {
     queue: std::collections::VecDeque<Item>,
     max_events: usize,
     progress: Option<Arc<Progress>>,
+    /// Packets that are known to be cut, as (file, index).
+    cut: Vec<(u32, u64)>,
 }
 
 struct OpenPacket {
@@ -129,6 +131,7 @@ impl Cursor {
             queue: std::collections::VecDeque::new(),
             max_events: max_events.max(1),
             progress: None,
+            cut: Vec::new(),
         }
     }
 
@@ -138,6 +141,13 @@ impl Cursor {
         let packets = &self.stream.packets[self.next_packet..self.end_packet];
         progress.add_total(packets.iter().map(packet_bytes).sum());
         self.count_in(progress);
+        self
+    }
+
+    /// Does not tell again that the file ends inside these packets, named by file and index.
+    #[must_use]
+    pub(crate) fn with_cut(mut self, packets: Vec<(u32, u64)>) -> Self {
+        self.cut = packets;
         self
     }
 
@@ -261,6 +271,9 @@ impl Cursor {
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
         let of = &packet.data.packet;
+        if is_told(&self.cut, of, fault) {
+            return;
+        }
         let mut error = ctf::event_error(fault, of.offset_bytes).in_packet(of.index);
         if let EventFault::Field { class: Some(class), .. } = fault {
             let class = self.plans.schema().event(*class);

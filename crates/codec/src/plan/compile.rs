@@ -160,6 +160,10 @@ pub struct Compiler<'s> {
     parent: NodeId,
     /// Fields with a role are read for it.
     with_roles: bool,
+    /// Structures that are always there have no marks.
+    is_flat: bool,
+    /// Arrays, variants and optionals around the place.
+    depth: u32,
 }
 
 impl<'s> Compiler<'s> {
@@ -195,6 +199,8 @@ impl<'s> Compiler<'s> {
             steps: Vec::new(),
             parent: 0,
             with_roles: true,
+            is_flat: false,
+            depth: 0,
         };
         for (scope, root) in Scope::ALL.into_iter().zip(roots) {
             if let Some(root) = root {
@@ -209,6 +215,13 @@ impl<'s> Compiler<'s> {
     #[must_use]
     pub fn without_roles(mut self) -> Self {
         self.with_roles = false;
+        self
+    }
+
+    /// Leaves out the marks of structures outside of arrays, variants and optionals, for visitors that know the tree.
+    #[must_use]
+    pub fn flat(mut self) -> Self {
+        self.is_flat = true;
         self
     }
 
@@ -400,28 +413,37 @@ impl<'s> Compiler<'s> {
                 self.parent = parent;
                 self.visit(Op::EndStruct { node });
             }
-            FieldKind::Array(array) => self.array(class, array.element, &array.length, node),
+            FieldKind::Array(array) => {
+                self.depth += 1;
+                self.array(class, array.element, &array.length, node);
+                self.depth -= 1;
+            }
             FieldKind::Optional(optional) => {
                 let ranges = match &optional.presence {
                     // Any bit pattern but zero is true; a boolean is saved as 0 or 1.
                     Presence::Boolean => vec![((1, i128::from(u64::MAX)), 1)],
                     Presence::Ranges(ranges) => ranges.iter().map(|&range| (range, 1)).collect(),
                 };
+                self.depth += 1;
                 self.optional(node, &optional.selector, ranges, optional.content);
+                self.depth -= 1;
             }
             FieldKind::Variant(variant) => {
                 let ranges = variant.options.iter().enumerate();
                 let ranges = ranges.flat_map(|(at, option)| option.ranges.iter().map(move |&range| (range, at as u32)));
                 let options =
                     variant.options.iter().map(|option| (option.class, option.name.clone().unwrap_or_default()));
+                self.depth += 1;
                 self.variant(node, &variant.selector, ranges.collect(), options.collect());
+                self.depth -= 1;
             }
         }
     }
 
     /// Structure marks and other calls that only a visitor needs.
     fn visit(&mut self, op: Op) {
-        if self.mode == Mode::Row {
+        let is_folded = self.is_flat && self.depth == 0 && matches!(op, Op::BeginStruct { .. } | Op::EndStruct { .. });
+        if self.mode == Mode::Row && !is_folded {
             self.emit(op);
         }
     }

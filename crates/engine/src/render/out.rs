@@ -108,6 +108,23 @@ impl Out {
         }
     }
 
+    /// Appends a short text and a number in base 10.
+    #[inline]
+    pub(crate) fn put_piece_u64(&mut self, piece: &Piece, value: u64) {
+        if piece.long.is_some() || value >= 100 {
+            self.put_piece(piece);
+            return self.put_u64(value);
+        }
+        self.reserve(BLOCK + 2);
+        let Some(to) = self.bytes[self.len..].first_chunk_mut::<{ BLOCK + 2 }>() else { return };
+        to[..BLOCK].copy_from_slice(&piece.block);
+        let at = usize::from(piece.len).min(BLOCK);
+        let (two, skip) = (pair(value as u32), usize::from(value < 10));
+        to[at] = two[skip];
+        to[at + 1] = two[1];
+        self.len += at + 2 - skip;
+    }
+
     /// Appends a number in base 10.
     #[inline]
     pub fn put_u64(&mut self, mut value: u64) {
@@ -183,15 +200,21 @@ impl Out {
     /// Appends a number in upper-case base 16, without leading zeros.
     #[inline]
     pub fn put_hex(&mut self, value: u64) {
-        let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+        let digits = ((67 - (value | 1).leading_zeros()) / 4) as usize;
         self.reserve(16);
-        for at in 0..digits {
-            let digit = value >> ((digits - 1 - at) * 4) & 15;
-            self.bytes[self.len + at as usize] = b"0123456789ABCDEF"[digit as usize];
+        let Some(to) = self.bytes[self.len..].first_chunk_mut::<16>() else { return };
+        // All sixteen digits of the value moved to the top; those behind the last one are overwritten later.
+        let top = value << (64 - 4 * digits);
+        for (at, pair) in to.chunks_exact_mut(2).enumerate().take(digits.div_ceil(2)) {
+            let byte = (top >> (56 - 8 * at)) as u8;
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
         }
-        self.len += digits as usize;
+        self.len += digits;
     }
 }
+
+static HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 impl std::fmt::Write for Out {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {

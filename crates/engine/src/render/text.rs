@@ -203,6 +203,21 @@ struct NodeText {
     visible: bool,
     /// A structure whose marks are printed with its neighbours.
     is_folded: bool,
+    /// Elements of this array show their index.
+    indexed: bool,
+    /// What an integer needs.
+    short: Short,
+}
+
+/// The integers that most fields are, without colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// Base 10.
+    Decimal,
+    /// Base 16, of values without a sign.
+    Hexadecimal,
+    /// All others.
+    No,
 }
 
 enum Kind {
@@ -280,13 +295,7 @@ impl TextTrace {
         if let Some(Some(Context { text: Some(text), .. })) = self.packets.get(stream) {
             out.put_piece(text);
         }
-        let names = self.options.names;
-        let mut fields = event.fields(&mut self.state);
-        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-            let index_names = if scope == Scope::Payload { names.payload } else { names.context };
-            let mut visitor = Printer { out, table: &mut table.table, index_names };
-            fields.visit(scope, &mut self.state, &mut visitor)?;
-        }
+        event.visit_flat(&mut self.state, &mut Printer { out, table: &mut table.table })?;
         out.put_piece(&table.tail);
         Ok(hole)
     }
@@ -341,7 +350,7 @@ impl TextTrace {
         let mut text = None;
         if table.is_shown {
             let mut out = Out::default();
-            packet.visit_context(&mut Printer { out: &mut out, table, index_names: options.names.context })?;
+            packet.visit_context(&mut Printer { out: &mut out, table })?;
             out.put_piece(&table.tail);
             text = Some(Piece::new(out.written()));
         }
@@ -600,7 +609,13 @@ impl Builder<'_> {
         self.text.extend_from_slice(before);
         let is_folded = folds && matches!(class.kind, FieldKind::Struct(_));
         let before = if is_folded { Piece::new("") } else { Piece::new(std::mem::take(&mut self.text)) };
-        self.nodes.push(NodeText { before, kind: self.kind(id), visible: true, is_folded });
+        let kind = self.kind(id);
+        let short = match kind {
+            Kind::Decimal if self.palette.value.is_empty() => Short::Decimal,
+            Kind::Hexadecimal { .. } if self.palette.value.is_empty() => Short::Hexadecimal,
+            _ => Short::No,
+        };
+        self.nodes.push(NodeText { before, kind, visible: true, is_folded, indexed: self.names, short });
         match &class.kind {
             FieldKind::Struct(structure) => {
                 if is_folded {
@@ -670,7 +685,7 @@ impl Builder<'_> {
     }
 
     fn add_hidden(&mut self, id: FieldClassId) {
-        self.nodes.push(NodeText { before: Piece::new(""), kind: Kind::Other, visible: false, is_folded: false });
+        self.nodes.push(NodeText { before: Piece::new(""), kind: Kind::Other, visible: false, is_folded: false, indexed: false, short: Short::No });
         for child in layout::children(self.schema.field_class(id)) {
             self.add_hidden(child);
         }
@@ -713,7 +728,6 @@ fn integer_kind(class: &IntegerClass) -> Kind {
 struct Printer<'a> {
     out: &'a mut Out,
     table: &'a mut Table,
-    index_names: bool,
 }
 
 impl Printer<'_> {
@@ -728,6 +742,16 @@ impl Printer<'_> {
         Some(text)
     }
 
+    #[inline(never)]
+    fn integer(&mut self, node: NodeId, value: u64, signed: bool) {
+        let (color, reset) = (self.table.palette.value, self.table.palette.reset);
+        let text = &mut self.table.nodes[node as usize];
+        if text.visible {
+            self.out.put_piece(&text.before);
+            put_integer(self.out, &mut text.kind, value, signed, color, reset);
+        }
+    }
+
     fn mark(&mut self, node: NodeId, text: &[u8]) {
         if self.table.nodes[node as usize].visible {
             self.out.put(text);
@@ -738,30 +762,29 @@ impl Printer<'_> {
 impl Visitor for Printer<'_> {
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
-        let (value_color, reset) = (self.table.palette.value, self.table.palette.reset);
-        let text = &mut self.table.nodes[node as usize];
-        if !text.visible {
-            return;
+        let text = &self.table.nodes[node as usize];
+        match text.short {
+            Short::Decimal => self.out.put_piece_u64(&text.before, value),
+            Short::Hexadecimal => {
+                self.out.put_piece(&text.before);
+                self.out.put(b"0x");
+                self.out.put_hex(value);
+            }
+            Short::No => self.integer(node, value, false),
         }
-        self.out.put_piece(&text.before);
-        if value_color.is_empty() && matches!(text.kind, Kind::Decimal) {
-            return self.out.put_u64(value);
-        }
-        put_integer(self.out, &mut text.kind, value, false, value_color, reset);
     }
 
     #[inline]
     fn signed(&mut self, node: NodeId, value: i64) {
-        let (value_color, reset) = (self.table.palette.value, self.table.palette.reset);
-        let text = &mut self.table.nodes[node as usize];
-        if !text.visible {
-            return;
+        let text = &self.table.nodes[node as usize];
+        match text.short {
+            Short::Decimal if value >= 0 => self.out.put_piece_u64(&text.before, value as u64),
+            Short::Decimal => {
+                self.out.put_piece(&text.before);
+                self.out.put_i64(value);
+            }
+            _ => self.integer(node, value as u64, true),
         }
-        self.out.put_piece(&text.before);
-        if value_color.is_empty() && matches!(text.kind, Kind::Decimal) {
-            return self.out.put_i64(value);
-        }
-        put_integer(self.out, &mut text.kind, value as u64, true, value_color, reset);
     }
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
@@ -831,14 +854,15 @@ impl Visitor for Printer<'_> {
 
     #[inline]
     fn element(&mut self, node: NodeId, index: u64) {
-        if !self.table.nodes[node as usize].visible {
+        let text = &self.table.nodes[node as usize];
+        if !text.visible {
             return;
         }
-        if self.index_names && let Some(piece) = self.table.indexes.get(index as usize) {
+        if text.indexed && let Some(piece) = self.table.indexes.get(index as usize) {
             return self.out.put_piece(piece);
         }
         self.out.put(if index == 0 { b" " } else { b", " });
-        if self.index_names {
+        if text.indexed {
             self.out.put_byte(b'[');
             self.out.put_u64(index);
             self.out.put(b"] = ");

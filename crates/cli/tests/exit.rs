@@ -1,0 +1,210 @@
+//! How the program ends, and what it says then.
+
+mod util;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use util::{Folder, Run, command, run, run_with, ticks_metadata, ticks_packet};
+
+/// The commands that read traces.
+const READING: [&str; 3] = ["print", "info", "check"];
+
+#[test]
+fn what_is_no_trace_ends_with_1_and_says_why() {
+    let folder = Folder::new();
+    folder.file("empty/below/nothing", "").file("void/metadata", "").file("text/metadata", "hello\n").file("file", "x");
+    for command in READING {
+        let run = |path: &str| folder.run(&format!("{command} {path}"));
+        run("empty")
+            .ends(1, &["error: empty: no trace in this folder or below it", "help: formats that can be read: "]);
+        run("missing").ends(1, &["error: missing: there is no such file or folder"]);
+        run("file").ends(1, &["error: file: the file is no trace of a known format"]);
+        run("void").ends(1, &["error: void/metadata: byte 0: the metadata is empty"]);
+        run("text").ends(1, &["error: text/metadata: byte 0: the metadata is not that of a CTF trace"]);
+        run("-").ends(1, &["standard input cannot be read", "name the folder"]);
+    }
+}
+
+#[test]
+fn one_of_several_bad_is_3_and_all_bad_is_1() {
+    let folder = Folder::new();
+    folder.copy_of("orders", "good").file("bad/metadata", "/* CTF 1.8 */\ntrace { oops };\n");
+    for command in READING {
+        let run = folder.run(&format!("{command} good bad"));
+        let place = format!("{}{}", run.stdout, run.stderr);
+        assert!(place.contains("bad/metadata: line 2, column "), "{command}: {place}");
+        run.ends(3, &[]);
+        folder.run(&format!("{command} good missing")).ends(3, &[]);
+        folder.run(&format!("{command} good missing --strict")).ends(1, &[]);
+        folder.run(&format!("{command} missing bad")).ends(1, &["missing: ", "bad/metadata: line 2", "oops", "^"]);
+    }
+    assert_eq!(folder.run("print good bad").stdout.lines().count(), 500);
+}
+
+#[test]
+fn metadata_below_a_searched_folder_that_is_none_is_told() {
+    let folder = Folder::new();
+    folder.copy_of("orders", "all/good").file("all/bad/metadata", "");
+    let run = folder.run("print all").ends(0, &["warning: all/bad/metadata: byte 0: the metadata is empty"]);
+    assert_eq!(run.stdout.lines().count(), 500);
+    assert_eq!(folder.run("print all --quiet").ends(0, &[]).stderr, "");
+}
+
+#[test]
+fn a_trace_without_streams_prints_nothing() {
+    let folder = Folder::new();
+    folder.file("t/metadata", ticks_metadata(""));
+    for format in ["text", "jsonl"] {
+        let run = folder.run(&format!("print t --format {format}")).ends(0, &[]);
+        assert_eq!((&*run.stdout, &*run.stderr), ("", ""));
+    }
+    folder.run("info t").ends(0, &[]);
+    folder.run("check t").ends(0, &[]);
+    folder.run("print t --stream x").ends(2, &["the traces have no streams"]);
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_3_and_the_rest_is_printed() {
+    let folder = Folder::new();
+    let packets = [ticks_packet(&[(10, 1)], 0), ticks_packet(&[(20, 2), (30, 3)], 0)].concat();
+    folder.file("t/metadata", ticks_metadata("")).file("t/s", &packets[..packets.len() - 4]);
+    let run = folder.run("print t --format csv --columns n").ends(3, &["error: t/s: byte 52, packet 1: "]);
+    assert!(run.stdout.starts_with("n\n1\n"), "{}", run.stdout);
+    assert_eq!(run.stderr.matches("error: ").count(), 1, "a fault is told once: {}", run.stderr);
+    assert_eq!(folder.run("print t --format csv --columns n --quiet").ends(3, &["error: "]).stdout, run.stdout);
+    folder.run("print t --strict").ends(1, &["error: t/s: byte 52"]);
+    folder.run("info t").ends(3, &[]);
+}
+
+#[test]
+fn strict_stops_at_the_first_fault_in_the_middle() {
+    let folder = Folder::new();
+    folder.copy_of("orders", "t");
+    let mut bytes = std::fs::read(folder.path("t/desk_1")).expect("it was copied");
+    for at in [4096 + 900, 8192 + 900] {
+        bytes[at..at + 400].fill(0xa5);
+    }
+    folder.file("t/desk_1", bytes);
+    let tolerant = folder.run("print t --format jsonl").ends(3, &["packet 1", "packet 2"]);
+    let strict = folder.run("print t --format jsonl --strict").ends(1, &["packet 1"]);
+    assert_eq!((tolerant.stderr.matches("error: ").count(), strict.stderr.matches("error: ").count()), (2, 1));
+    assert!(tolerant.stdout.starts_with(&strict.stdout) && tolerant.stdout.len() > strict.stdout.len());
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    for arguments in [
+        "",
+        "frobnicate",
+        "print",
+        "info",
+        "check",
+        "print orders --frobnicate",
+        "print orders --format xml",
+        "print orders --jobs 0",
+        "print orders --memory x",
+        "print orders --limit -1",
+        "print orders --color maybe",
+        "print orders --names nope",
+        "print orders --fields nope",
+        "print orders --input-format nope",
+        "print orders --begin",
+        "completions nope",
+    ] {
+        let run = run(arguments).ends(2, &[]);
+        assert!(run.stdout.is_empty() && !run.stderr.is_empty(), "{arguments}");
+    }
+    run("print orders --input-format nope").ends(2, &["formats that can be read: ctf"]);
+}
+
+#[test]
+fn wrong_usage_is_told_before_a_trace_is_opened() {
+    run_with("print missing --filter", &["name =="]).ends(2, &["error: --filter: line 1, column 8"]);
+    run("print missing --begin x").ends(2, &["error: --begin: "]);
+    run("print missing --columns x, --format csv").ends(2, &["error: --columns: "]);
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_success() {
+    for arguments in ["print mill", "print mill --format jsonl --jobs 2", "info losses --packets", "check losses"] {
+        let mut child = command()
+            .args(arguments.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut first = String::new();
+        let stdout = child.stdout.take().expect("it is a pipe");
+        BufReader::with_capacity(16, stdout).read_line(&mut first).expect("it prints a line");
+        let run = Run::of(child.wait_with_output().expect("it ends"));
+        let warnings = run.stderr.lines().filter(|line| !line.starts_with("warning: ")).count();
+        assert_eq!((run.code, warnings), (Some(0), 0), "{arguments}: {}", run.stderr);
+        assert!(first.ends_with('\n'));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_1() {
+    for arguments in ["print mill", "info mill", "check mill", "formats", "completions bash", "man"] {
+        let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = command().args(arguments.split_whitespace()).stdout(full).output().expect("the program starts");
+        Run::of(output).ends(1, &["error: cannot write to stdout: "]);
+    }
+    run("print mill -o /dev/full").ends(1, &["error: cannot write to /dev/full: "]);
+    run("print mill -o missing/folder/file").ends(1, &["error: missing/folder/file: cannot write the file"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_with_130_between_lines() {
+    for jobs in ["1", "3"] {
+        // Nobody reads, so the program waits in the middle of its output until the interrupt is there.
+        let mut child = command()
+            .args(["print", "mill", "orders", "losses", "--format", "jsonl", "--quiet", "--jobs", jobs])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdout = child.stdout.take().expect("it is a pipe");
+        let mut text = vec![0];
+        stdout.read_exact(&mut text).expect("it prints");
+        std::thread::sleep(Duration::from_millis(300));
+        let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.expect("kill is there").success());
+        std::thread::sleep(Duration::from_millis(300));
+        stdout.read_to_end(&mut text).expect("it can be read");
+        let run = Run::of(child.wait_with_output().expect("it ends"));
+        assert_eq!((run.code, &*run.stderr), (Some(130), ""));
+        let text = String::from_utf8(text).expect("whole lines are UTF-8");
+        assert!(text.ends_with("}\n"), "the last line is whole");
+        assert!(text.lines().count() < 3431, "it did not print everything");
+        util::json_lines(&text);
+    }
+}
+
+#[test]
+fn progress_is_shown_for_long_work_only_when_asked() {
+    let slow = |progress: &str| {
+        let mut child = command()
+            .args(["print", "mill", "--format", "jsonl", "--jobs", "1", "--progress", progress])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        // A full pipe makes any work long.
+        std::thread::sleep(Duration::from_millis(1600));
+        let mut stdout = child.stdout.take().expect("it is a pipe");
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).expect("lines are UTF-8");
+        assert_eq!(text.lines().count(), 2000);
+        Run::of(child.wait_with_output().expect("it ends")).ends(0, &[]).stderr
+    };
+    let shown = slow("always");
+    assert!(shown.starts_with("progress: ") && shown.contains("% of 122880 bytes\n"), "{shown}");
+    assert_eq!((&*slow("auto"), &*slow("never")), ("", ""), "stderr is no terminal");
+    assert_eq!(run("print orders --progress always").ends(0, &[]).stderr, "", "short work shows nothing");
+}

@@ -1,0 +1,122 @@
+//! What the program says about itself: help, completions, manual pages, formats.
+
+mod util;
+
+use serde_json::Value;
+use util::{Folder, run, stdout};
+
+const COMMANDS: [&str; 6] = ["info", "print", "check", "formats", "completions", "man"];
+
+/// Options of every command that reads traces.
+const INPUT: [&str; 9] = [
+    "--input-format",
+    "--clock-offset",
+    "--clock-offset-ns",
+    "--jobs",
+    "--memory",
+    "--progress",
+    "--quiet",
+    "--strict",
+    "TRACE",
+];
+
+const PRINT: [&str; 19] = [
+    "--begin",
+    "--end",
+    "--filter",
+    "--stream",
+    "--skip",
+    "--limit",
+    "--format",
+    "--output",
+    "--color",
+    "--clock-gmt",
+    "--clock-date",
+    "--clock-seconds",
+    "--clock-cycles",
+    "--no-delta",
+    "--names",
+    "--fields",
+    "--columns",
+    "jsonl",
+    "csv",
+];
+
+#[test]
+fn help_lists_the_commands_and_the_exit_statuses() {
+    let help = stdout("--help", &[]);
+    for command in COMMANDS {
+        assert!(help.contains(&format!("\n  {command} ")), "{command} is not in {help}");
+    }
+    assert!(help.contains("Exit status: 0 done; 1 nothing could be done; 2 wrong usage; 3 done"));
+    assert!(stdout("--version", &[]).starts_with("tracemill "));
+}
+
+#[test]
+fn help_of_each_command_lists_its_options() {
+    let has = |command: &str, words: &[&str]| {
+        for help in [stdout(&format!("{command} --help"), &[]), stdout(&format!("{command} -h"), &[])] {
+            for word in words {
+                assert!(help.contains(word), "{word} is not in the help of {command}: {help}");
+            }
+        }
+    };
+    for command in ["print", "info", "check"] {
+        has(command, &INPUT);
+    }
+    has("print", &PRINT);
+    has("info", &["--count", "--json", "--packets"]);
+    has("check", &["--json"]);
+    has("formats", &["--json"]);
+    has("man", &["--dir"]);
+    has("completions", &["bash", "zsh", "fish", "powershell", "elvish"]);
+}
+
+#[test]
+fn every_shell_has_completions_with_all_options() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = stdout(&format!("completions {shell}"), &[]);
+        for word in COMMANDS {
+            assert!(script.contains(word), "{word} is not completed by {shell}");
+        }
+        for option in INPUT.iter().chain(&PRINT).filter_map(|word| word.strip_prefix("--")) {
+            assert!(script.contains(option), "--{option} is not completed by {shell}");
+        }
+    }
+}
+
+#[test]
+fn manual_pages_are_printed_and_written() {
+    assert!(stdout("man", &[]).contains(".TH tracemill 1"));
+    let folder = Folder::new();
+    folder.run("man --dir pages").ends(0, &[]);
+    for command in COMMANDS {
+        let page = std::fs::read_to_string(folder.path(&format!("pages/tracemill-{command}.1")));
+        let page = page.expect("every command has a page");
+        assert!(page.contains(&format!("tracemill\\-{command}")) || page.contains(command), "{page}");
+    }
+    let page = std::fs::read_to_string(folder.path("pages/tracemill-print.1")).expect("it was written");
+    for option in PRINT.iter().filter(|word| word.starts_with("--")) {
+        assert!(page.contains(&option.replace('-', "\\-")), "{option} is not in the page of print");
+    }
+    folder.file("file", "").run("man --dir file/pages").ends(1, &["error: file/pages: cannot make the folder"]);
+}
+
+#[test]
+fn formats_are_listed_for_people_and_for_programs() {
+    let text = stdout("formats", &[]);
+    for line in ["ctf1.8   read", "ctf2     read", "text     write", "jsonl    write", "csv      write"] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    let json: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("one JSON object");
+    let list = json["formats"].as_array().expect("a list");
+    let of = |name: &str| list.iter().find(|format| format["name"] == name);
+    assert_eq!(of("ctf2").map(|format| (&format["read"], &format["write"])), Some((&true.into(), &false.into())));
+    assert_eq!(of("csv").map(|format| (&format["read"], &format["write"])), Some((&false.into(), &true.into())));
+}
+
+#[test]
+fn a_mistyped_command_or_option_is_answered_with_a_hint() {
+    run("prin orders").ends(2, &["tip: a similar subcommand exists: 'print'"]);
+    run("print orders --colums x").ends(2, &["tip: a similar argument exists: '--columns'"]);
+}

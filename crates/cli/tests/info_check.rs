@@ -1,0 +1,171 @@
+//! `info` and `check`: what traces hold and what is wrong with them.
+
+mod util;
+
+use serde_json::Value;
+use util::{Folder, run, stdout, ticks_metadata, ticks_packet};
+
+fn info(arguments: &str) -> Value {
+    let text = stdout(&format!("info --json {arguments}"), &[]);
+    serde_json::from_str(&text).expect("one JSON object")
+}
+
+#[test]
+fn info_json_has_every_key() {
+    let object = info("orders");
+    let trace = &object["traces"][0];
+    let keys: Vec<&str> = trace.as_object().expect("an object").keys().map(String::as_str).collect();
+    let want = [
+        "name",
+        "path",
+        "format",
+        "version",
+        "uuid",
+        "environment",
+        "clocks",
+        "streams",
+        "event_classes",
+        "begin_ns",
+        "end_ns",
+        "faults",
+    ];
+    assert_eq!(keys, want);
+    assert_eq!((&trace["name"], &trace["format"]), (&"orders".into(), &"ctf1.8".into()));
+    assert_eq!(trace["environment"]["procname"], "orders");
+    assert_eq!(
+        (&trace["clocks"][0]["frequency"], &trace["clocks"][0]["origin"]),
+        (&1_000_000_000.into(), &"unix".into())
+    );
+    let stream = &trace["streams"][0];
+    for key in ["id", "class", "packets", "bytes", "begin_ns", "end_ns", "discarded_events", "lost_packets"] {
+        assert!(stream[key].is_number(), "{key} of {stream}");
+    }
+    assert!(stream["events"].is_null() && trace["event_classes"][0]["events"].is_null(), "nothing was counted");
+    assert_eq!(trace["event_classes"][0]["fields"][1], "customer");
+    assert!(trace.get("packets").is_none());
+}
+
+#[test]
+fn info_counts_when_asked_whatever_the_threads() {
+    let counted = info("mill orders --count --jobs 1");
+    assert_eq!(counted, info("mill orders --count --jobs 3"));
+    let sum = |trace: usize, list: &str| {
+        let list = counted["traces"][trace][list].as_array().expect("a list").clone();
+        list.iter().filter_map(|one| one["events"].as_u64()).sum::<u64>()
+    };
+    assert_eq!((sum(0, "streams"), sum(0, "event_classes")), (2000, 2000));
+    assert_eq!((sum(1, "streams"), sum(1, "event_classes")), (500, 500));
+}
+
+#[test]
+fn info_lists_packets_in_the_order_of_files() {
+    let object = info("losses --packets --count");
+    let packets = object["traces"][0]["packets"].as_array().expect("a list");
+    assert_eq!(packets.len(), 12);
+    let keys: Vec<&str> = packets[0].as_object().expect("an object").keys().map(String::as_str).collect();
+    let want = [
+        "file",
+        "index",
+        "offset",
+        "packet_size",
+        "content_size",
+        "packet_bits",
+        "content_bits",
+        "timestamp_begin",
+        "timestamp_end",
+        "events",
+        "discarded_before",
+        "lost_packets_before",
+    ];
+    assert_eq!(keys, want);
+    let places = packets.iter().map(|packet| (packet["file"].as_str(), packet["offset"].as_u64()));
+    assert!(places.is_sorted());
+    assert_eq!(packets.iter().filter_map(|packet| packet["discarded_before"].as_u64()).sum::<u64>(), 7070);
+    assert_eq!(packets.iter().filter_map(|packet| packet["events"].as_u64()).sum::<u64>(), 931);
+}
+
+#[test]
+fn info_tells_lost_packets() {
+    let object = info("overwritten");
+    let streams = object["traces"][0]["streams"].as_array().expect("a list");
+    assert_eq!(streams.iter().filter_map(|stream| stream["lost_packets"].as_u64()).sum::<u64>(), 59);
+}
+
+#[test]
+fn info_for_people_says_the_same() {
+    let text = stdout("info orders --count --packets", &[]);
+    for line in [
+        "orders\n",
+        "format       ctf1.8",
+        "Hz, offset",
+        "environment  procname = orders",
+        "desk_1 (class 0",
+        "0/3 orders:complaint 20 events: ",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    assert!(text.contains("    desk_0 0 at 0: "), "{text}");
+    assert_eq!(stdout("info mill orders", &[]).matches("  event classes\n").count(), 2);
+}
+
+#[test]
+fn info_tells_a_fault_once_and_lists_it() {
+    let folder = Folder::new();
+    folder.copy_of("orders", "t");
+    let mut bytes = std::fs::read(folder.path("t/desk_1")).expect("it was copied");
+    bytes[9025..9425].fill(0xa5);
+    folder.file("t/desk_1", bytes);
+    let run = folder.run("info t --json --count").ends(3, &["error: t/desk_1: byte ", "packet 2", "is skipped"]);
+    assert_eq!(run.stderr.matches("error: ").count(), 1, "{}", run.stderr);
+    let object: Value = serde_json::from_str(&run.stdout).expect("one JSON object");
+    let faults = object["traces"][0]["faults"].as_array().expect("a list");
+    assert_eq!((faults.len(), &faults[0]["file"]), (1, &"t/desk_1".into()));
+    assert!(faults[0]["offset"].as_u64().is_some_and(|offset| (8192..12288).contains(&offset)));
+}
+
+#[test]
+fn check_finds_nothing_in_a_good_trace() {
+    assert_eq!(stdout("check orders", &[]), "1 trace, 500 events: 0 faults, 0 warnings, 0 losses\n");
+    let run = run("check mill orders --strict").ends(0, &[]);
+    assert_eq!(run.stdout, "2 traces, 2500 events: 0 faults, 0 warnings, 0 losses\n");
+}
+
+#[test]
+fn check_tells_losses_which_only_strict_minds() {
+    let run = run("check losses").ends(0, &[]);
+    assert!(run.stdout.starts_with("loss: losses/tiny_0: 1814 events were discarded between "), "{}", run.stdout);
+    assert!(run.stdout.ends_with("0 warnings, 5 losses\n"));
+    assert_eq!(util::run("check losses --quiet").ends(0, &[]).stdout.lines().count(), 1);
+    let strict = util::run("check losses --strict").ends(1, &[]);
+    assert_eq!(strict.stdout.matches("loss: ").count(), 1, "it stops at the first: {}", strict.stdout);
+}
+
+#[test]
+fn check_tells_faults_with_their_place() {
+    let folder = Folder::new();
+    let packets = [ticks_packet(&[(10, 1)], 0), ticks_packet(&[(20, 2), (30, 3)], 0)].concat();
+    folder.file("t/metadata", ticks_metadata("")).file("t/s", &packets[..packets.len() - 4]);
+    let run = folder.run("check t").ends(3, &[]);
+    assert!(run.stdout.contains("fault: t/s: byte 52, packet 1: "), "{}", run.stdout);
+    assert!(run.stdout.ends_with(": 1 fault, 0 warnings, 0 losses\n"), "nothing is told twice: {}", run.stdout);
+    folder.run("check t --strict").ends(1, &[]);
+    let json: Value = serde_json::from_str(&folder.run("check t --json").ends(3, &[]).stdout).expect("one JSON object");
+    assert_eq!((&json["faults"], &json["findings"][0]["severity"]), (&1.into(), &"fault".into()));
+    assert_eq!((&json["findings"][0]["file"], &json["findings"][0]["offset"]), (&"t/s".into(), &52.into()));
+}
+
+#[test]
+fn check_warns_of_times_and_of_bytes_that_nothing_reaches() {
+    let folder = Folder::new();
+    let packets = [ticks_packet(&[(10, 1), (50, 2), (30, 3)], 0), ticks_packet(&[(20, 4)], 0)].concat();
+    folder.file("t/metadata", ticks_metadata("")).file("t/s", packets);
+    let run = folder.run("check t").ends(0, &[]);
+    for text in [
+        "warning: t/s: byte 76, packet 1: the packet begins at 20 cycles, before the end of the one before at 30",
+        "packet 0: an event at 50 cycles is outside of the times of its packet",
+        "packet 0: time goes back in stream `s`, from 50 to 30 cycles",
+    ] {
+        assert!(run.stdout.contains(text), "`{text}` is not in {}", run.stdout);
+    }
+    folder.run("check t --strict").ends(1, &[]);
+}

@@ -1,0 +1,297 @@
+//! `print`: the forms of the lines, and which events are in them.
+
+mod util;
+
+use serde_json::Value;
+use util::{Folder, command, csv_rows, json_lines, run, run_with, stdout, ticks_metadata, ticks_packet};
+
+#[test]
+fn text_shows_time_delta_name_and_fields() {
+    let text = stdout("print orders --clock-gmt --limit 2", &[]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        lines[1],
+        "[08:31:10.190846581] (+0.000694315) vm:orders:(11572) orders:priced: { cpu_id = 0 }, \
+         { vpid = 11572, vtid = 11572, procname = \"orders\" }, { id = 1, cents = -4999, discount = 0.22 }"
+    );
+    assert!(lines[0].starts_with("[08:31:10.190152266] (+?.?????????) "), "{}", lines[0]);
+}
+
+#[test]
+fn text_times_follow_the_options() {
+    let start = |options: &str| stdout(&format!("print orders --limit 1 {options}"), &[])[..32].to_string();
+    assert!(start("--clock-gmt --clock-date").starts_with("[2026-11-21 08:31:10.190152266] "));
+    assert!(start("--clock-seconds").starts_with("[1795249870.190152266] "));
+    assert!(start("--clock-cycles").starts_with("[00000002440802666901] "), "{}", start("--clock-cycles"));
+    assert!(start("--clock-gmt --no-delta").starts_with("[08:31:10.190152266] vm:orders"));
+}
+
+#[test]
+fn text_names_and_fields_can_be_chosen() {
+    let line = |options: &str| stdout(&format!("print orders --clock-gmt --limit 1 {options}"), &[]);
+    assert!(line("--names none").contains("orders:taken: { 0 }, { 11572, 11572, \"orders\" }"));
+    let all = line("--names all --fields all");
+    for word in ["timestamp = ", "delta = ", "trace:hostname = vm", "loglevel = ", "event.fields = {", "procname = \""]
+    {
+        assert!(all.contains(word), "{word} is not in {all}");
+    }
+    assert!(line("--fields loglevel").contains("TRACE_"));
+    assert!(!line("--fields loglevel").contains("vm:"));
+}
+
+#[test]
+fn json_lines_have_the_keys_in_their_order() {
+    let text = stdout("print orders --format jsonl", &[]);
+    let lines = json_lines(&text);
+    assert_eq!(lines.len(), 500);
+    let keys: Vec<&str> = lines[0].as_object().expect("an object").keys().map(String::as_str).collect();
+    let want = ["ns", "cycles", "name", "id", "stream", "cpu", "header", "packet_context", "stream_context", "payload"];
+    assert_eq!(keys, want);
+    let ns: Vec<i64> = lines.iter().filter_map(|line| line["ns"].as_i64()).collect();
+    assert!(ns.len() == 500 && ns.is_sorted());
+}
+
+#[test]
+fn several_traces_are_one_timeline_and_say_which_trace() {
+    let lines = json_lines(&stdout("print mill orders --format jsonl", &[]));
+    assert_eq!(lines.len(), 2500);
+    assert!(lines.iter().filter_map(|line| line["ns"].as_i64()).is_sorted());
+    let of = |name: &str| lines.iter().filter(|line| line["trace"] == name).count();
+    assert_eq!((of("mill"), of("orders")), (2000, 500));
+}
+
+#[test]
+fn csv_has_the_default_columns() {
+    let rows = csv_rows(&stdout("print orders --format csv --limit 3", &[]));
+    let lines = json_lines(&stdout("print orders --format jsonl --limit 3", &[]));
+    assert_eq!(
+        rows[0].join(","),
+        "trace,ns,cycles,name,id,stream,cpu,header,packet_context,stream_context,event_context,payload"
+    );
+    assert_eq!(rows.len(), 4);
+    for (row, line) in rows[1..].iter().zip(&lines) {
+        assert_eq!(row.len(), 12);
+        assert_eq!((row[0].as_str(), row[1].parse().ok()), ("", line["ns"].as_i64()));
+        assert_eq!(row[11], line["payload"].to_string());
+    }
+}
+
+/// Does a cell show a value of a JSON line? Numbers may be written in more than one way.
+fn shows(cell: &str, value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => cell.is_empty(),
+        Some(Value::String(text)) => cell == text,
+        Some(value) => serde_json::from_str::<Value>(cell).is_ok_and(|shown| shown == *value),
+    }
+}
+
+#[test]
+fn columns_show_what_json_lines_hold() {
+    let paths = [
+        ("name", "/name"),
+        ("ns", "/ns"),
+        ("cycles", "/cycles"),
+        ("id", "/id"),
+        ("stream", "/stream"),
+        ("cpu", "/cpu"),
+        ("payload", "/payload"),
+        ("payload.gear", "/payload/gear"),
+        ("gear", "/payload/gear"),
+        ("header.id", "/header/id"),
+        ("payload.steps[1]", "/payload/steps/1"),
+        ("payload.steps", "/payload/steps"),
+        ("payload.heat[5]", "/payload/heat/5"),
+        ("payload.moisture", "/payload/moisture"),
+        ("payload.remark", "/payload/remark"),
+        ("payload.origin", "/payload/origin"),
+        ("`total`", "/payload/total"),
+        ("$ctx.procname", "/stream_context/procname"),
+        ("vtid", "/stream_context/vtid"),
+        ("stream_context", "/stream_context"),
+        ("packet_context.packet_size", "/packet_context/packet_size"),
+        ("header.v.extended.id", "/header/v/extended/id"),
+    ];
+    let list: Vec<&str> = paths.iter().map(|(path, _)| *path).collect();
+    let rows = csv_rows(&stdout("print mill --format csv --columns", &[&list.join(",")]));
+    let lines = json_lines(&stdout("print mill --format jsonl", &[]));
+    assert_eq!(rows[0], list);
+    assert_eq!(rows.len(), lines.len() + 1);
+    for (row, line) in rows[1..].iter().zip(&lines) {
+        for (shown, (path, pointer)) in row.iter().zip(paths) {
+            assert!(shows(shown, line.pointer(pointer)), "{shown} is not {path} of {line}");
+        }
+    }
+}
+
+#[test]
+fn columns_have_names_as_typed_and_commas_in_backquotes() {
+    let rows = csv_rows(&stdout("print orders --format csv --limit 1 --columns", &["time, $ctx . vpid,trace,time"]));
+    assert_eq!(rows[0], ["time", "$ctx . vpid", "trace", "time"]);
+    assert_eq!(rows[1], ["1795249870.190152266", "11572", "orders", "1795249870.190152266"]);
+    let run = run_with("print orders --format csv --columns", &["name,`a,b`"]);
+    run.ends(2, &["--columns: line 1, column 6: no event class of the input has ``a,b``"]);
+}
+
+/// All kinds of values that the demo traces do not have.
+const KINDS: &str = r#"{"type": "preamble", "version": 2}
+{"type": "data-stream-class"}
+{"type": "event-record-class", "name": "e", "payload-field-class": {"type": "structure", "member-classes": [
+  {"name": "b", "field-class": {"type": "fixed-length-boolean", "length": 8, "byte-order": "little-endian"}},
+  {"name": "o", "field-class": {"type": "optional", "selector-field-location": {"path": ["b"]},
+    "field-class": {"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian"}}},
+  {"name": "n", "field-class": {"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian"}},
+  {"name": "v", "field-class": {"type": "variant", "selector-field-location": {"path": ["n"]}, "options": [
+    {"name": "x", "selector-field-ranges": [[1, 1]], "field-class": {"type": "fixed-length-unsigned-integer",
+      "length": 8, "byte-order": "little-endian"}},
+    {"name": "y", "selector-field-ranges": [[2, 2]], "field-class": {"type": "null-terminated-string"}}]}},
+  {"name": "odd,name", "field-class": {"type": "null-terminated-string"}},
+  {"name": "f", "field-class": {"type": "fixed-length-floating-point-number", "length": 32,
+    "byte-order": "little-endian"}},
+  {"name": "a", "field-class": {"type": "static-length-array", "length": 2, "element-field-class": {
+    "type": "static-length-array", "length": 2, "element-field-class": {
+      "type": "structure", "member-classes": [
+        {"name": "s", "field-class": {"type": "null-terminated-string"}}]}}}}]}}
+"#;
+
+#[test]
+fn columns_of_all_kinds_of_values() {
+    let metadata: String = KINDS.split("\n{\"type\": ").enumerate().fold(String::new(), |text, (at, part)| {
+        text + "\u{1e}" + if at > 0 { "{\"type\": " } else { "" } + part + "\n"
+    });
+    let mut stream = b"\x01\x07\x01\x09a\"b,c\nd\0\0\0\xc0\x7f".to_vec();
+    stream.extend(b"p\0q\0r\0s\0");
+    stream.extend(b"\x00\x02yes\0\0\0\0\0\x3f");
+    stream.extend(b"\0t\0u\0\xff\0");
+    let folder = Folder::new();
+    folder.file("t/metadata", metadata).file("t/s", stream);
+    let run = folder.run_with(
+        "print t --format csv --columns",
+        &["b,o,v,v.x,payload.v.y,`odd,name`,f,a[1][0].s,payload.a[0],a[1][1]"],
+    );
+    let run = run.ends(0, &[]);
+    let rows = csv_rows(&run.stdout);
+    assert_eq!(
+        rows[1],
+        ["true", "7", "{\"x\":9}", "9", "", "a\"b,c\nd", "NaN", "r", "[{\"s\":\"p\"},{\"s\":\"q\"}]", "{\"s\":\"s\"}"]
+    );
+    assert_eq!(
+        rows[2],
+        [
+            "false",
+            "",
+            "{\"y\":\"yes\"}",
+            "",
+            "yes",
+            "",
+            "0.5",
+            "u",
+            "[{\"s\":\"\"},{\"s\":\"t\"}]",
+            "{\"s\":\"\u{fffd}\"}"
+        ]
+    );
+    let run = folder.run("print t --format csv --columns ns");
+    run.ends(2, &["--columns: line 1, column 1", "no stream of the input has a clock"]);
+}
+
+#[test]
+fn bad_columns_point_into_the_option() {
+    for (list, place) in [
+        ("payload.ix,id", "line 1, column 9: no event class of the input has `payload.ix`"),
+        ("name,,id", "line 1, column 6: expected a path"),
+        ("name,", "line 1, column 6: expected a path, found the end of the list"),
+        ("", "line 1, column 1: expected a path, found the end of the list"),
+        ("name id", "line 1, column 6: expected `,` or the end of the list, found `id`"),
+        ("name.x", "line 1, column 6: `name` has no members"),
+        ("event_context", "no event class declares `event_context`"),
+    ] {
+        run_with("print orders --format csv --columns", &[list]).ends(2, &["error: --columns: ", place]);
+    }
+    run("print orders --columns name").ends(2, &["--columns is for --format csv"]);
+}
+
+#[test]
+fn every_number_of_threads_gives_the_same_bytes() {
+    let options = ["--format text", "--format jsonl", "--format csv", "--format csv --columns name,payload,$ctx.vtid"];
+    for format in options {
+        for choice in ["", "--skip 1234 --limit 777", "--limit 1", "--skip 1 --memory 4K"] {
+            let print = |jobs| stdout(&format!("print mill orders --jobs {jobs} {format} {choice}"), &[]);
+            let one = print(1);
+            assert!(one == print(4) && one == print(2), "{format} {choice}");
+        }
+    }
+}
+
+#[test]
+fn skip_and_limit_cut_the_lines_after_filters() {
+    let all = stdout("print mill --clock-gmt", &[]);
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    for (skip, limit) in [(0, 0), (0, 1), (5, 10), (1999, 5), (2000, 5), (63, 2), (64, 200)] {
+        let cut = stdout(&format!("print mill --clock-gmt --skip {skip} --limit {limit}"), &[]);
+        let end = (skip + limit).min(lines.len());
+        assert_eq!(cut, lines[skip.min(end)..end].concat(), "--skip {skip} --limit {limit}");
+    }
+    let filtered = stdout("print mill --format jsonl --skip 1 --limit 2 --filter", &["name == \"mill:bell\""]);
+    let bells = stdout("print mill --format jsonl --filter", &["name == \"mill:bell\""]);
+    assert_eq!(bells.lines().count(), 8);
+    assert_eq!(filtered.lines().collect::<Vec<_>>(), bells.lines().skip(1).take(2).collect::<Vec<_>>());
+}
+
+#[test]
+fn filters_choose_events() {
+    let count = |filter: &str| stdout("print orders --format jsonl --filter", &[filter]).lines().count();
+    assert_eq!(count("name == \"orders:complaint\""), 20);
+    assert_eq!(count("name == \"orders:*\" and not id == 3"), 480);
+    assert_eq!(count("payload.id in (1, 2) && $ctx.procname =~ \"^ord\""), 6);
+    assert_eq!(count("payload.id == 1 and payload.id == 2"), 0);
+    let run = run_with("print orders --filter", &["name == 1"]);
+    run.ends(2, &["error: --filter: line 1, column 1", "strings stand in quotes", "^^^^"]);
+    run_with("print orders --filter", &["payload.idd == 1"]).ends(2, &["did you mean `id`?"]);
+}
+
+#[test]
+fn streams_are_chosen_by_name_glob_and_id() {
+    let count = |options: &str| stdout(&format!("print mill --format jsonl {options}"), &[]).lines().count();
+    let (paper, work) = (count("--stream paper_*"), count("--stream work_0 --stream work_1"));
+    assert_eq!((paper, paper + work), (193 + 189, 2000));
+    assert_eq!(count("--stream 0") + count("--stream 1"), 2000);
+    run("print mill --stream nope").ends(2, &["no stream has the name or id `nope`", "`paper_0`, `paper_1`"]);
+}
+
+#[test]
+fn output_goes_to_the_file_of_o() {
+    let folder = Folder::new();
+    let path = folder.path("out.jsonl");
+    let file = path.to_str().expect("the temporary folder has a plain name");
+    assert_eq!(stdout("print orders --format jsonl -o", &[file]), "");
+    let written = std::fs::read_to_string(&path).expect("it was written");
+    assert_eq!(written, stdout("print orders --format jsonl", &[]));
+    run_with("print orders --filter bad( -o", &[file]).ends(2, &[]);
+    assert_eq!(std::fs::read_to_string(&path).ok(), Some(written), "wrong usage does not empty the file");
+}
+
+#[test]
+fn colour_is_asked_for_or_absent() {
+    assert!(!stdout("print orders --limit 5", &[]).contains('\u{1b}'));
+    assert!(!stdout("print orders --limit 5 --color never", &[]).contains('\u{1b}'));
+    let colored = stdout("print orders --limit 5 --clock-gmt --color always", &[]);
+    assert!(colored.contains("\u{1b}[36mcpu_id\u{1b}[0m = \u{1b}[1m0\u{1b}[0m"), "{colored}");
+    let mut plain = String::new();
+    for (at, part) in colored.split('\u{1b}').enumerate() {
+        plain += if at == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) };
+    }
+    assert_eq!(plain, stdout("print orders --limit 5 --clock-gmt", &[]));
+    // NO_COLOR is about what nobody asked for.
+    let run = command().args(["print", "orders", "--limit", "1", "--color", "always"]).env("NO_COLOR", "1").output();
+    assert!(run.expect("the program starts").stdout.contains(&0x1b));
+}
+
+#[test]
+fn losses_are_said_on_stderr_unless_quiet() {
+    let folder = Folder::new();
+    folder.file("t/metadata", ticks_metadata("offset_s = 1;"));
+    folder.file("t/s", [ticks_packet(&[(10, 1)], 0), ticks_packet(&[(20, 2)], 5)].concat());
+    let run = folder.run("print t --format jsonl").ends(0, &["warning: 5 events discarded by the tracer between ["]);
+    assert_eq!(run.stdout.lines().count(), 2);
+    assert_eq!(folder.run("print t --format jsonl --quiet").ends(0, &[]).stderr, "");
+}

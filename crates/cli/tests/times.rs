@@ -1,0 +1,110 @@
+//! `--begin` and `--end` in all their forms, and clocks that are moved.
+
+mod util;
+
+use util::{Folder, json_lines, run, run_with, stdout, ticks_metadata, ticks_packet};
+
+/// Five ticks, half a second from each other, from 2023-11-14 22:13:20 UTC.
+fn ticks() -> Folder {
+    let folder = Folder::new();
+    let events: Vec<(u64, u32)> = (0..5).map(|n| (u64::from(n) * 500_000_000, n)).collect();
+    folder.file("t/metadata", ticks_metadata("offset_s = 1700000000;")).file("t/s", ticks_packet(&events, 0));
+    folder
+}
+
+/// The numbers of the ticks that are printed.
+fn numbers(folder: &Folder, options: &[&str]) -> Vec<u64> {
+    let run = folder.run_with("print t --format jsonl", options).ends(0, &[]);
+    json_lines(&run.stdout).iter().filter_map(|line| line["payload"]["n"].as_u64()).collect()
+}
+
+#[test]
+fn begin_and_end_in_every_form() {
+    let folder = ticks();
+    for begin in [
+        "1700000000.5",
+        "1700000000.500000000",
+        "1700000000500000000ns",
+        "2023-11-14 22:13:20.5",
+        "2023-11-14T22:13:20.5Z",
+        "2023-11-14 23:13:20.5+01:00",
+        "22:13:20.5",
+        "+500ms",
+        "+0.5s",
+        "-1.5s",
+        "-1500ms",
+    ] {
+        assert_eq!(numbers(&folder, &["--begin", begin]), [1, 2, 3, 4], "--begin {begin}");
+        assert_eq!(numbers(&folder, &[&format!("--begin={begin}")]), [1, 2, 3, 4], "--begin={begin}");
+        assert_eq!(numbers(&folder, &["--end", begin]), [0, 1], "--end {begin}");
+    }
+    assert_eq!(numbers(&folder, &["-b", "+500ms", "-e", "+1000ms"]), [1, 2]);
+    assert_eq!(numbers(&folder, &["--begin", "2023-11-15", "--clock-gmt"]), [0; 0]);
+    assert_eq!(numbers(&folder, &["--begin", "2023-11-14 22:13", "--end", "2023-11-14 22:14"]), [0, 1, 2, 3, 4]);
+    assert_eq!(numbers(&folder, &["--begin", "+2s", "--end", "+1s"]), [0; 0]);
+}
+
+#[test]
+fn times_in_filters_are_the_same_times() {
+    let folder = ticks();
+    assert_eq!(numbers(&folder, &["--filter", "time >= \"+500ms\" and time < \"22:13:21.5\""]), [1, 2]);
+    assert_eq!(numbers(&folder, &["--filter", "ns == 1700000001000000000"]), [2]);
+}
+
+#[test]
+fn local_times_are_those_of_the_zone() {
+    let folder = ticks();
+    let mut command = util::command();
+    command.current_dir(folder.path("")).env("TZ", "Asia/Tokyo");
+    command.args(["print", "t", "--format", "csv", "--columns", "n", "--begin", "2023-11-15 07:13:21.5"]);
+    let run = util::Run::of(command.output().expect("the program starts"));
+    assert_eq!((run.code, &*run.stdout), (Some(0), "n\n3\n4\n"), "{}", run.stderr);
+}
+
+#[test]
+fn bad_times_point_into_the_option() {
+    for (option, text) in [("--begin", "yesterday"), ("--end", "12:99"), ("--begin", "+5"), ("--end", "1.0000000001")] {
+        let run = run_with("print orders", &[&format!("{option}={text}")]);
+        run.ends(2, &[&format!("error: {option}: line 1, column ")]);
+    }
+}
+
+#[test]
+fn clocks_are_moved_by_seconds_and_ns() {
+    let first = |options: &str| {
+        json_lines(&stdout(&format!("print orders --format jsonl --limit 1 {options}"), &[]))[0]["ns"].as_i64()
+    };
+    let ns = 1_795_249_870_190_152_266;
+    assert_eq!(first(""), Some(ns));
+    assert_eq!(first("--clock-offset 2"), Some(ns + 2_000_000_000));
+    assert_eq!(first("--clock-offset -1.25"), Some(ns - 1_250_000_000));
+    assert_eq!(first("--clock-offset-ns -7 --clock-offset 1"), Some(ns + 999_999_993));
+    assert_eq!(first("--clock-offset orders=1"), Some(ns + 1_000_000_000));
+    for (option, hint) in [
+        ("--clock-offset=x", "`x` is no number of seconds"),
+        ("--clock-offset=1e3", "`1e3` is no number of seconds"),
+        ("--clock-offset-ns=1.5", "`1.5` is no number of nanoseconds"),
+        ("--clock-offset=nope=1", "no trace has the name `nope`"),
+    ] {
+        run_with("print orders", &[option]).ends(2, &[hint, "help: "]);
+    }
+}
+
+#[test]
+fn one_trace_of_several_is_moved_by_its_name() {
+    let text = stdout("print mill orders --format jsonl --clock-offset orders=3600", &[]);
+    let lines = json_lines(&text);
+    assert!(lines[..2000].iter().all(|line| line["trace"] == "mill"));
+    assert!(lines[2000..].iter().all(|line| line["trace"] == "orders"));
+    assert!(lines.iter().filter_map(|line| line["ns"].as_i64()).is_sorted());
+}
+
+#[test]
+fn the_time_range_reads_several_traces_from_one_origin() {
+    let all = json_lines(&stdout("print mill orders --format jsonl", &[]));
+    let first = all[0]["ns"].as_i64().expect("it has a time");
+    let want = all.iter().filter(|line| line["ns"].as_i64().is_some_and(|ns| ns <= first + 100_000_000)).count();
+    let run = run("print mill orders --format jsonl --end +100ms").ends(0, &[]);
+    assert_eq!(run.stdout.lines().count(), want);
+    assert!(want > 0 && want < all.len());
+}

@@ -1,0 +1,126 @@
+//! Reads a session in every way that the program has.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_engine::check::check;
+use tracemill_engine::print::{Flow, Output, print};
+use tracemill_engine::render::lines::{LineFormat, LinePlan};
+use tracemill_engine::render::text::TextOptions;
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::survey::{ends, survey};
+use tracemill_engine::timeline::{Selection, merger, streams};
+use tracemill_formats::api::{DataFile, OpenTrace, Stream};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{Schema, StreamClassId};
+
+use crate::check_size;
+use crate::storage::Folder;
+
+/// Lines after which a print is stopped: what is behind them is of the same kind.
+const MAX_LINES: u64 = 10_000;
+
+/// Opens a folder.
+pub(crate) fn open(folder: &Folder) -> Session {
+    let options = OpenOptions::default();
+    Session::open(folder, &[PathBuf::from(Folder::PATH)], &options).expect("the options are right")
+}
+
+/// Opens a folder and reads it; the number of its events.
+pub(crate) fn read(folder: &Folder) -> u64 {
+    let session = open(folder);
+    check_size(&session, folder.metadata_bytes());
+    for error in session.failures.iter().chain(&session.warnings) {
+        assert!(!error.to_string().is_empty());
+    }
+    read_session(&session)
+}
+
+/// Reads bytes as one packet of a schema.
+pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
+    let bits = bytes.len() as u64 * 8;
+    let class = StreamClassId(0);
+    let packet = Packet {
+        file: 0,
+        index: 0,
+        offset_bytes: 0,
+        total_bits: bits,
+        content_bits: bits,
+        class,
+        stream_id: None,
+        begin_cycles: None,
+        end_cycles: None,
+        discarded_snapshot: None,
+        sequence: None,
+        discarded_before: 0,
+        lost_packets_before: 0,
+    };
+    let file = DataFile { path: "stream".into(), relative: "stream".into(), bytes: Arc::new(bytes.to_vec()) };
+    let stream = Stream { name: "stream".into(), class, id: None, files: vec![file], packets: vec![packet] };
+    let trace = OpenTrace {
+        name: "random".into(),
+        path: "random".into(),
+        own_name: "random".into(),
+        plans: Arc::new(TracePlans::new(schema.clone())),
+        schema,
+        streams: vec![stream],
+        faults: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let session = Session { traces: vec![trace], corrections: vec![0], ..Session::default() };
+    read_session(&session);
+}
+
+fn read_session(session: &Session) -> u64 {
+    let counted: Option<u64> =
+        survey(session, true, 1).iter().flat_map(|trace| &trace.streams).map(|stream| stream.events()).sum();
+    let counted = counted.expect("all events were counted");
+    ends(session, (true, true));
+    let checked = check(session, |_| true);
+    assert_eq!(counted, checked, "events that were counted and checked");
+    let text = TextOptions::default();
+    for format in [LineFormat::Text(Arc::new(text)), LineFormat::Jsonl, LineFormat::Csv(None)] {
+        let lines = print_lines(session, format);
+        assert_eq!(counted.min(MAX_LINES), lines.min(MAX_LINES), "events that were counted and printed");
+    }
+    counted
+}
+
+/// Prints; the number of lines.
+fn print_lines(session: &Session, format: LineFormat) -> u64 {
+    let selection = Selection::default();
+    let streams = streams(session, &[]).expect("all streams are wanted");
+    let mut merger = merger(session, &streams, &selection);
+    let plan = LinePlan { format, streams, filter: None, many_traces: false, with_ends: true };
+    let mut lines = 0;
+    print(session, &mut merger, &Arc::new(plan), 1, |output| {
+        match output {
+            Output::Lines(rendered) => {
+                lines += rendered.lines;
+                assert_eq!(rendered.ends.len() as u64, rendered.lines);
+            }
+            Output::Fault(fault) => panic!("counted, but not shown: {fault}"),
+            Output::Note(_) => {}
+        }
+        if lines < MAX_LINES { Flow::Continue } else { Flow::Stop }
+    });
+    lines
+}
+
+/// Calls `take` with trace, stream and time of every event.
+pub(crate) fn for_each_event(session: &Session, mut take: impl FnMut(usize, usize, EventRef<'_>, Option<i64>)) {
+    let streams = streams(session, &[]).expect("all streams are wanted");
+    let mut merger = merger(session, &streams, &Selection::default());
+    while let Some(batch) = merger.next_batch(64) {
+        for run in &batch.runs {
+            let (stream, ready) = &batch.chunks[run.chunk as usize];
+            let of = &streams[stream.0 as usize];
+            for at in run.from as usize..run.to as usize {
+                let event = ready.chunk.event(at);
+                take(of.trace, of.index, event, of.clock.as_ref().map(|clock| clock.ns(event.cycles())));
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Fuzz targets: each is a function of bytes that must not panic, hang, or take memory in proportion to a number that
+//! the bytes only claim.
+//!
+//! | target | the bytes are |
+//! |---|---|
+//! | [`run_tsdl`] | metadata in TSDL, bare or in packets |
+//! | [`run_ctf2_json`] | metadata of CTF 2 |
+//! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
+//! | [`run_lttng_index`] | an index file beside a fixed trace |
+//! | [`run_filter`] | a filter expression, or a time |
+//! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
+//!
+//! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
+//! text, JSON and CSV.
+
+mod exercise;
+// The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests.
+#[path = "../../crates/codec/tests/random/schemas.rs"]
+mod generator;
+#[path = "../../crates/codec/tests/random/packets.rs"]
+mod packets;
+mod storage;
+#[path = "../../crates/codec/tests/random/tree.rs"]
+mod tree;
+
+use std::sync::Arc;
+
+use tracemill_codec::layout::largest_tree;
+use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeContext, parse_time};
+use tracemill_engine::session::Session;
+use tracemill_formats::ctf::{ctf2, tsdl};
+use tracemill_model::error::{Error, ErrorKind};
+
+use generator::{Rng, random_schema};
+use storage::Folder;
+
+/// What the shared test code imports under these names; its random bytes are ours here.
+mod schemas {
+    pub(crate) use crate::generator::Rng;
+
+    thread_local! {
+        static BYTES: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    /// Sets the bytes of the next packet.
+    pub(crate) fn set_bytes(bytes: &[u8]) {
+        BYTES.with_borrow_mut(|kept| bytes.clone_into(kept));
+    }
+
+    /// The bytes of the packet, and where its content ends.
+    pub(crate) fn random_bytes(rng: &mut Rng) -> (Vec<u8>, u64) {
+        let bytes = BYTES.with_borrow(Clone::clone);
+        let bits = bytes.len() as u64 * 8;
+        let end = if rng.chance(60) { bits } else { rng.below(bits + 1) };
+        (bytes, end)
+    }
+}
+
+/// Counted by the shared test code.
+#[derive(Default)]
+struct Tally {
+    cases: u64,
+    packets: u64,
+    whole_packets: u64,
+    events: u64,
+}
+
+impl Tally {
+    fn fault(&mut self, _kind: tracemill_codec::plan::FaultKind) {}
+}
+
+/// Larger packets make the naive interpreter slow, and show nothing new.
+const MAX_PACKET_BYTES: usize = 4096;
+
+/// A data stream file for metadata that nobody wrote packets for.
+const SOME_STREAM: &[u8] = &[
+    0xc1, 0x1f, 0xfc, 0xc1, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, b'a', b'b', 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1,
+    1, 1, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, b'x', 0, 0, 0, 0, 0, 0, 0, 7, 6, 5, 4, 3, 2, 1, 0,
+];
+
+/// Metadata in TSDL.
+pub fn run_tsdl(data: &[u8]) {
+    match tsdl::read_text(data).and_then(|metadata| tsdl::parse(&metadata.text)) {
+        Ok(_) => {}
+        Err(error) => check_metadata_error(&error),
+    }
+    exercise::read(&Folder::new(data, SOME_STREAM));
+}
+
+/// Metadata of CTF 2.
+pub fn run_ctf2_json(data: &[u8]) {
+    if let Err(error) = ctf2::parse(data) {
+        check_metadata_error(&error);
+    }
+    exercise::read(&Folder::new(data, SOME_STREAM));
+}
+
+/// Every error of metadata says where it is.
+fn check_metadata_error(error: &Error) {
+    assert!(!error.message().is_empty());
+    let place = error.place();
+    assert!(place.text.is_some() || place.offset.is_some(), "no place: {error}");
+    if let Some(text) = &place.text {
+        assert!(text.line > 0 && text.column > 0, "{error}");
+        assert!(text.excerpt.len() < 4096, "an excerpt of {} bytes", text.excerpt.len());
+    }
+    assert!(matches!(
+        error.kind(),
+        ErrorKind::NotThisFormat
+            | ErrorKind::Malformed
+            | ErrorKind::Unsupported
+            | ErrorKind::Truncated
+            | ErrorKind::Inconsistent
+    ));
+}
+
+/// The seed of a random schema, then packets.
+pub fn run_packets(data: &[u8]) {
+    let Some((seed, bytes)) = data.split_first_chunk() else { return };
+    let bytes = &bytes[..bytes.len().min(MAX_PACKET_BYTES)];
+    let mut rng = Rng::new(u64::from_le_bytes(*seed));
+    let schema = random_schema(&mut rng);
+    schemas::set_bytes(bytes);
+    if let Err(message) = packets::packet(&schema, &mut rng, &mut Tally::default()) {
+        panic!("{message}\n{}", tree::list(&schema));
+    }
+    exercise::read_with_schema(Arc::new(schema), bytes);
+}
+
+/// The metadata of the target for index files.
+const INDEXED_METADATA: &[u8] = b"/* CTF 1.8 */
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct {
+  integer { size = 32; } magic; integer { size = 32; } stream_id; integer { size = 64; } stream_instance_id; }; };
+clock { name = c; freq = 1000; };
+typealias integer { size = 64; map = clock.c.value; } := time_t;
+stream { id = 0;
+  packet.context := struct { time_t timestamp_begin; time_t timestamp_end; integer { size = 64; } content_size;
+    integer { size = 64; } packet_size; integer { size = 64; } packet_seq_num; integer { size = 64; } events_discarded; };
+  event.header := struct { integer { size = 8; map = clock.c.value; } timestamp; }; };
+event { name = e; stream_id = 0; fields := struct { integer { size = 8; } n; }; };
+";
+
+/// Three packets of the metadata above, of 80 bytes each.
+fn indexed_stream() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for at in 0..3u64 {
+        bytes.extend_from_slice(&0xc1fc_1fc1u32.to_le_bytes());
+        bytes.extend_from_slice(&0u32.to_le_bytes());
+        for number in [1, at * 100, at * 100 + 50, 72 * 8, 80 * 8, at, at * 2] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        bytes.extend_from_slice(&[0; 8]);
+    }
+    bytes
+}
+
+/// The index that fits the stream of the target for index files: its seed.
+pub fn index_seed() -> Vec<u8> {
+    let words = [0xc1f1_dcc1u32, 1, 1, 72];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    for at in 0..3u64 {
+        let entry = [at * 80, 80 * 8, 72 * 8, at * 100, at * 100 + 50, at * 2, 0, 1, at];
+        bytes.extend(entry.iter().flat_map(|number| number.to_be_bytes()));
+    }
+    bytes
+}
+
+/// An index file beside a fixed trace: whatever it says, the same events come out.
+pub fn run_lttng_index(data: &[u8]) {
+    let mut folder = Folder::new(INDEXED_METADATA, &indexed_stream());
+    folder.add("index/stream.idx", data);
+    let events = exercise::read(&folder);
+    assert!(events <= 12, "{events} events");
+}
+
+/// A filter expression, or a time.
+pub fn run_filter(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = parse_time(&text, &TimeContext { gmt: true, first_ns: Some(1), last_ns: Some(1_000_000_000) });
+    let Ok(expression) = Expression::parse(&text) else { return };
+    let folder = Folder::new(INDEXED_METADATA, &indexed_stream());
+    let session = exercise::open(&folder);
+    let context = FilterContext { session: &session, gmt: true, first_ns: Some(1), last_ns: Some(1_000_000_000) };
+    let Ok(filter) = expression.bind(&context) else { return };
+    let classes = filter.classes(0);
+    let range = filter.time_range();
+    let mut matcher = filter.matcher();
+    exercise::for_each_event(&session, |trace, stream, event, ns| {
+        let is_match = matcher.matches(&FilterEvent { trace, stream, event, ns });
+        // What the spine says may only leave out events that do not match.
+        let has_class = classes.as_ref().is_none_or(|classes| classes.has(event.class().0));
+        let in_range = range.is_none_or(|(first, last)| ns.is_some_and(|ns| first <= ns && ns <= last));
+        assert!(!is_match || (has_class && in_range), "`{text}` leaves out an event that matches");
+        if filter.is_decided_by_spine() {
+            assert_eq!(is_match, has_class && in_range, "`{text}` is not decided by the spine");
+        }
+    });
+}
+
+/// Metadata, a zero byte, and a data stream file.
+pub fn run_trace(data: &[u8]) {
+    let Some(end) = data.iter().position(|&byte| byte == 0) else { return };
+    exercise::read(&Folder::new(&data[..end], &data[end + 1..]));
+}
+
+/// A target by its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 6] = [
+    ("tsdl", run_tsdl),
+    ("ctf2_json", run_ctf2_json),
+    ("packets", run_packets),
+    ("lttng_index", run_lttng_index),
+    ("filter", run_filter),
+    ("trace", run_trace),
+];
+
+/// A schema that passed the front end is of bounded size.
+fn check_size(session: &Session, metadata_bytes: usize) {
+    for trace in &session.traces {
+        let size = largest_tree(&trace.schema);
+        assert!(size <= 1_000_000 + metadata_bytes as u64, "a tree of {size} fields");
+    }
+}

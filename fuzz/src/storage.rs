@@ -1,0 +1,67 @@
+//! A folder in memory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::Bytes;
+use tracemill_formats::api::{Entry, EntryKind, Storage};
+use tracemill_model::error::{Error, ErrorKind, Result};
+
+/// One folder with files.
+pub(crate) struct Folder(BTreeMap<PathBuf, Arc<Vec<u8>>>);
+
+impl Folder {
+    /// Its name.
+    pub(crate) const PATH: &str = "/fuzz";
+
+    /// A folder with metadata and one data stream file.
+    pub(crate) fn new(metadata: &[u8], stream: &[u8]) -> Self {
+        let mut folder = Folder(BTreeMap::new());
+        folder.add("metadata", metadata);
+        folder.add("stream", stream);
+        folder
+    }
+
+    /// Adds a file.
+    pub(crate) fn add(&mut self, name: &str, bytes: &[u8]) {
+        self.0.insert(Path::new(Self::PATH).join(name), Arc::new(bytes.to_vec()));
+    }
+
+    /// Length of the metadata.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.0.get(&Path::new(Self::PATH).join("metadata")).map_or(0, |bytes| bytes.len())
+    }
+
+    fn file(&self, path: &Path) -> Result<&Arc<Vec<u8>>> {
+        self.0.get(path).ok_or_else(|| Error::new(ErrorKind::Io, "no such file").in_file(path))
+    }
+}
+
+impl Storage for Folder {
+    fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
+        let inside = self.0.iter().filter(|(path, _)| path.parent() == Some(directory));
+        let entry = |(path, bytes): (&PathBuf, &Arc<Vec<u8>>)| Entry {
+            path: path.clone(),
+            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            kind: EntryKind::File(bytes.len() as u64),
+        };
+        Ok(inside.map(entry).collect())
+    }
+
+    fn kind(&self, path: &Path) -> Option<EntryKind> {
+        if let Some(bytes) = self.0.get(path) {
+            return Some(EntryKind::File(bytes.len() as u64));
+        }
+        (path == Path::new(Self::PATH)).then_some(EntryKind::Directory)
+    }
+
+    fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
+        Ok(self.file(file)?.clone())
+    }
+
+    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
+        let bytes = self.file(file)?;
+        Ok(bytes[..len.min(bytes.len())].to_vec())
+    }
+}
