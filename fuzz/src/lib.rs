@@ -14,12 +14,15 @@
 //! text, JSON and CSV.
 
 mod exercise;
-// The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests.
+// The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
+// more of them.
+#[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/schemas.rs"]
 mod generator;
 #[path = "../../crates/codec/tests/random/packets.rs"]
 mod packets;
 mod storage;
+#[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/tree.rs"]
 mod tree;
 

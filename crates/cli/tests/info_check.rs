@@ -147,10 +147,14 @@ fn check_tells_faults_with_their_place() {
     folder.file("t/metadata", ticks_metadata("")).file("t/s", &packets[..packets.len() - 4]);
     let run = folder.run("check t").ends(3, &[]);
     assert!(run.stdout.contains("fault: t/s: byte 52, packet 1: "), "{}", run.stdout);
-    assert!(run.stdout.ends_with(": 1 fault, 0 warnings, 0 losses\n"), "nothing is told twice: {}", run.stdout);
+    assert!(
+        run.stdout.ends_with(": 2 faults, 0 warnings, 0 losses\n"),
+        "the packet, and its last event: {}",
+        run.stdout
+    );
     folder.run("check t --strict").ends(1, &[]);
     let json: Value = serde_json::from_str(&folder.run("check t --json").ends(3, &[]).stdout).expect("one JSON object");
-    assert_eq!((&json["faults"], &json["findings"][0]["severity"]), (&1.into(), &"fault".into()));
+    assert_eq!((&json["faults"], &json["findings"][0]["severity"]), (&2.into(), &"fault".into()));
     assert_eq!((&json["findings"][0]["file"], &json["findings"][0]["offset"]), (&"t/s".into(), &52.into()));
 }
 

@@ -56,15 +56,22 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
 /// The most nodes that the tree below one field class has when every class is written out at each of its uses.
 ///
 /// Classes may be shared, so a schema of 100 classes can describe a tree of 2^100 fields; plans are as large as the
-/// tree, and only a front end can refuse it. Linear in the schema: classes are added after those inside them.
+/// tree, and only a front end can refuse it.
 pub fn largest_tree(schema: &Schema) -> u64 {
+    tree_sizes(schema).into_iter().max().unwrap_or(0)
+}
+
+/// The nodes of the tree below each field class, by its id; see [`largest_tree`].
+///
+/// Linear in the schema: classes are added after those inside them.
+pub fn tree_sizes(schema: &Schema) -> Vec<u64> {
     let mut sizes: Vec<u64> = Vec::with_capacity(schema.field_class_count());
     for at in 0..schema.field_class_count() {
         let parts = children(schema.field_class(FieldClassId(at as u32)));
         let size = parts.iter().map(|part| sizes.get(part.0 as usize).copied().unwrap_or(u64::MAX));
         sizes.push(size.fold(1, u64::saturating_add));
     }
-    sizes.into_iter().max().unwrap_or(0)
+    sizes
 }
 
 /// The field that decides the length or the choice of a class itself (not of its members).

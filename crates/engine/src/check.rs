@@ -6,7 +6,6 @@ use tracemill_model::packet::GapKind;
 
 use crate::cursor::{Cursor, Item, SpineFilter, packet_bytes};
 use crate::session::Session;
-use crate::survey::cut_packets;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,8 +71,7 @@ fn check_stream(
 ) -> Result<u64, u64> {
     let clock = session.clock_map(at, stream.class);
     let plans = trace.plans.clone();
-    let mut cursor = Cursor::new(plans, stream.clone().into(), clock, SpineFilter::default(), 8192)
-        .with_cut(cut_packets(trace, stream));
+    let mut cursor = Cursor::new(plans, stream.clone().into(), clock, SpineFilter::default(), 8192);
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
     let mut events = 0;

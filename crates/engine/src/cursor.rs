@@ -13,7 +13,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::EventClassId;
 
 use crate::progress::Progress;
-use crate::survey::{is_told, skipped, with_loss};
+use crate::survey::{skipped, with_loss};
 
 /// A set of event classes, by index.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,7 @@ pub struct Cursor {
     queue: std::collections::VecDeque<Item>,
     max_events: usize,
     progress: Option<Arc<Progress>>,
-    /// Packets that are known to be cut, as (file, index).
+    /// Files that were cut while we read them, and to what length.
     cut: Vec<(u32, u64)>,
 }
 
@@ -144,13 +144,6 @@ impl Cursor {
         self
     }
 
-    /// Does not tell again that the file ends inside these packets, named by file and index.
-    #[must_use]
-    pub(crate) fn with_cut(mut self, packets: Vec<(u32, u64)>) -> Self {
-        self.cut = packets;
-        self
-    }
-
     /// Counts what is read in `progress`, whose total the caller knows.
     pub(crate) fn count_in(&mut self, progress: Arc<Progress>) {
         self.progress = Some(progress);
@@ -163,6 +156,7 @@ impl Cursor {
     }
 
     /// The next thing in the stream, `None` at its end.
+    #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the cursor")]
     pub fn next(&mut self) -> Option<Item> {
         loop {
             if let Some(item) = self.queue.pop_front() {
@@ -186,6 +180,12 @@ impl Cursor {
 
     fn open_packet(&mut self) {
         let packet = &self.stream.packets[self.next_packet];
+        let is_gone = self.cut.iter().any(|&(file, len)| file == packet.file && packet.offset_bytes >= len);
+        if is_gone {
+            self.add_done(packet_bytes(packet));
+            self.next_packet += 1;
+            return;
+        }
         self.push_gaps(packet.clone(), self.next_packet);
         self.next_packet += 1;
         let packet = &self.stream.packets[self.next_packet - 1];
@@ -193,14 +193,31 @@ impl Cursor {
         match ctf::open_packet(&self.plans, file.bytes.clone(), packet, self.clock) {
             Err(error) => {
                 self.add_done(packet_bytes(packet));
-                let error = with_loss(error, packet).in_file(&file.path).in_packet(packet.index);
-                self.queue.push_back(Item::Fault(error));
+                let len_now = file.bytes.len_now();
+                let fault = if len_now < packet.offset_bytes.saturating_add(packet_bytes(packet)) {
+                    // It read as zeros.
+                    self.cut_fault(packet.file, packet.index, len_now)
+                } else {
+                    Some(error.in_file(&file.path).in_packet(packet.index))
+                };
+                self.queue.extend(fault.map(Item::Fault));
             }
             Ok(data) => {
                 let (pos, state) = (data.events_bits, data.state.clone());
                 self.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
             }
         }
+    }
+
+    /// The fault of a file that was cut, once for each.
+    fn cut_fault(&mut self, file: u32, packet: u64, len_now: u64) -> Option<Error> {
+        if self.cut.iter().any(|&(cut, _)| cut == file) {
+            return None;
+        }
+        self.cut.push((file, len_now));
+        let message = format!("the file was cut to {len_now} bytes while it was read");
+        let error = Error::new(ErrorKind::Truncated, message).at_offset(len_now).in_packet(packet);
+        Some(error.in_file(&self.stream.files[file as usize].path))
     }
 
     fn push_gaps(&mut self, packet: Packet, at: usize) {
@@ -244,8 +261,9 @@ impl Cursor {
                 end
             }
         };
-        self.clock = packet.state.clock;
         let gone = self.drop_vanished(&mut chunk, &packet);
+        // What was read from bytes that are gone moved no clock.
+        self.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.clock) } else { packet.state.clock };
         let all = packet_bytes(&packet.data.packet);
         let read = if matches!(end, ScanEnd::Full) { all.min(packet.pos / 8) } else { all };
         self.add_done(read - packet.counted);
@@ -271,9 +289,6 @@ impl Cursor {
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
         let of = &packet.data.packet;
-        if is_told(&self.cut, of, fault) {
-            return;
-        }
         let mut error = ctf::event_error(fault, of.offset_bytes).in_packet(of.index);
         if let EventFault::Field { class: Some(class), .. } = fault {
             let class = self.plans.schema().event(*class);
@@ -303,10 +318,8 @@ impl Cursor {
             at += 1;
             ends[at - 1] <= kept_bits
         });
-        let message = format!("the file was cut to {len_now} bytes while it was read");
-        let error = Error::new(ErrorKind::Truncated, message).at_offset(len_now).in_packet(of.index);
-        self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
-        self.next_packet = self.end_packet;
+        let fault = self.cut_fault(of.file, of.index, len_now);
+        self.queue.extend(fault.map(Item::Fault));
         true
     }
 

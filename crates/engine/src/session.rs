@@ -1,5 +1,6 @@
 //! Opening what the user named: files and folders, searched for traces, on one timeline.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,7 +65,8 @@ impl Session {
             let before = found.len();
             let typed = path.to_string_lossy();
             let mut unreadable = Vec::new();
-            let mut search = Search { storage, formats: &formats, found: &mut found, suspects: Vec::new() };
+            let mut search =
+                Search { storage, formats: &formats, found: &mut found, suspects: Vec::new(), visited: HashSet::new() };
             search.below(path, &typed, 0, &mut unreadable);
             let suspects = search.suspects;
             let is_empty = found.len() == before;
@@ -167,11 +169,16 @@ struct Search<'a> {
     found: &'a mut Vec<(usize, Found)>,
     /// Files that have the name of a part of a trace, and whose content is no such thing.
     suspects: Vec<Error>,
+    /// Folders without links in their paths: a link may lead to a folder again, or to one that holds it.
+    visited: HashSet<PathBuf>,
 }
 
 impl Search<'_> {
     /// Looks at a path and, unless it is a trace, at the folders in it.
     fn below(&mut self, path: &Path, name: &str, depth: usize, unreadable: &mut Vec<Error>) {
+        if !self.visited.insert(self.storage.canonical(path)) {
+            return;
+        }
         if let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) {
             self.found.push((at, Found { path: path.to_path_buf(), name: name.to_string() }));
             return;
@@ -190,6 +197,10 @@ impl Search<'_> {
                     self.below(&entry.path, &name, depth + 1, unreadable);
                 }
                 EntryKind::File(len) if entry.name == "metadata" => {
+                    if let Err(error) = self.storage.read_start(&entry.path, 1) {
+                        unreadable.push(error);
+                        continue;
+                    }
                     let what = if len == 0 { "is empty" } else { "is not that of a CTF trace" };
                     let error = Error::new(ErrorKind::NotThisFormat, format!("the metadata {what}"));
                     self.suspects.push(error.in_file(&entry.path).at_offset(0));
@@ -212,9 +223,11 @@ fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]
     let names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
     let names = format!("formats that can be read: {}", names.join(", "));
     if let Some(suspect) = suspects.into_iter().next() {
+        let message = format!("no trace in this folder or below it: {suspect}");
         let help =
             "CTF metadata begins with `/* CTF 1.8`, the magic number of a metadata packet, or a JSON text sequence";
-        return suspect.with_help(format!("{help}; {names}"));
+        let error = Error::new(ErrorKind::NotThisFormat, message).in_file(path);
+        return error.with_help(format!("{help}; {names}"));
     }
     let error = match storage.kind(path) {
         None => match std::fs::metadata(path) {

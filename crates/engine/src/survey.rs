@@ -5,11 +5,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tracemill_codec::plan::FaultKind;
 use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink};
 use tracemill_formats::api::{OpenTrace, Stream};
 use tracemill_formats::ctf;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::EventClassId;
 
@@ -80,9 +79,14 @@ fn from_headers(session: &Session, trace: usize, stream: &Stream) -> StreamSurve
         packet_events: vec![None; packets.len()],
         begin_ns: packets.iter().filter_map(|packet| ns(packet.begin_cycles)).min(),
         end_ns: packets.iter().filter_map(|packet| ns(packet.end_cycles)).max(),
-        discarded_events: has_counter.then(|| packets.iter().map(|packet| packet.discarded_before).sum()),
-        lost_packets: has_numbers.then(|| packets.iter().map(|packet| packet.lost_packets_before).sum()),
+        discarded_events: has_counter.then(|| sum(&mut packets.iter().map(|packet| packet.discarded_before))),
+        lost_packets: has_numbers.then(|| sum(&mut packets.iter().map(|packet| packet.lost_packets_before))),
     }
+}
+
+/// The sum of what counters say: damaged ones say anything.
+fn sum(counts: &mut dyn Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// Counts events by class and follows the largest and smallest time.
@@ -175,7 +179,6 @@ fn count_packets(
     counted: &mut Vec<Counted>,
 ) {
     let stream = &trace.streams[at];
-    let cut = cut_packets(trace, stream);
     let mut clock = 0;
     for index in packets {
         let packet = &stream.packets[index];
@@ -189,9 +192,7 @@ fn count_packets(
                 let end = trace.plans.scanner(packet.class).scan(data.input(), &mut pos, &mut state, &mut counter);
                 one.events = counter.events;
                 one.times = (counter.events > 0).then_some((counter.first, counter.last));
-                if let ScanEnd::Fault(fault) = end
-                    && !is_told(&cut, packet, &fault)
-                {
+                if let ScanEnd::Fault(fault) = end {
                     one.fault = Some(located(trace, stream, index, &fault).with_help(skipped(packet, pos)));
                 }
                 clock = state.clock;
@@ -217,24 +218,6 @@ pub(crate) fn with_loss(error: Error, packet: &Packet) -> Error {
         Some(_) => error,
         None => error.with_help(format!("the packet, {} bytes, is skipped", packet.total_bits / 8)),
     }
-}
-
-/// Packets of a stream, as (file, index), of which opening has told that the file ends inside them.
-pub(crate) fn cut_packets(trace: &OpenTrace, stream: &Stream) -> Vec<(u32, u64)> {
-    let cut = |fault: &Error| {
-        let place = fault.place();
-        let file = stream.files.iter().position(|file| place.file.as_ref() == Some(&file.path))?;
-        Some((file as u32, place.packet.filter(|_| fault.kind() == ErrorKind::Truncated)?))
-    };
-    trace.faults.iter().filter_map(cut).collect()
-}
-
-/// Does the event end where the file does, in a packet that is known to be cut? That is the same fault again.
-pub(crate) fn is_told(cut: &[(u32, u64)], packet: &Packet, fault: &EventFault) -> bool {
-    let EventFault::Field { fault, .. } = fault else { return false };
-    let is_at_end =
-        matches!(fault.kind, FaultKind::PastEnd { .. } | FaultKind::Unterminated | FaultKind::TooLong { .. });
-    is_at_end && cut.contains(&(packet.file, packet.index))
 }
 
 /// What is lost with a fault at a bit of a packet.

@@ -10,7 +10,6 @@ use crate::cursor::{ClassSet, Cursor, Item, SpineFilter};
 use crate::merge::{Merger, Rank, Source};
 use crate::pattern::Pattern;
 use crate::session::Session;
-use crate::survey::cut_packets;
 
 /// What is read of a session.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +85,6 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
         let filter = SpineFilter { cycles, classes };
         let plans = session.traces[of.trace].plans.clone();
         let cursor = Cursor::new(plans, of.stream.clone(), of.clock, filter, max_events);
-        let cursor = cursor.with_cut(cut_packets(&session.traces[of.trace], &of.stream));
         Some((cursor.with_progress(session.progress.clone()), of.clock, rank))
     });
     Merger::new(sources.collect())

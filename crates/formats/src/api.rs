@@ -45,6 +45,10 @@ pub trait Storage: Send + Sync {
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>>;
     /// The first bytes of a file, at most `len`.
     fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>>;
+    /// The path without links in it: two paths of one folder become the same. The path itself where there are no links.
+    fn canonical(&self, path: &Path) -> PathBuf {
+        path.to_path_buf()
+    }
 }
 
 /// A folder (or file) that a format has recognised.

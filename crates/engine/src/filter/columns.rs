@@ -34,12 +34,9 @@ impl ColumnList {
     /// # Errors
     /// When the text is no list of paths, with the place in it and what was expected there.
     pub fn parse(text: &str) -> Result<ColumnList> {
-        let (paths, columns) = parser::parse_paths(text)?;
-        let column = |(path, span): (usize, tracemill_codec::text::Span)| Column {
-            text: span.text(text).to_string(),
-            path: paths[path].clone(),
-        };
-        Ok(ColumnList { source: text.into(), columns: Columns(columns.into_iter().map(column).collect()) })
+        let paths = parser::parse_paths(text)?.into_iter();
+        let columns = paths.map(|(path, span)| Column { text: span.text(text).to_string(), path });
+        Ok(ColumnList { source: text.into(), columns: Columns(columns.collect()) })
     }
 
     /// Looks every path up in every event class of the session. Takes time in the product of both.

@@ -30,8 +30,8 @@ pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
     }
 }
 
-/// Paths with commas between them: each with its index in the list of different paths, and its place in the text.
-pub(super) fn parse_paths(source: &str) -> Result<(Vec<Path>, Vec<(usize, Span)>)> {
+/// Paths with commas between them, each with its place in the text.
+pub(super) fn parse_paths(source: &str) -> Result<Vec<(Path, Span)>> {
     let mut lexer = Lexer::new(source);
     let token = lexer.next_token()?;
     let mut parser = Parser { source, lexer, token, paths: Vec::new() };
@@ -46,10 +46,10 @@ pub(super) fn parse_paths(source: &str) -> Result<(Vec<Path>, Vec<(usize, Span)>
             return Err(parser.expected("a path such as `name`, `payload.size` or `$ctx.vpid`"));
         }
         let Item::Operand(operand) = parser.path()? else { return Err(parser.expected("a path")) };
-        columns.extend(operand.path().map(|path| (path, operand.span)));
+        columns.extend(operand.path().map(|path| (parser.paths[path].clone(), operand.span)));
         match parser.token.kind {
             TokenKind::Comma => parser.advance()?,
-            TokenKind::End => return Ok((parser.paths, columns)),
+            TokenKind::End => return Ok(columns),
             _ => return Err(parser.expected("`,` or the end of the list")),
         }
     }

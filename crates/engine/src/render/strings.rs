@@ -57,16 +57,15 @@ pub fn to_utf8(bytes: &[u8], encoding: Encoding) -> String {
     let units16 = |read: fn([u8; 2]) -> u16| {
         let units = bytes.chunks_exact(2).map(move |chunk| read([chunk[0], chunk[1]]));
         let mut text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-        if bytes.len() % 2 != 0 {
+        if !bytes.len().is_multiple_of(2) {
             text.push(char::REPLACEMENT_CHARACTER);
         }
         text
     };
     let units32 = |read: fn([u8; 4]) -> u32| {
         let units = bytes.chunks_exact(4).map(move |chunk| read([chunk[0], chunk[1], chunk[2], chunk[3]]));
-        let mut text: String =
-            units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-        if bytes.len() % 4 != 0 {
+        let mut text: String = units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        if !bytes.len().is_multiple_of(4) {
             text.push(char::REPLACEMENT_CHARACTER);
         }
         text

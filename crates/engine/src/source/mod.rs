@@ -4,8 +4,9 @@ mod mmap;
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_formats::api::{Entry, EntryKind, Storage};
@@ -17,6 +18,48 @@ pub struct FileSystem;
 
 /// Files below this size are read, not mapped: a map costs more than a copy.
 const MAP_FROM_BYTES: u64 = 64 * 1024;
+
+/// Small files are mapped too when so much of them is held already: a trace may have many thousands of streams.
+const MAX_READ_BYTES: u64 = 16 << 20;
+
+/// Bytes of files that were read and are still held.
+static READ_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The content of a file that was read.
+struct Content(Vec<u8>);
+
+impl Content {
+    fn new(bytes: Vec<u8>) -> Self {
+        READ_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Content(bytes)
+    }
+}
+
+impl Bytes for Content {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        READ_BYTES.fetch_sub(self.0.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Opens a regular file. Anything else is refused, and a pipe that took the name of a file cannot make us wait.
+fn open_regular(path: &Path) -> std::io::Result<(fs::File, fs::Metadata)> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    Ok((file, meta))
+}
 
 impl Storage for FileSystem {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
@@ -44,23 +87,29 @@ impl Storage for FileSystem {
 
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
         let failed = |error: std::io::Error| Error::io("read the file", file, &error);
-        let mut handle = fs::File::open(file).map_err(failed)?;
-        let meta = handle.metadata().map_err(failed)?;
-        if meta.is_file() && meta.len() >= MAP_FROM_BYTES {
-            // A file system that cannot map is no reason to fail.
+        let (handle, meta) = open_regular(file).map_err(failed)?;
+        let is_small = meta.len() < MAP_FROM_BYTES && READ_BYTES.load(Ordering::Relaxed) < MAX_READ_BYTES;
+        if meta.len() > 0 && !is_small {
+            // A file system that cannot map is no reason to fail; nor is a system that gives no more maps.
             if let Ok(map) = mmap::Map::new(&handle, file, &meta) {
                 return Ok(Arc::new(map));
             }
         }
+        // Not more than it has now: another program may write it faster than we read.
         let mut bytes = Vec::new();
-        handle.read_to_end(&mut bytes).map_err(failed)?;
-        Ok(Arc::new(bytes))
+        handle.take(meta.len()).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(Arc::new(Content::new(bytes)))
     }
 
     fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
         let failed = |error: std::io::Error| Error::io("read the file", file, &error);
         let mut bytes = Vec::new();
-        fs::File::open(file).map_err(failed)?.take(len as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let (handle, _) = open_regular(file).map_err(failed)?;
+        handle.take(len as u64).read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
+    }
+
+    fn canonical(&self, path: &Path) -> PathBuf {
+        fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
+use tracemill_codec::layout;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
@@ -14,6 +15,13 @@ use crate::api::{DataFile, EntryKind, Found, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
 const METADATA: &str = "metadata";
+
+/// Fields that the tree of one class may have, besides one for each byte of the metadata.
+///
+/// Classes are shared: 64 short lines can describe a tree of 2^64 fields, and a plan is as large as its tree.
+const MAX_FIELDS: u64 = 1_000_000;
+/// How many times as many all scopes of all classes may have together.
+const MAX_LARGE_SCOPES: u64 = 8;
 
 /// Does the folder hold CTF metadata?
 pub(crate) fn probe(storage: &dyn Storage, path: &std::path::Path) -> bool {
@@ -76,6 +84,7 @@ impl Folder {
         let path = found.path.join(METADATA);
         let bytes = storage.open(&path)?;
         let (schema, faults) = read_metadata(bytes.bytes()).map_err(|error| error.in_file(&path))?;
+        check_size(&schema, bytes.bytes().len() as u64).map_err(|error| error.in_file(&path))?;
         let schema = Arc::new(schema);
         let plans = Arc::new(TracePlans::new(schema.clone()));
         let faults = faults.into_iter().map(|fault| fault.in_file(&path)).collect();
@@ -169,7 +178,7 @@ impl Folder {
 fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: Role) -> bool {
     let class = schema.field_class(root);
     class.roles.has(role)
-        || tracemill_codec::layout::children(class).into_iter().any(|child| has_role(schema, child, role))
+        || layout::children(class).into_iter().any(|child| has_role(schema, child, role))
 }
 
 /// Does the first entry of an index describe the first packet of the file?
@@ -203,6 +212,31 @@ fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
     Ok((schema, metadata.faults))
 }
 
+/// Refuses a schema whose plans would be out of proportion to its metadata. Linear in the schema.
+fn check_size(schema: &Schema, metadata_bytes: u64) -> Result<()> {
+    let limit = MAX_FIELDS.saturating_add(metadata_bytes);
+    let refuse = |what: &str, size: u64, limit: u64| {
+        let message = format!("{what} {size} fields when every type is written out, more than the limit of {limit}");
+        let help = "types that contain one another several times grow by multiplication";
+        Err(Error::unsupported(message).with_help(help))
+    };
+    let sizes = layout::tree_sizes(schema);
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    if largest > limit {
+        return refuse("a type has", largest, limit);
+    }
+    let streams = schema.streams().iter().flat_map(|class| {
+        [class.packet_context, class.event_header, class.common_context]
+    });
+    let events = schema.events().iter().flat_map(|class| [class.specific_context, class.payload]);
+    let roots = streams.chain(events).chain([schema.packet_header]).flatten();
+    let all = roots.map(|root| sizes[root.0 as usize]).fold(0, u64::saturating_add);
+    if all > limit.saturating_mul(MAX_LARGE_SCOPES) {
+        return refuse("all event and stream classes have", all, limit.saturating_mul(MAX_LARGE_SCOPES));
+    }
+    Ok(())
+}
+
 /// Makes one trace of the parts of one.
 fn join(mut folders: Vec<Folder>) -> OpenTrace {
     // The part with the most classes describes all of them: metadata only grows while a session lives.
@@ -232,6 +266,7 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
     }
     let mut streams = group(files);
     for stream in &mut streams {
+        warnings.extend(packets_that_go_back(&stream.0));
         quirks::mend(&schema, &plans, &mut stream.0, &mut warnings);
         gaps::count(&mut stream.0.packets, &stream.1);
     }
@@ -246,6 +281,25 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
         faults,
         warnings,
     }
+}
+
+/// A packet that begins before the one before it ends: said once for the stream.
+fn packets_that_go_back(stream: &Stream) -> Option<Error> {
+    let pairs = stream.packets.iter().zip(stream.packets.iter().skip(1));
+    let (end, packet) = pairs
+        .filter_map(|(before, packet)| Some((before.end_cycles?, packet)))
+        .find(|(end, packet)| packet.begin_cycles.is_some_and(|begin| begin < *end))?;
+    let message = format!(
+        "time goes back in stream `{}`: a packet begins at {} cycles, the one before it ends at {end}; said once for the \
+         stream",
+        stream.name,
+        packet.begin_cycles.unwrap_or(0)
+    );
+    let warning = Error::new(ErrorKind::Inconsistent, message)
+        .in_file(&stream.files[packet.file as usize].path)
+        .at_offset(packet.offset_bytes)
+        .in_packet(packet.index);
+    Some(warning.with_help("the stream keeps its order, and each event its own time"))
 }
 
 /// The deepest folder that holds all parts.

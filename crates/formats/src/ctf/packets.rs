@@ -8,7 +8,7 @@ use tracemill_codec::plan::{Input, RoleValues, State};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::StreamClassId;
+use tracemill_model::schema::{ByteOrder, FieldKind, Role, StreamClassId};
 
 /// First number of a packet.
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -169,15 +169,30 @@ pub(crate) struct Scanned {
     pub sequence_len_bits: u32,
 }
 
+/// Packets that a file may have however small they are. What is kept of each takes 136 bytes, so from there on packets
+/// must have [`MIN_MEAN_BYTES`] on average, or memory would be many times the size of the file.
+const MANY_PACKETS: u64 = 1 << 20;
+/// See [`MANY_PACKETS`]. Producers write packets of 4 KiB and more; 256 bytes is the least that we know of.
+const MIN_MEAN_BYTES: u64 = 64;
+/// Faults of packet headers that are told one by one for a file.
+const MAX_FAULTS: u64 = 1000;
+
 /// Reads all packet headers of a file, one after the other.
 pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
     let mut scanned = Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
+    let mut faults = Faults { path, told: Vec::new(), more: 0, more_from: 0 };
     while offset < bytes.len() as u64 {
+        if index >= MANY_PACKETS && offset / index < MIN_MEAN_BYTES {
+            let message = format!("{index} packets of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
+            let error = Error::unsupported(message).at_offset(offset);
+            faults.tell(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
+            break;
+        }
         let total_bits = match read_header(plans, bytes, offset, clock) {
             Ok(header) => {
                 if let Some(fault) = &header.fault {
-                    scanned.faults.push(fault.clone().in_file(path).in_packet(index));
+                    faults.tell(fault.clone(), index);
                 }
                 let roles = &header.state.roles;
                 scanned.discarded_len_bits = roles.discarded_len_bits;
@@ -187,18 +202,77 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 Some(header.total_bits)
             }
             Err(bad) => {
-                let rest = bytes.len() as u64 - offset;
-                let skipped = bad.total_bits.map_or(rest, |bits| bits / 8);
+                // Where its own size cannot be believed, the next packet is the next header that makes sense.
+                let by_size = bad.total_bits.map(|bits| offset + bits / 8).filter(|&next| makes_sense(plans, bytes, next));
+                let next = by_size.or_else(|| next_header(plans, bytes, offset + 1)).unwrap_or(bytes.len() as u64);
                 let error = bad.error.in_file(path).in_packet(index);
-                scanned.faults.push(error.with_help(format!("{skipped} bytes are skipped")));
-                bad.total_bits
+                scanned.faults.push(error.with_help(format!("{} bytes are skipped", next - offset)));
+                Some((next - offset) * 8)
             }
         };
         let Some(total_bits) = total_bits else { break };
         offset += total_bits.div_ceil(8);
         index += 1;
     }
+    scanned.faults = faults.finish();
     scanned
+}
+
+/// The faults of a file, as many as anybody reads.
+struct Faults<'a> {
+    path: &'a Path,
+    told: Vec<Error>,
+    /// How many more there are.
+    more: u64,
+    /// Offset of the first of those.
+    more_from: u64,
+}
+
+impl Faults<'_> {
+    fn tell(&mut self, error: Error, packet: u64) {
+        if self.told.len() as u64 == MAX_FAULTS {
+            if self.more == 0 {
+                self.more_from = error.place().offset.unwrap_or(0);
+            }
+            self.more += 1;
+        } else {
+            self.told.push(error.in_file(self.path).in_packet(packet));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Error> {
+        if self.more > 0 {
+            let message = format!("{} more packets have faults like these", self.more);
+            self.told.push(Error::malformed(message).in_file(self.path).at_offset(self.more_from));
+        }
+        self.told
+    }
+}
+
+/// Can a packet begin here? The end of the file counts as one.
+fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64) -> bool {
+    offset >= bytes.len() as u64 || read_header(plans, bytes, offset, 0).is_ok_and(|header| header.fault.is_none())
+}
+
+/// The first offset from `from` on where a packet can begin: its magic number stands there and its header is whole.
+/// Without a magic number in the packet header nothing can be found.
+fn next_header(plans: &TracePlans, bytes: &[u8], from: u64) -> Option<u64> {
+    let schema = plans.schema();
+    let root = schema.packet_header?;
+    let children = tracemill_codec::layout::children(schema.field_class(root));
+    let magic = schema.field_class(*children.first()?);
+    if !magic.roles.has(Role::PacketMagic) {
+        return None;
+    }
+    let FieldKind::Integer(integer) = &magic.kind else { return None };
+    let pattern = match integer.byte_order {
+        ByteOrder::Little => (MAGIC as u32).to_le_bytes(),
+        ByteOrder::Big => (MAGIC as u32).to_be_bytes(),
+    };
+    let rest = bytes.get(from as usize..)?;
+    memchr::memmem::find_iter(rest, &pattern)
+        .map(|at| from + at as u64)
+        .find(|&offset| makes_sense(plans, bytes, offset))
 }
 
 /// Opens a packet of the index for its events.

@@ -1,0 +1,200 @@
+//! Decoding in this process: every field of every event, one stream after the other, without merge and text.
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::chunk::{Chunk, PacketData};
+use tracemill_codec::columns::{Columns, Gatherer, Values, groups};
+use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_engine::cursor::{Cursor, Item, SpineFilter};
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::source::FileSystem;
+use tracemill_model::schema::Scope;
+
+use crate::Result;
+
+/// Events of a chunk, as the program has them for few streams.
+const CHUNK_EVENTS: usize = 8192;
+
+/// What was decoded.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Decoded {
+    /// Events.
+    pub(crate) events: u64,
+    /// Bytes of the packets.
+    pub(crate) bytes: u64,
+    /// Values of fields, elements of arrays among them. Rows and columns count the same.
+    pub(crate) values: u64,
+    /// Made of all values, so that none is left out by the compiler.
+    pub(crate) checksum: u64,
+}
+
+/// Opens a trace as the program does.
+pub(crate) fn open(path: &Path) -> Result<Session> {
+    let session = Session::open(&FileSystem, &[PathBuf::from(path)], &OpenOptions::default())
+        .map_err(|error| error.to_string())?;
+    match session.failures.first() {
+        Some(failure) => Err(failure.to_string()),
+        None => Ok(session),
+    }
+}
+
+/// Shows every event to a visitor, event by event.
+pub(crate) fn rows(path: &Path) -> Result<Decoded> {
+    let session = open(path)?;
+    let mut sum = Checksum::default();
+    let mut state = State::default();
+    let mut packet: Option<Arc<PacketData>> = None;
+    let (events, bytes) = chunks(&session, |_, chunk| {
+        if !packet.as_ref().is_some_and(|packet| Arc::ptr_eq(packet, &chunk.packet)) {
+            // Fields of a packet are not counted: columns do not have them.
+            let mut context = Checksum::default();
+            chunk.packet.visit_context(&mut context).map_err(|fault| fault.kind.to_string())?;
+            sum.fold(context.sum);
+            packet = Some(chunk.packet.clone());
+        }
+        for at in 0..chunk.len() {
+            let event = chunk.event(at);
+            sum.fold(event.cycles());
+            let mut fields = event.fields(&mut state);
+            for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+                fields.visit(scope, &mut state, &mut sum).map_err(|fault| fault.kind.to_string())?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
+}
+
+/// Fills columns class by class.
+pub(crate) fn columns(path: &Path) -> Result<Decoded> {
+    let session = open(path)?;
+    let mut sum = Checksum::default();
+    // For each trace and class: how to fill its columns, and the columns, whose memory is used again.
+    let mut classes: Vec<Vec<Option<(Gatherer, Columns)>>> = session.traces.iter().map(|_| Vec::new()).collect();
+    let (events, bytes) = chunks(&session, |trace, chunk| {
+        chunk.cycles.iter().for_each(|&cycles| sum.fold(cycles));
+        for (class, events) in groups(chunk) {
+            let (classes, at) = (&mut classes[trace], class.0 as usize);
+            if classes.len() <= at {
+                classes.resize_with(at + 1, || None);
+            }
+            let (gatherer, columns) = classes[at]
+                .get_or_insert_with(|| (Gatherer::new(&session.traces[trace].plans, class), Columns::default()));
+            columns.clear();
+            gatherer.gather(chunk, &events, columns).map_err(|fault| fault.kind.to_string())?;
+            sum.fold_columns(black_box(columns));
+        }
+        Ok(())
+    })?;
+    Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
+}
+
+/// All chunks of all streams, with the index of their trace; gives the number of events and of bytes.
+fn chunks(session: &Session, mut take: impl FnMut(usize, &Chunk) -> Result<()>) -> Result<(u64, u64)> {
+    let (mut events, mut bytes) = (0, 0);
+    for (trace, of) in session.traces.iter().enumerate() {
+        for stream in &of.streams {
+            bytes += stream.packets.iter().map(|packet| packet.total_bits / 8).sum::<u64>();
+            let clock = session.clock_map(trace, stream.class);
+            let stream = Arc::new(stream.clone());
+            let mut cursor = Cursor::new(of.plans.clone(), stream, clock, SpineFilter::default(), CHUNK_EVENTS);
+            while let Some(item) = cursor.next() {
+                match item {
+                    Item::Chunk(ready) => {
+                        events += ready.chunk.len() as u64;
+                        take(trace, &ready.chunk)?;
+                    }
+                    // A trace that is damaged is no measure.
+                    Item::Fault(error) => return Err(error.to_string()),
+                    Item::Gap(_) | Item::Warning(_) => {}
+                }
+            }
+        }
+    }
+    Ok((events, bytes))
+}
+
+/// Folds values into one number: an addition each, so that the decoder is measured and not the visitor.
+#[derive(Default)]
+struct Checksum {
+    sum: u64,
+    values: u64,
+}
+
+impl Checksum {
+    #[inline]
+    fn fold(&mut self, value: u64) {
+        self.sum = self.sum.wrapping_add(value);
+    }
+
+    #[inline]
+    fn value(&mut self, value: u64) {
+        self.values += 1;
+        self.fold(value);
+    }
+
+    /// The length and the ends of a string.
+    #[inline]
+    fn ends(&mut self, bytes: &[u8]) {
+        let ends = bytes.first().zip(bytes.last()).map_or(0, |(first, last)| u64::from(*first) + u64::from(*last));
+        self.value(ends + bytes.len() as u64);
+    }
+
+    /// Values are in memory by now: their number, and that of their bytes, is enough.
+    fn fold_columns(&mut self, columns: &Columns) {
+        for column in &columns.columns {
+            self.values += column.values.len() as u64;
+            self.fold(match &column.values {
+                Values::Bytes { data, .. } => data.len() as u64,
+                values => values.len() as u64,
+            });
+        }
+    }
+}
+
+impl Visitor for Checksum {
+    #[inline]
+    fn unsigned(&mut self, _node: NodeId, value: u64) {
+        self.value(value);
+    }
+    #[inline]
+    fn signed(&mut self, _node: NodeId, value: i64) {
+        self.value(value as u64);
+    }
+    #[inline]
+    fn wide(&mut self, _node: NodeId, value: &Wide) {
+        self.value(value.limbs.iter().fold(0, |sum, &limb| sum ^ limb));
+    }
+    #[inline]
+    fn boolean(&mut self, _node: NodeId, value: bool) {
+        self.value(u64::from(value));
+    }
+    #[inline]
+    fn real(&mut self, _node: NodeId, value: f64) {
+        self.value(value.to_bits());
+    }
+    #[inline]
+    fn string(&mut self, _node: NodeId, bytes: &[u8]) {
+        self.ends(bytes);
+    }
+    #[inline]
+    fn blob(&mut self, _node: NodeId, bytes: &[u8]) {
+        self.ends(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_columns_see_the_same() {
+        let demo = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../demo/traces/mill"));
+        let (rows, columns) = (rows(demo).unwrap(), columns(demo).unwrap());
+        assert!(rows.events > 0 && rows.values > rows.events);
+        assert_eq!((rows.events, rows.bytes, rows.values), (columns.events, columns.bytes, columns.values));
+    }
+}

@@ -1,0 +1,186 @@
+//! The table for people and the raw results as JSON.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::host::Host;
+use crate::measure::{Samples, Spread};
+use crate::suite::Setup;
+
+/// What a row is judged by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// As much as this, or more.
+    AtLeast(f64),
+    /// Less than this.
+    Under(f64),
+    /// Nothing is asked for.
+    None,
+}
+
+/// A line of the table.
+pub(crate) struct Row {
+    /// Number, and a letter where several lines belong together.
+    pub(crate) id: &'static str,
+    /// What is measured.
+    pub(crate) what: String,
+    /// The trace.
+    pub(crate) trace: String,
+    /// Events that were read or, for a selection, printed.
+    pub(crate) events: u64,
+    /// Bytes of the trace's packets.
+    pub(crate) bytes: u64,
+    /// Our runs.
+    pub(crate) ours: Samples,
+    /// Runs of the other reader.
+    pub(crate) peer: Option<Samples>,
+    /// What is judged: a ratio, a time, ...; `None` when it could not be measured.
+    pub(crate) result: Option<f64>,
+    /// Its unit.
+    pub(crate) unit: &'static str,
+    /// What it should be.
+    pub(crate) target: Target,
+    /// More than the target.
+    pub(crate) aim: Option<f64>,
+}
+
+impl Row {
+    /// Is the target reached?
+    pub(crate) fn is_ok(&self) -> Option<bool> {
+        let result = self.result?;
+        match self.target {
+            Target::AtLeast(least) => Some(result >= least),
+            Target::Under(limit) => Some(result < limit),
+            Target::None => None,
+        }
+    }
+
+    /// Nanoseconds of CPU time for an event.
+    fn ns_per_event(&self) -> Option<f64> {
+        (self.events > 0 && !self.ours.0.is_empty()).then(|| self.ours.cpu().median * 1e9 / self.events as f64)
+    }
+
+    fn cells(&self) -> [String; 12] {
+        let seconds = (!self.ours.0.is_empty()).then(|| self.ours.cpu().median).filter(|&seconds| seconds > 0.0);
+        let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let target = match self.target {
+            Target::AtLeast(least) => format!(">= {least}{}", self.unit),
+            Target::Under(limit) => format!("< {limit}{}", self.unit),
+            Target::None => "-".into(),
+        };
+        let aim = self.aim.map_or_else(String::new, |aim| format!(" ({aim})"));
+        let verdict = match self.is_ok() {
+            Some(true) => "ok",
+            Some(false) => "NOT",
+            None => "-",
+        };
+        [
+            self.id.to_string(),
+            self.what.clone(),
+            format!("{:.2}", self.events as f64 / 1e6),
+            format!("{:.0}", self.bytes as f64 / 1e6),
+            optional(seconds.map(|_| spread(self.ours.cpu()))),
+            optional(seconds.map(|seconds| format!("{:.1}", self.events as f64 / seconds / 1e6))),
+            optional(seconds.map(|seconds| format!("{:.0}", self.bytes as f64 / seconds / 1e6))),
+            optional(self.ns_per_event().map(|ns| format!("{ns:.1}"))),
+            optional(self.peer.as_ref().map(|peer| spread(peer.cpu()))),
+            optional(self.result.map(|result| format!("{result:.2}{}", self.unit))),
+            target + &aim,
+            verdict.to_string(),
+        ]
+    }
+}
+
+fn spread(of: Spread) -> String {
+    format!("{:.3} {:.3} {:.3}", of.min, of.median, of.max)
+}
+
+const HEADINGS: [&str; 12] = [
+    "row",
+    "what",
+    "M ev",
+    "MB",
+    "our CPU s: min med max",
+    "M ev/s",
+    "MB/s",
+    "ns/ev",
+    "peer CPU s: min med max",
+    "result",
+    "target (aim)",
+    "",
+];
+
+/// The table, aligned.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut lines = vec![HEADINGS.map(String::from)];
+    lines.extend(rows.iter().map(Row::cells));
+    let width_of = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEADINGS.len()).map(width_of).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let mut out = String::new();
+        for (at, cell) in line.iter().enumerate() {
+            // Names to the left, numbers to the right. Writing to a string cannot fail.
+            let width = widths[at];
+            let _ = if at < 2 { write!(out, "{cell:<width$}  ") } else { write!(out, "{cell:>width$}  ") };
+        }
+        text.push_str(out.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn samples(of: &Samples) -> Value {
+    let numbers = |of: fn(&crate::measure::Run) -> f64, samples: &Samples| -> Vec<f64> {
+        samples.0.iter().map(|run| (of(run) * 1e6).round() / 1e6).collect()
+    };
+    json!({ "cpu_seconds": numbers(|run| run.cpu, of), "wall_seconds": numbers(|run| run.wall, of) })
+}
+
+/// Everything that was measured.
+pub(crate) fn json(host: &Host, peer: Option<&str>, setup: &Setup, rows: &[Row]) -> Value {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let target = match row.target {
+                Target::AtLeast(least) => json!({ "at_least": least, "aim": row.aim }),
+                Target::Under(limit) => json!({ "under": limit, "aim": row.aim }),
+                Target::None => Value::Null,
+            };
+            json!({
+                "row": row.id,
+                "what": row.what,
+                "trace": row.trace,
+                "events": row.events,
+                "bytes": row.bytes,
+                "ours": samples(&row.ours),
+                "peer": row.peer.as_ref().map(samples),
+                "result": row.result,
+                "unit": row.unit.trim(),
+                "target": target,
+                "ok": row.is_ok(),
+            })
+        })
+        .collect();
+    json!({
+        "date": host.date,
+        "host": { "kind": host.kind, "cpu": host.cpu, "cpus": host.cpus, "kernel": host.kernel },
+        "commit": host.commit,
+        "profile": if cfg!(debug_assertions) { "debug" } else { "release" },
+        "peer": peer,
+        "runs": setup.runs,
+        "rows": rows,
+    })
+}
+
+/// Writes the raw results.
+pub(crate) fn write(file: &Path, results: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    std::fs::write(file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))
+}

@@ -1,0 +1,351 @@
+//! The rows: what is run, in which order, and what it is compared with.
+//!
+//! Everything that is compared with each other runs in rounds, one after the other in each round (A B A B), so that a
+//! machine that becomes slower for a while becomes slower for all of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Result;
+use crate::decode::{self, Decoded};
+use crate::measure::{self, Run, Samples};
+use crate::report::{Row, Target};
+use crate::traces::{self, Trace, Traces};
+
+/// How to run.
+pub(crate) struct Setup {
+    /// Our program.
+    pub(crate) tracemill: PathBuf,
+    /// Is the other reader there?
+    pub(crate) peer: bool,
+    /// Rounds.
+    pub(crate) runs: usize,
+    /// Only rows of these numbers; all when empty.
+    pub(crate) only: Vec<u8>,
+    /// What is read.
+    pub(crate) traces: Traces,
+}
+
+/// Something that is run once in each round.
+type Task<'a> = Box<dyn FnMut() -> Result<Run> + 'a>;
+
+/// Rounds of small traces for one of a large one: they take less time and vary more.
+const SMALL_ROUNDS: usize = 3;
+
+impl Setup {
+    fn wants(&self, rows: &[u8]) -> bool {
+        self.only.is_empty() || self.only.iter().any(|row| rows.contains(row))
+    }
+
+    /// Our program with a trace; arguments may follow.
+    fn program(&self, command: &str, trace: &Path, arguments: &[&str]) -> Command {
+        let mut program = Command::new(&self.tracemill);
+        program.args([command, "--progress", "never"]).args(arguments).arg(trace);
+        program
+    }
+
+    fn ours<'a>(&'a self, command: &'a str, trace: &'a Path, arguments: &'a [&'a str]) -> Task<'a> {
+        Box::new(move || measure::child(&mut self.program(command, trace, arguments)))
+    }
+
+    /// The other reader; `None` without it.
+    fn peers<'a>(&'a self, trace: &'a Path, arguments: &'a [&'a str]) -> Option<Task<'a>> {
+        let task = move || measure::child(measure::peer().args(arguments).arg(trace));
+        self.peer.then(|| Box::new(task) as Task<'a>)
+    }
+}
+
+/// Runs tasks in rounds; an absent task has no samples.
+fn rounds<const N: usize>(title: &str, count: usize, mut tasks: [Option<Task<'_>>; N]) -> Result<[Option<Samples>; N]> {
+    let mut samples: [Option<Samples>; N] = std::array::from_fn(|at| tasks[at].is_some().then(Samples::default));
+    for round in 1..=count {
+        eprintln!("{title}: round {round} of {count}");
+        for (task, samples) in tasks.iter_mut().zip(&mut samples) {
+            if let (Some(task), Some(samples)) = (task, samples) {
+                samples.0.push(task()?);
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// A decoder as a task; the checksum has to be the same in each round.
+fn decoding<'a>(decode: fn(&Path) -> Result<Decoded>, trace: &'a Path) -> Option<Task<'a>> {
+    let mut before = None;
+    Some(Box::new(move || {
+        let (decoded, run) = measure::in_process(|| decode(trace))?;
+        if *before.get_or_insert(decoded) != decoded {
+            return Err(format!("{}: decoding twice gave different values", trace.display()));
+        }
+        Ok(run)
+    }))
+}
+
+fn opening(trace: &Path) -> Option<Task<'_>> {
+    Some(Box::new(move || Ok(measure::in_process(|| decode::open(trace).map(drop))?.1)))
+}
+
+/// How many times the CPU time of `ours` that of `peer` is.
+fn times(ours: &Samples, peer: Option<&Samples>) -> Option<f64> {
+    Some(peer?.cpu().median / ours.cpu().median)
+}
+
+/// Runs everything that is wanted and possible.
+pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let traces = &setup.traces;
+    if let Some(large) = &traces.large
+        && setup.wants(&[1, 2, 3, 4, 5, 6, 7])
+    {
+        let facts = Facts::of(large)?;
+        if setup.wants(&[1, 2, 4]) {
+            decode_rows(setup, &facts, &mut rows)?;
+        }
+        if setup.wants(&[3]) {
+            text_rows(setup, &facts, &mut rows)?;
+        }
+        if setup.wants(&[5]) {
+            begin_rows(setup, &facts, &mut rows)?;
+        }
+        if setup.wants(&[6]) {
+            first_line_row(setup, &facts, &mut rows)?;
+        }
+        if setup.wants(&[7]) {
+            memory_rows(setup, &facts, &mut rows)?;
+        }
+    }
+    if setup.wants(&[8]) {
+        if let (Some(large), Some(small)) = (&traces.large, &traces.small) {
+            growth_rows(setup, large, small, &mut rows)?;
+        }
+        if let (Some(few), Some(many)) = (&traces.wide_40, &traces.wide_2000) {
+            class_rows(setup, few, many, &mut rows)?;
+        }
+    }
+    rows.sort_by_key(|row| row.id);
+    Ok(rows)
+}
+
+/// A trace and how large it is.
+struct Facts<'a> {
+    trace: &'a Trace,
+    path: &'a Path,
+    decoded: Decoded,
+}
+
+impl<'a> Facts<'a> {
+    /// Decodes the trace once. Thereby its files are in memory, for us and for the other reader.
+    fn of(trace: &'a Trace) -> Result<Self> {
+        eprintln!("reading {} once", trace.name);
+        Ok(Facts { trace, path: &trace.path, decoded: decode::rows(&trace.path)? })
+    }
+
+    fn row(&self, id: &'static str, what: &str, ours: Samples, peer: Option<&Samples>) -> Row {
+        Row {
+            id,
+            what: what.to_string(),
+            trace: self.trace.name.clone(),
+            events: self.decoded.events,
+            bytes: self.decoded.bytes,
+            result: times(&ours, peer),
+            peer: peer.cloned(),
+            ours,
+            unit: "x",
+            target: Target::None,
+            aim: None,
+        }
+    }
+}
+
+/// Rows 1, 2 and 4: everything that the other reader's decoding without output is compared with.
+fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    const FILTER: &str = "name == \"plant:empty\"";
+    let hits = measure::lines(&mut setup.program("print", facts.path, &["-j1", "--filter", FILTER]))?;
+    let tasks = [
+        decoding(decode::rows, facts.path),
+        setup.peers(facts.path, &["-o", "dummy"]),
+        decoding(decode::columns, facts.path),
+        Some(setup.ours("info", facts.path, &["--count", "-j1"])),
+        Some(setup.ours("print", facts.path, &["-j1", "--filter", FILTER])),
+    ];
+    let [by_row, peer, by_column, count, filter] =
+        rounds("rows 1, 2, 4", setup.runs, tasks)?.map(Option::unwrap_or_default);
+    let peer = Some(peer).filter(|peer| !peer.0.is_empty());
+    let of = |id, what: &str, ours, least, aim| Row {
+        target: Target::AtLeast(least),
+        aim,
+        ..facts.row(id, what, ours, peer.as_ref())
+    };
+    rows.push(of("1", "decode every field, row view", by_row, 8.0, Some(12.0)));
+    rows.push(of("2", "decode every field, column view", by_column, 8.0, Some(12.0)));
+    rows.push(of("4a", "info --count -j1", count, 15.0, Some(25.0)));
+    rows.push(of("4b", &format!("print --filter -j1, {hits} hits"), filter, 15.0, None));
+    Ok(())
+}
+
+/// Row 3: text.
+fn text_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let tasks = [
+        Some(setup.ours("print", facts.path, &["--format", "text", "-j1"])),
+        setup.peers(facts.path, &[]),
+        Some(setup.ours("print", facts.path, &["--format", "text", "-j2"])),
+    ];
+    let [one, peer, two] = rounds("row 3", setup.runs, tasks)?;
+    let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
+    let faster = one.wall().median / two.wall().median;
+    let walls = peer.as_ref().map(|peer| peer.wall().median / two.wall().median);
+    let text = facts.row("3a", "print --format text -j1", one, peer.as_ref());
+    rows.push(Row { target: Target::AtLeast(10.0), ..text });
+    let two_jobs = |id, what: &str, result| Row { result, ..facts.row(id, what, two.clone(), peer.as_ref()) };
+    rows.push(two_jobs("3b", "print --format text -j2, elapsed: to -j1", Some(faster)));
+    rows.push(two_jobs("3c", "print --format text -j2, elapsed: to peer", walls));
+    Ok(())
+}
+
+/// Row 5: the last hundredth of the time.
+fn begin_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let begin = format!("--begin={}", last_hundredth(setup, facts.path)?);
+    let ours_arguments = ["-j1", begin.as_str()];
+    let events = measure::lines(&mut setup.program("print", facts.path, &ours_arguments))?;
+    let (_folder, bare) = traces::without_index(facts.trace)?;
+    let tasks = [
+        Some(setup.ours("print", facts.path, &ours_arguments)),
+        setup.peers(facts.path, &ours_arguments[1..]),
+        Some(setup.ours("print", &bare, &ours_arguments)),
+    ];
+    let [with, peer, without] = rounds("row 5", setup.runs, tasks)?;
+    for (id, what, ours) in [("5a", "print --begin, last 1 %", with), ("5b", "the same, no index files", without)] {
+        let ours = ours.unwrap_or_default();
+        let result = times(&ours, peer.as_ref()).map(|times| 100.0 / times);
+        let row = facts.row(id, what, ours, peer.as_ref());
+        rows.push(Row { events, result, unit: " %", target: Target::Under(1.0), ..row });
+    }
+    Ok(())
+}
+
+/// Seconds since the origin at which the last hundredth of a trace's time begins, as both programs read them.
+fn last_hundredth(setup: &Setup, trace: &Path) -> Result<String> {
+    let info = measure::output(&mut setup.program("info", trace, &["--json"]))?;
+    let info: serde_json::Value = serde_json::from_slice(&info).map_err(|error| format!("info --json: {error}"))?;
+    let time = |key: &str| info["traces"][0][key].as_i64().ok_or_else(|| format!("info --json: no `{key}`"));
+    let (first, last) = (time("begin_ns")?, time("end_ns")?);
+    let begin = last - (last - first) / 100;
+    Ok(format!("{}.{:09}", begin.div_euclid(1_000_000_000), begin.rem_euclid(1_000_000_000)))
+}
+
+/// Row 6: until the first line is there.
+fn first_line_row(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let ours: Task<'_> = Box::new(|| measure::first_byte(&mut setup.program("print", facts.path, &[])));
+    let peer: Task<'_> = Box::new(|| measure::first_byte(measure::peer().arg(facts.path)));
+    let [ours, peer] = rounds("row 6", setup.runs, [Some(ours), setup.peer.then_some(peer)])?;
+    let ours = ours.unwrap_or_default();
+    let ms = ours.wall().median * 1e3;
+    let what = match &peer {
+        Some(peer) => format!("print, until the first byte (peer: {:.1} ms)", peer.wall().median * 1e3),
+        None => "print, until the first byte".to_string(),
+    };
+    let row = facts.row("6", &what, ours, peer.as_ref());
+    rows.push(Row { events: 0, result: Some(ms), unit: " ms", target: Target::Under(20.0), ..row });
+    Ok(())
+}
+
+/// Row 7: private memory.
+fn memory_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let runs: [(_, _, &str, &[&str]); 2] = [
+        ("7a", "print -j2, peak private memory", "print", &["-j2"]),
+        ("7b", "info --count, the same", "info", &["--count"]),
+    ];
+    for (id, what, command, arguments) in runs {
+        eprintln!("row {id}");
+        let mut peak = None;
+        for _ in 0..setup.runs.min(3) {
+            peak = peak.max(measure::peak_private_bytes(&mut setup.program(command, facts.path, arguments))?);
+        }
+        let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
+        let row = facts.row(id, what, Samples::default(), None);
+        rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    }
+    Ok(())
+}
+
+/// Row 8, first part: does an event cost more in a longer trace?
+fn growth_rows(setup: &Setup, large: &Trace, small: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+    let facts = [Facts::of(small)?, Facts::of(large)?];
+    let tasks = [
+        decoding(decode::rows, &small.path),
+        decoding(decode::rows, &large.path),
+        opening(&small.path),
+        opening(&large.path),
+    ];
+    let samples = rounds("row 8, events", setup.runs, tasks)?.map(Option::unwrap_or_default);
+    let [of_small, of_large, open_small, open_large] = samples;
+    compare(
+        ("8a", "row view, ns/event: longer to shorter"),
+        &facts,
+        [of_small, of_large],
+        [open_small, open_large],
+        1.1,
+        rows,
+    );
+    Ok(())
+}
+
+/// Row 8, second part: does an event cost more when there are more classes?
+fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+    let facts = [Facts::of(few)?, Facts::of(many)?];
+    let (few, many) = (few.path.as_path(), many.path.as_path());
+    let tasks = [
+        decoding(decode::rows, few),
+        decoding(decode::rows, many),
+        decoding(decode::columns, few),
+        decoding(decode::columns, many),
+        opening(few),
+        opening(many),
+        Some(setup.ours("info", few, &["--count", "-j1"])),
+        Some(setup.ours("info", many, &["--count", "-j1"])),
+        Some(setup.ours("info", few, &["-j1"])),
+        Some(setup.ours("info", many, &["-j1"])),
+    ];
+    let samples = rounds("row 8, classes", setup.runs * SMALL_ROUNDS, tasks)?.map(Option::unwrap_or_default);
+    let [
+        rows_few,
+        rows_many,
+        columns_few,
+        columns_many,
+        open_few,
+        open_many,
+        count_few,
+        count_many,
+        info_few,
+        info_many,
+    ] = samples;
+    let open = [open_few, open_many];
+    let mut pair = |label, samples, open| compare(label, &facts, samples, open, 1.5, rows);
+    pair(("8b", "row view, ns/event: many classes to few"), [rows_few, rows_many], open.clone());
+    pair(("8c", "column view, ns/event: many classes to few"), [columns_few, columns_many], open);
+    pair(("8d", "info --count, ns/event: many classes to few"), [count_few, count_many], [info_few, info_many]);
+    Ok(())
+}
+
+/// Lines for one thing on two traces: each by itself, and their cost per event compared, without and with opening.
+fn compare(
+    (id, what): (&'static str, &str),
+    facts: &[Facts<'_>; 2],
+    samples: [Samples; 2],
+    open: [Samples; 2],
+    limit: f64,
+    rows: &mut Vec<Row>,
+) {
+    let per_event = |at: usize, opening: f64| {
+        (samples[at].cpu().median - opening * open[at].cpu().median) / facts[at].decoded.events as f64
+    };
+    let without_opening = per_event(1, 1.0) / per_event(0, 1.0);
+    let with_opening = per_event(1, 0.0) / per_event(0, 0.0);
+    let [base, other] = samples;
+    rows.push(facts[0].row(id, &format!("  on {}", facts[0].trace.name), base, None));
+    rows.push(facts[1].row(id, &format!("  on {}", facts[1].trace.name), other.clone(), None));
+    for (how, result) in [("opening taken off", without_opening), ("opening included", with_opening)] {
+        let row = facts[1].row(id, &format!("{what}, {how}"), other.clone(), None);
+        rows.push(Row { result: Some(result), target: Target::Under(limit), ..row });
+    }
+}

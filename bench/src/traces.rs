@@ -1,0 +1,93 @@
+//! The traces: where they are, recording them, and one without its index.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::args::Options;
+use crate::host::bench_dir;
+
+/// A trace that can be measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Trace {
+    /// Name of its folder.
+    pub(crate) name: String,
+    /// Its folder.
+    pub(crate) path: PathBuf,
+}
+
+/// What is measured; `None` for what is not there.
+pub(crate) struct Traces {
+    /// 20 million events.
+    pub(crate) large: Option<Trace>,
+    /// A million events of the same kinds.
+    pub(crate) small: Option<Trace>,
+    /// 40 event classes.
+    pub(crate) wide_40: Option<Trace>,
+    /// 2,000 event classes.
+    pub(crate) wide_2000: Option<Trace>,
+}
+
+impl Traces {
+    /// The traces that were named, else those of the default folder, else recorded now.
+    pub(crate) fn find(options: &Options) -> Result<Traces> {
+        Ok(Traces {
+            large: find(options.trace.as_deref(), "ust-20m", &["20000000"])?,
+            small: find(options.small.as_deref(), "ust-1m", &["1000000"])?,
+            wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
+            wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
+        })
+    }
+}
+
+fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<Trace>> {
+    if let Some(path) = given {
+        let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        return match name {
+            Some(name) if path.join("metadata").is_file() => Ok(Some(Trace { name, path: path.to_path_buf() })),
+            _ => Err(format!("{}: no trace is there", path.display())),
+        };
+    }
+    let path = bench_dir().join("traces").join(name);
+    if !path.join("metadata").is_file() && !record(&path, arguments) {
+        return Ok(None);
+    }
+    Ok(Some(Trace { name: name.to_string(), path }))
+}
+
+/// Records a trace; says what to do when that is not possible.
+fn record(path: &Path, arguments: &[&str]) -> bool {
+    let script = bench_dir().join("record").join("record-ust.sh");
+    let shown = format!("{} {} {}", script.display(), path.display(), arguments.join(" "));
+    let has_lttng = Command::new("lttng").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !has_lttng.is_ok_and(|status| status.success()) {
+        eprintln!("NOTE: no trace {}, its rows are left out; with lttng-tools installed, record it by", path.display());
+        eprintln!("      {shown}");
+        return false;
+    }
+    eprintln!("recording: {shown}");
+    let status = Command::new(&script).arg(path).args(arguments).status();
+    let is_done = status.is_ok_and(|status| status.success());
+    if !is_done {
+        eprintln!("NOTE: {} could not be recorded, its rows are left out", path.display());
+    }
+    is_done
+}
+
+/// The same trace in a temporary folder, by links, without the folder `index`.
+pub(crate) fn without_index(trace: &Trace) -> Result<(TempDir, PathBuf)> {
+    let failed = |error: std::io::Error| format!("{} cannot be linked elsewhere: {error}", trace.path.display());
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let path = folder.path().join(&trace.name);
+    std::fs::create_dir(&path).map_err(failed)?;
+    let source = trace.path.canonicalize().map_err(failed)?;
+    for entry in std::fs::read_dir(&source).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.path().is_file() {
+            std::os::unix::fs::symlink(entry.path(), path.join(entry.file_name())).map_err(failed)?;
+        }
+    }
+    Ok((folder, path))
+}
