@@ -226,7 +226,7 @@ impl TracePlans {
             let skip = self.compile_event(id, Form::Skip);
             let quick = Quick::of(&skip, self.shared.len());
             let needs_header = self.refers_to_header(id);
-                Box::new(EventPlans { skip, quick, row: OnceLock::new(), flat: OnceLock::new(), needs_header })
+            Box::new(EventPlans { skip, quick, row: OnceLock::new(), flat: OnceLock::new(), needs_header })
         })
     }
 

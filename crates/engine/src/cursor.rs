@@ -198,11 +198,15 @@ impl Cursor {
                     // It read as zeros.
                     self.cut_fault(packet.file, packet.index, len_now)
                 } else {
-                    Some(error.in_file(&file.path).in_packet(packet.index))
+                    Some(with_loss(error, packet).in_file(&file.path).in_packet(packet.index))
                 };
                 self.queue.extend(fault.map(Item::Fault));
             }
-            Ok(data) => {
+            Ok(opened) => {
+                let fault = opened.fault.filter(|_| file.is_indexed);
+                let fault = fault.map(|fault| fault.in_file(&file.path).in_packet(packet.index));
+                self.queue.extend(fault.map(Item::Fault));
+                let data = opened.data;
                 let (pos, state) = (data.events_bits, data.state.clone());
                 self.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
             }

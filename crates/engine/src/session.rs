@@ -67,7 +67,7 @@ impl Session {
             let mut unreadable = Vec::new();
             let mut search =
                 Search { storage, formats: &formats, found: &mut found, suspects: Vec::new(), visited: HashSet::new() };
-            search.below(path, &typed, 0, &mut unreadable);
+            search.below(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
             let is_empty = found.len() == before;
             if is_empty && unreadable.is_empty() {
@@ -175,12 +175,13 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Looks at a path and, unless it is a trace, at the folders in it.
-    fn below(&mut self, path: &Path, name: &str, depth: usize, unreadable: &mut Vec<Error>) {
+    fn below(&mut self, path: &Path, name: &str, below: &str, depth: usize, unreadable: &mut Vec<Error>) {
         if !self.visited.insert(self.storage.canonical(path)) {
             return;
         }
         if let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) {
-            self.found.push((at, Found { path: path.to_path_buf(), name: name.to_string() }));
+            let found = Found { path: path.to_path_buf(), name: name.to_string(), below: below.to_string() };
+            self.found.push((at, found));
             return;
         }
         if self.storage.kind(path) != Some(EntryKind::Directory) || depth == MAX_DEPTH {
@@ -194,7 +195,9 @@ impl Search<'_> {
             match entry.kind {
                 EntryKind::Directory => {
                     let name = format!("{}/{}", name.trim_end_matches('/'), entry.name);
-                    self.below(&entry.path, &name, depth + 1, unreadable);
+                    let separator = if below.is_empty() { "" } else { "/" };
+                    let below = format!("{below}{separator}{}", entry.name);
+                    self.below(&entry.path, &name, &below, depth + 1, unreadable);
                 }
                 EntryKind::File(len) if entry.name == "metadata" => {
                     if let Err(error) = self.storage.read_start(&entry.path, 1) {

@@ -186,7 +186,10 @@ fn count_packets(
         let mut one = Counted { stream: at, packet: index, events: 0, times: None, fault: None };
         match ctf::open_packet(&trace.plans, file.bytes.clone(), packet, clock) {
             Err(error) => one.fault = Some(with_loss(error, packet).in_file(&file.path).in_packet(packet.index)),
-            Ok(data) => {
+            Ok(opened) => {
+                let fault = opened.fault.filter(|_| file.is_indexed);
+                one.fault = fault.map(|fault| fault.in_file(&file.path).in_packet(packet.index));
+                let data = opened.data;
                 let mut counter = Counter { classes, events: 0, first: u64::MAX, last: 0 };
                 let (mut pos, mut state) = (data.events_bits, data.state.clone());
                 let end = trace.plans.scanner(packet.class).scan(data.input(), &mut pos, &mut state, &mut counter);

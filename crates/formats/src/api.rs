@@ -58,6 +58,8 @@ pub struct Found {
     pub path: PathBuf,
     /// Name of the trace: the path as the user reaches it.
     pub name: String,
+    /// Its path below the argument that was searched; empty when the argument is the trace itself.
+    pub below: String,
 }
 
 /// A file of a stream.
@@ -69,6 +71,8 @@ pub struct DataFile {
     pub relative: String,
     /// Its content.
     pub bytes: Arc<dyn Bytes>,
+    /// Were its packets taken from an index, so that their headers have not been looked at?
+    pub is_indexed: bool,
 }
 
 /// A stream of a trace: packets in the order of time, from one or more files.
@@ -92,7 +96,8 @@ pub struct OpenTrace {
     pub name: String,
     /// Folder or file that it was opened from.
     pub path: PathBuf,
-    /// Name that the trace gives itself: CTF 2 `name`, or the host name of CTF 1.8. Orders events of equal time.
+    /// Name that orders events of equal time, and that text shows: CTF 2 `name`; for CTF 1.8 the host name and the path
+    /// below the argument, as `babeltrace2` puts them together.
     pub own_name: String,
     /// Schema.
     pub schema: Arc<Schema>,

@@ -70,6 +70,10 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         print(&opened.session, &mut merger, &plan, opened.jobs, |output| printer.take(output));
     }
     let (failed, stopped) = (printer.failed.take(), printer.stopped);
+    if options.format == PrintFormat::Text && text.color {
+        // The peer ends a coloured text so.
+        sink.write(b"\x1b[0m")?;
+    }
     sink.flush()?;
     match failed {
         Some(error) => Err(error),

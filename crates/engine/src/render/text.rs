@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_codec::layout;
+use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
-    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, PathStep, Schema, Scope,
+    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, PathStep, Schema,
+    Scope,
 };
 
 use super::out::{Out, Piece, put_g};
@@ -98,16 +99,15 @@ struct Palette {
 }
 
 impl Palette {
-    const NONE: Palette =
-        Palette { reset: "", name: "", field_name: "", value: "", event: "", time: "", unknown: "" };
+    const NONE: Palette = Palette { reset: "", name: "", field_name: "", value: "", event: "", time: "", unknown: "" };
     const COLOR: Palette = Palette {
         reset: "\x1b[0m",
         name: "\x1b[1m",
         field_name: "\x1b[36m",
         value: "\x1b[1m",
-        event: "\x1b[1m\x1b[95m",
-        time: "\x1b[1m\x1b[93m",
-        unknown: "\x1b[1m\x1b[91m",
+        event: "\x1b[1m\x1b[1m\x1b[35m",
+        time: "\x1b[1m\x1b[1m\x1b[33m",
+        unknown: "\x1b[1m\x1b[1m\x1b[31m",
     };
 }
 
@@ -345,7 +345,15 @@ impl TextTrace {
         let table = self.packet_tables.entry(class.0).or_insert_with(|| {
             let plan = packet.plans.packet_context_rows(class);
             let names = SectionNames { scope: options.names.scope, fields: &[options.names.context] };
-            Table::new(schema, plan, palette, referenced, &[(Scope::PacketContext, "stream.packet.context")], &names, Vec::new())
+            Table::new(
+                schema,
+                plan,
+                palette,
+                referenced,
+                &[(Scope::PacketContext, "stream.packet.context")],
+                &names,
+                Vec::new(),
+            )
         });
         let mut text = None;
         if table.is_shown {
@@ -372,11 +380,9 @@ impl TextTrace {
             (Scope::SpecificContext, "event.context"),
             (Scope::Payload, "event.fields"),
         ];
-        let show_names =
-            SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
+        let show_names = SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
         let comma = if self.shows_packet_context(event.stream) { ", " } else { "" };
-        let mut table =
-            Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
+        let mut table = Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
         let mut tail = std::mem::take(&mut table.tail_text);
         // The comma behind a packet context is for a scope; without one there is none.
         if !table.is_shown {
@@ -395,7 +401,8 @@ impl TextTrace {
         let event = self.schema.event(class);
         let (names, palette) = (self.options.names.header, self.palette);
         let mut words = self.trace_words.clone();
-        let level = event.log_level.and_then(|level| LOG_LEVELS.get(usize::try_from(level).ok()?).map(|name| (level, name)));
+        let level =
+            event.log_level.and_then(|level| LOG_LEVELS.get(usize::try_from(level).ok()?).map(|name| (level, name)));
         if let Some((level, name)) = level.filter(|_| self.options.fields.log_level) {
             words.add("loglevel", &format!("{name} ({level})"), names, palette);
         }
@@ -672,7 +679,8 @@ impl Builder<'_> {
             FieldKind::Blob(_) => class.roles.is_empty(),
             FieldKind::Struct(structure) => {
                 let mut members = structure.members.iter().enumerate();
-                structure.members.is_empty() || members.any(|(at, member)| below(PathStep::Member(at as u32), member.class))
+                structure.members.is_empty()
+                    || members.any(|(at, member)| below(PathStep::Member(at as u32), member.class))
             }
             FieldKind::Array(array) => class.roles.is_empty() && below(PathStep::Element, array.element),
             FieldKind::Optional(optional) => below(PathStep::Content, optional.content),
@@ -685,7 +693,14 @@ impl Builder<'_> {
     }
 
     fn add_hidden(&mut self, id: FieldClassId) {
-        self.nodes.push(NodeText { before: Piece::new(""), kind: Kind::Other, visible: false, is_folded: false, indexed: false, short: Short::No });
+        self.nodes.push(NodeText {
+            before: Piece::new(""),
+            kind: Kind::Other,
+            visible: false,
+            is_folded: false,
+            indexed: false,
+            short: Short::No,
+        });
         for child in layout::children(self.schema.field_class(id)) {
             self.add_hidden(child);
         }
@@ -858,7 +873,9 @@ impl Visitor for Printer<'_> {
         if !text.visible {
             return;
         }
-        if text.indexed && let Some(piece) = self.table.indexes.get(index as usize) {
+        if text.indexed
+            && let Some(piece) = self.table.indexes.get(index as usize)
+        {
             return self.out.put_piece(piece);
         }
         self.out.put(if index == 0 { b" " } else { b", " });

@@ -1,7 +1,7 @@
 //! Times for people.
 
-use jiff::tz::{Offset, TimeZone};
 use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
 
 use super::out::Out;
 

@@ -8,7 +8,7 @@ mod packets;
 mod quirks;
 pub mod tsdl;
 
-pub use packets::{event_error, open_packet, uuid_text};
+pub use packets::{OpenedPacket, event_error, open_packet, uuid_text};
 
 use crate::api::Format;
 

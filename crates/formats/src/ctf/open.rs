@@ -88,7 +88,8 @@ impl Folder {
         let schema = Arc::new(schema);
         let plans = Arc::new(TracePlans::new(schema.clone()));
         let faults = faults.into_iter().map(|fault| fault.in_file(&path)).collect();
-        let mut folder = Folder { found: found.clone(), schema, plans, files: Vec::new(), faults, warnings: Vec::new() };
+        let mut folder =
+            Folder { found: found.clone(), schema, plans, files: Vec::new(), faults, warnings: Vec::new() };
         for entry in storage.list(&found.path)? {
             let EntryKind::File(len) = entry.kind else { continue };
             if entry.name == METADATA || entry.name.starts_with('.') || len == 0 {
@@ -105,7 +106,7 @@ impl Folder {
 
     fn read_file(&mut self, storage: &dyn Storage, name: &str, bytes: Arc<dyn Bytes>) -> Result<Option<File>> {
         let path = self.found.path.join(name);
-        let data = DataFile { path: path.clone(), relative: name.to_string(), bytes };
+        let mut data = DataFile { path: path.clone(), relative: name.to_string(), bytes, is_indexed: false };
         let first = packets::read_header(&self.plans, data.bytes.bytes(), 0, 0);
         let indexed = self.read_index(storage, name, &data, first.as_ref().ok());
         let mut widths = gaps::Widths::default();
@@ -113,7 +114,10 @@ impl Folder {
             widths = gaps::Widths::of(&header.state.roles);
         }
         let list = match indexed {
-            Some(list) => list,
+            Some(list) => {
+                data.is_indexed = true;
+                list
+            }
             None => {
                 let scanned = packets::scan_file(&self.plans, &path, data.bytes.bytes());
                 widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
@@ -177,8 +181,7 @@ impl Folder {
 
 fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: Role) -> bool {
     let class = schema.field_class(root);
-    class.roles.has(role)
-        || layout::children(class).into_iter().any(|child| has_role(schema, child, role))
+    class.roles.has(role) || layout::children(class).into_iter().any(|child| has_role(schema, child, role))
 }
 
 /// Does the first entry of an index describe the first packet of the file?
@@ -225,9 +228,8 @@ fn check_size(schema: &Schema, metadata_bytes: u64) -> Result<()> {
     if largest > limit {
         return refuse("a type has", largest, limit);
     }
-    let streams = schema.streams().iter().flat_map(|class| {
-        [class.packet_context, class.event_header, class.common_context]
-    });
+    let streams =
+        schema.streams().iter().flat_map(|class| [class.packet_context, class.event_header, class.common_context]);
     let events = schema.events().iter().flat_map(|class| [class.specific_context, class.payload]);
     let roots = streams.chain(events).chain([schema.packet_header]).flatten();
     let all = roots.map(|root| sizes[root.0 as usize]).fold(0, u64::saturating_add);
@@ -274,7 +276,7 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
     OpenTrace {
         name: if several { name_of(&folders, &base) } else { first.name.clone() },
         path: if several { base } else { first.path.clone() },
-        own_name: own_name(&schema),
+        own_name: own_name(&schema, &folders[largest].found.below),
         schema,
         plans,
         streams: streams.into_iter().map(|(stream, _)| stream).collect(),
@@ -321,13 +323,15 @@ fn name_of(folders: &[Folder], base: &std::path::Path) -> String {
     if name.is_empty() { first.name.clone() } else { name.to_string() }
 }
 
-fn own_name(schema: &Schema) -> String {
+/// The trace's own name, or host name and path below the argument as `babeltrace2` puts them together.
+fn own_name(schema: &Schema, below: &str) -> String {
     if let Some(name) = &schema.name {
         return name.to_string();
     }
     match schema.env("hostname") {
-        Some(EnvValue::String(name)) if schema.format == "ctf1.8" => name.to_string(),
-        _ => String::new(),
+        Some(EnvValue::String(name)) if schema.format == "ctf1.8" && below.is_empty() => name.to_string(),
+        Some(EnvValue::String(name)) if schema.format == "ctf1.8" => format!("{name}/{below}"),
+        _ => below.to_string(),
     }
 }
 

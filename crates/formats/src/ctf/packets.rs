@@ -92,7 +92,10 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
         return Err(("packet size 0".into(), None));
     }
     if total < header_bits {
-        return Err((format!("packet size {total} bits is smaller than the packet's header ({header_bits} bits)"), None));
+        return Err((
+            format!("packet size {total} bits is smaller than the packet's header ({header_bits} bits)"),
+            None,
+        ));
     }
     let plausible = (total.is_multiple_of(8) && total <= rest_bits).then_some(total);
     if content > total {
@@ -107,11 +110,8 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     if !total.is_multiple_of(8) {
         fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
     } else if total > rest_bits {
-        let message = format!(
-            "the file ends inside the packet: {} of its {} bytes are there",
-            rest_bits / 8,
-            total / 8
-        );
+        let message =
+            format!("the file ends inside the packet: {} of its {} bytes are there", rest_bits / 8, total / 8);
         let error = Error::new(ErrorKind::Truncated, message);
         // Padding that is missing costs no event.
         fault = Some(if content > rest_bits { error } else { error.with_help("only padding is missing") });
@@ -179,7 +179,8 @@ const MAX_FAULTS: u64 = 1000;
 
 /// Reads all packet headers of a file, one after the other.
 pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
-    let mut scanned = Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
+    let mut scanned =
+        Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
     let mut faults = Faults { path, told: Vec::new(), more: 0, more_from: 0 };
     while offset < bytes.len() as u64 {
@@ -203,7 +204,8 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
             }
             Err(bad) => {
                 // Where its own size cannot be believed, the next packet is the next header that makes sense.
-                let by_size = bad.total_bits.map(|bits| offset + bits / 8).filter(|&next| makes_sense(plans, bytes, next));
+                let by_size =
+                    bad.total_bits.map(|bits| offset + bits / 8).filter(|&next| makes_sense(plans, bytes, next));
                 let next = by_size.or_else(|| next_header(plans, bytes, offset + 1)).unwrap_or(bytes.len() as u64);
                 let error = bad.error.in_file(path).in_packet(index);
                 scanned.faults.push(error.with_help(format!("{} bytes are skipped", next - offset)));
@@ -275,19 +277,29 @@ fn next_header(plans: &TracePlans, bytes: &[u8], from: u64) -> Option<u64> {
         .find(|&offset| makes_sense(plans, bytes, offset))
 }
 
-/// Opens a packet of the index for its events.
-pub fn open_packet(plans: &Arc<TracePlans>, file: Arc<dyn Bytes>, packet: &Packet, clock: u64) -> Result<PacketData> {
+/// A packet of the index, opened for its events.
+pub struct OpenedPacket {
+    /// The packet.
+    pub data: PacketData,
+    /// What is wrong with its header, when its events can be read all the same. It was told already when the packets
+    /// were found by their headers.
+    pub fault: Option<Error>,
+}
+
+/// Opens a packet of the index for its events. `clock` is the clock of the stream before it.
+pub fn open_packet(plans: &Arc<TracePlans>, file: Arc<dyn Bytes>, packet: &Packet, clock: u64) -> Result<OpenedPacket> {
     let header = read_header(plans, file.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
     let mut packet = packet.clone();
     packet.content_bits = packet.content_bits.min(header.content_bits);
-    Ok(PacketData {
+    let data = PacketData {
         plans: plans.clone(),
         file,
         packet,
         context_bits: header.context_bits,
         events_bits: header.events_bits,
         state: header.state,
-    })
+    };
+    Ok(OpenedPacket { data, fault: header.fault })
 }
 
 /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.

@@ -46,7 +46,8 @@ pub(crate) fn mend(schema: &Schema, plans: &Arc<TracePlans>, stream: &mut Stream
         let is_crash = |packet: &Packet| packet.end_cycles == Some(0) && packet.begin_cycles.is_some_and(|at| at != 0);
         if stream.packets.iter().any(is_crash) {
             end_at_next(plans, stream, is_crash);
-            let message = format!("stream `{}` has packets without an end time, as lttng-crash leaves them", stream.name);
+            let message =
+                format!("stream `{}` has packets without an end time, as lttng-crash leaves them", stream.name);
             let warning = Error::new(ErrorKind::Inconsistent, message);
             warnings.push(warning.with_help("they end at the next packet's beginning or at their last event"));
         }
@@ -100,7 +101,7 @@ impl SpineSink for Times {
 fn event_times(plans: &Arc<TracePlans>, stream: &Stream, at: usize, max: usize) -> Option<(u64, u64)> {
     let packet = &stream.packets[at];
     let file = stream.files[packet.file as usize].bytes.clone();
-    let data = packets::open_packet(plans, file, packet, 0).ok()?;
+    let data = packets::open_packet(plans, file, packet, 0).ok()?.data;
     let mut times = Times { first: None, last: 0, left: max };
     let (mut pos, mut state) = (data.events_bits, data.state.clone());
     plans.scanner(packet.class).scan(data.input(), &mut pos, &mut state, &mut times);

@@ -111,6 +111,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         lost_packets_before: 0,
     };
     let file = tracemill_formats::api::DataFile {
+        is_indexed: false,
         path: "channel0_1".into(),
         relative: "channel0_1".into(),
         bytes: Arc::new(bytes),
