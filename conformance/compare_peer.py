@@ -38,8 +38,7 @@ def run(*command):
     environment = dict(os.environ)
     if "--color" in command:
         # Without these babeltrace2 prints no colour into a pipe, whatever `--color` says, or other codes.
-        environment |= {"TERM": "xterm", "BABELTRACE_TERM_COLOR": "ALWAYS"}
-        environment |= {"BABELTRACE_TERM_COLOR_BRIGHT_MEANS_BOLD": "0"}
+        environment |= {"TERM": "xterm-256color", "BABELTRACE_TERM_COLOR": "ALWAYS"}
     done = subprocess.run(command, capture_output=True, timeout=300, env=environment)
     # babeltrace2 resets the colour once more behind its last line.
     done.stdout = done.stdout.removesuffix(b"\n" + RESET) + b"\n" * done.stdout.endswith(b"\n" + RESET)

@@ -92,6 +92,22 @@ pub(crate) fn columns(path: &Path) -> Result<Decoded> {
     Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
 }
 
+/// Times of the first and the last event in ns. Those of the packets may be wider: a tracer may close its last packet
+/// long after the last event.
+pub(crate) fn times(path: &Path) -> Result<(i64, i64)> {
+    let session = open(path)?;
+    let mut times: Option<(i64, i64)> = None;
+    chunks(&session, |trace, chunk| {
+        let Some(clock) = session.clock_map(trace, chunk.packet.packet.class) else { return Ok(()) };
+        for ns in chunk.cycles.iter().map(|&cycles| clock.ns(cycles)) {
+            let (first, last) = times.get_or_insert((ns, ns));
+            (*first, *last) = ((*first).min(ns), (*last).max(ns));
+        }
+        Ok(())
+    })?;
+    times.ok_or_else(|| format!("{}: no events with a time", path.display()))
+}
+
 /// All chunks of all streams, with the index of their trace; gives the number of events and of bytes.
 fn chunks(session: &Session, mut take: impl FnMut(usize, &Chunk) -> Result<()>) -> Result<(u64, u64)> {
     let (mut events, mut bytes) = (0, 0);

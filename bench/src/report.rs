@@ -29,10 +29,10 @@ pub(crate) struct Row {
     pub(crate) what: String,
     /// The trace.
     pub(crate) trace: String,
-    /// Events that were read or, for a selection, printed.
-    pub(crate) events: u64,
-    /// Bytes of the trace's packets.
-    pub(crate) bytes: u64,
+    /// Events that were read or, for a selection by time, printed; `None` when only the first ones were.
+    pub(crate) events: Option<u64>,
+    /// Bytes of the trace's packets; `None` when most of them are not read.
+    pub(crate) bytes: Option<u64>,
     /// Our runs.
     pub(crate) ours: Samples,
     /// Runs of the other reader.
@@ -58,13 +58,12 @@ impl Row {
         }
     }
 
-    /// Nanoseconds of CPU time for an event.
-    fn ns_per_event(&self) -> Option<f64> {
-        (self.events > 0 && !self.ours.0.is_empty()).then(|| self.ours.cpu().median * 1e9 / self.events as f64)
-    }
-
     fn cells(&self) -> [String; 12] {
-        let seconds = (!self.ours.0.is_empty()).then(|| self.ours.cpu().median).filter(|&seconds| seconds > 0.0);
+        let spent = (!self.ours.0.is_empty()).then(|| self.ours.cpu());
+        let seconds = spent.map(|spent| spent.median).filter(|&seconds| seconds > 0.0);
+        let events = self.events.map(|events| events as f64);
+        let megabytes = self.bytes.map(|bytes| bytes as f64 / 1e6);
+        let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below.filter(|&below| below > 0.0)?);
         let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let target = match self.target {
             Target::AtLeast(least) => format!(">= {least}{}", self.unit),
@@ -80,12 +79,12 @@ impl Row {
         [
             self.id.to_string(),
             self.what.clone(),
-            format!("{:.2}", self.events as f64 / 1e6),
-            format!("{:.0}", self.bytes as f64 / 1e6),
-            optional(seconds.map(|_| spread(self.ours.cpu()))),
-            optional(seconds.map(|seconds| format!("{:.1}", self.events as f64 / seconds / 1e6))),
-            optional(seconds.map(|seconds| format!("{:.0}", self.bytes as f64 / seconds / 1e6))),
-            optional(self.ns_per_event().map(|ns| format!("{ns:.1}"))),
+            optional(events.map(|events| format!("{:.2}", events / 1e6))),
+            optional(megabytes.map(|megabytes| format!("{megabytes:.0}"))),
+            optional(spent.map(spread)),
+            optional(ratio(events, seconds).map(|rate| format!("{:.1}", rate / 1e6))),
+            optional(ratio(megabytes, seconds).map(|rate| format!("{rate:.0}"))),
+            optional(ratio(seconds, events).map(|cost| format!("{:.1}", cost * 1e9))),
             optional(self.peer.as_ref().map(|peer| spread(peer.cpu()))),
             optional(self.result.map(|result| format!("{result:.2}{}", self.unit))),
             target + &aim,

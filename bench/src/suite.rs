@@ -145,8 +145,8 @@ impl<'a> Facts<'a> {
             id,
             what: what.to_string(),
             trace: self.trace.name.clone(),
-            events: self.decoded.events,
-            bytes: self.decoded.bytes,
+            events: Some(self.decoded.events),
+            bytes: Some(self.decoded.bytes),
             result: times(&ours, peer),
             peer: peer.cloned(),
             ours,
@@ -161,6 +161,9 @@ impl<'a> Facts<'a> {
 fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
     const FILTER: &str = "name == \"plant:empty\"";
     let hits = measure::lines(&mut setup.program("print", facts.path, &["-j1", "--filter", FILTER]))?;
+    if hits == 0 {
+        return Err(format!("{}: no events with {FILTER}; record the trace as bench/record says", facts.trace.name));
+    }
     let tasks = [
         decoding(decode::rows, facts.path),
         setup.peers(facts.path, &["-o", "dummy"]),
@@ -204,33 +207,42 @@ fn text_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()
 
 /// Row 5: the last hundredth of the time.
 fn begin_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
-    let begin = format!("--begin={}", last_hundredth(setup, facts.path)?);
+    let begin = format!("--begin={}", last_hundredth(facts.path)?);
     let ours_arguments = ["-j1", begin.as_str()];
-    let events = measure::lines(&mut setup.program("print", facts.path, &ours_arguments))?;
+    let peer_arguments = &ours_arguments[1..];
     let (_folder, bare) = traces::without_index(facts.trace)?;
+    // A time that selects nothing, or something else than the other reader selects, would measure nothing.
+    let events = measure::lines(&mut setup.program("print", facts.path, &ours_arguments))?;
+    let mut others = vec![measure::lines(&mut setup.program("print", &bare, &ours_arguments))?];
+    if setup.peer {
+        others.push(measure::lines(measure::peer().args(peer_arguments).arg(facts.path))?);
+    }
+    if events == 0 || others.iter().any(|&other| other != events) {
+        return Err(format!("print {begin} gives {events} lines; without index, and by the other reader: {others:?}"));
+    }
     let tasks = [
         Some(setup.ours("print", facts.path, &ours_arguments)),
-        setup.peers(facts.path, &ours_arguments[1..]),
+        setup.peers(facts.path, peer_arguments),
         Some(setup.ours("print", &bare, &ours_arguments)),
     ];
     let [with, peer, without] = rounds("row 5", setup.runs, tasks)?;
-    for (id, what, ours) in [("5a", "print --begin, last 1 %", with), ("5b", "the same, no index files", without)] {
+    for (id, what, ours) in [("5a", "print --begin -j1, last 1 %", with), ("5b", "the same, no index files", without)] {
         let ours = ours.unwrap_or_default();
         let result = times(&ours, peer.as_ref()).map(|times| 100.0 / times);
         let row = facts.row(id, what, ours, peer.as_ref());
-        rows.push(Row { events, result, unit: " %", target: Target::Under(1.0), ..row });
+        rows.push(Row { events: Some(events), bytes: None, result, unit: " %", target: Target::Under(1.0), ..row });
     }
     Ok(())
 }
 
-/// Seconds since the origin at which the last hundredth of a trace's time begins, as both programs read them.
-fn last_hundredth(setup: &Setup, trace: &Path) -> Result<String> {
-    let info = measure::output(&mut setup.program("info", trace, &["--json"]))?;
-    let info: serde_json::Value = serde_json::from_slice(&info).map_err(|error| format!("info --json: {error}"))?;
-    let time = |key: &str| info["traces"][0][key].as_i64().ok_or_else(|| format!("info --json: no `{key}`"));
-    let (first, last) = (time("begin_ns")?, time("end_ns")?);
+/// Seconds since the origin at which the last hundredth of the events' time begins, as both programs read them.
+fn last_hundredth(trace: &Path) -> Result<String> {
+    let (first, last) = decode::times(trace)?;
     let begin = last - (last - first) / 100;
-    Ok(format!("{}.{:09}", begin.div_euclid(1_000_000_000), begin.rem_euclid(1_000_000_000)))
+    if begin < 0 {
+        return Err(format!("{}: its times are before 1970", trace.display()));
+    }
+    Ok(format!("{}.{:09}", begin / 1_000_000_000, begin % 1_000_000_000))
 }
 
 /// Row 6: until the first line is there.
@@ -245,7 +257,7 @@ fn first_line_row(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Resu
         None => "print, until the first byte".to_string(),
     };
     let row = facts.row("6", &what, ours, peer.as_ref());
-    rows.push(Row { events: 0, result: Some(ms), unit: " ms", target: Target::Under(20.0), ..row });
+    rows.push(Row { events: None, bytes: None, result: Some(ms), unit: " ms", target: Target::Under(20.0), ..row });
     Ok(())
 }
 

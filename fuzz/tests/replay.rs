@@ -15,7 +15,7 @@ use mutate::Mutator;
 use tracemill_fuzz::{TARGETS, Target};
 
 /// Mutations of each target, when there is time.
-const MUTATIONS: u64 = 4000;
+const MUTATIONS: u64 = 30_000;
 
 /// The longest that one input may take; a debug build on a busy machine is slow.
 const MAX_TIME: Duration = Duration::from_secs(10);

@@ -257,7 +257,7 @@ impl Gatherer {
         let mut places = Vec::with_capacity(events.len());
         for &event in events {
             let bits = chunk.body_bits(event as usize);
-            if bits % 8 != 0 {
+            if !bits.is_multiple_of(8) {
                 return None;
             }
             places.push((bits / 8) as usize);

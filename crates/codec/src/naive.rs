@@ -216,7 +216,13 @@ impl<'a> Interpreter<'a> {
             let value = if integer.signed { i128::from(low as i64) } else { i128::from(low) };
             self.values.insert(self.place.clone(), value);
         }
-        self.note_roles(class, low, bits.len() as u32);
+        // No id is larger than 64 bits, and no packet: such a number counts as the largest.
+        let is_huge = match wide.to_i128() {
+            Some(value) if integer.signed => i64::try_from(value).is_err(),
+            Some(value) => u64::try_from(value).is_err(),
+            None => true,
+        };
+        self.note_roles(class, low, if is_huge { u64::MAX } else { low }, bits.len() as u32);
         let fits = bits.len() <= 64 || integer.is_variable_length() && top_is_sign;
         Ok(match (fits, integer.signed) {
             (true, false) => Value::Unsigned(low),
@@ -225,10 +231,10 @@ impl<'a> Interpreter<'a> {
         })
     }
 
-    fn note_roles(&mut self, class: &FieldClass, value: u64, len_bits: u32) {
+    fn note_roles(&mut self, class: &FieldClass, low: u64, value: u64, len_bits: u32) {
         let has = |role| class.roles.has(role);
         if has(Role::Timestamp) {
-            self.clock = extended(self.clock, value, len_bits);
+            self.clock = extended(self.clock, low, len_bits);
             self.clock_is_set = true;
         }
         let (clock, roles) = (self.clock, &mut self.roles);

@@ -519,7 +519,7 @@ impl WordPiece {
 
 impl OneWord {
     fn of(header: &FastHeader, align_bits: u32) -> Option<Self> {
-        if align_bits % 8 != 0 {
+        if !align_bits.is_multiple_of(8) {
             return None;
         }
         let (low, high, arm) = match header.arms.first() {

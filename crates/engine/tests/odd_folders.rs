@@ -141,10 +141,33 @@ fn a_thousand_faults_of_packet_headers_are_enough() {
     let folder = Folder::new("faults");
     folder.write("metadata", metadata.as_bytes());
     // A content larger than the packet; the packet is skipped.
-    folder.write("stream", &[32, 0, 40, 0].repeat(5000));
+    folder.write("stream", &[32, 0, 40, 0].repeat(3000));
     let session = open(&folder);
     let faults = &session.traces[0].faults;
     assert_eq!(faults.len(), 1001);
-    assert!(faults[1000].message().starts_with("4000 more"), "{}", faults[1000]);
+    assert!(faults[1000].message().starts_with("2000 more"), "{}", faults[1000]);
     assert_eq!(faults[1000].place().offset, Some(4000));
+}
+
+#[test]
+fn good_packets_behind_bad_ones_are_found_in_bounded_time() {
+    let folder = Folder::new("resync");
+    folder.write("metadata", METADATA.as_bytes());
+    let mut bytes = packet(0, 3);
+    bytes.extend([1; 1000]);
+    bytes.extend(packet(3, 6));
+    folder.write("stream", &bytes);
+    let session = open(&folder);
+    assert_eq!(events(&session), 6);
+    assert_eq!(session.traces[0].faults.len(), 1);
+    // Nothing but beginnings of packets, with a size of zero.
+    let folder = Folder::new("magics");
+    folder.write("metadata", METADATA.as_bytes());
+    let begin = [&[0xc1, 0x1f, 0xfc, 0xc1], [0; 16].as_slice()].concat();
+    folder.write("stream", &[begin.repeat(1 << 20), packet(0, 3)].concat());
+    let start = std::time::Instant::now();
+    let session = open(&folder);
+    assert_eq!(events(&session), 0);
+    assert!(session.traces[0].faults.len() <= 1001);
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }

@@ -1,7 +1,7 @@
 //! Mutations of seeds, the same ones for the same number.
 
 /// Makes inputs out of seeds.
-pub struct Mutator {
+pub(crate) struct Mutator {
     state: u64,
     words: &'static [&'static str],
 }
@@ -32,7 +32,7 @@ const FILTER: &[&str] = &[
 
 impl Mutator {
     /// The mutations of a number for a target.
-    pub fn new(seed: u64, target: &str) -> Self {
+    pub(crate) fn new(seed: u64, target: &str) -> Self {
         let words = match target {
             "tsdl" => TSDL,
             "ctf2_json" => JSON,
@@ -62,7 +62,7 @@ impl Mutator {
     }
 
     /// The next input.
-    pub fn next(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn next(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut input = seeds[self.below(seeds.len())].clone();
         for _ in 0..1 + self.below(4) {
             self.mutate(&mut input, seeds);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The seeds of a target, in a fixed order.
-pub fn of(target: &str) -> Vec<Vec<u8>> {
+pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut seeds: Vec<Vec<u8>> = files(&root.join("corpus").join(target)).into_iter().map(|(_, bytes)| bytes).collect();
     let cases = match target {

@@ -505,6 +505,7 @@ impl<'s> Compiler<'s> {
 
     fn emit_roles(&mut self, roles: Roles, len_bits: u32) {
         let len = len_bits.min(64) as u8;
+        let wide = len_bits == 0 || len_bits > 64;
         // The clock first: a packet's beginning is the value that its field gives to the clock.
         if roles.has(Role::Timestamp) {
             self.emit(Op::Clock { len });
@@ -523,7 +524,7 @@ impl<'s> Compiler<'s> {
         ];
         for role in VALUES {
             if roles.has(role) {
-                self.emit(Op::Role { role, len });
+                self.emit(Op::Role { role, len, wide });
             }
         }
     }

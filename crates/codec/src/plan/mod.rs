@@ -347,9 +347,11 @@ pub(crate) enum Op {
     Require {
         slot: u16,
     },
+    /// `len` is 0 for LEB128; a `wide` integer may have more than 64 bits, and then counts as the largest of those.
     Role {
         role: Role,
         len: u8,
+        wide: bool,
     },
     /// Width of the field just read, 0 for LEB128.
     Clock {

@@ -310,7 +310,13 @@ impl<'a> Run<'a> {
                     return Err(self.fail(FaultKind::AbsentSelector));
                 }
             }
-            Op::Role { role, len } => self.set_role(role, len, state),
+            Op::Role { role, len, wide } => {
+                if wide && self.is_huge {
+                    // No id is that large, and no packet.
+                    self.last = u64::MAX;
+                }
+                self.set_role(role, len, state);
+            }
             Op::Clock { len } => {
                 let len = if len == 0 { self.last_bits } else { u32::from(len) };
                 state.clock = extend_cycles(state.clock, self.last, len);

@@ -270,6 +270,16 @@ impl<'a> Printer<'a> {
     }
 }
 
+/// The same for bit maps of any width.
+fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
+    let is_set = |bit: i128| {
+        let bit = bit as usize;
+        value.limbs.get(bit / 64).is_some_and(|limb| limb >> (bit % 64) & 1 == 1)
+    };
+    let last = value.limbs.len() as i128 * 64 - 1;
+    flag.ranges.iter().any(|&(low, high)| (low.max(0)..=high.min(last)).any(is_set))
+}
+
 /// Is one of the bits of a flag set?
 pub(crate) fn has_flag(flag: &Mapping, value: i128) -> bool {
     flag.ranges.iter().any(|&(low, high)| (low.max(0)..=high.min(126)).any(|bit| value >> bit & 1 == 1))
@@ -347,6 +357,14 @@ impl Visitor for Printer<'_> {
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
         let text = value.to_decimal();
+        if let Kind::Flags(flags) = &self.table.nodes[node as usize].kind {
+            self.out.put_piece(&self.table.nodes[node as usize].before);
+            self.out.put(b"{\"value\":");
+            self.out.put(text.as_bytes());
+            let set = flags.iter().filter(|flag| has_wide_flag(flag, value));
+            let names: Vec<&str> = set.map(|flag| &*flag.label).collect();
+            return put_list(self.out, b",\"flags\":[", &names);
+        }
         // Labels are of at most 127 bits; a larger number has none.
         self.with_labels(node, value.to_i128().unwrap_or(i128::MIN), |out| out.put(text.as_bytes()));
     }

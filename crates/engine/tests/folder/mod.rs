@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 /// A folder that is removed with its content.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// A new, empty folder.
-    pub fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tracemill-engine-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the temporary folder can be written");
@@ -16,12 +16,12 @@ impl Folder {
     }
 
     /// Where it is.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.clone()
     }
 
     /// Writes a file, and the folders above it.
-    pub fn write(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
         let path = self.0.join(name);
         std::fs::create_dir_all(path.parent().expect("it has a parent")).expect("the folder can be made");
         std::fs::write(path, bytes).expect("the file can be written");
@@ -35,7 +35,7 @@ impl Drop for Folder {
 }
 
 /// Metadata of the trace: packets with sizes and a beginning, events with a time and a number.
-pub const METADATA: &str = "/* CTF 1.8 */
+pub(crate) const METADATA: &str = "/* CTF 1.8 */
 trace { major = 1; minor = 8; byte_order = le; packet.header := struct { integer { size = 32; } magic; }; };
 clock { name = c; freq = 1000; };
 typealias integer { size = 64; map = clock.c.value; } := time_t;
@@ -47,18 +47,18 @@ event { name = e; fields := struct { integer { size = 64; } number; }; };
 ";
 
 /// Bytes of a packet, its header, an event; packets of a file.
-pub const PACKET_BYTES: u64 = 16_404;
-pub const HEADER_BYTES: u64 = 20;
-pub const EVENT_BYTES: u64 = 16;
-pub const PACKETS: u64 = 12;
+pub(crate) const PACKET_BYTES: u64 = 16_404;
+pub(crate) const HEADER_BYTES: u64 = 20;
+pub(crate) const EVENT_BYTES: u64 = 16;
+pub(crate) const PACKETS: u64 = 12;
 
 /// Number, and time in cycles, of the first event of a packet.
-pub fn first_event_of(packet: u64) -> u64 {
+pub(crate) fn first_event_of(packet: u64) -> u64 {
     packet * (PACKET_BYTES - HEADER_BYTES) / EVENT_BYTES
 }
 
 /// A packet of numbered events.
-pub fn packet(from: u64, to: u64) -> Vec<u8> {
+pub(crate) fn packet(from: u64, to: u64) -> Vec<u8> {
     let bits = ((HEADER_BYTES + (to - from) * EVENT_BYTES) * 8) as u32;
     let mut bytes = 0xc1fc_1fc1u32.to_le_bytes().to_vec();
     bytes.extend(from.to_le_bytes());
@@ -69,7 +69,7 @@ pub fn packet(from: u64, to: u64) -> Vec<u8> {
 }
 
 /// Writes a trace with these streams.
-pub fn trace(folder: &Folder, streams: &[&str]) {
+pub(crate) fn trace(folder: &Folder, streams: &[&str]) {
     let bytes: Vec<u8> = (0..PACKETS).flat_map(|at| packet(first_event_of(at), first_event_of(at + 1))).collect();
     folder.write("metadata", METADATA.as_bytes());
     for stream in streams {

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::layout;
 use tracemill_codec::plan::{Input, RoleValues, State};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, FieldKind, Role, StreamClassId};
+use tracemill_model::schema::{ByteOrder, FieldKind, Role, Schema, StreamClassId};
 
 /// First number of a packet.
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -30,6 +31,8 @@ pub(crate) struct Header {
 pub(crate) struct BadHeader {
     pub error: Error,
     pub total_bits: Option<u64>,
+    /// How much of it was read.
+    pub read_bits: u64,
 }
 
 /// Reads the header and context of the packet at `offset`. `clock` is the stream's clock before it.
@@ -39,31 +42,44 @@ pub(crate) fn read_header(
     offset: u64,
     clock: u64,
 ) -> std::result::Result<Header, BadHeader> {
-    let bad = |error: Error| BadHeader { error: error.at_offset(offset), total_bits: None };
+    read_header_within(plans, bytes, offset, clock, u64::MAX)
+}
+
+/// The same, with a limit for the length of header and context.
+fn read_header_within(
+    plans: &TracePlans,
+    bytes: &[u8],
+    offset: u64,
+    clock: u64,
+    max_bytes: u64,
+) -> std::result::Result<Header, BadHeader> {
+    let bad = |error: Error, read_bits: u64| BadHeader { error: error.at_offset(offset), total_bits: None, read_bits };
     let rest = bytes.get(offset as usize..).unwrap_or(&[]);
     let rest_bits = rest.len() as u64 * 8;
-    let input = Input::new(rest, rest_bits);
+    let input = Input::new(rest, rest_bits.min(max_bytes.saturating_mul(8)));
     let mut state = State::new(clock);
     let mut pos = 0;
     let read = plans.read_packet_header(input, &mut pos, &mut state);
     if let Some(magic) = state.roles.magic.filter(|&magic| magic != MAGIC) {
-        return Err(bad(Error::malformed(format!("wrong magic number {magic:#x}, expected {MAGIC:#x}"))));
+        return Err(bad(Error::malformed(format!("wrong magic number {magic:#x}, expected {MAGIC:#x}")), pos));
     }
-    read.map_err(|fault| bad(event_error(&fault, offset)))?;
+    read.map_err(|fault| bad(event_error(&fault, offset), pos))?;
     let schema = plans.schema();
     let class = match (state.roles.stream_class_id, schema.streams()) {
         (None, [_]) => StreamClassId(0),
         (id, _) => {
             let id = id.unwrap_or(0);
             let message = || Error::malformed(format!("no stream class has the id {id} that the packet header names"));
-            schema.stream_by_id(id).ok_or_else(|| bad(message()))?
+            schema.stream_by_id(id).ok_or_else(|| bad(message(), pos))?
         }
     };
     let context_bits = pos;
-    plans.read_packet_context(class, input, &mut pos, &mut state).map_err(|fault| bad(event_error(&fault, offset)))?;
+    let read = plans.read_packet_context(class, input, &mut pos, &mut state);
+    read.map_err(|fault| bad(event_error(&fault, offset), pos))?;
     let mut header = sizes(&state.roles, rest_bits, pos).map_err(|(message, total_bits)| BadHeader {
         error: Error::malformed(message).at_offset(offset),
         total_bits,
+        read_bits: pos,
     })?;
     (header.class, header.context_bits, header.events_bits) = (class, context_bits, pos);
     header.state = state;
@@ -107,14 +123,15 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
         return Err((message, plausible));
     }
     let mut fault = None;
-    if !total.is_multiple_of(8) {
-        fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
-    } else if total > rest_bits {
+    if total > rest_bits {
         let message =
-            format!("the file ends inside the packet: {} of its {} bytes are there", rest_bits / 8, total / 8);
+            format!("the file ends inside the packet: {} of its {} bytes are there", rest_bits / 8, total.div_ceil(8));
         let error = Error::new(ErrorKind::Truncated, message);
         // Padding that is missing costs no event.
-        fault = Some(if content > rest_bits { error } else { error.with_help("only padding is missing") });
+        let is_padding = content <= rest_bits;
+        fault = Some(if is_padding { error.with_help("no event is lost: only padding is missing") } else { error });
+    } else if !total.is_multiple_of(8) {
+        fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
     }
     Ok(Header {
         class: StreamClassId(0),
@@ -183,6 +200,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
         Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
     let mut faults = Faults { path, told: Vec::new(), more: 0, more_from: 0 };
+    let mut budget = Budget { left: MAX_TRIES };
     while offset < bytes.len() as u64 {
         if index >= MANY_PACKETS && offset / index < MIN_MEAN_BYTES {
             let message = format!("{index} packets of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
@@ -203,12 +221,10 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 Some(header.total_bits)
             }
             Err(bad) => {
-                // Where its own size cannot be believed, the next packet is the next header that makes sense.
-                let by_size =
-                    bad.total_bits.map(|bits| offset + bits / 8).filter(|&next| makes_sense(plans, bytes, next));
-                let next = by_size.or_else(|| next_header(plans, bytes, offset + 1)).unwrap_or(bytes.len() as u64);
-                let error = bad.error.in_file(path).in_packet(index);
-                scanned.faults.push(error.with_help(format!("{} bytes are skipped", next - offset)));
+                budget.charge(bad.read_bits);
+                let next = next_packet(plans, bytes, offset, bad.total_bits, &mut budget);
+                let next = next.unwrap_or(bytes.len() as u64);
+                faults.tell(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
                 Some((next - offset) * 8)
             }
         };
@@ -251,30 +267,80 @@ impl Faults<'_> {
     }
 }
 
-/// Can a packet begin here? The end of the file counts as one.
-fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64) -> bool {
-    offset >= bytes.len() as u64 || read_header(plans, bytes, offset, 0).is_ok_and(|header| header.fault.is_none())
+/// Headers that are read in vain for a file, long ones counted several times: the search for the next good one must
+/// not take time in the square of the file's length.
+const MAX_TRIES: u64 = 10_000;
+/// Bytes of a header that count as one try, and all that is looked at of a header that is only tried.
+const TRY_BYTES: u64 = 64 * 1024;
+
+/// What may still be tried.
+struct Budget {
+    left: u64,
 }
 
-/// The first offset from `from` on where a packet can begin: its magic number stands there and its header is whole.
-/// Without a magic number in the packet header nothing can be found.
-fn next_header(plans: &TracePlans, bytes: &[u8], from: u64) -> Option<u64> {
-    let schema = plans.schema();
-    let root = schema.packet_header?;
-    let children = tracemill_codec::layout::children(schema.field_class(root));
-    let magic = schema.field_class(*children.first()?);
-    if !magic.roles.has(Role::PacketMagic) {
-        return None;
+impl Budget {
+    /// Takes a header that was read in vain out of the budget.
+    fn charge(&mut self, read_bits: u64) {
+        self.left = self.left.saturating_sub(1 + read_bits / (TRY_BYTES * 8));
     }
+}
+
+/// The packet behind one whose header is bad: where its size says when that can be believed, else the next header that
+/// makes sense. Without a magic number in the packet header there is only the size. `None` when there is no next packet,
+/// or when too much was tried.
+fn next_packet(
+    plans: &TracePlans,
+    bytes: &[u8],
+    offset: u64,
+    total_bits: Option<u64>,
+    budget: &mut Budget,
+) -> Option<u64> {
+    let by_size = total_bits.map(|bits| offset + bits / 8);
+    let Some(pattern) = magic_pattern(plans.schema()) else { return by_size.filter(|_| budget.left > 0) };
+    let by_size = by_size.filter(|&next| makes_sense(plans, bytes, next, budget));
+    by_size.or_else(|| next_header(plans, bytes, offset + 1, &pattern, budget))
+}
+
+/// The bytes with which every packet begins.
+fn magic_pattern(schema: &Schema) -> Option<[u8; 4]> {
+    let children = layout::children(schema.field_class(schema.packet_header?));
+    let magic = schema.field_class(*children.first()?);
     let FieldKind::Integer(integer) = &magic.kind else { return None };
     let pattern = match integer.byte_order {
         ByteOrder::Little => (MAGIC as u32).to_le_bytes(),
         ByteOrder::Big => (MAGIC as u32).to_be_bytes(),
     };
+    magic.roles.has(Role::PacketMagic).then_some(pattern)
+}
+
+/// Can a packet begin here? The end of the file counts as one.
+fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64, budget: &mut Budget) -> bool {
+    if offset >= bytes.len() as u64 {
+        return true;
+    }
+    if budget.left == 0 {
+        return false;
+    }
+    let good = read_header_within(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none());
+    if !good {
+        budget.charge(0);
+    }
+    good
+}
+
+/// The first offset from `from` on where a packet can begin: its magic number stands there and its header is whole.
+fn next_header(plans: &TracePlans, bytes: &[u8], from: u64, pattern: &[u8], budget: &mut Budget) -> Option<u64> {
     let rest = bytes.get(from as usize..)?;
-    memchr::memmem::find_iter(rest, &pattern)
-        .map(|at| from + at as u64)
-        .find(|&offset| makes_sense(plans, bytes, offset))
+    for at in memchr::memmem::find_iter(rest, pattern) {
+        let offset = from + at as u64;
+        if makes_sense(plans, bytes, offset, budget) {
+            return Some(offset);
+        }
+        if budget.left == 0 {
+            break;
+        }
+    }
+    None
 }
 
 /// A packet of the index, opened for its events.
