@@ -23,7 +23,7 @@ pub(crate) struct Host {
     pub(crate) cpu: Option<String>,
     /// Processors that may be used.
     pub(crate) cpus: usize,
-    /// Release of the kernel.
+    /// Version of the kernel.
     pub(crate) kernel: Option<String>,
     /// Commit of the sources, with a `+` when they were changed.
     pub(crate) commit: Option<String>,
@@ -43,7 +43,8 @@ impl Host {
             kind: format!("{}-{}-{cpus}cpu", std::env::consts::OS, std::env::consts::ARCH),
             cpu: model.and_then(|line| line.split(':').nth(1)).map(|name| name.trim().to_string()),
             cpus,
-            kernel: kernel.map(|kernel| kernel.trim().to_string()),
+            // Behind the version stands who built it.
+            kernel: kernel.and_then(|kernel| kernel.trim().split('-').next().map(str::to_string)),
             commit: commit(),
         }
     }

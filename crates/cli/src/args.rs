@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Reads, checks and prints execution traces: CTF 1.8 (LTTng, barectf, perf, ROS 2) and CTF 2.
+/// Reads, checks and prints execution traces: CTF 1.8 (what LTTng and barectf write) and CTF 2.
 #[derive(Parser)]
 #[command(name = "tracemill", version, disable_help_subcommand = true, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done; 1 nothing could be done; 2 wrong usage; 3 done, but part of the input \

@@ -15,7 +15,7 @@ use crate::api::Format;
 /// CTF 1.8 and CTF 2.
 pub static FORMAT: Format = Format {
     names: &["ctf1.8", "ctf2"],
-    description: "Common Trace Format 1.8 (LTTng, barectf, perf, ROS 2) and 2",
+    description: "Common Trace Format 1.8 (what LTTng and barectf write) and 2",
     probe: open::probe,
     open: open::open,
 };
