@@ -5,18 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
-use tracemill_codec::chunk::{Chunk, PacketData};
-use tracemill_codec::columns::{Columns, Gatherer, Values, groups};
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::chunk::Chunk;
+use tracemill_codec::columns::{Columns, Gatherer, Groups, Values};
+use tracemill_codec::plan::{NodeId, Visitor};
+use tracemill_codec::trace_plans::{EventVisitor, ScanEnd};
 use tracemill_engine::cursor::{Cursor, Item, SpineFilter};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_model::schema::Scope;
+use tracemill_formats::ctf::open_packet;
+use tracemill_model::schema::EventClassId;
 
 use crate::Result;
 
-/// Events of a chunk, as the program has them for few streams.
-const CHUNK_EVENTS: usize = 8192;
+/// Events of a chunk: as many as a chunk can hold, so that classes of which there are thousands have some in each.
+const CHUNK_EVENTS: usize = 1 << 16;
 
 /// What was decoded.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -41,42 +43,44 @@ pub(crate) fn open(path: &Path) -> Result<Session> {
     }
 }
 
-/// Shows every event to a visitor, event by event.
+/// Shows every event to a visitor, event by event, in one pass over each stream.
 pub(crate) fn rows(path: &Path) -> Result<Decoded> {
     let session = open(path)?;
-    let mut sum = Checksum::default();
-    let mut state = State::default();
-    let mut packet: Option<Arc<PacketData>> = None;
-    let (events, bytes) = chunks(&session, |_, chunk| {
-        if !packet.as_ref().is_some_and(|packet| Arc::ptr_eq(packet, &chunk.packet)) {
-            // Fields of a packet are not counted: columns do not have them.
-            let mut context = Checksum::default();
-            chunk.packet.visit_context(&mut context).map_err(|fault| fault.kind.to_string())?;
-            sum.fold(context.sum);
-            packet = Some(chunk.packet.clone());
-        }
-        for at in 0..chunk.len() {
-            let event = chunk.event(at);
-            sum.fold(event.cycles());
-            let mut fields = event.fields(&mut state);
-            for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-                fields.visit(scope, &mut state, &mut sum).map_err(|fault| fault.kind.to_string())?;
+    let (mut sum, mut bytes) = (Checksum::default(), 0);
+    for of in &session.traces {
+        for stream in &of.streams {
+            let mut clock = 0;
+            for packet in &stream.packets {
+                bytes += packet.total_bits / 8;
+                let file = stream.files[packet.file as usize].bytes.clone();
+                let opened = open_packet(&of.plans, file, packet, clock).map_err(|error| error.to_string())?.data;
+                // Fields of a packet are not counted: columns do not have them.
+                let mut context = Checksum::default();
+                opened.visit_context(&mut context).map_err(|fault| fault.kind.to_string())?;
+                sum.fold(context.sum);
+                let (mut pos, mut state) = (opened.events_bits, opened.state.clone());
+                match of.plans.scanner(packet.class).visit(opened.input(), &mut pos, &mut state, &mut sum) {
+                    ScanEnd::Complete => clock = state.clock,
+                    // A trace that is damaged is no measure.
+                    other => return Err(format!("{other:?}")),
+                }
             }
         }
-        Ok(())
-    })?;
-    Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
+    }
+    Ok(Decoded { events: sum.events, bytes, values: sum.values, checksum: black_box(sum.sum) })
 }
 
 /// Fills columns class by class.
 pub(crate) fn columns(path: &Path) -> Result<Decoded> {
     let session = open(path)?;
     let mut sum = Checksum::default();
+    let mut groups = Groups::default();
     // For each trace and class: how to fill its columns, and the columns, whose memory is used again.
     let mut classes: Vec<Vec<Option<(Gatherer, Columns)>>> = session.traces.iter().map(|_| Vec::new()).collect();
     let (events, bytes) = chunks(&session, |trace, chunk| {
         chunk.cycles.iter().for_each(|&cycles| sum.fold(cycles));
-        for (class, events) in groups(chunk) {
+        groups.fill(chunk);
+        for (class, events) in groups.iter() {
             let (classes, at) = (&mut classes[trace], class.0 as usize);
             if classes.len() <= at {
                 classes.resize_with(at + 1, || None);
@@ -84,7 +88,7 @@ pub(crate) fn columns(path: &Path) -> Result<Decoded> {
             let (gatherer, columns) = classes[at]
                 .get_or_insert_with(|| (Gatherer::new(&session.traces[trace].plans, class), Columns::default()));
             columns.clear();
-            gatherer.gather(chunk, &events, columns).map_err(|fault| fault.kind.to_string())?;
+            gatherer.gather(chunk, events, columns).map_err(|fault| fault.kind.to_string())?;
             sum.fold_columns(black_box(columns));
         }
         Ok(())
@@ -136,6 +140,7 @@ fn chunks(session: &Session, mut take: impl FnMut(usize, &Chunk) -> Result<()>) 
 /// Folds values into one number: an addition each, so that the decoder is measured and not the visitor.
 #[derive(Default)]
 struct Checksum {
+    events: u64,
     sum: u64,
     values: u64,
 }
@@ -168,6 +173,14 @@ impl Checksum {
                 values => values.len() as u64,
             });
         }
+    }
+}
+
+impl EventVisitor for Checksum {
+    #[inline]
+    fn begin_event(&mut self, _class: EventClassId, cycles: u64) {
+        self.events += 1;
+        self.fold(cycles);
     }
 }
 

@@ -57,7 +57,12 @@ pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
         discarded_before: 0,
         lost_packets_before: 0,
     };
-    let file = DataFile { path: "stream".into(), relative: "stream".into(), bytes: Arc::new(bytes.to_vec()), is_indexed: false };
+    let file = DataFile {
+        path: "stream".into(),
+        relative: "stream".into(),
+        bytes: Arc::new(bytes.to_vec()),
+        is_indexed: false,
+    };
     let stream = Stream { name: "stream".into(), class, id: None, files: vec![file], packets: vec![packet] };
     let trace = OpenTrace {
         name: "random".into(),

@@ -78,9 +78,9 @@ fn peak_memory_kib() -> Option<u64> {
 
 fn save(target: &str, input: &[u8]) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts").join(target);
-    let hash = input.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = input
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let path = folder.join(format!("replay-{hash:016x}"));
     if std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, input)).is_err() {
         eprintln!("cannot write {}, the input is {input:?}", path.display());

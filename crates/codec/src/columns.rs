@@ -129,34 +129,75 @@ impl Values {
     }
 }
 
-/// The events of a chunk by class: indexes in ascending order.
-pub fn groups(chunk: &Chunk) -> Vec<(EventClassId, Vec<u32>)> {
-    let mut groups: Vec<(EventClassId, Vec<u32>)> = Vec::new();
-    let mut places: Vec<u32> = Vec::new();
-    for (at, &class) in chunk.classes.iter().enumerate() {
-        if places.len() <= class as usize {
-            places.resize(class as usize + 1, u32::MAX);
+/// The events of a chunk by class. Used again for the next chunk, it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// Indexes of events, class after class, ascending within a class.
+    order: Vec<u32>,
+    /// Each class with the end of its indexes.
+    ends: Vec<(EventClassId, u32)>,
+    /// Place of a class in `ends`, `u32::MAX` when it is not there.
+    places: Vec<u32>,
+}
+
+impl Groups {
+    /// Groups the events of a chunk.
+    pub fn fill(&mut self, chunk: &Chunk) {
+        for (class, _) in self.ends.drain(..) {
+            self.places[class.0 as usize] = u32::MAX;
         }
-        let place = &mut places[class as usize];
-        if *place == u32::MAX {
-            *place = groups.len() as u32;
-            groups.push((EventClassId(class), Vec::new()));
+        for &class in &chunk.classes {
+            if self.places.len() <= class as usize {
+                self.places.resize(class as usize + 1, u32::MAX);
+            }
+            let place = &mut self.places[class as usize];
+            if *place == u32::MAX {
+                *place = self.ends.len() as u32;
+                self.ends.push((EventClassId(class), 0));
+            }
+            self.ends[*place as usize].1 += 1;
         }
-        groups[*place as usize].1.push(at as u32);
+        let mut begin = 0;
+        for (_, count) in &mut self.ends {
+            begin += std::mem::replace(count, begin);
+        }
+        self.order.clear();
+        self.order.resize(chunk.len(), 0);
+        for (at, &class) in chunk.classes.iter().enumerate() {
+            let end = &mut self.ends[self.places[class as usize] as usize].1;
+            self.order[*end as usize] = at as u32;
+            *end += 1;
+        }
     }
-    groups
+
+    /// The classes with the indexes of their events, in the order of their first ones.
+    pub fn iter(&self) -> impl Iterator<Item = (EventClassId, &[u32])> {
+        let mut begin = 0;
+        self.ends.iter().map(move |&(class, end)| {
+            let from = std::mem::replace(&mut begin, end as usize);
+            (class, &self.order[from..end as usize])
+        })
+    }
 }
 
 /// Fills the columns of one event class.
 pub struct Gatherer {
     /// Steps over whole bytes; `None` for a class that needs its row plan.
     steps: Option<Vec<Step>>,
-    slots: usize,
     template: Vec<Column>,
     /// Column of each node, for the row plan.
     of_node: Vec<Option<usize>>,
     /// The columns inside each array node, with the array's place in the column's lists.
     inside: Vec<Vec<(usize, usize)>>,
+    scratch: Scratch,
+}
+
+/// Memory that is used again.
+#[derive(Default)]
+struct Scratch {
+    /// Where each event stands, in bytes.
+    places: Vec<usize>,
+    saved: Vec<Vec<u64>>,
 }
 
 /// Fills a column, or moves the place of each event on. Offsets are in bytes from that place.
@@ -228,19 +269,20 @@ impl Gatherer {
         }
         let mut slots = 0;
         let steps = steps_of(plan, &of_node, &mut slots).filter(|_| !plans.needs_header(class));
-        Gatherer { steps, slots, template, of_node, inside }
+        let scratch = Scratch { places: Vec::new(), saved: vec![Vec::new(); slots] };
+        Gatherer { steps, template, of_node, inside, scratch }
     }
 
     /// Appends the events `events` of a chunk, all of the gatherer's class, to `columns`.
     ///
     /// # Errors
     /// None for chunks as the boundary pass made them, which has read every field.
-    pub fn gather(&self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
+    pub fn gather(&mut self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
         if columns.columns.is_empty() {
             columns.columns = self.template.clone();
         }
         let done = match &self.steps {
-            Some(steps) => self.by_columns(steps, chunk, events, columns).is_some(),
+            Some(steps) => by_columns(steps, &mut self.scratch, chunk, events, columns).is_some(),
             None => false,
         };
         if done {
@@ -248,25 +290,6 @@ impl Gatherer {
             return Ok(());
         }
         self.by_rows(chunk, events, columns)
-    }
-
-    /// Column by column; `None`, with the columns as they were, when a place is not on a byte.
-    fn by_columns(&self, steps: &[Step], chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Option<()> {
-        let input = chunk.packet.input();
-        let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
-        let mut places = Vec::with_capacity(events.len());
-        for &event in events {
-            let bits = chunk.body_bits(event as usize);
-            if !bits.is_multiple_of(8) {
-                return None;
-            }
-            places.push((bits / 8) as usize);
-        }
-        let mut slots: Vec<Vec<u64>> = vec![Vec::new(); self.slots];
-        for step in steps {
-            fill(*step, content, &mut places, &mut slots, &mut columns.columns);
-        }
-        Some(())
     }
 
     fn by_rows(&self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
@@ -284,6 +307,31 @@ impl Gatherer {
         }
         Ok(())
     }
+}
+
+/// Column by column; `None`, with the columns as they were, when a place is not on a byte.
+fn by_columns(
+    steps: &[Step],
+    scratch: &mut Scratch,
+    chunk: &Chunk,
+    events: &[u32],
+    columns: &mut Columns,
+) -> Option<()> {
+    let input = chunk.packet.input();
+    let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
+    let Scratch { places, saved } = scratch;
+    places.clear();
+    for &event in events {
+        let bits = chunk.body_bits(event as usize);
+        if !bits.is_multiple_of(8) {
+            return None;
+        }
+        places.push((bits / 8) as usize);
+    }
+    for step in steps {
+        fill(*step, content, places, saved, &mut columns.columns);
+    }
+    Some(())
 }
 
 /// The column that an instruction of a row plan fills.
@@ -729,18 +777,22 @@ mod tests {
     }
 
     fn gathered(chunk: &Chunk) -> (Columns, bool) {
-        let groups = groups(chunk);
-        let gatherer = Gatherer::new(&chunk.packet.plans, groups[0].0);
+        let mut groups = Groups::default();
+        groups.fill(chunk);
+        let (class, events) = groups.iter().next().expect("the chunk has events");
+        let mut gatherer = Gatherer::new(&chunk.packet.plans, class);
         let mut columns = Columns::default();
-        gatherer.gather(chunk, &groups[0].1, &mut columns).expect("the boundary pass has read all");
+        gatherer.gather(chunk, events, &mut columns).expect("the boundary pass has read all");
         (columns, gatherer.steps.is_some())
     }
 
     fn by_rows(chunk: &Chunk) -> Columns {
-        let groups = groups(chunk);
-        let gatherer = Gatherer { steps: None, ..Gatherer::new(&chunk.packet.plans, groups[0].0) };
+        let mut groups = Groups::default();
+        groups.fill(chunk);
+        let (class, events) = groups.iter().next().expect("the chunk has events");
+        let mut gatherer = Gatherer { steps: None, ..Gatherer::new(&chunk.packet.plans, class) };
         let mut columns = Columns::default();
-        gatherer.gather(chunk, &groups[0].1, &mut columns).expect("the boundary pass has read all");
+        gatherer.gather(chunk, events, &mut columns).expect("the boundary pass has read all");
         columns
     }
 

@@ -9,7 +9,9 @@ use tracemill_model::schema::{
 };
 
 use crate::bits;
-use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, State};
+use crate::plan::{
+    Compiler, Fault, FaultKind, Input, Known, NoVisitor, Op, Plan, ScopeRoots, SharedSlots, State, Visitor,
+};
 use crate::quick::Quick;
 
 /// The plans of one trace. Shared by all threads.
@@ -19,6 +21,8 @@ pub struct TracePlans {
     packet_header: Plan,
     streams: Vec<OnceLock<Box<StreamPlans>>>,
     events: Vec<OnceLock<Box<EventPlans>>>,
+    /// The quick form of each event's skip plan: small and close together, for traces of thousands of classes.
+    quick: Vec<OnceLock<Quick>>,
 }
 
 struct StreamPlans {
@@ -47,13 +51,13 @@ struct IdTable {
 struct EventPlans {
     /// Common context, specific context and payload in one.
     skip: Plan,
-    /// The same for classes of whole bytes.
-    quick: Quick,
     row: OnceLock<Plan>,
     /// The same without the marks of structures that are always there.
     flat: OnceLock<Plan>,
     /// Does a field refer to the event header?
     needs_header: bool,
+    /// Does a field behind the header set the clock?
+    updates_clock: bool,
 }
 
 /// A form of the plan of an event.
@@ -118,6 +122,13 @@ pub trait SpineSink {
     fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
 }
 
+/// Receives events with all their fields, one after the other ([`Scanner::visit`]). Structures that are always there
+/// have no marks.
+pub trait EventVisitor: Visitor {
+    /// The fields of an event follow: common context, specific context, payload.
+    fn begin_event(&mut self, class: EventClassId, cycles: u64);
+}
+
 /// A `Copy` of the plans that a scan of one stream class needs.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
@@ -138,7 +149,9 @@ impl TracePlans {
         streams.resize_with(schema.streams().len(), OnceLock::new);
         let mut events = Vec::new();
         events.resize_with(schema.events().len(), OnceLock::new);
-        TracePlans { schema, shared, packet_header, streams, events }
+        let mut quick = Vec::new();
+        quick.resize_with(schema.events().len(), OnceLock::new);
+        TracePlans { schema, shared, packet_header, streams, events, quick }
     }
 
     /// The schema.
@@ -224,9 +237,9 @@ impl TracePlans {
     fn event(&self, id: EventClassId) -> &EventPlans {
         self.events[id.0 as usize].get_or_init(|| {
             let skip = self.compile_event(id, Form::Skip);
-            let quick = Quick::of(&skip, self.shared.len());
             let needs_header = self.refers_to_header(id);
-            Box::new(EventPlans { skip, quick, row: OnceLock::new(), flat: OnceLock::new(), needs_header })
+            let updates_clock = skip.ops.iter().any(|op| matches!(op, Op::Clock { .. }));
+            Box::new(EventPlans { skip, row: OnceLock::new(), flat: OnceLock::new(), needs_header, updates_clock })
         })
     }
 
@@ -247,6 +260,11 @@ impl TracePlans {
             stack.extend(crate::layout::children(class));
         }
         false
+    }
+
+    #[inline]
+    fn quick(&self, id: EventClassId) -> &Quick {
+        self.quick[id.0 as usize].get_or_init(|| Quick::of(&self.event(id).skip, self.shared.len()))
     }
 
     fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
@@ -362,11 +380,10 @@ impl<'a> Scanner<'a> {
                 return ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start });
             };
             let (body, cycles) = (pos, state.clock);
-            let plans = self.plans.event(class);
-            let quick = if pos & 7 == 0 { plans.quick.end(content, (pos >> 3) as usize) } else { None };
+            let quick = if pos & 7 == 0 { self.plans.quick(class).end(content, (pos >> 3) as usize) } else { None };
             if let Some(end) = quick {
                 pos = end as u64 * 8;
-            } else if let Err(fault) = self.skip_slowly(header, plans, input, start, &mut pos, state) {
+            } else if let Err(fault) = self.skip_slowly(header, class, input, start, &mut pos, state) {
                 state.clock = clock_before;
                 return ScanEnd::Fault(self.plans.explain(class, input, body, state, fault));
             }
@@ -380,16 +397,81 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Shows the events from `*pos_bits` on to a visitor, in one pass: for readers that want every field of every event
+    /// of one stream after the other. An event with a fault has been shown in part when the fault is returned.
+    pub fn visit<V: EventVisitor>(
+        self,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> ScanEnd {
+        match &self.stream.header {
+            Header::Fast(fast) => self.visit_with(fast, input, pos_bits, state, visitor),
+            Header::General(plan) => self.visit_with(plan, input, pos_bits, state, visitor),
+        }
+    }
+
+    #[inline]
+    fn visit_with<H: ReadHeader, V: EventVisitor>(
+        self,
+        header: &H,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> ScanEnd {
+        let align = self.stream.header_align_bits - 1;
+        loop {
+            let start = (*pos_bits + align) & !align;
+            if start >= input.end_bits {
+                return ScanEnd::Complete;
+            }
+            let clock_before = state.clock;
+            let mut pos = start;
+            let id = match header.read(input, &mut pos, state) {
+                Ok(id) => id,
+                Err(fault) => {
+                    state.clock = clock_before;
+                    return ScanEnd::Fault(self.header_fault(input, start, state, fault));
+                }
+            };
+            let Some(class) = self.class_of(id) else {
+                state.clock = clock_before;
+                return ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start });
+            };
+            visitor.begin_event(class, state.clock);
+            let (body, plans) = (pos, self.plans.event(class));
+            if plans.needs_header {
+                header.save(input, start, state);
+            }
+            let rows = plans.flat.get_or_init(|| self.plans.compile_event(class, Form::Flat));
+            if let Err(fault) = rows.run(input, &mut pos, state, visitor) {
+                state.clock = clock_before;
+                return ScanEnd::Fault(self.plans.explain(class, input, body, state, fault));
+            }
+            if plans.updates_clock {
+                // It has been read without a fault just now.
+                let _ = plans.skip.skip(input, &mut { body }, state);
+            }
+            if pos == *pos_bits {
+                return ScanEnd::Fault(EventFault::Empty { at_bits: start });
+            }
+            *pos_bits = pos;
+        }
+    }
+
     /// The general plan, for classes that are not of whole bytes, and for faults.
     fn skip_slowly<H: ReadHeader>(
         self,
         header: &H,
-        plans: &EventPlans,
+        class: EventClassId,
         input: Input<'_>,
         start_bits: u64,
         pos: &mut u64,
         state: &mut State,
     ) -> Result<(), Fault> {
+        let plans = self.plans.event(class);
         if plans.needs_header {
             header.save(input, start_bits, state);
         }

@@ -7,27 +7,137 @@ pub(crate) struct Mutator {
 }
 
 /// Numbers at which something happens.
-const NUMBERS: [u64; 18] = [
-    0, 1, 7, 8, 31, 63, 64, 65, 127, 128, 255, 65_535, 0x7fff_ffff, 0xffff_ffff, 1 << 60, 1 << 61, 1 << 63, u64::MAX,
-];
+const NUMBERS: [u64; 18] =
+    [0, 1, 7, 8, 31, 63, 64, 65, 127, 128, 255, 65_535, 0x7fff_ffff, 0xffff_ffff, 1 << 60, 1 << 61, 1 << 63, u64::MAX];
 
 const TSDL: &[&str] = &[
-    "{", "}", ";", "struct ", "variant ", "enum ", "<", ">", "[", "]", "...", ":=", "typedef ", "typealias ", "integer ",
-    "floating_point ", "string", "event ", "stream ", "trace ", "clock ", "env ", "align(", ")", "size = ", "id = ",
-    "map = clock.c.value;", "packet.context := ", "event.header := ", "fields := ", "stream_id", "timestamp", "uuid",
-    "packet_size", "content_size", "/*", "*/", "//", "\"", "'", "\\", "byte_order = be;", "18446744073709551616",
-    "-9223372036854775808", "0x", "_", "struct { } e;", "[18446744073709551615]", "align = 4294967296;",
+    "{",
+    "}",
+    ";",
+    "struct ",
+    "variant ",
+    "enum ",
+    "<",
+    ">",
+    "[",
+    "]",
+    "...",
+    ":=",
+    "typedef ",
+    "typealias ",
+    "integer ",
+    "floating_point ",
+    "string",
+    "event ",
+    "stream ",
+    "trace ",
+    "clock ",
+    "env ",
+    "align(",
+    ")",
+    "size = ",
+    "id = ",
+    "map = clock.c.value;",
+    "packet.context := ",
+    "event.header := ",
+    "fields := ",
+    "stream_id",
+    "timestamp",
+    "uuid",
+    "packet_size",
+    "content_size",
+    "/*",
+    "*/",
+    "//",
+    "\"",
+    "'",
+    "\\",
+    "byte_order = be;",
+    "18446744073709551616",
+    "-9223372036854775808",
+    "0x",
+    "_",
+    "struct { } e;",
+    "[18446744073709551615]",
+    "align = 4294967296;",
 ];
 const JSON: &[&str] = &[
-    "{", "}", "[", "]", ",", ":", "\"", "\\u", "\\ud800", "\u{1e}", "null", "true", "-1", "1e400", "18446744073709551616",
-    "\"type\":", "\"structure\"", "\"length\":", "\"static-length-array\"", "\"dynamic-length-array\"", "\"variant\"",
-    "\"optional\"", "\"path\":[null,", "\"minimum-alignment\":", "\"roles\":[", "\"field-class\":", "\"member-classes\":[",
-    "\"selector-field-ranges\":[[", "\"mappings\":{", "\"variable-length-signed-integer\"", "\"bit-order\":\"last-to-first\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\\u",
+    "\\ud800",
+    "\u{1e}",
+    "null",
+    "true",
+    "-1",
+    "1e400",
+    "18446744073709551616",
+    "\"type\":",
+    "\"structure\"",
+    "\"length\":",
+    "\"static-length-array\"",
+    "\"dynamic-length-array\"",
+    "\"variant\"",
+    "\"optional\"",
+    "\"path\":[null,",
+    "\"minimum-alignment\":",
+    "\"roles\":[",
+    "\"field-class\":",
+    "\"member-classes\":[",
+    "\"selector-field-ranges\":[[",
+    "\"mappings\":{",
+    "\"variable-length-signed-integer\"",
+    "\"bit-order\":\"last-to-first\"",
 ];
 const FILTER: &[&str] = &[
-    "and ", "or ", "not ", "(", ")", "==", "!=", "<=", ">=", "=~", "!~", " in ", "{", "}", "..", "payload.", "name", "time",
-    "\"", "/", "[", "]", "*", "?", "\\", "1.5", "-1", "0x", "18446744073709551616", "ns", "+", "-", "true", "&", "now",
-    "2026-01-01", "T", "Z", ":", "cycles", "stream", "trace", "(((((((((((((((((",
+    "and ",
+    "or ",
+    "not ",
+    "(",
+    ")",
+    "==",
+    "!=",
+    "<=",
+    ">=",
+    "=~",
+    "!~",
+    " in ",
+    "{",
+    "}",
+    "..",
+    "payload.",
+    "name",
+    "time",
+    "\"",
+    "/",
+    "[",
+    "]",
+    "*",
+    "?",
+    "\\",
+    "1.5",
+    "-1",
+    "0x",
+    "18446744073709551616",
+    "ns",
+    "+",
+    "-",
+    "true",
+    "&",
+    "now",
+    "2026-01-01",
+    "T",
+    "Z",
+    ":",
+    "cycles",
+    "stream",
+    "trace",
+    "(((((((((((((((((",
 ];
 
 impl Mutator {
@@ -111,7 +221,8 @@ impl Mutator {
     /// Puts another number in the place of the next one in a text.
     fn replace_number(&mut self, input: &mut Vec<u8>, at: usize) {
         let Some(from) = input[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else { return };
-        let end = input[from..].iter().position(|byte| !byte.is_ascii_digit()).map_or(input.len(), |found| from + found);
+        let end =
+            input[from..].iter().position(|byte| !byte.is_ascii_digit()).map_or(input.len(), |found| from + found);
         let number = NUMBERS[self.below(NUMBERS.len())].to_string();
         input.splice(from..end, number.bytes());
     }
@@ -120,7 +231,11 @@ impl Mutator {
     fn overwrite_number(&mut self, input: &mut [u8], at: usize) {
         let number = NUMBERS[self.below(NUMBERS.len())];
         let len = [1, 2, 4, 8][self.below(4)];
-        let bytes = if self.below(2) == 0 { number.to_le_bytes()[..len].to_vec() } else { number.to_be_bytes()[8 - len..].to_vec() };
+        let bytes = if self.below(2) == 0 {
+            number.to_le_bytes()[..len].to_vec()
+        } else {
+            number.to_be_bytes()[8 - len..].to_vec()
+        };
         for (into, byte) in input[at..].iter_mut().zip(bytes) {
             *into = byte;
         }

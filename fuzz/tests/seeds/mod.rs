@@ -5,7 +5,8 @@ use std::path::Path;
 /// The seeds of a target, in a fixed order.
 pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut seeds: Vec<Vec<u8>> = files(&root.join("corpus").join(target)).into_iter().map(|(_, bytes)| bytes).collect();
+    let mut seeds: Vec<Vec<u8>> =
+        files(&root.join("corpus").join(target)).into_iter().map(|(_, bytes)| bytes).collect();
     let cases = match target {
         "tsdl" => "../conformance/cases/ctf18",
         "ctf2_json" => "../conformance/cases/ctf2",
@@ -33,5 +34,5 @@ fn metadata(case: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(case).ok()?;
     let (_, rest) = text.split_once("== metadata\n")?;
     let end = rest.find("\n== ").map_or(rest.len(), |at| at + 1);
-    Some(rest[..end].as_bytes().to_vec())
+    Some(rest.as_bytes()[..end].to_vec())
 }

@@ -233,6 +233,6 @@ mod tests {
         std::fs::remove_file(&path).expect("can be removed");
         // Nobody knows the end now, but from the second page on there were zeros.
         let len_now = bytes.len_now();
-        assert!(10 <= len_now && len_now <= 1 << 19, "{len_now}");
+        assert!((10..=1 << 19).contains(&len_now), "{len_now}");
     }
 }

@@ -6,12 +6,13 @@
 //! 2. `blocks.rs`: the text is cut into its top-level declarations and each is looked at in the order of the reference
 //!    reader.
 //! 3. `lexer.rs`, `parser.rs`, `parse_types.rs`: one declaration becomes a syntax tree (`ast.rs`).
-//! 4. `resolve*.rs`, `attributes.rs`: names of types are looked up; a type becomes a shared value (`types.rs`).
+//! 4. `resolve*.rs`, `attributes.rs`, `bit_fields.rs`: names of types are looked up; a type becomes a shared value (`types.rs`).
 //! 5. `roles.rs`: fields get their meaning for the reader of packets and events.
 //! 6. `instance.rs`, `paths.rs`: a type is put under a scope, paths become absolute, field classes are made.
 
 mod ast;
 mod attributes;
+mod bit_fields;
 mod blocks;
 mod instance;
 mod lexer;

@@ -88,10 +88,8 @@ impl Resolver<'_> {
 
     /// The type of a specifier with a declarator; `base` is the specifier's type when it is known.
     fn declared(&mut self, spec: &TypeSpec<'_>, base: Option<TypeRef>, declarator: &Declarator<'_>) -> Result<TypeRef> {
-        if let Some(width) = &declarator.width {
-            let help = "write an `integer` with this `size` and `align = 1` instead";
-            let span = declarator.span.to(width.span());
-            return Err(self.unsupported(span, "GNU/C bit fields are not supported").with_help(help));
+        if declarator.width.is_some() {
+            return Err(self.malformed(declarator.span, "a bit field must be a field of a structure"));
         }
         let mut ty = match base {
             _ if !declarator.pointers.is_empty() => self.pointer(spec, declarator)?,
@@ -246,7 +244,7 @@ impl Resolver<'_> {
     /// Members or options: the declarations between braces, in a lexical scope of their own.
     fn body(&mut self, items: &[Item<'_>], home: Option<u32>, what: &str) -> Result<Rc<Fields>> {
         self.scopes.push(home);
-        let mut fields = Fields::default();
+        let mut fields = if home.is_some() { Fields::of_struct() } else { Fields::default() };
         for item in items {
             match item {
                 Item::Fields(spec, declarators) => self.fields(spec, declarators, &mut fields, what)?,
@@ -281,7 +279,10 @@ impl Resolver<'_> {
         }
         let base = self.base_of(spec, declarators)?;
         for declarator in declarators {
-            let ty = self.declared(spec, base.clone(), declarator)?;
+            let ty = match &declarator.width {
+                Some(width) => self.bit_field(spec, base.as_ref(), declarator, width, fields)?,
+                None => self.declared(spec, base.clone(), declarator)?,
+            };
             let Some(name) = &declarator.name else {
                 return Err(self.malformed(declarator.span, "field has no name"));
             };

@@ -2,8 +2,8 @@
 
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::{
-    ArrayClass, ClockOrigin, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Role,
-    Schema, Scope, StringLength, VariantClass,
+    ArrayClass, ByteOrder, ClockOrigin, DisplayBase, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass,
+    Length, PathStep, Role, Schema, Scope, StringLength, VariantClass,
 };
 
 use super::{Flavour, parse, probe, read_text};
@@ -340,6 +340,42 @@ fn type_names_are_scoped() {
     assert_eq!(integer(field(&schema, "c")).len_bits, 7);
 }
 
+/// Members in front of a bit field of 20 bits in `int`, its alignment, and the alignment of the structure.
+#[test]
+fn bit_fields_move_to_the_next_unit_when_they_do_not_fit() {
+    for (before, align, struct_align) in [
+        ("", 1, 32),
+        ("int a:12;", 1, 32),
+        ("int a:13;", 32, 32),
+        ("uint8_t a; uint8_t b:4;", 1, 32),
+        ("uint8_t a; uint8_t b:5;", 32, 32),
+        ("uint8_t a[0];", 1, 32),
+        ("integer { size = 1; align = 8; } a[2];", 1, 32),
+        ("integer { size = 1; align = 8; } a[3];", 32, 32),
+        ("struct { integer { size = 12; align = 4; } a; } a; int b;", 1, 32),
+        ("struct { uint8_t a; struct { int a:1; } b; } a;", 1, 32),
+        ("struct { uint8_t a; struct { int a:13; } b; } a;", 32, 32),
+        ("integer { size = 5; align = 64; } a;", 1, 64),
+    ] {
+        let schema = schema(&with_fields(&format!("{before} int x:20;")));
+        let x = field(&schema, "x");
+        assert_eq!((integer(x).len_bits, integer(x).signed, x.align_bits), (20, true, align), "{before}");
+        assert_eq!(schema.field_class(payload(&schema)).align_bits, struct_align, "{before}");
+    }
+}
+
+#[test]
+fn bit_fields_are_integers_of_their_type() {
+    let schema = schema(&with_fields(
+        "integer { size = 16; align = 8; byte_order = be; base = hex; encoding = UTF8; } a:9; enum : int { A } b:3;",
+    ));
+    let a = integer(field(&schema, "a"));
+    assert_eq!((a.len_bits, a.byte_order, a.base), (9, ByteOrder::Big, DisplayBase::Hexadecimal));
+    assert!(!a.is_character);
+    let b = integer(field(&schema, "b"));
+    assert_eq!((b.len_bits, b.signed, b.labels(0).count()), (3, true, 1));
+}
+
 /// Source text, line and column of the error, and a part of its message.
 #[test]
 fn faults_point_to_their_token() {
@@ -382,7 +418,19 @@ fn faults_point_to_their_token() {
         ("uint8_t x[env.n];", 7, 11, "environment has no `n`"),
         ("uint8_t x[-1];", 7, 11, "expected a positive integer, found `-1`"),
         ("uint8_t x[];", 7, 9, "array has no length"),
-        ("uint8_t x:3;", 7, 9, "GNU/C bit fields are not supported"),
+        ("uint8_t x:9;", 7, 11, "bit field is wider than its type of 8 bits"),
+        ("uint8_t x:0;", 7, 11, "bit field has a size of 0 bits"),
+        ("uint8_t x:-1;", 7, 11, "expected a positive integer, found `-1`"),
+        ("uint8_t :3;", 7, 9, "field has no name"),
+        ("string x:3;", 7, 1, "must be an integer or an enumeration, not a string"),
+        ("struct { uint8_t a; } x:3;", 7, 1, "not a structure"),
+        ("integer { size = 12; } x:3;", 7, 1, "bit field in a type of 12 bits"),
+        ("uint8_t x[2]:3;", 7, 9, "pointers and arrays cannot be bit fields"),
+        ("uint8_t *x:3;", 7, 9, "pointers and arrays cannot be bit fields"),
+        ("typedef uint8_t t:3;", 7, 17, "must be a field of a structure"),
+        ("string s; uint8_t x:3;", 7, 19, "the offset of the bit field is not known"),
+        ("uint8_t n; struct { uint8_t v[n]; } s[2]; int x:3;", 7, 47, "the offset of the bit field is not known"),
+        ("uint32_t a[0xffffffffffffffff]; int x:3;", 7, 37, "the offset of the bit field is not known"),
         ("struct page *x;", 7, 1, "unknown type `struct page *`"),
         ("struct { uint8_t n; } a[2]; uint8_t x[a.n];", 7, 39, "goes into an array"),
         ("struct s { uint8_t a; }; struct s { uint8_t b; };", 7, 33, "type `struct s` is declared twice"),

@@ -34,6 +34,8 @@ pub(super) struct Type {
     pub(super) depth: u16,
     /// Are there paths inside?
     pub(super) is_open: bool,
+    /// Length in bits from an aligned start, when it is always the same.
+    pub(super) len_bits: Option<u64>,
     /// Clocks that integers inside update.
     pub(super) clocks: Clocks,
     /// The field class of a closed type, once it has one.
@@ -98,9 +100,28 @@ pub(super) struct Field {
 pub(super) struct Fields {
     list: Vec<Field>,
     index: HashMap<Arc<str>, usize>,
+    /// Where the last member ends, counted from the start of the structure.
+    end_bits: Option<u64>,
+    /// Alignment that the units of bit fields need.
+    align_bits: u32,
 }
 
 impl Fields {
+    /// The members of a structure, none yet: unlike those of a variant they have known places.
+    pub(super) fn of_struct() -> Fields {
+        Fields { end_bits: Some(0), ..Fields::default() }
+    }
+
+    /// Where the last member of a structure ends, in bits from the structure's start, when that is always the same.
+    pub(super) fn end_bits(&self) -> Option<u64> {
+        self.end_bits
+    }
+
+    /// Raises the alignment of the structure.
+    pub(super) fn raise_alignment(&mut self, align_bits: u32) {
+        self.align_bits = self.align_bits.max(align_bits);
+    }
+
     /// Adds a field. The caller has checked that its raw name is new.
     pub(super) fn push(&mut self, field: Field) {
         if self.list.len() == INDEXED_MEMBERS {
@@ -109,6 +130,11 @@ impl Fields {
         if self.list.len() >= INDEXED_MEMBERS {
             self.index.insert(field.raw_name.clone(), self.list.len());
         }
+        // The structure is aligned at least as each member, so padding can be counted from its start.
+        self.end_bits = self
+            .end_bits
+            .zip(field.ty.len_bits)
+            .and_then(|(end, len)| end.checked_next_multiple_of(u64::from(field.ty.align_bits))?.checked_add(len));
         self.list.push(field);
     }
 
@@ -133,7 +159,7 @@ impl Fields {
     /// The same fields with other types, in the same order.
     pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Rc<Fields> {
         let list = self.list.iter().zip(types).map(|(field, ty)| Field { ty, ..field.clone() }).collect();
-        Rc::new(Fields { list, index: self.index.clone() })
+        Rc::new(Fields { list, index: self.index.clone(), end_bits: self.end_bits, align_bits: self.align_bits })
     }
 }
 
@@ -189,8 +215,14 @@ impl Type {
 
     /// A type without types inside.
     pub(super) fn leaf(kind: TypeKind, align_bits: u32) -> Type {
+        let len_bits = match &kind {
+            TypeKind::Integer(class) => Some(u64::from(class.len_bits)),
+            TypeKind::Float(class) => Some(u64::from(class.len_bits)),
+            _ => None,
+        };
         Type {
             kind,
+            len_bits,
             align_bits,
             roles: Roles::NONE,
             depth: 1,
@@ -202,9 +234,11 @@ impl Type {
 
     /// A structure with a minimum alignment.
     pub(super) fn structure(id: u32, fields: Rc<Fields>, minimum_align_bits: u32) -> Type {
-        let align = fields.list.iter().map(|field| field.ty.align_bits).fold(minimum_align_bits.max(1), u32::max);
+        let minimum_align_bits = minimum_align_bits.max(fields.align_bits).max(1);
+        let align = fields.list.iter().map(|field| field.ty.align_bits).fold(minimum_align_bits, u32::max);
         let mut ty = Type::leaf(TypeKind::String, align);
         ty.contain(fields.list.iter().map(|field| &field.ty));
+        ty.len_bits = fields.end_bits;
         ty.kind = TypeKind::Struct(Rc::new(StructType { id, fields }));
         ty
     }
@@ -222,6 +256,7 @@ impl Type {
     pub(super) fn array(element: TypeRef, length: u64) -> Type {
         let mut ty = Type::leaf(TypeKind::String, element.align_bits);
         ty.contain([&element].into_iter());
+        ty.len_bits = array_len_bits(&element, length);
         ty.kind = TypeKind::Array(element, length);
         ty
     }
@@ -301,6 +336,15 @@ impl Type {
             TypeKind::Defined(..) => "a type",
         }
     }
+}
+
+/// Elements are aligned, but the last one is not padded.
+fn array_len_bits(element: &Type, length: u64) -> Option<u64> {
+    let Some(gaps) = length.checked_sub(1) else {
+        return Some(0);
+    };
+    let len = element.len_bits?;
+    len.checked_next_multiple_of(u64::from(element.align_bits))?.checked_mul(gaps)?.checked_add(len)
 }
 
 /// Shared strings: the same names come back in thousands of event classes.
