@@ -20,6 +20,9 @@ use crate::Result;
 /// Events of a chunk: as many as a chunk can hold, so that classes of which there are thousands have some in each.
 const CHUNK_EVENTS: usize = 1 << 16;
 
+/// Events after which columns are handed on.
+const BATCH_EVENTS: usize = 4096;
+
 /// What was decoded.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Decoded {
@@ -87,12 +90,18 @@ pub(crate) fn columns(path: &Path) -> Result<Decoded> {
             }
             let (gatherer, columns) = classes[at]
                 .get_or_insert_with(|| (Gatherer::new(&session.traces[trace].plans, class), Columns::default()));
-            columns.clear();
             gatherer.gather(chunk, events, columns).map_err(|fault| fault.kind.to_string())?;
-            sum.fold_columns(black_box(columns));
+            // As a writer of columns does: they are handed on when they have a fair length.
+            if columns.events >= BATCH_EVENTS {
+                sum.fold_columns(black_box(columns));
+                columns.clear();
+            }
         }
         Ok(())
     })?;
+    for (_, columns) in classes.iter().flatten().flatten() {
+        sum.fold_columns(black_box(columns));
+    }
     Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
 }
 

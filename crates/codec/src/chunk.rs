@@ -16,6 +16,9 @@ pub trait Bytes: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
+    /// A piece will be read soon, from its beginning to its end.
+    fn will_read(&self, _offset: usize, _len: usize) {}
+
     /// How many of the bytes still exist: less than their number when a file was cut after it was opened. Bytes that
     /// are gone read as zeros.
     fn len_now(&self) -> u64 {

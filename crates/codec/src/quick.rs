@@ -11,8 +11,11 @@ use crate::plan::{Op, Plan};
 pub(crate) enum Quick {
     /// This many bytes, always.
     Fixed(usize),
-    /// Steps, one after the other.
-    Steps(Box<[Step]>),
+    /// A few steps, one after the other, in the same cache line: traces of thousands of classes meet another class
+    /// with every event.
+    Few { len: u8, steps: [Step; FEW] },
+    /// More steps.
+    Many(Box<[Step]>),
     /// Not of this form.
     No,
 }
@@ -20,7 +23,7 @@ pub(crate) enum Quick {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     Skip {
-        bytes: usize,
+        bytes: u32,
     },
     /// A null-terminated string.
     Str,
@@ -45,6 +48,9 @@ pub(crate) enum Width {
     Eight,
 }
 
+/// Steps that fit a cache line with what belongs to them.
+const FEW: usize = 6;
+
 /// Lengths that one event may hold in this form.
 const SLOTS: usize = 8;
 
@@ -64,7 +70,7 @@ impl Quick {
                 // The form is for events that begin on a byte, and every step takes whole bytes.
                 Op::Align { mask: 0..=7 } => continue,
                 Op::Advance { bits } if bits % 8 == 0 => {
-                    steps.push(Step::Skip { bytes: usize::try_from(bits / 8).ok()? });
+                    steps.push(Step::Skip { bytes: u32::try_from(bits / 8).ok()? });
                     continue;
                 }
                 Op::Str { unit: 1, .. } => {
@@ -94,8 +100,13 @@ impl Quick {
         }
         Some(match steps.as_slice() {
             [] => Quick::Fixed(0),
-            [Step::Skip { bytes }] => Quick::Fixed(*bytes),
-            _ => Quick::Steps(steps.into()),
+            [Step::Skip { bytes }] => Quick::Fixed(*bytes as usize),
+            few if few.len() <= FEW => {
+                let mut inline = [Step::Str; FEW];
+                inline[..few.len()].copy_from_slice(few);
+                Quick::Few { len: few.len() as u8, steps: inline }
+            }
+            _ => Quick::Many(steps.into()),
         })
     }
 
@@ -104,7 +115,8 @@ impl Quick {
     pub(crate) fn end(&self, content: &[u8], at: usize) -> Option<usize> {
         match self {
             Quick::Fixed(bytes) => at.checked_add(*bytes).filter(|&end| end <= content.len()),
-            Quick::Steps(steps) => run(steps, content, at),
+            Quick::Few { len, steps } => run(&steps[..usize::from(*len).min(FEW)], content, at),
+            Quick::Many(steps) => run(steps, content, at),
             Quick::No => None,
         }
     }
@@ -114,7 +126,7 @@ fn run(steps: &[Step], content: &[u8], mut at: usize) -> Option<usize> {
     let mut slots = [0u64; SLOTS];
     for step in steps {
         match *step {
-            Step::Skip { bytes } => at = at.checked_add(bytes)?,
+            Step::Skip { bytes } => at = at.checked_add(bytes as usize)?,
             Step::Str => at += zero_at(content.get(at..)?)? + 1,
             Step::Read { slot, width, big } => {
                 let (value, len) = read(content.get(at..)?, width, big)?;

@@ -16,6 +16,10 @@ use std::path::{Path, PathBuf};
 use memmap2::{Mmap, MmapOptions};
 use tracemill_codec::chunk::Bytes;
 
+/// Most bytes that are mapped ahead.
+#[cfg(target_os = "linux")]
+const READ_AHEAD: usize = 8 << 20;
+
 /// A mapped file.
 pub(super) struct Map {
     map: Mmap,
@@ -64,6 +68,16 @@ impl Map {
 impl Bytes for Map {
     fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Maps the pages in one go: many page faults cost more than one call.
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, offset: usize, len: usize) {
+        let end = offset.saturating_add(len.min(READ_AHEAD)).min(self.map.len());
+        if offset < end {
+            // An old kernel does not know it; the pages come by faults then.
+            let _ = self.map.advise_range(memmap2::Advice::PopulateRead, offset, end - offset);
+        }
     }
 
     fn len_now(&self) -> u64 {

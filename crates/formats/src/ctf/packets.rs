@@ -352,8 +352,15 @@ pub struct OpenedPacket {
     pub fault: Option<Error>,
 }
 
+/// Smaller packets are not worth a call.
+const POPULATE_FROM: usize = 128 << 10;
+
 /// Opens a packet of the index for its events. `clock` is the clock of the stream before it.
 pub fn open_packet(plans: &Arc<TracePlans>, file: Arc<dyn Bytes>, packet: &Packet, clock: u64) -> Result<OpenedPacket> {
+    let content_bytes = packet.content_bits.div_ceil(8) as usize;
+    if content_bytes >= POPULATE_FROM {
+        file.will_read(packet.offset_bytes as usize, content_bytes);
+    }
     let header = read_header(plans, file.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
     let mut packet = packet.clone();
     packet.content_bits = packet.content_bits.min(header.content_bits);
