@@ -729,6 +729,7 @@ mod tests {
     use super::*;
     use crate::chunk::{ChunkSink, PacketData};
     use crate::plan::Input;
+    use crate::trace_plans::{EventVisitor, ScanEnd};
 
     fn leaf(schema: &mut Schema, class: IntegerClass) -> FieldClassId {
         schema.add_field_class(FieldClass::new(FieldKind::Integer(class), 8))
@@ -851,5 +852,64 @@ mod tests {
         assert_eq!(columns.columns[2].lists, [[0, 2, 4]]);
         assert_eq!(columns.columns[3].values, Values::U8(vec![1, 2, 3, 4, 5]));
         assert_eq!(columns.columns[3].lists, [vec![0, 2, 4], vec![0, 2, 2, 3, 5]]);
+    }
+
+    /// Values in the order in which a visitor is shown them.
+    #[derive(Default, PartialEq, Debug)]
+    struct Seen(Vec<String>);
+
+    impl Visitor for Seen {
+        fn unsigned(&mut self, node: NodeId, value: u64) {
+            self.0.push(format!("{node} {value}"));
+        }
+
+        fn signed(&mut self, node: NodeId, value: i64) {
+            self.0.push(format!("{node} {value}"));
+        }
+
+        fn string(&mut self, node: NodeId, bytes: &[u8]) {
+            self.0.push(format!("{node} {bytes:?}"));
+        }
+    }
+
+    impl EventVisitor for Seen {
+        fn begin_event(&mut self, class: EventClassId, cycles: u64) {
+            self.0.push(format!("event {} {cycles}", class.0));
+        }
+    }
+
+    #[test]
+    fn one_pass_shows_what_the_chunk_shows() {
+        let mut schema = Schema::new("test");
+        let count = leaf(&mut schema, IntegerClass::unsigned(8));
+        let number = leaf(&mut schema, IntegerClass { signed: true, ..IntegerClass::unsigned(16) });
+        let length = Length::Field(path(vec![PathStep::Member(0)]));
+        let array = FieldKind::Array(ArrayClass { element: number, length });
+        let array = schema.add_field_class(FieldClass::new(array, 8));
+        let payload = structure(&mut schema, vec![("n", count), ("a", array)]);
+        let bytes = [2, 1, 0, 0xff, 0xff, 0, 1, 7, 0];
+        let chunk = chunk(schema, payload, &bytes);
+        assert_eq!(chunk.len(), 3);
+        let mut by_chunk = Seen::default();
+        let mut state = State::default();
+        for at in 0..chunk.len() {
+            by_chunk.begin_event(chunk.class(at), chunk.cycles[at]);
+            chunk.event(at).visit_flat(&mut state, &mut by_chunk).expect("the boundary pass has read all");
+        }
+        let (mut one_pass, mut pos) = (Seen::default(), 0);
+        let scanner = chunk.packet.plans.scanner(chunk.packet.packet.class);
+        let end = scanner.visit(Input::new(&bytes, 72), &mut pos, &mut State::default(), &mut one_pass);
+        assert_eq!((end, pos), (ScanEnd::Complete, 72));
+        assert_eq!(one_pass, by_chunk);
+        assert_eq!(one_pass.0.len(), 9);
+        // Cut inside the last element: the fault is told where the boundary pass tells it.
+        let (mut visited, mut scanned) = (0, 0);
+        let cut = Input::new(&bytes, 64);
+        let end = scanner.visit(cut, &mut visited, &mut State::default(), &mut Seen::default());
+        let mut again = Chunk::new(chunk.packet.clone(), 0, 4);
+        let mut sink = ChunkSink::new(&mut again, 100);
+        assert_eq!(end, scanner.scan(cut, &mut scanned, &mut State::default(), &mut sink));
+        assert!(matches!(end, ScanEnd::Fault(_)));
+        assert_eq!((visited, scanned), (48, 48));
     }
 }
