@@ -12,7 +12,6 @@ use tracemill_codec::trace_plans::{EventVisitor, ScanEnd};
 use tracemill_engine::cursor::{Cursor, Item, SpineFilter};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_formats::ctf::open_packet;
 use tracemill_model::schema::EventClassId;
 
 use crate::Result;
@@ -53,10 +52,10 @@ pub(crate) fn rows(path: &Path) -> Result<Decoded> {
     for of in &session.traces {
         for stream in &of.streams {
             let mut clock = 0;
-            for packet in &stream.packets {
+            for (index, packet) in stream.packets.iter().enumerate() {
                 bytes += packet.total_bits / 8;
-                let file = stream.files[packet.file as usize].bytes.clone();
-                let opened = open_packet(&of.plans, file, packet, clock).map_err(|error| error.to_string())?.data;
+                let opened = of.reader.open_packet(&of.plans, stream, index, clock);
+                let opened = opened.map_err(|error| error.to_string())?.data;
                 // Fields of a packet are not counted: columns do not have them.
                 let mut context = Checksum::default();
                 opened.visit_context(&mut context).map_err(|fault| fault.kind.to_string())?;
@@ -129,7 +128,7 @@ fn chunks(session: &Session, mut take: impl FnMut(usize, &Chunk) -> Result<()>) 
             bytes += stream.packets.iter().map(|packet| packet.total_bits / 8).sum::<u64>();
             let clock = session.clock_map(trace, stream.class);
             let stream = Arc::new(stream.clone());
-            let mut cursor = Cursor::new(of.plans.clone(), stream, clock, SpineFilter::default(), CHUNK_EVENTS);
+            let mut cursor = Cursor::new(of, stream, clock, SpineFilter::default(), CHUNK_EVENTS);
             while let Some(item) = cursor.next() {
                 match item {
                     Item::Chunk(ready) => {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use tracemill_formats::api::Settings;
+use tracemill_formats::registry;
 
 /// Reads, checks and prints execution traces: CTF 1.8 (what LTTng and barectf write) and CTF 2.
 #[derive(Parser)]
@@ -70,6 +72,54 @@ pub(crate) struct InputOptions {
     /// Stop at the first fault, with exit status 1
     #[arg(long)]
     pub(crate) strict: bool,
+
+    #[command(flatten)]
+    pub(crate) formats: FormatSettings,
+}
+
+/// The options that formats add: the registry names them.
+#[derive(Clone, Default)]
+pub(crate) struct FormatSettings(pub(crate) Settings);
+
+impl clap::FromArgMatches for FormatSettings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Settings::default();
+        for setting in registry::settings() {
+            match setting.value {
+                Some(_) => {
+                    let value = matches.get_one::<String>(setting.name);
+                    settings.0.extend(value.map(|value| (setting.name, value.clone())));
+                }
+                None if matches.get_flag(setting.name) => {
+                    settings.0.insert(setting.name, String::new());
+                }
+                None => {}
+            }
+        }
+        Ok(FormatSettings(settings))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = FormatSettings::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for FormatSettings {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        registry::settings().into_iter().fold(command, |command, setting| {
+            let arg = Arg::new(setting.name).long(setting.name).help(setting.help);
+            let arg = arg.help_heading("Options of formats");
+            command.arg(match setting.value {
+                Some(value) => arg.value_name(value).action(ArgAction::Set).allow_hyphen_values(true),
+                None => arg.action(ArgAction::SetTrue),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
 }
 
 /// Options that choose events.

@@ -9,7 +9,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Scope};
 
 use crate::plan::{Fault, Input, Plan, State, Visitor};
-use crate::trace_plans::{SpineSink, TracePlans};
+use crate::trace_plans::{ScanEnd, SpineSink, TracePlans};
 
 /// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
 pub trait Bytes: Send + Sync {
@@ -36,10 +36,18 @@ impl Bytes for Vec<u8> {
 pub struct PacketData {
     /// The plans of its trace.
     pub plans: Arc<TracePlans>,
+    /// The bytes in which it is decoded: those of its file, or what its reader made of them (expanded, put in order).
+    pub bytes: Arc<dyn Bytes>,
+    /// Where it begins in those.
+    pub base_bytes: usize,
     /// The bytes of its file.
     pub file: Arc<dyn Bytes>,
-    /// Where it is and what its counters say.
+    /// Where it is in its file and what its counters say; the content size is that of the decoded bytes.
     pub packet: Packet,
+    /// The CPU that the format ties it to.
+    pub cpu: Option<u32>,
+    /// Its events, when its reader has found them; otherwise the plans find them.
+    pub spine: Option<Spine>,
     /// First bit of its context, from the start of the packet.
     pub context_bits: u64,
     /// First bit of its first event.
@@ -49,11 +57,33 @@ pub struct PacketData {
 }
 
 impl PacketData {
-    /// Its bytes from the first one to the end of the file, and where its content ends.
+    /// Its bytes from the first one to the end of what they lie in, and where its content ends.
     #[inline]
     pub fn input(&self) -> Input<'_> {
-        let bytes = self.file.bytes().get(self.packet.offset_bytes as usize..).unwrap_or(&[]);
+        let bytes = self.bytes.bytes().get(self.base_bytes..).unwrap_or(&[]);
         Input::new(bytes, self.packet.content_bits)
+    }
+
+    /// Is it decoded where it lies in its file? Bits of the packet are then bits of the file.
+    pub fn is_in_place(&self) -> bool {
+        Arc::ptr_eq(&self.bytes, &self.file)
+    }
+
+    /// Where the first event is, for [`PacketData::scan`].
+    pub fn first_event(&self) -> u64 {
+        if self.spine.is_some() { 0 } else { self.events_bits }
+    }
+
+    /// Finds the events from `*pos` on, until the content ends, the sink is full, or a fault.
+    ///
+    /// `*pos` is what [`PacketData::first_event`] or the call before left: bits, or the number of an event when the
+    /// reader has found them.
+    #[inline]
+    pub fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+        match &self.spine {
+            None => self.plans.scanner(self.packet.class).scan(self.input(), pos, state, sink),
+            Some(spine) => spine.scan(pos, state, sink),
+        }
     }
 
     /// Shows the packet context to a visitor.
@@ -61,6 +91,54 @@ impl PacketData {
         let plan = self.plans.packet_context_rows(self.packet.class);
         let mut pos = self.context_bits;
         plan.run(self.input(), &mut pos, &mut self.state.clone(), visitor)
+    }
+}
+
+/// The events of a packet as its reader found them, for formats whose events no plan can find. All columns have the
+/// same length.
+#[derive(Clone, Debug, Default)]
+pub struct Spine {
+    /// Full clock value of each event.
+    pub cycles: Vec<u64>,
+    /// Class of each event.
+    pub classes: Vec<u32>,
+    /// First bit of each event, from the start of the packet's decoded bytes. Packets with a spine have less than
+    /// 512 MiB.
+    pub starts: Vec<u32>,
+    /// First bit behind each header.
+    pub bodies: Vec<u32>,
+}
+
+impl Spine {
+    /// Adds an event.
+    #[inline]
+    pub fn push(&mut self, class: EventClassId, cycles: u64, start_bits: u32, body_bits: u32) {
+        self.cycles.push(cycles);
+        self.classes.push(class.0);
+        self.starts.push(start_bits);
+        self.bodies.push(body_bits);
+    }
+
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.cycles.len()
+    }
+
+    /// Are there no events?
+    pub fn is_empty(&self) -> bool {
+        self.cycles.is_empty()
+    }
+
+    fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+        for at in *pos as usize..self.len() {
+            let class = EventClassId(self.classes[at]);
+            state.clock = self.cycles[at];
+            *pos = at as u64 + 1;
+            if !sink.event(class, self.cycles[at], self.starts[at].into(), self.bodies[at].into()) {
+                return ScanEnd::Full;
+            }
+        }
+        ScanEnd::Complete
     }
 }
 
@@ -82,6 +160,7 @@ pub struct Chunk {
 impl Chunk {
     /// An empty chunk whose events begin at `base_bits` of the packet.
     pub fn new(packet: Arc<PacketData>, base_bits: u64, capacity: usize) -> Self {
+        let base_bits = if packet.spine.is_some() { 0 } else { base_bits };
         Chunk {
             cycles: Vec::with_capacity(capacity),
             classes: Vec::with_capacity(capacity),
@@ -98,7 +177,7 @@ impl Chunk {
         self.classes.clear();
         self.starts.clear();
         self.bodies.clear();
-        self.base_bits = base_bits;
+        self.base_bits = if packet.spine.is_some() { 0 } else { base_bits };
         self.packet = packet;
     }
 
@@ -171,7 +250,7 @@ impl<'a> ChunkSink<'a> {
     /// leaves room for any header.
     #[inline]
     pub fn has_room_at(&self, bits: u64) -> bool {
-        bits - self.chunk.base_bits < 1 << 31
+        bits.wrapping_sub(self.chunk.base_bits) < 1 << 31
     }
 }
 
@@ -210,6 +289,18 @@ impl<'a> EventRef<'a> {
         self.chunk.cycles[self.at]
     }
 
+    /// Its own id and name, when its class stands for many: appends the name to `name`.
+    pub fn own_id(&self, name: &mut Vec<u8>) -> Option<u32> {
+        let packet = &self.chunk.packet;
+        let open = packet.plans.schema().event(self.class()).open_ids.as_ref()?;
+        let input = packet.input();
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
+        let event = content.get((self.chunk.body_bits(self.at) >> 3) as usize..)?;
+        let own = event.get(open.offset_bytes as usize..)?.first_chunk::<4>()?;
+        open.name.render(event, own, name);
+        Some(u32::from_le_bytes(*own))
+    }
+
     /// Begins a visit: fields are shown scope by scope, in their order.
     #[inline]
     pub fn fields(&self, state: &mut State) -> EventFields<'a> {
@@ -235,6 +326,7 @@ impl<'a> EventRef<'a> {
         let packet = &self.chunk.packet;
         let input = packet.input();
         state.load(&packet.state.slots);
+        state.body_bits = self.chunk.body_bits(self.at);
         if packet.plans.needs_header(self.class()) {
             let mut pos = self.chunk.start_bits(self.at);
             // The boundary pass has read this header without a fault.

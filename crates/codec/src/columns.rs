@@ -263,7 +263,8 @@ impl Gatherer {
                 for (place, &array) in arrays.iter().enumerate() {
                     inside[array as usize].push((template.len(), place));
                 }
-                let validity = (may_be_absent || matches!(op, Op::Leb { .. })).then(Vec::new);
+                let may_be_absent = may_be_absent || matches!(op, Op::Leb { .. } | Op::Rendered { .. });
+                let validity = may_be_absent.then(Vec::new);
                 template.push(Column { node, values, lists: vec![vec![0]; arrays.len()], validity });
             }
         }
@@ -350,9 +351,11 @@ fn column_of(op: &Op) -> Option<(NodeId, Values)> {
         Op::Bits { node, signed: true, .. } | Op::Leb { node, signed: true } => (node, Values::I64(Vec::new())),
         Op::Bits { node, .. } | Op::Leb { node, .. } => (node, Values::U64(Vec::new())),
         Op::Boolean { node, .. } => (node, Values::Boolean(Vec::new())),
-        Op::Wide { node, .. } | Op::Str { node, .. } | Op::StrBytes { node, .. } | Op::Blob { node, .. } => {
-            (node, Values::bytes())
-        }
+        Op::Wide { node, .. }
+        | Op::Str { node, .. }
+        | Op::StrBytes { node, .. }
+        | Op::Blob { node, .. }
+        | Op::Rendered { node, .. } => (node, Values::bytes()),
         Op::Integers { node, bytes, signed, .. } => {
             let values = match (bytes, signed) {
                 (1, false) => Values::U8(Vec::new()),
@@ -769,7 +772,18 @@ mod tests {
         };
         let file = Arc::new(bytes.to_vec());
         let state = State::default();
-        let data = PacketData { plans: plans.clone(), file, packet, context_bits: 0, events_bits: 0, state };
+        let data = PacketData {
+            plans: plans.clone(),
+            bytes: file.clone(),
+            base_bytes: packet.offset_bytes as usize,
+            file,
+            packet,
+            cpu: None,
+            spine: None,
+            context_bits: 0,
+            events_bits: 0,
+            state,
+        };
         let mut chunk = Chunk::new(Arc::new(data), 0, 16);
         let mut sink = ChunkSink::new(&mut chunk, 100);
         let input = Input::new(bytes, bits);

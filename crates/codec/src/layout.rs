@@ -19,6 +19,7 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
             Length::Static(bytes) => bytes.saturating_mul(8),
             Length::Field(_) => 0,
         },
+        FieldKind::Rendered(class) => u64::from(class.len_bytes) * 8,
         FieldKind::Struct(class) => {
             class.members.iter().map(|member| min_bits(schema, member.class)).fold(0, u64::saturating_add)
         }
@@ -49,6 +50,7 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
             Length::Static(bytes) => Some(bytes.saturating_mul(8)),
             Length::Field(_) => None,
         },
+        FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
     }
 }

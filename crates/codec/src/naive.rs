@@ -89,6 +89,8 @@ const MAX_LEB128_BYTES: usize = 256;
 pub struct Interpreter<'a> {
     /// Where it is, in bits from the start of the packet.
     pub pos_bits: u64,
+    /// First bit behind the header of the event that is decoded.
+    pub body_bits: u64,
     /// The full value of the clock.
     pub clock: u64,
     /// Did a field set the clock?
@@ -117,6 +119,7 @@ impl<'a> Interpreter<'a> {
     pub fn new(schema: &'a Schema, roots: ScopeRoots, bytes: &'a [u8], end_bits: u64) -> Self {
         let mut interpreter = Interpreter {
             pos_bits: 0,
+            body_bits: 0,
             clock: 0,
             clock_is_set: false,
             roles: RoleValues::default(),
@@ -183,6 +186,14 @@ impl<'a> Interpreter<'a> {
                     self.roles.uuid = bytes.as_slice().try_into().ok();
                 }
                 Ok(Value::Blob(bytes))
+            }
+            FieldKind::Rendered(rendered) => {
+                self.need(id, u64::from(rendered.len_bytes) * 8)?;
+                let own: Vec<u8> = (0..rendered.len_bytes).map(|_| self.byte()).collect();
+                let whole = &self.bytes[..(self.end_bits / 8) as usize];
+                let mut text = Vec::new();
+                let is_there = rendered.render.render(&whole[(self.body_bits / 8) as usize..], &own, &mut text);
+                Ok(Value::Optional(is_there.then(|| Box::new(Value::String(text)))))
             }
             FieldKind::Struct(structure) => self.structure(structure),
             FieldKind::Array(array) => {

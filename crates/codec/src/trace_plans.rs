@@ -445,6 +445,7 @@ impl<'a> Scanner<'a> {
             if plans.needs_header {
                 header.save(input, start, state);
             }
+            state.body_bits = body;
             let rows = plans.flat.get_or_init(|| self.plans.compile_event(class, Form::Flat));
             if let Err(fault) = rows.run(input, &mut pos, state, visitor) {
                 state.clock = clock_before;

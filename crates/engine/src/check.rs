@@ -1,6 +1,6 @@
 //! Integrity and conformance of traces: everything that `print` would meet, and what it passes over.
 
-use tracemill_formats::api::{OpenTrace, Stream};
+use tracemill_formats::api::{DataFile, OpenTrace, Stream};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::GapKind;
 
@@ -40,14 +40,19 @@ pub fn check(session: &Session, mut found: impl FnMut(Finding) -> bool) -> u64 {
     let streams = session.traces.iter().flat_map(|trace| &trace.streams);
     session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(packet_bytes).sum());
     for (at, trace) in session.traces.iter().enumerate() {
-        let opening = trace.warnings.iter().map(|error| (Severity::Warning, error));
+        let opening = trace.warnings.iter().chain(&trace.remarks).map(|error| (Severity::Warning, error));
         for (severity, error) in opening.chain(trace.faults.iter().map(|error| (Severity::Fault, error))) {
             if !tell(severity, error.clone()) {
                 return events;
             }
         }
+        for error in unreached(trace) {
+            if !tell(Severity::Warning, error) {
+                return events;
+            }
+        }
         for stream in &trace.streams {
-            for error in packets_in_order(stream, &trace.faults) {
+            for error in packets_in_order(stream) {
                 if !tell(Severity::Warning, error) {
                     return events;
                 }
@@ -70,8 +75,7 @@ fn check_stream(
     tell: &mut impl FnMut(Severity, Error) -> bool,
 ) -> Result<u64, u64> {
     let clock = session.clock_map(at, stream.class);
-    let plans = trace.plans.clone();
-    let mut cursor = Cursor::new(plans, stream.clone().into(), clock, SpineFilter::default(), 8192);
+    let mut cursor = Cursor::new(trace, stream.clone().into(), clock, SpineFilter::default(), 8192);
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
     let mut events = 0;
@@ -127,9 +131,8 @@ fn check_stream(
     Ok(events)
 }
 
-/// What is wrong with the times of the packets, and bytes between them that nothing reaches.
-/// A fault that opening has told is not told again.
-fn packets_in_order(stream: &Stream, told: &[Error]) -> Vec<Error> {
+/// What is wrong with the times of the packets.
+fn packets_in_order(stream: &Stream) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut place = |at: usize, message: String| {
         let packet = &stream.packets[at];
@@ -152,20 +155,31 @@ fn packets_in_order(stream: &Stream, told: &[Error]) -> Vec<Error> {
             place(at, format!("the packet begins at {begin} cycles, before the end of the one before at {end}"));
         }
     }
-    for (number, file) in stream.files.iter().enumerate() {
-        let end = stream
-            .packets
-            .iter()
-            .filter(|packet| packet.file as usize == number)
-            .map(|packet| packet.offset_bytes + packet.total_bits.div_ceil(8))
-            .max()
-            .unwrap_or(0);
+    errors
+}
+
+/// Bytes at the end of files that no packet reaches. A fault that opening has told is not told again.
+fn unreached(trace: &OpenTrace) -> Vec<Error> {
+    let mut ends: Vec<(&DataFile, u64)> = Vec::new();
+    for stream in &trace.streams {
+        for (number, file) in stream.files.iter().enumerate() {
+            let of_file = stream.packets.iter().filter(|packet| packet.file as usize == number);
+            let end = of_file.map(|packet| packet.offset_bytes + packet.total_bits.div_ceil(8)).max().unwrap_or(0);
+            // Several streams may share a file.
+            match ends.iter_mut().find(|(known, _)| known.path == file.path) {
+                Some((_, known)) => *known = end.max(*known),
+                None => ends.push((file, end)),
+            }
+        }
+    }
+    let mut errors = Vec::new();
+    for (file, end) in ends {
         let len = file.bytes.bytes().len() as u64;
         let is_told = |fault: &Error| {
             let place = fault.place();
             place.file.as_ref() == Some(&file.path) && place.offset.is_some_and(|offset| offset >= end)
         };
-        if end < len && !told.iter().any(is_told) {
+        if end < len && !trace.faults.iter().any(is_told) && !trace.has_other_bytes {
             let message = format!("{} bytes at the end of the file belong to no packet", len - end);
             errors.push(Error::new(ErrorKind::Inconsistent, message).at_offset(end).in_file(&file.path));
         }

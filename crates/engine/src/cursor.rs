@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
-use tracemill_formats::api::Stream;
-use tracemill_formats::ctf;
+use tracemill_formats::api::{OpenTrace, PacketReader, Stream, event_error};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
@@ -80,6 +79,7 @@ impl ReadyChunk {
 /// Reads one stream.
 pub struct Cursor {
     plans: Arc<TracePlans>,
+    reader: Arc<dyn PacketReader>,
     stream: Arc<Stream>,
     filter: SpineFilter,
     has_clock: bool,
@@ -107,7 +107,7 @@ struct OpenPacket {
 impl Cursor {
     /// A cursor over the packets that the filter leaves; chunks hold at most `max_events`.
     pub fn new(
-        plans: Arc<TracePlans>,
+        trace: &OpenTrace,
         stream: Arc<Stream>,
         clock: Option<ClockMap>,
         filter: SpineFilter,
@@ -118,7 +118,8 @@ impl Cursor {
             None => (0, stream.packets.len()),
         };
         Cursor {
-            plans,
+            plans: trace.plans.clone(),
+            reader: trace.reader.clone(),
             stream,
             filter,
             has_clock: clock.is_some(),
@@ -190,7 +191,7 @@ impl Cursor {
         self.next_packet += 1;
         let packet = &self.stream.packets[self.next_packet - 1];
         let file = &self.stream.files[packet.file as usize];
-        match ctf::open_packet(&self.plans, file.bytes.clone(), packet, self.clock) {
+        match self.reader.open_packet(&self.plans, &self.stream, self.next_packet - 1, self.clock) {
             Err(error) => {
                 self.add_done(packet_bytes(packet));
                 let len_now = file.bytes.len_now();
@@ -203,11 +204,19 @@ impl Cursor {
                 self.queue.extend(fault.map(Item::Fault));
             }
             Ok(opened) => {
-                let fault = opened.fault.filter(|_| file.is_indexed);
-                let fault = fault.map(|fault| fault.in_file(&file.path).in_packet(packet.index));
-                self.queue.extend(fault.map(Item::Fault));
+                let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
+                self.queue.extend(opened.faults.into_iter().map(|fault| Item::Fault(place(fault))));
+                self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
+                self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
                 let data = opened.data;
-                let (pos, state) = (data.events_bits, data.state.clone());
+                if data.spine.is_some() && file.bytes.len_now() < packet.offset_bytes + packet_bytes(packet) {
+                    // Its reader has read zeros.
+                    let fault = self.cut_fault(packet.file, packet.index, file.bytes.len_now());
+                    self.queue.extend(fault.map(Item::Fault));
+                    self.add_done(packet_bytes(&data.packet));
+                    return;
+                }
+                let (pos, state) = (data.first_event(), data.state.clone());
                 self.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
             }
         }
@@ -248,18 +257,17 @@ impl Cursor {
     /// Reads the next events of a packet; puts the packet back when there are more.
     fn read_chunk(&mut self, mut packet: OpenPacket) -> Option<ReadyChunk> {
         let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(1 << 16));
-        let input = packet.data.input();
-        let scanner = self.plans.scanner(packet.data.packet.class);
+        let data = packet.data.clone();
         let (floors, mut selected) = (Vec::new(), None);
         let end = match &self.filter.classes {
             None => {
                 let mut sink = ChunkSink::new(&mut chunk, self.max_events);
-                scanner.scan(input, &mut packet.pos, &mut packet.state, &mut sink)
+                data.scan(&mut packet.pos, &mut packet.state, &mut sink)
             }
             Some(classes) => {
                 let inner = ChunkSink::new(&mut chunk, self.max_events);
                 let mut sink = Selecting { inner, classes, left: SELECT_SPAN, largest: self.floor, floors, back: None };
-                let end = scanner.scan(input, &mut packet.pos, &mut packet.state, &mut sink);
+                let end = data.scan(&mut packet.pos, &mut packet.state, &mut sink);
                 let (largest, back) = (sink.largest, sink.back);
                 selected = Some((std::mem::take(&mut sink.floors), largest, back));
                 end
@@ -269,7 +277,8 @@ impl Cursor {
         // What was read from bytes that are gone moved no clock.
         self.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.clock) } else { packet.state.clock };
         let all = packet_bytes(&packet.data.packet);
-        let read = if matches!(end, ScanEnd::Full) { all.min(packet.pos / 8) } else { all };
+        let read = if matches!(end, ScanEnd::Full) && packet.data.spine.is_none() { packet.pos / 8 } else { all };
+        let read = read.clamp(packet.counted, all.max(packet.counted));
         self.add_done(read - packet.counted);
         packet.counted = read;
         match end {
@@ -293,12 +302,7 @@ impl Cursor {
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
         let of = &packet.data.packet;
-        let mut error = ctf::event_error(fault, of.offset_bytes).in_packet(of.index);
-        if let EventFault::Field { class: Some(class), .. } = fault {
-            let class = self.plans.schema().event(*class);
-            error = error.in_event(class.name.as_deref().unwrap_or("(no name)"));
-        }
-        error = error.with_help(skipped(of, packet.pos));
+        let error = event_error(fault, &packet.data).in_packet(of.index).with_help(skipped(of, packet.pos));
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
     }
 
@@ -310,6 +314,9 @@ impl Cursor {
     fn drop_vanished(&mut self, chunk: &mut Chunk, packet: &OpenPacket) -> bool {
         let of = &packet.data.packet;
         let len_now = packet.data.file.len_now();
+        if !packet.data.is_in_place() {
+            return false;
+        }
         if len_now.saturating_mul(8) >= of.offset_bytes * 8 + packet.pos {
             return false;
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_formats::api::{EntryKind, Format, Found, OpenTrace, Storage};
+use tracemill_formats::api::{EntryKind, Format, Found, OpenTrace, Settings, Storage};
 use tracemill_formats::registry;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -12,6 +12,8 @@ use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
 use crate::progress::Progress;
 
+/// The name under which formats find `--input-format` among their settings.
+const INPUT_FORMAT: &str = "input-format";
 /// Folders deeper than this below an argument are not searched.
 const MAX_DEPTH: usize = 64;
 
@@ -22,6 +24,8 @@ pub struct OpenOptions {
     pub input_format: Option<String>,
     /// Corrections of clocks in ns: of the trace of this name (or tail of it), or of all.
     pub clock_offsets: Vec<(Option<String>, i64)>,
+    /// Options of formats.
+    pub settings: Settings,
 }
 
 /// Everything that was opened: one timeline.
@@ -69,6 +73,11 @@ impl Session {
                 Search { storage, formats: &formats, found: &mut found, suspects: Vec::new(), visited: HashSet::new() };
             search.below(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
+            // What does not look like the format that the user names: the format says what is wrong with it.
+            let is_forced = wanted.is_some() && found.len() == before && unreadable.is_empty();
+            if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
+                found.push((0, Found { path: path.clone(), name: typed.to_string(), below: String::new() }));
+            }
             let is_empty = found.len() == before;
             if is_empty && unreadable.is_empty() {
                 session.failures.push(nothing_found(storage, path, &formats, suspects));
@@ -78,16 +87,25 @@ impl Session {
             }
             session.failures.append(&mut unreadable);
         }
+        let mut settings = options.settings.clone();
+        settings.0.extend(options.input_format.clone().map(|name| (INPUT_FORMAT, name)));
         for (at, format) in formats.iter().enumerate() {
             let of_format: Vec<Found> =
                 found.iter().filter(|(format, _)| *format == at).map(|(_, found)| found.clone()).collect();
-            for opened in (format.open)(storage, &of_format) {
+            if of_format.is_empty() {
+                continue;
+            }
+            for opened in (format.open)(storage, &of_format, &settings) {
                 match opened {
                     Ok(trace) => session.traces.push(trace),
+                    Err(error) if error.kind() == ErrorKind::Misuse => return Err(error),
                     Err(error) => session.failures.push(error),
                 }
             }
         }
+        // As they were given or found, whatever their format.
+        let place = |trace: &OpenTrace| found.iter().position(|(_, found)| found.path.starts_with(&trace.path));
+        session.traces.sort_by_key(place);
         session.corrections = vec![0; session.traces.len()];
         session.correct_clocks(options)?;
         session.warn_of_origins();
@@ -97,8 +115,8 @@ impl Session {
     /// The clock of a stream class as a map to time, `None` without one.
     pub fn clock_map(&self, trace: usize, class: StreamClassId) -> Option<ClockMap> {
         let schema = &self.traces[trace].schema;
-        let clock = schema.stream(class).default_clock?;
-        Some(ClockMap::new(schema.clock(clock), self.corrections[trace]))
+        let clock = schema.clock(schema.stream(class).default_clock?);
+        (clock.frequency > 0).then(|| ClockMap::new(clock, self.corrections[trace]))
     }
 
     fn correct_clocks(&mut self, options: &OpenOptions) -> Result<()> {
@@ -208,8 +226,23 @@ impl Search<'_> {
                     let error = Error::new(ErrorKind::NotThisFormat, format!("the metadata {what}"));
                     self.suspects.push(error.in_file(&entry.path).at_offset(0));
                 }
-                _ => {}
+                EntryKind::File(_) => self.file(&entry.path, name, below, &entry.name),
+                EntryKind::Other => {}
             }
+        }
+    }
+
+    /// Looks at a file in a folder that is no trace.
+    fn file(&mut self, path: &Path, folder: &str, below: &str, name: &str) {
+        let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) else { return };
+        if self.visited.insert(self.storage.canonical(path)) {
+            let separator = if below.is_empty() { "" } else { "/" };
+            let found = Found {
+                path: path.to_path_buf(),
+                name: format!("{}/{name}", folder.trim_end_matches('/')),
+                below: format!("{below}{separator}{name}"),
+            };
+            self.found.push((at, found));
         }
     }
 }
@@ -243,5 +276,6 @@ fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]
         Some(EntryKind::Directory) => Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it"),
         Some(_) => Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format"),
     };
-    error.in_file(path).with_help(format!("{names}; a CTF trace is a folder with a file `metadata`"))
+    let looks: Vec<&str> = formats.iter().map(|format| format.looks_like).collect();
+    error.in_file(path).with_help(format!("{names}; {}", looks.join("; ")))
 }

@@ -5,9 +5,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink};
-use tracemill_formats::api::{OpenTrace, Stream};
-use tracemill_formats::ctf;
+use tracemill_codec::trace_plans::{ScanEnd, SpineSink};
+use tracemill_formats::api::{OpenTrace, Stream, event_error};
 use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::EventClassId;
@@ -115,7 +114,7 @@ struct Counted {
     packet: usize,
     events: u64,
     times: Option<(u64, u64)>,
-    fault: Option<Error>,
+    faults: Vec<Error>,
 }
 
 fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, survey: &mut TraceSurvey) {
@@ -159,7 +158,7 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
     for one in counted {
         let stream = &mut survey.streams[one.stream];
         stream.packet_events[one.packet] = Some(one.events);
-        survey.faults.extend(one.fault);
+        survey.faults.extend(one.faults);
         let packet = &trace.streams[one.stream].packets[one.packet];
         if packet.begin_cycles.is_none()
             && let (Some((first, last)), Some(clock)) = (one.times, session.clock_map(at, packet.class))
@@ -183,36 +182,26 @@ fn count_packets(
     for index in packets {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];
-        let mut one = Counted { stream: at, packet: index, events: 0, times: None, fault: None };
-        match ctf::open_packet(&trace.plans, file.bytes.clone(), packet, clock) {
-            Err(error) => one.fault = Some(with_loss(error, packet).in_file(&file.path).in_packet(packet.index)),
+        let mut one = Counted { stream: at, packet: index, events: 0, times: None, faults: Vec::new() };
+        let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
+        match trace.reader.open_packet(&trace.plans, stream, index, clock) {
+            Err(error) => one.faults.push(place(with_loss(error, packet))),
             Ok(opened) => {
-                let fault = opened.fault.filter(|_| file.is_indexed);
-                one.fault = fault.map(|fault| fault.in_file(&file.path).in_packet(packet.index));
+                one.faults.extend(opened.faults.into_iter().map(place));
                 let data = opened.data;
                 let mut counter = Counter { classes, events: 0, first: u64::MAX, last: 0 };
-                let (mut pos, mut state) = (data.events_bits, data.state.clone());
-                let end = trace.plans.scanner(packet.class).scan(data.input(), &mut pos, &mut state, &mut counter);
+                let (mut pos, mut state) = (data.first_event(), data.state.clone());
+                let end = data.scan(&mut pos, &mut state, &mut counter);
                 one.events = counter.events;
                 one.times = (counter.events > 0).then_some((counter.first, counter.last));
                 if let ScanEnd::Fault(fault) = end {
-                    one.fault = Some(located(trace, stream, index, &fault).with_help(skipped(packet, pos)));
+                    one.faults.push(place(event_error(&fault, &data)).with_help(skipped(&data.packet, pos)));
                 }
                 clock = state.clock;
             }
         }
         counted.push(one);
     }
-}
-
-/// The error of a fault in a packet of a stream.
-pub(crate) fn located(trace: &OpenTrace, stream: &Stream, packet: usize, fault: &EventFault) -> Error {
-    let packet = &stream.packets[packet];
-    let mut error = ctf::event_error(fault, packet.offset_bytes).in_packet(packet.index);
-    if let EventFault::Field { class: Some(class), .. } = fault {
-        error = error.in_event(trace.schema.event(*class).name.as_deref().unwrap_or("(no name)"));
-    }
-    error.in_file(&stream.files[packet.file as usize].path)
 }
 
 /// An error that costs a whole packet; says so unless it has something better to say.

@@ -83,8 +83,8 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
         };
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
-        let plans = session.traces[of.trace].plans.clone();
-        let cursor = Cursor::new(plans, of.stream.clone(), of.clock, filter, max_events);
+        let trace = &session.traces[of.trace];
+        let cursor = Cursor::new(trace, of.stream.clone(), of.clock, filter, max_events);
         Some((cursor.with_progress(session.progress.clone()), of.clock, rank))
     });
     Merger::new(sources.collect())

@@ -1,17 +1,26 @@
 //! What a format gives, and what it may ask for.
 //!
 //! A format does no I/O of its own: it lists folders and opens files through a [`Storage`]. It answers with an
-//! [`OpenTrace`]: a schema, its plans, and for each stream where the packets are. Chunks, rows, columns, merge and
-//! output come from there for free.
+//! [`OpenTrace`]: a schema, its plans, for each stream where the packets are, and a [`PacketReader`] that opens one of
+//! them. Chunks, rows, columns, merge, filters and output come from there for free.
+//!
+//! A packet can be opened in three ways. Where plans can decode the file as it is, the reader points at its bytes. Where
+//! bytes are packed (compressed, encrypted), it unpacks them into bytes of its own. Where plans cannot find the events,
+//! or the fields are nothing that a plan reads, the reader finds them itself ([`Spine`]) and may write their fields anew,
+//! in a layout for which it makes the schema.
+//!
+//! [`Spine`]: tracemill_codec::chunk::Spine
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_codec::chunk::Bytes;
-use tracemill_codec::trace_plans::TracePlans;
+use std::collections::BTreeMap;
+
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, Result};
-use tracemill_model::packet::Packet;
-use tracemill_model::schema::{Schema, StreamClassId};
+use tracemill_model::packet::{Gap, Packet};
+use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 
 /// What a folder's entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,13 +112,120 @@ pub struct OpenTrace {
     pub schema: Arc<Schema>,
     /// Its plans.
     pub plans: Arc<TracePlans>,
+    /// Do its files hold more than packets, so that bytes behind the last packet are nothing to tell?
+    pub has_other_bytes: bool,
+    /// Opens its packets.
+    pub reader: Arc<dyn PacketReader>,
     /// Streams, in the order of their names.
     pub streams: Vec<Stream>,
+    /// What else the trace holds, for `info`: tables of strings, definitions, sections that nobody knows.
+    pub sections: Vec<Section>,
+    /// What its specification forbids and reading does not mind: only `check` tells.
+    pub remarks: Vec<Error>,
     /// Parts that cannot be read: exit status 3.
     pub faults: Vec<Error>,
     /// What the user should know and what is no fault: an index that is ignored, a quirk that was mended.
     pub warnings: Vec<Error>,
 }
+
+/// Opens packets for their events. Shared by all threads.
+pub trait PacketReader: Send + Sync {
+    /// Opens the packet `index` of a stream. `clock` is the clock of the stream before it.
+    ///
+    /// # Errors
+    /// When none of its events can be read. File and packet are added by the caller.
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket>;
+}
+
+/// A packet, opened for its events.
+pub struct OpenedPacket {
+    /// The packet.
+    pub data: PacketData,
+    /// What cannot be read of it, and was not told when the trace was opened.
+    pub faults: Vec<Error>,
+    /// What the user should know and what is no fault.
+    pub warnings: Vec<Error>,
+    /// Events that are missing inside it.
+    pub gaps: Vec<Gap>,
+}
+
+impl OpenedPacket {
+    /// A packet without any fault.
+    pub fn new(data: PacketData) -> Self {
+        OpenedPacket { data, faults: Vec::new(), warnings: Vec::new(), gaps: Vec::new() }
+    }
+}
+
+/// The error of a fault that decoding an event met.
+pub fn event_error(fault: &EventFault, data: &PacketData) -> Error {
+    let error = match fault {
+        EventFault::Field { fault, path, class } => {
+            let error = Error::malformed(fault.kind.to_string()).in_field(path.clone());
+            match class {
+                None => error,
+                Some(class) => {
+                    let class = data.plans.schema().event(*class);
+                    error.in_event(class.name.as_deref().unwrap_or("(no name)"))
+                }
+            }
+        }
+        EventFault::UnknownId { id, .. } => {
+            Error::malformed(format!("no event class has the id {id} that the event header names"))
+        }
+        EventFault::Empty { .. } => Error::malformed("an event of length 0"),
+    };
+    let offset = data.packet.offset_bytes;
+    if data.is_in_place() {
+        return error.at_bit(offset * 8 + fault.at_bits());
+    }
+    let inside = fault.at_bits() / 8;
+    error.at_offset(offset).with_help(format!("it is byte {inside} of the packet's content, which is stored packed"))
+}
+
+/// A table of what a trace holds beside its events.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Section {
+    /// What it is, in a word or two: `string tables`.
+    pub title: String,
+    /// Names of its columns.
+    pub columns: Vec<&'static str>,
+    /// Rows, each of as many values as there are columns; `None` is unknown.
+    pub rows: Vec<Vec<Option<EnvValue>>>,
+}
+
+/// An option that a format adds to the commands that open traces.
+pub struct Setting {
+    /// Its name, without dashes: `ticks-per-us`.
+    pub name: &'static str,
+    /// What stands for its value in the help; `None` for a switch.
+    pub value: Option<&'static str>,
+    /// What it does, in a line.
+    pub help: &'static str,
+}
+
+/// Options as they were typed: the value of each that was, empty for a switch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settings(pub BTreeMap<&'static str, String>);
+
+impl Settings {
+    /// The value of an option, `None` when it was not typed.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The number that an option holds.
+    ///
+    /// # Errors
+    /// Wrong usage when it is none.
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let number = text.parse().map_err(|_| Error::misuse(format!("`{text}` is no number for --{name}")))?;
+        Ok(Some(number))
+    }
+}
+
+/// Opens what was found of a format; see [`Format::open`].
+pub type Open = fn(&dyn Storage, &[Found], &Settings) -> Vec<Result<OpenTrace>>;
 
 /// A format: one static value, one line in the registry.
 pub struct Format {
@@ -121,5 +237,10 @@ pub struct Format {
     pub probe: fn(&dyn Storage, &Path) -> bool,
     /// Opens everything that was found of this format, in the order given. Folders that are parts of one trace become
     /// one. An error stands for the trace that could not be opened.
-    pub open: fn(&dyn Storage, &[Found]) -> Vec<Result<OpenTrace>>,
+    pub open: Open,
+    /// Options that it adds.
+    pub settings: &'static [Setting],
+    /// What a trace of it looks like, for the message that nothing was found: `a CTF trace is a folder with a file
+    /// `metadata``.
+    pub looks_like: &'static str,
 }

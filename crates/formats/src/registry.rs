@@ -9,3 +9,14 @@ pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT];
 pub fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.names.contains(&name))
 }
+
+/// The options that formats add, each once.
+pub fn settings() -> Vec<&'static crate::api::Setting> {
+    let mut settings: Vec<&'static crate::api::Setting> = Vec::new();
+    for setting in FORMATS.iter().flat_map(|format| format.settings) {
+        if !settings.iter().any(|known| known.name == setting.name) {
+            settings.push(setting);
+        }
+    }
+    settings
+}

@@ -6,6 +6,7 @@
 //! a class with such a reference is made anew for every place where it is used.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Names one [`FieldClass`] of a [`Schema`].
@@ -400,6 +401,32 @@ pub struct VariantClass {
     pub options: Vec<VariantOption>,
 }
 
+/// Makes texts that a format does not store but defines: the name of an address, a datum in its own format.
+pub trait Render: Send + Sync + fmt::Debug {
+    /// Appends the text to `out`; false, and nothing appended, when there is none (the field is then absent).
+    ///
+    /// `event` is what is there of the event from the first byte behind its header on, and of what follows it; `own`
+    /// are the bytes of the field itself.
+    fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool;
+}
+
+/// A string that is not stored as one: a program of the format makes it when somebody wants to see it.
+#[derive(Clone, Debug)]
+pub struct RenderedClass {
+    /// Bytes that the field takes itself; 0 when it is made from its neighbours alone.
+    pub len_bytes: u32,
+    /// Makes the text, in UTF-8.
+    pub render: Arc<dyn Render>,
+}
+
+impl PartialEq for RenderedClass {
+    fn eq(&self, other: &Self) -> bool {
+        self.len_bytes == other.len_bytes && Arc::ptr_eq(&self.render, &other.render)
+    }
+}
+
+impl Eq for RenderedClass {}
+
 /// What a field is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FieldKind {
@@ -417,6 +444,8 @@ pub enum FieldKind {
     String(StringClass),
     /// Bytes.
     Blob(BlobClass),
+    /// Text that is made when it is shown. Aligned to bytes; nothing can refer to it.
+    Rendered(RenderedClass),
     /// Structure.
     Struct(StructClass),
     /// Static or dynamic array.
@@ -485,7 +514,7 @@ pub struct ClockClass {
     pub uid: Option<Arc<str>>,
     /// Description.
     pub description: Option<Arc<str>>,
-    /// Ticks per second; never 0.
+    /// Ticks per second; 0 when nobody knows: events then have cycles and no time.
     pub frequency: u64,
     /// Uncertainty of the measurement, in cycles.
     pub precision: Option<u64>,
@@ -497,6 +526,8 @@ pub struct ClockClass {
     pub offset_cycles: i128,
     /// What the zero is.
     pub origin: ClockOrigin,
+    /// Are its counts ours, made from times that the trace stores? They are then not shown.
+    pub has_made_cycles: bool,
 }
 
 impl ClockClass {
@@ -514,6 +545,7 @@ impl ClockClass {
             offset_seconds: 0,
             offset_cycles: 0,
             origin: ClockOrigin::Unknown,
+            has_made_cycles: false,
         }
     }
 }
@@ -540,6 +572,8 @@ pub struct StreamClass {
     pub uid: Option<Arc<str>>,
     /// The clock that its time stamps are in.
     pub default_clock: Option<ClockId>,
+    /// Does the format tie each of its packets to a CPU?
+    pub has_cpu: bool,
     /// Root structure of [`Scope::PacketContext`].
     pub packet_context: Option<FieldClassId>,
     /// Root structure of [`Scope::EventHeader`].
@@ -571,6 +605,38 @@ pub struct EventClass {
     pub specific_context: Option<FieldClassId>,
     /// Root structure of [`Scope::Payload`].
     pub payload: Option<FieldClassId>,
+    /// Events of the class have no time: each stands behind its predecessor in the stream.
+    pub is_untimed: bool,
+    /// The class stands for many ids, each with a name of its own.
+    pub open_ids: Option<OpenIds>,
+}
+
+/// The ids and names of a class of events that no definition describes: each event says its own id.
+#[derive(Clone, Debug)]
+pub struct OpenIds {
+    /// Where the id stands, in bytes behind the header: a little-endian integer of 32 bits.
+    pub offset_bytes: u32,
+    /// Makes the name of an event.
+    pub name: Arc<dyn Render>,
+}
+
+impl PartialEq for OpenIds {
+    fn eq(&self, other: &Self) -> bool {
+        self.offset_bytes == other.offset_bytes && Arc::ptr_eq(&self.name, &other.name)
+    }
+}
+
+impl Eq for OpenIds {}
+
+/// How the text line of a format sums an event up, instead of showing its fields.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Member of the payload that stands before the name of the event.
+    pub before: Arc<str>,
+    /// Does the name of the event stand in the line?
+    pub has_name: bool,
+    /// Member of the payload that stands behind it, after `before`.
+    pub after: Arc<str>,
 }
 
 impl EventClass {
@@ -586,6 +652,8 @@ impl EventClass {
             emf_uri: None,
             specific_context: None,
             payload: None,
+            is_untimed: false,
+            open_ids: None,
         }
     }
 }
@@ -611,6 +679,8 @@ pub struct Schema {
     pub environment: Vec<(Arc<str>, EnvValue)>,
     /// Root structure of [`Scope::PacketHeader`].
     pub packet_header: Option<FieldClassId>,
+    /// What a text line shows of the payload, when that is not all of it.
+    pub summary: Option<Summary>,
     field_classes: Vec<FieldClass>,
     clocks: Vec<ClockClass>,
     streams: Vec<StreamClass>,
@@ -631,6 +701,7 @@ impl Schema {
             byte_order: ByteOrder::Little,
             environment: Vec::new(),
             packet_header: None,
+            summary: None,
             field_classes: Vec::new(),
             clocks: Vec::new(),
             streams: Vec::new(),

@@ -2,19 +2,18 @@
 
 use serde_json::json;
 use tracemill_engine::check::{Finding, Severity, check};
-use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
 
-use super::open::clock_offsets;
+use super::open::open_options;
 use crate::args::CheckOptions;
 use crate::progress;
 use crate::report::{self, Outcome, Sink};
 
 /// Checks traces; the findings are the output.
 pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
-    let open_options =
-        OpenOptions { input_format: options.input.input_format.clone(), clock_offsets: clock_offsets(&options.input)? };
+    let open_options = open_options(&options.input)?;
     let session = Session::open(&FileSystem, &options.input.traces, &open_options)?;
     if session.traces.is_empty() {
         session.failures.iter().for_each(report::error);

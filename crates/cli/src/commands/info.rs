@@ -5,7 +5,7 @@ use tracemill_engine::render::out::Out;
 use tracemill_engine::render::time::put_seconds;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
-use tracemill_formats::api::OpenTrace;
+use tracemill_formats::api::{OpenTrace, Section};
 use tracemill_formats::ctf::uuid_text;
 use tracemill_model::error::Error;
 use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, FieldKind, Schema};
@@ -81,7 +81,7 @@ fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurve
         .map(|(at, event)| {
             json!({
                 "name": event.name.as_deref(),
-                "id": event.id,
+                "id": event.open_ids.is_none().then_some(event.id),
                 "stream": schema.stream(event.stream).id,
                 "events": survey.class_events.as_ref().map(|events| events[at]),
                 "fields": event.payload.map_or_else(Vec::new, |root| field_names(schema, root)),
@@ -103,6 +103,11 @@ fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurve
         "end_ns": survey.streams.iter().filter_map(|stream| stream.end_ns).max(),
         "faults": all_faults.map(fault_json).collect::<Vec<_>>(),
     });
+    if !trace.sections.is_empty()
+        && let Some(object) = object.as_object_mut()
+    {
+        object.insert("sections".into(), trace.sections.iter().map(section_json).collect());
+    }
     if packets && let Some(object) = object.as_object_mut() {
         object.insert("packets".into(), packets_json(trace, survey));
     }
@@ -124,7 +129,7 @@ fn clock_json(clock: &ClockClass, correction_ns: i64) -> Value {
     let map = tracemill_model::clock::ClockMap::new(clock, correction_ns);
     json!({
         "name": clock.name.as_deref().unwrap_or(&clock.id),
-        "frequency": clock.frequency,
+        "frequency": (clock.frequency > 0).then_some(clock.frequency),
         "offset_ns": map.ns(0),
         "origin": match &clock.origin {
             ClockOrigin::Unix => json!("unix"),
@@ -135,6 +140,14 @@ fn clock_json(clock: &ClockClass, correction_ns: i64) -> Value {
         "description": clock.description.as_deref(),
         "precision": clock.precision,
     })
+}
+
+fn section_json(section: &Section) -> Value {
+    let row = |row: &Vec<Option<EnvValue>>| -> Map<String, Value> {
+        let cells = section.columns.iter().zip(row);
+        cells.map(|(column, cell)| (column.to_string(), cell.as_ref().map_or(Value::Null, env_json))).collect()
+    };
+    json!({ "title": section.title, "rows": section.rows.iter().map(row).collect::<Vec<_>>() })
 }
 
 fn fault_json(fault: &Error) -> Value {
@@ -197,7 +210,8 @@ fn for_people(trace: &Value, packets: bool) -> String {
         let origin =
             clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
         let offset = clock["offset_ns"].as_i64().map(seconds).unwrap_or_default();
-        line("clock", format!("{}: {} Hz, offset {offset} s, {origin}", plain(&clock["name"]), clock["frequency"]));
+        let rate = clock["frequency"].as_u64().map_or("unknown rate".to_string(), |rate| format!("{rate} Hz"));
+        line("clock", format!("{}: {rate}, offset {offset} s, {origin}", plain(&clock["name"])));
     }
     for (key, value) in trace["environment"].as_object().into_iter().flatten() {
         line("environment", format!("{key} = {}", plain(value)));
@@ -238,6 +252,14 @@ fn for_people(trace: &Value, packets: bool) -> String {
                 packet["discarded_before"],
                 packet["lost_packets_before"],
             );
+        }
+    }
+    for section in list(&trace["sections"]) {
+        text += &format!("\n  {}\n", plain(&section["title"]));
+        for row in list(&section["rows"]) {
+            let cells = row.as_object().into_iter().flatten();
+            let cells: Vec<String> = cells.map(|(key, value)| format!("{key} {}", plain(value))).collect();
+            text += &format!("    {}\n", cells.join(", "));
         }
     }
     for fault in list(&trace["faults"]) {

@@ -20,8 +20,7 @@ pub(crate) struct Opened {
 /// Opens the traces. `None` when nothing could be opened (said on stderr) or when `--strict` stops at a fault.
 pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.quiet, options.strict);
-    let open_options =
-        OpenOptions { input_format: options.input_format.clone(), clock_offsets: clock_offsets(options)? };
+    let open_options = open_options(options)?;
     let session = Session::open(&FileSystem, &options.traces, &open_options)?;
     for failure in &session.failures {
         if reporter.fault(failure) {
@@ -48,12 +47,21 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
     Ok(Some(Opened { session, reporter, jobs }))
 }
 
+/// What the options say of opening.
+pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error> {
+    Ok(OpenOptions {
+        input_format: options.input_format.clone(),
+        clock_offsets: clock_offsets(options)?,
+        settings: options.formats.0.clone(),
+    })
+}
+
 fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get()).min(16)
 }
 
 /// Corrections of clocks, in the order of seconds, then ns.
-pub(crate) fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)>, Error> {
+fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)>, Error> {
     let mut offsets = Vec::new();
     for text in &options.clock_offset {
         offsets.push(named(text, "--clock-offset", parse_seconds)?);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{
     BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence,
-    Range, Role, Roles, Schema, Scope, StringLength,
+    Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
@@ -144,6 +144,7 @@ pub struct Compiler<'s> {
     ops: Vec<Op>,
     nodes: Vec<Node>,
     tables: Vec<SelectTable>,
+    renders: Vec<RenderedClass>,
     ends: Vec<u32>,
     root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
@@ -186,6 +187,7 @@ impl<'s> Compiler<'s> {
             ops: Vec::new(),
             nodes: Vec::new(),
             tables: Vec::new(),
+            renders: Vec::new(),
             ends: Vec::new(),
             root_nodes: Vec::new(),
             next_slot: shared.len() as u16,
@@ -244,6 +246,7 @@ impl<'s> Compiler<'s> {
         Plan {
             ops: self.ops.into(),
             tables: self.tables.into(),
+            renders: self.renders.into(),
             slots: usize::from(self.slot_count),
             nodes: self.nodes.into(),
             ends: self.ends.into(),
@@ -401,6 +404,14 @@ impl<'s> Compiler<'s> {
                     self.emit(Op::Uuid);
                 }
                 self.bytes(&blob.length, |len| Op::Blob { node, len });
+            }
+            FieldKind::Rendered(rendered) => {
+                let render = self.renders.len() as u16;
+                if self.mode == Mode::Row {
+                    self.renders.push(rendered.clone());
+                }
+                let bytes = rendered.len_bytes;
+                self.leaf(Op::Rendered { node, render, bytes }, u64::from(bytes) * 8);
             }
             FieldKind::Struct(structure) => {
                 self.visit(Op::BeginStruct { node });

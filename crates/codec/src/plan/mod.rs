@@ -13,7 +13,7 @@ mod run;
 use std::fmt;
 use std::sync::Arc;
 
-use tracemill_model::schema::{FieldClassId, FieldKind, Range, Role, Schema};
+use tracemill_model::schema::{FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
 
@@ -198,6 +198,10 @@ pub struct RoleValues {
 pub struct State {
     /// Saved lengths and selectors, and loop counters.
     pub(crate) slots: Vec<u64>,
+    /// First bit behind the header of the event that is being decoded: made texts see it from there.
+    pub(crate) body_bits: u64,
+    /// The text that was made last.
+    pub(crate) text: Vec<u8>,
     /// The full value of the stream's clock.
     pub clock: u64,
     /// Did a field set the clock since it was last cleared?
@@ -332,6 +336,12 @@ pub(crate) enum Op {
         node: NodeId,
         len: u16,
     },
+    /// A text that `renders[render]` of the plan makes; the field takes `bytes` itself.
+    Rendered {
+        node: NodeId,
+        render: u16,
+        bytes: u32,
+    },
     Set {
         slot: u16,
         value: u64,
@@ -459,6 +469,7 @@ impl SelectTable {
 pub struct Plan {
     pub(crate) ops: Box<[Op]>,
     pub(crate) tables: Box<[SelectTable]>,
+    pub(crate) renders: Box<[RenderedClass]>,
     pub(crate) slots: usize,
     /// The fields, for visitors and messages.
     pub nodes: Box<[Node]>,

@@ -187,6 +187,25 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
+    #[inline(never)]
+    fn rendered<V: Visitor>(
+        &self,
+        node: NodeId,
+        render: usize,
+        own: &[u8],
+        plan: &Plan,
+        state: &mut State,
+        visitor: &mut V,
+    ) {
+        let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
+        state.text.clear();
+        if plan.renders[render].render.render(event, own, &mut state.text) {
+            visitor.string(node, &state.text);
+        } else {
+            visitor.absent(node);
+        }
+    }
+
     /// Bytes from here to the end of the content.
     fn rest(&self) -> &'a [u8] {
         self.content.get((self.pos >> 3) as usize..).unwrap_or(&[])
@@ -295,6 +314,10 @@ impl<'a> Run<'a> {
             Op::Blob { node, len } => {
                 let bytes = self.take_bytes(state.slots[usize::from(len)])?;
                 visitor.blob(node, bytes);
+            }
+            Op::Rendered { node, render, bytes } => {
+                let own = self.take_bytes(u64::from(bytes))?;
+                self.rendered(node, usize::from(render), own, plan, state, visitor);
             }
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
             Op::Save { slot } => state.slots[usize::from(slot)] = self.last,
@@ -476,6 +499,7 @@ impl Op {
             | Op::Str { node, .. }
             | Op::StrBytes { node, .. }
             | Op::Blob { node, .. }
+            | Op::Rendered { node, .. }
             | Op::BeginStruct { node }
             | Op::EndStruct { node }
             | Op::Fit { node, .. }

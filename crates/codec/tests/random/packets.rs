@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
+use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
 use tracemill_codec::naive::{Interpreter, NaiveFault, Value};
 use tracemill_codec::plan::{FaultKind, Input, State};
 use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
@@ -159,10 +159,15 @@ pub(crate) fn packet(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Resul
     tally.packets += 1;
 
     let want = read_events(schema, &naive, end_bits);
+    let file: Arc<dyn Bytes> = Arc::new(bytes.clone());
     let packet = Arc::new(PacketData {
         plans: plans.clone(),
-        file: Arc::new(bytes.clone()),
+        bytes: file.clone(),
+        base_bytes: 0,
+        file,
         packet: packet_of(&bytes, end_bits),
+        cpu: None,
+        spine: None,
         context_bits,
         events_bits: pos,
         state: state.clone(),

@@ -38,6 +38,8 @@ pub struct Matcher {
     fields: Values,
     state: State,
     indices: Vec<u64>,
+    /// Name of an event whose class stands for many.
+    name: Vec<u8>,
 }
 
 /// A packet and the values of its context. It is held so that its address stays its own.
@@ -76,6 +78,7 @@ impl Matcher {
             fields: Values::default(),
             state: State::default(),
             indices: Vec::new(),
+            name: Vec::new(),
         }
     }
 
@@ -99,7 +102,16 @@ impl Matcher {
         let stream_name = trace.streams.get(event.stream).map_or("", |name| name);
         let mut scene = Scene::of_class(&trace.schema, class, &trace.name, &program.places);
         scene.details = &program.details;
-        scene.spine = Some(Spine { ns: event.ns, cycles: event.event.cycles(), stream_name });
+        self.name.clear();
+        let own_id = scene.class.open_ids.as_ref().and_then(|_| event.event.own_id(&mut self.name));
+        scene.spine = Some(Spine {
+            ns: event.ns,
+            cycles: event.event.cycles(),
+            stream_name,
+            own: own_id.map(|id| (id, &*self.name)),
+            has_rateless_clock: has_rateless_clock(&trace.schema, class),
+            cpu: event.event.chunk.packet.cpu,
+        });
         if program.wants_packet {
             let packet = &event.event.chunk.packet;
             let cached = &mut self.packets[event.trace][event.stream];
@@ -123,6 +135,11 @@ impl Matcher {
         scene.fields = Some(&self.fields);
         eval::evaluate(&program.test, &scene).unwrap_or(false)
     }
+}
+
+fn has_rateless_clock(schema: &Schema, class: EventClassId) -> bool {
+    let clock = schema.stream(schema.event(class).stream).default_clock;
+    clock.is_some_and(|clock| schema.clock(clock).frequency == 0)
 }
 
 fn packet_wants(bound: &Bound, trace: usize, packet: &PacketData) -> Wanted {
@@ -230,6 +247,11 @@ struct Spine<'a> {
     ns: Option<i64>,
     cycles: u64,
     stream_name: &'a str,
+    /// Id and name of an event whose class stands for many.
+    own: Option<(u32, &'a [u8])>,
+    /// Are there cycles though nobody knows how long they last?
+    has_rateless_clock: bool,
+    cpu: Option<u32>,
 }
 
 impl<'a> Scene<'a> {
@@ -242,6 +264,14 @@ impl<'a> Scene<'a> {
 
     fn spine_value(&self, head: Head) -> Found<'_> {
         let integer = |value: i128| Found::Value(Value::Number(Number::Int(value)));
+        if self.class.open_ids.is_some() && matches!(head, Head::Name | Head::Id) {
+            return match (&self.spine, head) {
+                (None, _) => Found::Unknown,
+                (Some(Spine { own: Some((_, name)), .. }), Head::Name) => Found::Value(Value::Text(name)),
+                (Some(Spine { own: Some((id, _)), .. }), _) => integer(i128::from(*id)),
+                _ => Found::Absent,
+            };
+        }
         match head {
             Head::Name => match &self.class.name {
                 Some(name) => Found::Value(Value::Text(name.as_bytes())),
@@ -256,7 +286,10 @@ impl<'a> Scene<'a> {
                     (Head::StreamName, _) => Found::Value(Value::Text(spine.stream_name.as_bytes())),
                     (Head::Ns, Some(ns)) => integer(i128::from(ns)),
                     (Head::Time, Some(ns)) => Found::Value(Value::Time(ns)),
-                    (Head::Cycles, Some(_)) => integer(i128::from(spine.cycles)),
+                    (Head::Cycles, ns) if ns.is_some() || spine.has_rateless_clock => {
+                        integer(i128::from(spine.cycles))
+                    }
+                    (Head::Cpu, _) => spine.cpu.map_or(Found::Absent, |cpu| integer(i128::from(cpu))),
                     _ => Found::Absent,
                 }
             }

@@ -71,11 +71,15 @@ pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Resu
     let class = schema.event(event);
     let nothing = || Miss { found: 0, inside: Vec::new() };
     let spine_if = |there: bool| if there { Ok(Place::Spine(path.head)) } else { Err(nothing()) };
-    let has_clock = schema.stream(class.stream).default_clock.is_some();
+    let clock = schema.stream(class.stream).default_clock.map(|clock| schema.clock(clock));
+    let has_time = clock.is_some_and(|clock| clock.frequency > 0) && !class.is_untimed;
+    let has_cycles = clock.is_some_and(|clock| !clock.has_made_cycles) && !class.is_untimed;
     match path.head {
-        Head::Name => spine_if(class.name.is_some()),
+        Head::Name => spine_if(class.name.is_some() || class.open_ids.is_some()),
         Head::Id | Head::Stream | Head::StreamName | Head::Trace => spine_if(true),
-        Head::Ns | Head::Cycles | Head::Time => spine_if(has_clock),
+        Head::Ns | Head::Time => spine_if(has_time),
+        Head::Cycles => spine_if(has_cycles),
+        Head::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
         Head::Cpu => {
             let step = Step { kind: StepKind::Member("cpu_id".into()), span: path.span };
             match walk(schema, Scope::PacketContext, event, &[step]) {
@@ -159,7 +163,7 @@ pub(super) fn kind(schema: &Schema, class: FieldClassId) -> Kind {
         FieldKind::Integer(_) | FieldKind::BitArray(_) => Kind::Integer,
         FieldKind::Boolean(_) => Kind::Bool,
         FieldKind::Float(_) => Kind::Real,
-        FieldKind::String(_) => Kind::Text,
+        FieldKind::String(_) | FieldKind::Rendered(_) => Kind::Text,
         FieldKind::Blob(_) => Kind::Nothing("a blob"),
         FieldKind::Struct(_) => Kind::Nothing("a structure"),
         FieldKind::Array(_) => Kind::Nothing("an array"),
@@ -205,6 +209,7 @@ impl FieldPlace {
             },
             FieldKind::BitMap(bits) => Detail::Flags(bits.flags.clone()),
             FieldKind::String(string) => Detail::Text(string.encoding),
+            FieldKind::Rendered(_) => Detail::Text(Encoding::Utf8),
             FieldKind::Struct(structure) => Detail::Struct { is_empty: structure.members.is_empty() },
             _ => Detail::Plain,
         }

@@ -7,7 +7,7 @@ use tracemill_codec::plan::Fault;
 use tracemill_model::schema::{Schema, Scope};
 
 use super::json::{Fields, JsonTrace};
-use super::lines::CpuOf;
+use super::lines::{CpuOf, has_cycles};
 use super::out::Out;
 use crate::filter::Columns;
 
@@ -91,13 +91,20 @@ impl CsvTrace {
                 out.put_byte(b',');
                 out.put_i64(ns);
                 out.put_byte(b',');
-                out.put_u64(event.cycles());
-                out.put_byte(b',');
             }
-            None => out.put(b",,,"),
+            None => out.put(b",,"),
         }
-        put_cell(out, class.name.as_deref().unwrap_or_default().as_bytes());
-        out.put_fmt(format_args!(",{},{},", class.id, self.schema.stream(class.stream).id));
+        if has_cycles(&self.schema, event.class()) {
+            out.put_u64(event.cycles());
+        }
+        out.put_byte(b',');
+        let mut own = Vec::new();
+        let (id, name) = match class.open_ids.as_ref().and_then(|_| event.own_id(&mut own)) {
+            Some(id) => (id.into(), &*own),
+            None => (class.id, class.name.as_deref().unwrap_or_default().as_bytes()),
+        };
+        put_cell(out, name);
+        out.put_fmt(format_args!(",{id},{},", self.schema.stream(class.stream).id));
         if let Some(cpu) = self.cpu.of(stream, event) {
             out.put_u64(cpu);
         }

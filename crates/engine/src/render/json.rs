@@ -191,6 +191,7 @@ fn kind(schema: &Schema, id: FieldClassId) -> Kind {
         }
         FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
         FieldKind::String(class) => Kind::Text(class.encoding),
+        FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
         FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
         FieldKind::Variant(class) => {
             let options = class.options.iter().enumerate();

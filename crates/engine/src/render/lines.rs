@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::Fault;
 use tracemill_model::error::Error;
-use tracemill_model::schema::{FieldKind, Schema, Scope};
+use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
 
 use super::cells::CellTrace;
 use super::csv::CsvTrace;
@@ -13,6 +13,7 @@ use super::json::{Fields, JsonTrace};
 use super::out::Out;
 use super::strings;
 use super::text::{self, Before, LineTime, TextOptions, TextTrace};
+use crate::cursor::ClassSet;
 use crate::filter::{Columns, Filter, FilterEvent, Matcher};
 use crate::merge::Batch;
 use crate::session::Session;
@@ -65,6 +66,13 @@ pub struct LineRenderer {
     plan: Arc<LinePlan>,
     traces: Vec<Printer>,
     matcher: Option<Matcher>,
+    /// For each trace the classes whose events have no time, when there are any.
+    untimed: Vec<Option<ClassSet>>,
+}
+
+#[inline]
+fn is_untimed(untimed: &Option<ClassSet>, event: EventRef<'_>) -> bool {
+    untimed.as_ref().is_some_and(|untimed| untimed.has(event.class().0))
 }
 
 enum Printer {
@@ -94,13 +102,20 @@ impl LineRenderer {
         });
         let traces = traces.collect();
         let matcher = plan.filter.as_ref().map(Filter::matcher);
-        LineRenderer { plan, traces, matcher }
+        let untimed = session.traces.iter().map(|trace| {
+            let classes = trace.schema.events();
+            let has_some = classes.iter().any(|class| class.is_untimed);
+            has_some.then(|| ClassSet::new(classes.len(), |at| classes[at].is_untimed))
+        });
+        let untimed = untimed.collect();
+        LineRenderer { plan, traces, matcher, untimed }
     }
 
     /// The lines of a batch.
     /// `rendered` may be an old one whose memory is used again.
     pub fn render(&mut self, batch: &Batch, rendered: Rendered) -> Rendered {
         let plan = self.plan.clone();
+        let untimed = &self.untimed;
         let mut rendered = rendered.cleared();
         let mut before = Before::Elsewhere;
         for run in &batch.runs {
@@ -109,7 +124,10 @@ impl LineRenderer {
             let printer = &mut self.traces[of.trace];
             for at in run.from as usize..run.to as usize {
                 let event = ready.chunk.event(at);
-                let ns = of.clock.as_ref().map(|clock| clock.ns(event.cycles()));
+                let ns = match &of.clock {
+                    Some(clock) if !is_untimed(&untimed[of.trace], event) => Some(clock.ns(event.cycles())),
+                    _ => None,
+                };
                 if let Some(matcher) = &mut self.matcher
                     && !matcher.matches(&FilterEvent { trace: of.trace, stream: of.index, event, ns })
                 {
@@ -180,9 +198,28 @@ pub struct JsonLines {
     json: JsonTrace,
     /// `{"trace":"name",` or `{`.
     start: Vec<u8>,
-    /// By class: from `,"name"` to `"stream"`.
-    heads: Vec<Option<Vec<u8>>>,
+    /// By class.
+    heads: Vec<Option<Head>>,
     cpu: CpuOf,
+    name: Vec<u8>,
+}
+
+/// What is the same in the lines of a class.
+#[derive(Clone)]
+struct Head {
+    /// From `,"name"` to `"stream"`.
+    text: Vec<u8>,
+    /// Are its cycles shown?
+    has_cycles: bool,
+    /// Has each event its own id and name?
+    is_open: bool,
+}
+
+/// Are the clock values of a class what the trace stores?
+pub(crate) fn has_cycles(schema: &Schema, class: EventClassId) -> bool {
+    let class = schema.event(class);
+    let clock = schema.stream(class.stream).default_clock;
+    clock.is_some_and(|clock| !schema.clock(clock).has_made_cycles) && !class.is_untimed
 }
 
 impl JsonLines {
@@ -196,7 +233,7 @@ impl JsonLines {
         }
         let json = JsonTrace::new(schema.clone());
         let start = start.written().to_vec();
-        JsonLines { schema, json, start, heads: Vec::new(), cpu: CpuOf::default() }
+        JsonLines { schema, json, start, heads: Vec::new(), cpu: CpuOf::default(), name: Vec::new() }
     }
 
     fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
@@ -205,10 +242,8 @@ impl JsonLines {
             Some(ns) => {
                 out.put(b"\"ns\":");
                 out.put_i64(ns);
-                out.put(b",\"cycles\":");
-                out.put_u64(event.cycles());
             }
-            None => out.put(b"\"ns\":null,\"cycles\":null"),
+            None => out.put(b"\"ns\":null"),
         }
         let at = event.class().0 as usize;
         if self.heads.get(at).is_none_or(Option::is_none) {
@@ -217,7 +252,20 @@ impl JsonLines {
             self.heads[at] = Some(self.head(event));
         }
         if let Some(Some(head)) = self.heads.get(at) {
-            out.put(head);
+            if head.has_cycles {
+                out.put(b",\"cycles\":");
+                out.put_u64(event.cycles());
+            } else {
+                out.put(b",\"cycles\":null");
+            }
+            if head.is_open {
+                self.name.clear();
+                let id = event.own_id(&mut self.name);
+                out.put(b",\"name\":");
+                strings::put_json(out, &self.name);
+                out.put_fmt(format_args!(",\"id\":{}", id.unwrap_or_default()));
+            }
+            out.put(&head.text);
         }
         if let Some(cpu) = self.cpu.of(stream, event) {
             out.put(b",\"cpu\":");
@@ -234,14 +282,18 @@ impl JsonLines {
 
 impl JsonLines {
     #[cold]
-    fn head(&self, event: EventRef<'_>) -> Vec<u8> {
+    fn head(&self, event: EventRef<'_>) -> Head {
         let (of, mut out) = (self.schema.event(event.class()), Out::default());
-        if let Some(name) = &of.name {
+        let is_open = of.open_ids.is_some();
+        if let Some(name) = of.name.as_ref().filter(|_| !is_open) {
             out.put(b",\"name\":");
             strings::put_json(&mut out, name.as_bytes());
         }
-        out.put_fmt(format_args!(",\"id\":{},\"stream\":{}", of.id, self.schema.stream(of.stream).id));
-        out.written().to_vec()
+        if !is_open {
+            out.put_fmt(format_args!(",\"id\":{}", of.id));
+        }
+        out.put_fmt(format_args!(",\"stream\":{}", self.schema.stream(of.stream).id));
+        Head { text: out.written().to_vec(), has_cycles: has_cycles(&self.schema, event.class()), is_open }
     }
 }
 
@@ -277,6 +329,9 @@ impl tracemill_codec::plan::Visitor for CpuVisitor {
 impl CpuOf {
     pub(crate) fn of(&mut self, stream: usize, event: EventRef<'_>) -> Option<u64> {
         let packet = &event.chunk.packet;
+        if let Some(cpu) = packet.cpu {
+            return Some(cpu.into());
+        }
         if let Some(Some((known, cpu))) = self.packets.get(stream)
             && Arc::ptr_eq(known, packet)
         {

@@ -37,6 +37,22 @@ pub(crate) fn put_escaped(out: &mut Out, bytes: &[u8]) {
     out.put_byte(b'"');
 }
 
+/// Text inside a line: control characters, which could end it, become escapes of C. No quotes.
+pub(crate) fn put_plain(out: &mut Out, bytes: &[u8]) {
+    if !bytes.iter().any(|&byte| byte < 0x20 || byte == 0x7f) {
+        return out.put(bytes);
+    }
+    for &byte in bytes {
+        match byte {
+            b'\n' => out.put(b"\\n"),
+            b'\r' => out.put(b"\\r"),
+            b'\t' => out.put(b"\\t"),
+            0..0x20 | 0x7f => out.put_fmt(format_args!("\\x{byte:02x}")),
+            _ => out.put_byte(byte),
+        }
+    }
+}
+
 static NEEDS_ESCAPE: [bool; 256] = {
     let mut table = [false; 256];
     let mut at = 0;

@@ -146,6 +146,18 @@ pub struct TextTrace {
     packets: Vec<Option<Context>>,
     wall: WallClock,
     state: State,
+    name: Vec<u8>,
+    /// By class, when the trace's lines sum events up.
+    summaries: Vec<Option<SummaryTable>>,
+}
+
+/// What a line that sums an event up shows of a class.
+struct SummaryTable {
+    before: Option<NodeId>,
+    after: Option<NodeId>,
+    /// The name; `None` when it is not shown.
+    name: Option<Vec<u8>>,
+    is_open: bool,
 }
 
 /// A rendered packet context; `None` when there is nothing to print.
@@ -166,6 +178,8 @@ struct Words {
 struct ClassTable {
     /// From behind the time to the first context.
     head: Piece,
+    /// What stands behind the event's own name, when its class stands for many: the head then ends before it.
+    own_name: Option<Piece>,
     table: Table,
     /// What is left to print behind the last field, with the end of the line.
     tail: Piece,
@@ -256,6 +270,8 @@ impl TextTrace {
             packets: Vec::new(),
             wall,
             state: State::default(),
+            name: Vec::new(),
+            summaries: Vec::new(),
         }
     }
 
@@ -277,6 +293,10 @@ impl TextTrace {
             *before = Before::At(now);
             hole
         });
+        if self.schema.summary.is_some() {
+            self.summary(out, event)?;
+            return Ok(hole);
+        }
         let class = event.class();
         let packet = &event.chunk.packet;
         match self.packets.get(stream) {
@@ -292,6 +312,12 @@ impl TextTrace {
         }
         let Some(Some(table)) = self.classes.get_mut(at) else { return Ok(hole) };
         out.put_piece(&table.head);
+        if let Some(behind) = &table.own_name {
+            self.name.clear();
+            event.own_id(&mut self.name);
+            strings::put_plain(out, &self.name);
+            out.put_piece(behind);
+        }
         if let Some(Some(Context { text: Some(text), .. })) = self.packets.get(stream) {
             out.put_piece(text);
         }
@@ -335,6 +361,49 @@ impl TextTrace {
             out.put(b") ");
         }
         hole
+    }
+
+    /// The rest of a line that sums an event up: what stands before its name, the name, what stands behind it.
+    fn summary(&mut self, out: &mut Out, event: EventRef<'_>) -> Result<(), Fault> {
+        let at = event.class().0 as usize;
+        if self.summaries.get(at).is_none_or(Option::is_none) {
+            let table = self.summary_table(event.class(), event.chunk.packet.plans.event_flat_rows(event.class()));
+            let len = self.summaries.len().max(at + 1);
+            self.summaries.resize_with(len, || None);
+            self.summaries[at] = Some(table);
+        }
+        let Some(Some(table)) = self.summaries.get(at) else { return Ok(()) };
+        self.name.clear();
+        if table.is_open {
+            event.own_id(&mut self.name);
+        }
+        let name = table.name.as_ref().map(|name| if table.is_open { &self.name } else { name });
+        let palette = self.palette;
+        let mut printer = SummaryPrinter { out, table, name: name.map(Vec::as_slice), palette, has_name: false };
+        event.visit_flat(&mut self.state, &mut printer)?;
+        printer.name();
+        out.put_byte(b'\n');
+        Ok(())
+    }
+
+    #[cold]
+    fn summary_table(&self, class: EventClassId, plan: &Plan) -> SummaryTable {
+        let (event, summary) = (self.schema.event(class), self.schema.summary.as_ref());
+        let root = plan.roots.get(2).copied().flatten();
+        let node_of = |name: &str| {
+            let is_it = |node: &tracemill_codec::plan::Node| Some(node.parent) == root && &*node.name == name;
+            plan.nodes.iter().position(is_it).map(|at| at as NodeId)
+        };
+        SummaryTable {
+            before: summary.and_then(|summary| node_of(&summary.before)),
+            after: summary.and_then(|summary| node_of(&summary.after)),
+            name: summary.filter(|summary| summary.has_name).map(|_| {
+                let mut out = Out::default();
+                strings::put_plain(&mut out, event.name.as_deref().unwrap_or_default().as_bytes());
+                out.written().to_vec()
+            }),
+            is_open: event.open_ids.is_some(),
+        }
     }
 
     /// Renders the context of the packet that a stream has come to.
@@ -389,7 +458,13 @@ impl TextTrace {
             tail.clear();
         }
         tail.push(b'\n');
-        ClassTable { head: Piece::new(self.class_words(class)), table, tail: Piece::new(tail) }
+        let mut head = self.class_words(class);
+        let own_name = event.open_ids.as_ref().map(|_| {
+            let behind = if names.header { ", " } else { ": " };
+            head.truncate(head.len() - behind.len());
+            Piece::new(behind)
+        });
+        ClassTable { head: Piece::new(head), own_name, table, tail: Piece::new(tail) }
     }
 
     fn shows_packet_context(&self, stream: tracemill_model::schema::StreamClassId) -> bool {
@@ -420,6 +495,7 @@ impl TextTrace {
         }
         let (color, name) = match event.name.as_deref() {
             Some(name) => (palette.event, name),
+            None if event.open_ids.is_some() => (palette.event, ""),
             None => (palette.unknown, "<unknown>"),
         };
         words.text.extend_from_slice(color.as_bytes());
@@ -717,6 +793,7 @@ impl Builder<'_> {
             FieldKind::Integer(class) => integer_kind(class),
             FieldKind::BitArray(_) | FieldKind::BitMap(_) => Kind::Hexadecimal { mask: u64::MAX },
             FieldKind::String(class) => Kind::Text(class.encoding),
+            FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
             FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
             _ => Kind::Other,
         }
@@ -736,6 +813,66 @@ fn integer_kind(class: &IntegerClass) -> Kind {
         DisplayBase::Hexadecimal => Kind::Hexadecimal { mask: mask(4) },
         DisplayBase::Octal => Kind::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
         DisplayBase::Binary => Kind::Binary { len_bits },
+    }
+}
+
+/// Prints the rest of a line that sums an event up.
+struct SummaryPrinter<'a> {
+    out: &'a mut Out,
+    table: &'a SummaryTable,
+    /// Printed once, behind the first part.
+    name: Option<&'a [u8]>,
+    palette: Palette,
+    has_name: bool,
+}
+
+impl SummaryPrinter<'_> {
+    fn name(&mut self) {
+        if std::mem::replace(&mut self.has_name, true) {
+            return;
+        }
+        if let Some(name) = self.name {
+            self.out.put(self.palette.event.as_bytes());
+            self.out.put(name);
+            self.out.put(self.palette.reset.as_bytes());
+        }
+    }
+
+    #[inline]
+    fn part(&mut self, node: NodeId, is_empty: bool, put: impl FnOnce(&mut Out)) {
+        if self.table.before == Some(node) {
+            put(self.out);
+            if self.name.is_some() {
+                self.out.put_byte(b' ');
+            }
+            self.name();
+        } else if self.table.after == Some(node) {
+            self.name();
+            if !is_empty {
+                self.out.put(b": ");
+                put(self.out);
+            }
+        }
+    }
+}
+
+impl Visitor for SummaryPrinter<'_> {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.part(node, false, |out| out.put_u64(value));
+    }
+
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.part(node, false, |out| out.put_i64(value));
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        self.part(node, false, |out| put_g(out, value));
+    }
+
+    #[inline]
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        self.part(node, bytes.is_empty(), |out| strings::put_plain(out, bytes));
     }
 }
 

@@ -8,7 +8,7 @@ mod packets;
 mod quirks;
 pub mod tsdl;
 
-pub use packets::{OpenedPacket, event_error, open_packet, uuid_text};
+pub use packets::{Reader, uuid_text};
 
 use crate::api::Format;
 
@@ -18,4 +18,6 @@ pub static FORMAT: Format = Format {
     description: "Common Trace Format 1.8 (what LTTng and barectf write) and 2",
     probe: open::probe,
     open: open::open,
+    settings: &[],
+    looks_like: "a CTF trace is a folder with a file `metadata`",
 };

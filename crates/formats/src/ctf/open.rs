@@ -11,7 +11,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
 use super::{ctf2, gaps, lttng_index, packets, quirks, tsdl};
-use crate::api::{DataFile, EntryKind, Found, OpenTrace, Storage, Stream};
+use crate::api::{DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
 
 /// Name of the metadata stream.
 const METADATA: &str = "metadata";
@@ -34,7 +34,7 @@ pub(crate) fn probe(storage: &dyn Storage, path: &std::path::Path) -> bool {
 }
 
 /// Opens all folders, and joins those that are parts of one trace.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found]) -> Vec<Result<OpenTrace>> {
+pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
     let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(storage, found)).collect();
     let mut groups: Vec<Result<Vec<Folder>>> = Vec::new();
     let mut by_uuid: HashMap<[u8; 16], usize> = HashMap::new();
@@ -279,7 +279,11 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
         own_name: own_name(&schema, &folders[largest].found.below),
         schema,
         plans,
+        has_other_bytes: false,
+        reader: Arc::new(packets::Reader),
         streams: streams.into_iter().map(|(stream, _)| stream).collect(),
+        sections: Vec::new(),
+        remarks: Vec::new(),
         faults,
         warnings,
     }

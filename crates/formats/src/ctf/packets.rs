@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::chunk::PacketData;
 use tracemill_codec::layout;
 use tracemill_codec::plan::{Input, RoleValues, State};
-use tracemill_codec::trace_plans::TracePlans;
+use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, FieldKind, Role, Schema, StreamClassId};
+
+use crate::api::{OpenedPacket, PacketReader, Stream};
 
 /// First number of a packet.
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -63,7 +65,7 @@ fn read_header_within(
     if let Some(magic) = state.roles.magic.filter(|&magic| magic != MAGIC) {
         return Err(bad(Error::malformed(format!("wrong magic number {magic:#x}, expected {MAGIC:#x}")), pos));
     }
-    read.map_err(|fault| bad(event_error(&fault, offset), pos))?;
+    read.map_err(|fault| bad(header_error(&fault, offset), pos))?;
     let schema = plans.schema();
     let class = match (state.roles.stream_class_id, schema.streams()) {
         (None, [_]) => StreamClassId(0),
@@ -75,7 +77,7 @@ fn read_header_within(
     };
     let context_bits = pos;
     let read = plans.read_packet_context(class, input, &mut pos, &mut state);
-    read.map_err(|fault| bad(event_error(&fault, offset), pos))?;
+    read.map_err(|fault| bad(header_error(&fault, offset), pos))?;
     let mut header = sizes(&state.roles, rest_bits, pos).map_err(|(message, total_bits)| BadHeader {
         error: Error::malformed(message).at_offset(offset),
         total_bits,
@@ -144,15 +146,11 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     })
 }
 
-/// The error of a fault inside a packet at `offset`.
-pub fn event_error(fault: &tracemill_codec::trace_plans::EventFault, offset: u64) -> Error {
-    use tracemill_codec::trace_plans::EventFault;
+/// The error of a fault in the header of the packet at `offset`.
+fn header_error(fault: &EventFault, offset: u64) -> Error {
     let error = match fault {
         EventFault::Field { fault, path, .. } => Error::malformed(fault.kind.to_string()).in_field(path.clone()),
-        EventFault::UnknownId { id, .. } => {
-            Error::malformed(format!("no event class has the id {id} that the event header names"))
-        }
-        EventFault::Empty { .. } => Error::malformed("an event of length 0"),
+        EventFault::UnknownId { .. } | EventFault::Empty { .. } => Error::malformed("the header is no packet header"),
     };
     error.at_bit(offset * 8 + fault.at_bits())
 }
@@ -343,36 +341,42 @@ fn next_header(plans: &TracePlans, bytes: &[u8], from: u64, pattern: &[u8], budg
     None
 }
 
-/// A packet of the index, opened for its events.
-pub struct OpenedPacket {
-    /// The packet.
-    pub data: PacketData,
-    /// What is wrong with its header, when its events can be read all the same. It was told already when the packets
-    /// were found by their headers.
-    pub fault: Option<Error>,
-}
-
 /// Smaller packets are not worth a call.
 const POPULATE_FROM: usize = 128 << 10;
 
-/// Opens a packet of the index for its events. `clock` is the clock of the stream before it.
-pub fn open_packet(plans: &Arc<TracePlans>, file: Arc<dyn Bytes>, packet: &Packet, clock: u64) -> Result<OpenedPacket> {
-    let content_bytes = packet.content_bits.div_ceil(8) as usize;
-    if content_bytes >= POPULATE_FROM {
-        file.will_read(packet.offset_bytes as usize, content_bytes);
+/// Opens CTF packets where they lie.
+pub struct Reader;
+
+impl PacketReader for Reader {
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
+        let packet = &stream.packets[index];
+        let file = &stream.files[packet.file as usize];
+        let bytes = &file.bytes;
+        let content_bytes = packet.content_bits.div_ceil(8) as usize;
+        if content_bytes >= POPULATE_FROM {
+            bytes.will_read(packet.offset_bytes as usize, content_bytes);
+        }
+        let header = read_header(plans, bytes.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
+        let mut packet = packet.clone();
+        packet.content_bits = packet.content_bits.min(header.content_bits);
+        let mut opened = OpenedPacket::new(PacketData {
+            plans: plans.clone(),
+            bytes: bytes.clone(),
+            base_bytes: packet.offset_bytes as usize,
+            file: bytes.clone(),
+            packet,
+            cpu: None,
+            spine: None,
+            context_bits: header.context_bits,
+            events_bits: header.events_bits,
+            state: header.state,
+        });
+        // Otherwise it was told when the packets were found by their headers.
+        if file.is_indexed {
+            opened.faults.extend(header.fault);
+        }
+        Ok(opened)
     }
-    let header = read_header(plans, file.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
-    let mut packet = packet.clone();
-    packet.content_bits = packet.content_bits.min(header.content_bits);
-    let data = PacketData {
-        plans: plans.clone(),
-        file,
-        packet,
-        context_bits: header.context_bits,
-        events_bits: header.events_bits,
-        state: header.state,
-    };
-    Ok(OpenedPacket { data, fault: header.fault })
 }
 
 /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.

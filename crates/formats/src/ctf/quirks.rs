@@ -14,7 +14,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, EventClassId, Schema};
 
 use super::packets;
-use crate::api::Stream;
+use crate::api::{PacketReader, Stream};
 
 /// The producer as the environment names it: name, major, minor, patch level.
 fn producer(schema: &Schema) -> Option<(&str, (i128, i128, i128))> {
@@ -99,11 +99,9 @@ impl SpineSink for Times {
 
 /// Clock values of the first and the last of at most `max` events of a packet.
 fn event_times(plans: &Arc<TracePlans>, stream: &Stream, at: usize, max: usize) -> Option<(u64, u64)> {
-    let packet = &stream.packets[at];
-    let file = stream.files[packet.file as usize].bytes.clone();
-    let data = packets::open_packet(plans, file, packet, 0).ok()?.data;
+    let data = packets::Reader.open_packet(plans, stream, at, 0).ok()?.data;
     let mut times = Times { first: None, last: 0, left: max };
-    let (mut pos, mut state) = (data.events_bits, data.state.clone());
-    plans.scanner(packet.class).scan(data.input(), &mut pos, &mut state, &mut times);
+    let (mut pos, mut state) = (data.first_event(), data.state.clone());
+    data.scan(&mut pos, &mut state, &mut times);
     times.first.map(|first| (first, times.last))
 }

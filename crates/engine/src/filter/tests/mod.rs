@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Chunk;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_formats::api::{OpenTrace, Stream};
-use tracemill_formats::ctf::{ctf2, tsdl};
+use tracemill_formats::ctf::{self, ctf2, tsdl};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 
@@ -123,12 +123,16 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         path: name.into(),
         own_name: String::new(),
         schema,
-        plans: plans.clone(),
+        plans,
+        has_other_bytes: false,
+        reader: Arc::new(ctf::Reader),
         streams: vec![stream.clone()],
+        sections: Vec::new(),
+        remarks: Vec::new(),
         faults: Vec::new(),
         warnings: Vec::new(),
     };
-    let mut cursor = Cursor::new(plans, Arc::new(stream), None, SpineFilter::default(), 1000);
+    let mut cursor = Cursor::new(&trace, Arc::new(stream), None, SpineFilter::default(), 1000);
     let mut chunk = None;
     while let Some(item) = cursor.next() {
         match item {

@@ -214,6 +214,7 @@ impl<'a> Reader<'a> {
             offset_seconds,
             offset_cycles,
             origin: self.clock_origin(&fragment)?,
+            has_made_cycles: false,
         };
         self.clocks.insert(id, (self.schema.add_clock(clock), span));
         Ok(())
@@ -293,6 +294,7 @@ impl<'a> Reader<'a> {
             event_header: roots[Scope::EventHeader as usize],
             common_context: roots[Scope::CommonContext as usize],
             events: HashMap::new(),
+            has_cpu: false,
         };
         let added = self.schema.add_stream(stream);
         debug_assert!(added.is_some(), "ids were compared above");

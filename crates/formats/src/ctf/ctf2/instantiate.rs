@@ -245,6 +245,7 @@ fn kind_text(kind: &FieldKind) -> &'static str {
         FieldKind::Float(_) => "a floating point number",
         FieldKind::String(_) => "a string",
         FieldKind::Blob(_) => "a blob",
+        FieldKind::Rendered(_) => "a made text",
         FieldKind::Struct(_) => "a structure",
         FieldKind::Array(_) => "an array",
         FieldKind::Optional(_) => "an optional",
