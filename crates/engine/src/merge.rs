@@ -183,6 +183,10 @@ impl<S: Source> Merger<S> {
         let left = (chunk.chunk.len() - head.at).min(max);
         let Some(other) = limit.map(|other| &self.heads[other]) else { return left };
         let Some(clock) = &head.clock else { return left };
+        // Where streams take turns, the next event is another one's already.
+        if left < 2 || clock.key(chunk.merge_cycles(head.at + 1)) >= other.key {
+            return 1;
+        }
         let Some(before) = clock.first_cycles_from(other.key) else { return left };
         let events = head.at + 1..head.at + left;
         let mut count = 1;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
+pub(crate) use run::Short;
 
 use crate::bits::Wide;
 
