@@ -41,7 +41,7 @@ impl Line {
         let slope_ns = common / index_spread;
         let mean = moments.total_ns as f64 / n;
         let spread = moments.spread();
-        let r = (spread > 0.0).then(|| (common / (index_spread.sqrt() * spread.sqrt())).clamp(-1.0, 1.0));
+        let r = (spread > 0.0).then(|| (common / (index_spread * spread).sqrt()).clamp(-1.0, 1.0));
         Some(Fit { offset_ns: mean - slope_ns * (n - 1.0) / 2.0, slope_ns, r })
     }
 }

@@ -40,6 +40,14 @@ pub(crate) trait Take {
     fn event(&mut self, role: Role, ns: i64, event: &FilterEvent);
 }
 
+/// What the targets say of an event class.
+#[derive(Clone, Copy)]
+struct Meant {
+    begins: Verdict,
+    ends: Verdict,
+    is_timed: bool,
+}
+
 /// Events of a batch.
 const BATCH: usize = 4096;
 
@@ -54,19 +62,21 @@ pub(crate) fn run<T: Take>(
 ) -> Result<LeftOut> {
     let of_begins = begins.bind(input.session)?;
     let of_ends = ends.map(|ends| ends.bind(input.session)).transpose()?;
-    let verdicts: Vec<Vec<[Verdict; 2]>> = of_begins
-        .iter()
-        .enumerate()
-        .map(|(trace, of_begins)| {
-            let end = |class: usize| of_ends.as_ref().map_or(Verdict::No, |of_ends| of_ends[trace][class]);
-            of_begins.iter().enumerate().map(|(class, &begin)| [begin, end(class)]).collect()
-        })
-        .collect();
+    let meant = input.session.traces.iter().enumerate().map(|(trace, opened)| {
+        let classes = opened.schema.events().iter().enumerate().map(|(at, class)| Meant {
+            begins: of_begins[trace][at],
+            ends: of_ends.as_ref().map_or(Verdict::No, |of_ends| of_ends[trace][at]),
+            is_timed: !class.is_untimed,
+        });
+        classes.collect()
+    });
+    let meant: Vec<Vec<Meant>> = meant.collect();
     let mut selection = input.selection.clone();
-    let wanted = verdicts.iter().enumerate().map(|(trace, classes)| {
+    let wanted = meant.iter().enumerate().map(|(trace, classes)| {
         let known = input.selection.classes.get(trace).cloned().flatten();
         let is_wanted = |class: usize| {
-            classes[class] != [Verdict::No; 2] && known.as_ref().is_none_or(|known| known.has(class as u32))
+            (classes[class].begins, classes[class].ends) != (Verdict::No, Verdict::No)
+                && known.as_ref().is_none_or(|known| known.has(class as u32))
         };
         (!(0..classes.len()).all(is_wanted)).then(|| Arc::new(ClassSet::new(classes.len(), is_wanted)))
     });
@@ -79,17 +89,14 @@ pub(crate) fn run<T: Take>(
         for run in &batch.runs {
             let (stream, ready) = &batch.chunks[run.chunk as usize];
             let of = &input.streams[stream.0 as usize];
-            let (chunk, verdicts) = (&ready.chunk, &verdicts[of.trace]);
-            let schema = chunk.packet.plans.schema();
+            let (chunk, meant) = (&ready.chunk, &meant[of.trace]);
             for at in run.from as usize..run.to as usize {
-                let class = chunk.class(at);
-                let is_timed = !schema.event(class).is_untimed;
+                let Meant { begins: begin, ends: end, is_timed } = meant[chunk.classes[at] as usize];
                 let ns = of.clock.as_ref().filter(|_| is_timed).map(|clock| clock.ns(chunk.cycles[at]));
                 let event = FilterEvent { trace: of.trace, stream: of.index, event: chunk.event(at), ns };
                 if matcher.as_mut().is_some_and(|matcher| !matcher.matches(&event)) {
                     continue;
                 }
-                let [begin, end] = verdicts[class.0 as usize];
                 let mut is = |verdict, target: Option<&Target>| match verdict {
                     Verdict::Ask => target.is_some_and(|target| target.asks(&event, &mut name)),
                     verdict => verdict == Verdict::Yes,

@@ -5,7 +5,7 @@ mod util;
 use serde_json::Value;
 use util::{Folder, run, stdout};
 
-const COMMANDS: [&str; 6] = ["info", "print", "check", "formats", "completions", "man"];
+const COMMANDS: [&str; 7] = ["info", "print", "report", "check", "formats", "completions", "man"];
 
 /// Options of every command that reads traces.
 const INPUT: [&str; 9] = [
