@@ -1,6 +1,6 @@
 //! What the events of traces say together: time between occurrences, durations of pairs, regressions.
 //!
-//! An analysis reads the merged timeline of a session once, in one thread, and gives a [`Report`]: rows of
+//! An analysis reads the merged timeline of a session once, in one thread, and gives a [`Report`](report::Report): rows of
 //! statistics, one for each group of events. Groups are the values of paths of the filter language; no analysis knows
 //! the name of a format.
 //!
@@ -11,7 +11,7 @@
 //! | [`groups`] | keys of events as small integers |
 //! | [`run`] | the loop over the timeline |
 //! | [`state`], [`pairs`], [`nested`] | the analyses |
-//! | [`durations`], [`line`] | statistics |
+//! | [`durations`], [`mod@line`] | statistics |
 #![forbid(unsafe_code)]
 
 pub mod durations;
