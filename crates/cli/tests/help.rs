@@ -65,6 +65,21 @@ fn help_of_each_command_lists_its_options() {
         has(command, &INPUT);
     }
     has("print", &PRINT);
+    let words = [
+        "--state",
+        "--from",
+        "--to",
+        "--regress",
+        "--within",
+        "--by",
+        "--lane",
+        "--model",
+        "--sort",
+        "--format",
+        "--filter",
+    ];
+    has("report", &words);
+    has("report", &INPUT);
     has("info", &["--count", "--json", "--packets"]);
     has("check", &["--json"]);
     has("formats", &["--json"]);
