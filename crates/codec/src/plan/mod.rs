@@ -8,6 +8,7 @@
 //! [`crate::naive`] decodes the same classes by walking the tree; tests hold the two equal.
 
 mod compile;
+mod fixed;
 mod run;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
+pub use fixed::FixedInteger;
 pub(crate) use run::Short;
 
 use crate::bits::Wide;
