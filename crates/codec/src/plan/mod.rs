@@ -10,6 +10,7 @@
 mod compile;
 mod run;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,6 +97,11 @@ pub enum FaultKind {
         /// The number of elements that the data claim.
         len: u64,
     },
+    /// A length below zero.
+    Negative {
+        /// The length.
+        len: i64,
+    },
     /// Elements without size, by the thousands.
     EmptyElements,
     /// No option of a variant stands for the value of its selector.
@@ -134,6 +140,7 @@ impl fmt::Display for FaultKind {
             FaultKind::TooLong { len } => {
                 write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
             }
+            FaultKind::Negative { len } => write!(f, "a length of {len} elements is below zero"),
             FaultKind::EmptyElements => write!(f, "more than {} elements without size", run::MAX_IDLE),
             FaultKind::NoOption { value } => {
                 write!(f, "no option of the variant stands for the selector value {value}")
@@ -418,6 +425,47 @@ pub(crate) enum Op {
     EndOptional {
         node: NodeId,
     },
+    /// The length that stands before the array `node`.
+    Length {
+        node: NodeId,
+        slot: u16,
+        len: u8,
+        big: bool,
+        reversed: bool,
+        signed: bool,
+    },
+    /// The length that belongs to a value: `lengths[table]` of the plan.
+    LookUp {
+        from: u16,
+        to: u16,
+        table: u32,
+    },
+    /// Notes the position, plus 1.
+    Place {
+        slot: u16,
+    },
+    /// Notes where the structure begins that has bit-fields.
+    Base {
+        slot: u16,
+    },
+    /// Moves a bit-field of `len` bits to the next unit when it does not fit in this one.
+    Unit {
+        base: u16,
+        len: u8,
+        unit: u32,
+    },
+    /// The padding behind a structure.
+    EndAlign {
+        node: NodeId,
+        mask: u32,
+    },
+    /// Is the bit `index >> 1` behind the place of a slot set? Then the field is absent; big-endian when `index` is odd.
+    Unmarked {
+        node: NodeId,
+        place: u16,
+        index: u32,
+        absent: u32,
+    },
     Jump {
         to: u32,
     },
@@ -470,6 +518,7 @@ pub struct Plan {
     pub(crate) ops: Box<[Op]>,
     pub(crate) tables: Box<[SelectTable]>,
     pub(crate) renders: Box<[RenderedClass]>,
+    pub(crate) lengths: Box<[Arc<BTreeMap<u64, u64>>]>,
     pub(crate) slots: usize,
     /// The fields, for visitors and messages.
     pub nodes: Box<[Node]>,
