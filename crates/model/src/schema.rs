@@ -604,6 +604,8 @@ pub enum EnvValue {
 pub struct StreamClass {
     /// Numeric id in the trace.
     pub id: u64,
+    /// Has the trace no such id, so that `id` only counts its classes?
+    pub has_no_id: bool,
     /// Name.
     pub name: Option<Arc<str>>,
     /// Namespace (CTF 2).
