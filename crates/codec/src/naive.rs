@@ -508,7 +508,11 @@ impl<'a> Interpreter<'a> {
     }
 
     fn fault(&self, class: FieldClassId, kind: FaultKind) -> NaiveFault {
-        let parts = self.names.iter().map(|name| if name.is_empty() { "[]".into() } else { format!(".{name}") });
+        let parts = self.names.iter().zip(&self.place.steps).map(|(name, step)| match (step, name.is_empty()) {
+            (PathStep::Content, _) => String::new(),
+            (_, true) => "[]".into(),
+            _ => format!(".{name}"),
+        });
         NaiveFault { kind, at_bits: self.pos_bits, class, path: parts.collect() }
     }
 

@@ -394,7 +394,8 @@ impl<'s> Compiler<'s> {
     }
 
     fn node(&mut self, class: FieldClassId, name: Arc<str>) -> NodeId {
-        self.nodes.push(Node { class, name, parent: self.parent });
+        let is_content = self.steps.last() == Some(&PathStep::Content);
+        self.nodes.push(Node { class, name, parent: self.parent, is_content });
         self.nodes.len() as NodeId - 1
     }
 

@@ -32,6 +32,8 @@ pub struct Node {
     pub name: Arc<str>,
     /// The node around it; a root is its own parent.
     pub parent: NodeId,
+    /// Is it what an optional field holds? Its path is that of the field.
+    pub is_content: bool,
 }
 
 /// Receives the fields of one scope, in their order.
@@ -536,7 +538,11 @@ impl Plan {
         let mut parts = Vec::new();
         let mut at = node;
         while let Some(entry) = self.nodes.get(at as usize).filter(|entry| entry.parent != at) {
-            parts.push(if entry.name.is_empty() { "[]".to_string() } else { format!(".{}", entry.name) });
+            parts.push(match (entry.is_content, entry.name.is_empty()) {
+                (true, _) => String::new(),
+                (_, true) => "[]".to_string(),
+                _ => format!(".{}", entry.name),
+            });
             at = entry.parent;
         }
         parts.reverse();

@@ -132,10 +132,10 @@ impl<'a> Walk<'a> {
         };
         if header.is_truncated(left) {
             let message = format!("truncated packet: {left} of its {} bytes are there", header.packet_size);
-            let help = match (header.content_size <= left, header.schemes.is_none()) {
-                (true, _) => "only padding is missing",
-                (false, true) => "its whole events are read",
-                (false, false) => "nothing of it is read: its content is not stored as it is",
+            let help = match (header.schemes.is_none(), header.content_size <= left) {
+                (true, true) => "only padding is missing",
+                (true, false) => "its whole events are read",
+                (false, _) => "nothing of it is read: its content is not stored as it is",
             };
             self.fault(Error::new(ErrorKind::Truncated, message).with_help(help), offset);
         }

@@ -7,7 +7,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::{ScanEnd, SpineSink, TracePlans};
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::{EventClassId, FieldKind, Scope};
+use tracemill_model::schema::{EventClassId, FieldKind};
 
 use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
@@ -35,13 +35,17 @@ impl PacketReader for Reader {
         let stored = rest.get(header.content_start as usize..stored_end as usize).unwrap_or(&[]);
         file.will_read((packet.offset_bytes + header.content_start) as usize, stored.len());
         let mut faults = Vec::new();
+        let is_truncated = header.is_truncated(left);
         let content = if stored.is_empty() {
             Some(Cow::Borrowed(stored))
-        } else if header.content_size > left {
+        } else if is_truncated {
             // Told when the packets were found.
             header.schemes.is_none().then_some(Cow::Borrowed(stored))
         } else {
-            Some(self.content(&header, rest, stored, &mut faults)?)
+            let place = |error: Error| error.at_offset(packet.offset_bytes);
+            let content = self.content(&header, rest, stored).map_err(place)?;
+            faults.extend(content.1.map(place));
+            Some(content.0)
         };
         let (bytes, base_bytes, content_end): (Arc<dyn Bytes>, usize, u64) = match content {
             None => (file.clone(), packet.offset_bytes as usize, header.content_start),
@@ -67,7 +71,7 @@ impl PacketReader for Reader {
             events_bits: header.content_start * 8,
             state: State::new(header.begin.unwrap_or(clock)),
         };
-        if header.content_size > left && header.schemes.is_none() {
+        if is_truncated && header.schemes.is_none() {
             keep_whole_events(&mut data);
         }
         let mut opened = OpenedPacket::new(data);
@@ -78,14 +82,8 @@ impl PacketReader for Reader {
 }
 
 impl Reader {
-    /// The content of a packet with its schemes undone.
-    fn content<'c>(
-        &self,
-        header: &Header,
-        rest: &[u8],
-        stored: &'c [u8],
-        faults: &mut Vec<Error>,
-    ) -> Result<Cow<'c, [u8]>> {
+    /// The content of a packet with its schemes undone, and the fault of a checksum that does not match.
+    fn content<'c>(&self, header: &Header, rest: &[u8], stored: &'c [u8]) -> Result<(Cow<'c, [u8]>, Option<Error>)> {
         let mismatch = match self.undo.verifies {
             true => transform::verify(stored, header.schemes.checksum, &header.checksum)?,
             false => None,
@@ -96,11 +94,10 @@ impl Reader {
         };
         let undone = self.undo.undo(stored, header.schemes, associated.unwrap_or(&[]), &salt);
         match (undone, mismatch) {
-            (Ok(content), None) => Ok(content),
-            (Ok(content), Some(mismatch)) => {
-                faults.push(mismatch.with_help("its events are read all the same"));
-                Ok(content)
-            }
+            (Ok(content), mismatch) => Ok((
+                content,
+                mismatch.map(|fault| fault.with_help("its events are read all the same, unless --strict")),
+            )),
             (Err(error), None) => Err(error),
             // One fault for one packet: the checksum tells the cause.
             (Err(error), Some(mismatch)) => {
@@ -162,7 +159,7 @@ fn check_event_sizes(data: &PacketData) -> Option<Error> {
         // Behind the context, aligned as the payload is.
         let mut start = body;
         let section = data.plans.event_rows(event).run_section(
-            Scope::CommonContext as usize - Scope::CommonContext as usize,
+            0,
             data.input(),
             &mut start,
             &mut state.clone(),

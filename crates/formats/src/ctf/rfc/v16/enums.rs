@@ -79,7 +79,7 @@ impl Parser<'_> {
         let (_, high) = int.bounds();
         let is_large = labels.iter().any(|(_, _, to)| *to > high);
         let is_negative = labels.iter().any(|(_, from, _)| *from < 0);
-        let signed = int.signed && !(is_large && !is_negative);
+        let signed = int.signed && (is_negative || !is_large);
         Ok((Int { signed, ..int }, class.align))
     }
 
