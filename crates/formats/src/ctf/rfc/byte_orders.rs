@@ -6,12 +6,23 @@ use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Schema
 
 /// Refuses bytes that fields of two orders share, as far as the metadata alone tells where fields are.
 pub(super) fn check(schema: &Schema) -> Result<()> {
-    let contexts = schema.streams().iter().flat_map(|class| [class.packet_context, class.common_context]);
-    let payloads = schema.events().iter().map(|class| class.payload);
+    // Everything begins on a byte: packets, contexts behind fixed headers, and fields behind event headers.
+    let begin = Place { bit: Some(0), order: None };
     let mut walk = Walk { schema, budget: MAX_FIELDS, names: Vec::new() };
-    for root in contexts.chain(payloads).flatten() {
-        walk.names.clear();
-        walk.field(root, Place { bit: None, order: None })?;
+    let mut behind = Vec::new();
+    for stream in schema.streams() {
+        if let Some(root) = stream.packet_context {
+            walk.field(root, begin)?;
+        }
+        behind.push(match stream.common_context {
+            Some(root) => walk.field(root, begin)?,
+            None => begin,
+        });
+    }
+    for event in schema.events() {
+        if let (Some(root), Some(&place)) = (event.payload, behind.get(event.stream.0 as usize)) {
+            walk.field(root, place)?;
+        }
     }
     Ok(())
 }
