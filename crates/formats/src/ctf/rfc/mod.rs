@@ -22,7 +22,7 @@ mod types;
 mod v11;
 mod v16;
 
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, Schema};
 
 use crate::api::{Format, Setting};
@@ -70,10 +70,16 @@ pub static FORMAT: Format = Format {
 /// For what leaves a trace without a schema, with the place in the text.
 pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Schema> {
     let undo = transform::Undo { keys: keys::Keys::default(), verifies: true, max_expanded: 1 << 24, has_xz: false };
-    let loaded = metadata::load(bytes, &undo)?;
+    let loaded = metadata::load(bytes, &undo).map_err(placed)?;
     let order = loaded.order.unwrap_or(order);
     let schema = schema::build(&loaded.metadata, loaded.dialect, loaded.minor, order, 1_000_000_000);
-    super::open::check_size(&schema, bytes.len() as u64)?;
-    byte_orders::check(&schema)?;
+    super::open::check_size(&schema, bytes.len() as u64).map_err(placed)?;
+    byte_orders::check(&schema).map_err(placed)?;
     Ok(schema)
+}
+
+/// An error of metadata with a place: what concerns all of it is told at its start.
+fn placed(error: Error) -> Error {
+    let place = error.place();
+    if place.text.is_some() || place.offset.is_some() { error } else { error.at_offset(0) }
 }

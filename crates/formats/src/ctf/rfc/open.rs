@@ -66,7 +66,7 @@ fn open_folder(storage: &dyn Storage, found: &Found, settings: &Settings) -> Res
     let bytes = storage.open(&path)?;
     let place = |error: Error| match error.kind() {
         ErrorKind::Misuse => error,
-        _ => error.in_file(&path),
+        _ => super::placed(error).in_file(&path),
     };
     let mut loaded = metadata::load(bytes.bytes(), &undo).map_err(place)?;
     undo.has_xz = loaded.dialect == Dialect::V16;
