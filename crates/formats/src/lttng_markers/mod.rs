@@ -13,7 +13,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-use crate::api::Format;
+use crate::api::{Format, Setting};
 
 /// Legacy LTTng 2.0 to 2.6.
 pub static FORMAT: Format = Format {
@@ -21,6 +21,10 @@ pub static FORMAT: Format = Format {
     description: "legacy LTTng 2.0 to 2.6: kernel traces with markers",
     probe: folder::probe,
     open: open::open,
-    settings: &[],
+    settings: &[Setting {
+        name: open::WALL_CLOCK,
+        value: None,
+        help: "legacy LTTng 2.x: count time from the Unix epoch, by the start time of the trace",
+    }],
     looks_like: "a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`",
 };

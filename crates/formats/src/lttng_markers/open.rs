@@ -8,7 +8,7 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, ClockClass, EnvValue, Schema};
+use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, EnvValue, Schema};
 
 use super::blocks::{self, Block};
 use super::events::Walk;
@@ -21,12 +21,15 @@ use crate::api::{DataFile, Found, OpenTrace, Section, Settings, Storage, Stream}
 
 /// Sub-buffers with more bytes of events than this are read in pieces of this size.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
+/// The option that counts time from the Unix epoch.
+pub(crate) const WALL_CLOCK: &str = "wall-clock";
 /// Frequencies that a clock may have, in Hz.
 const POSSIBLE_HZ: std::ops::RangeInclusive<u64> = 1..=100_000_000_000;
 
 /// Opens each folder as a trace.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| open_one(storage, found)).collect()
+pub(crate) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
+    let has_wall_clock = settings.get(WALL_CLOCK).is_some();
+    found.iter().map(|found| open_one(storage, found, has_wall_clock)).collect()
 }
 
 /// A channel of a CPU that can be read.
@@ -43,7 +46,7 @@ struct Told {
     warnings: Vec<Error>,
 }
 
-fn open_one(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
+fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Result<OpenTrace> {
     let mut told = Told::default();
     let mut files = Vec::new();
     for name in folder::channel_files(storage, &found.path)? {
@@ -68,7 +71,7 @@ fn open_one(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
     schema.version = (u32::from(super::header::MAJOR), u32::from(clock_header.minor));
     schema.byte_order = clock_header.order;
     let frequency = frequency(&clock_header, clock_file, &mut told);
-    let clock = schema.add_clock(ClockClass { frequency, ..ClockClass::nanoseconds("tsc") });
+    let clock = schema.add_clock(clock(&clock_header, frequency, has_wall_clock));
     let sections = vec![trace_section(&clock_header), marker_section(&definitions)];
     let mut builder = Builder::new(schema, &definitions, dialect, Some(clock));
     let classes = add_channels(&mut builder, &files)?;
@@ -168,6 +171,24 @@ fn clock_header(files: &[File], told: &mut Told) -> Option<(PathBuf, Header)> {
         told.warnings.push(warning.with_help("it may be a file of another trace; said once for the trace"));
     }
     Some((file.name.path.clone(), header))
+}
+
+/// The clock: time is counted from the zero of the cycles, as the viewer of the time showed it, or from the Unix epoch
+/// by the start time. Both add the time since the start to the time of the start, each in whole ns.
+fn clock(header: &Header, frequency: u64, has_wall_clock: bool) -> ClockClass {
+    const NS: u128 = 1_000_000_000;
+    let start_ns = match has_wall_clock {
+        true => u128::from(header.start.seconds) * NS + u128::from(header.start.microseconds) * 1000,
+        false => u128::from(header.begin_cycles) * NS / u128::from(frequency.max(1)),
+    };
+    ClockClass {
+        frequency,
+        offset_seconds: i64::try_from(start_ns / NS).unwrap_or(i64::MAX),
+        offset_ns: (start_ns % NS) as i64,
+        offset_cycles: -i128::from(header.begin_cycles),
+        origin: if has_wall_clock { ClockOrigin::Unix } else { ClockOrigin::Unknown },
+        ..ClockClass::nanoseconds("tsc")
+    }
 }
 
 /// Ticks in a second: `freq_scale` multiplies before 2.3 and divides from there on.
