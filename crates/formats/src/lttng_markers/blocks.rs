@@ -102,7 +102,8 @@ fn same_order(walked: &Walked, header: Header) -> Result<Header, BadHeader> {
 
 fn cut(block: &Block) -> Error {
     let Header { total_bytes, data_bytes, .. } = block.header;
-    let message = format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
+    let message =
+        format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
     let error = Error::new(ErrorKind::Truncated, message).at_offset(block.offset + block.here_bytes);
     if u64::from(data_bytes) <= block.here_bytes {
         return error.with_help("no event is lost: only padding is missing");
@@ -139,9 +140,10 @@ fn next_block(walked: &Walked, file: &[u8], offset: u64, bad: &BadHeader) -> u64
     let known = walked.blocks.first().map(|first| first.header.order);
     let orders = [(ByteOrder::Little, MAGIC.to_le_bytes()), (ByteOrder::Big, MAGIC.to_be_bytes())];
     let rest = slice(file, offset + 1 + MAGIC_AT as u64, len);
-    let found = orders.iter().filter(|(order, _)| known.is_none_or(|known| known == *order)).filter_map(|(_, magic)| {
-        let hits = memchr::memmem::find_iter(rest, magic);
-        hits.map(|at| offset + 1 + at as u64).find(|&at| fits(at))
-    });
+    let found =
+        orders.iter().filter(|(order, _)| known.is_none_or(|known| known == *order)).filter_map(|(_, magic)| {
+            let hits = memchr::memmem::find_iter(rest, magic);
+            hits.map(|at| offset + 1 + at as u64).find(|&at| fits(at))
+        });
     found.min().unwrap_or(len)
 }

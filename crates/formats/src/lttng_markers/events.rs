@@ -69,9 +69,7 @@ impl Layout {
         for step in &self.tail {
             at = match *step {
                 Step::Text => at + memchr::memchr(0, data.get(at..)?)? + 1,
-                Step::Bytes { align_bytes, len_bytes } => {
-                    begin + align(at - begin, align_bytes) + len_bytes as usize
-                }
+                Step::Bytes { align_bytes, len_bytes } => begin + align(at - begin, align_bytes) + len_bytes as usize,
             };
         }
         (at <= data.len()).then_some(at)
@@ -232,14 +230,17 @@ impl<'a> Walk<'a> {
             }
         };
         let layout = self.layouts.get(id);
-        let body = layout.map_or(at, |layout| layout.begin(at));
-        let (end, fit) = match (layout, size) {
-            (Some(layout), None) => {
-                let end = layout.end(data, body).ok_or(LostKind::Fields { id })?;
+        let body = match (layout, size) {
+            (Some(layout), _) => layout.begin(at),
+            (None, None) => return Err(LostKind::Unknown { id }),
+            (None, Some(size)) => self.likely_body(at, size),
+        };
+        let (end, fit) = match size {
+            None => {
+                let end = layout.and_then(|layout| layout.end(data, body)).ok_or(LostKind::Fields { id })?;
                 (end, Fit::Exact)
             }
-            (None, None) => return Err(LostKind::Unknown { id }),
-            (layout, Some(size)) => {
+            Some(size) => {
                 let end = body.saturating_add(size as usize);
                 let content = data.get(..end).ok_or(LostKind::Size { id, size })?;
                 let fit = match layout.map(|layout| layout.end(content, body)) {
@@ -253,6 +254,24 @@ impl<'a> Walk<'a> {
         };
         self.at = end;
         Ok(Found { id, start, body, end, fit })
+    }
+
+    /// Where the payload of an unknown marker begins behind a header that ends at `at`: there, or where eight bytes may
+    /// stand, if only then an event follows.
+    #[cold]
+    fn likely_body(&self, at: usize, size: u32) -> usize {
+        let aligned = align(at, self.align_8);
+        let is_followed = |body: usize| {
+            let end = body.saturating_add(size as usize);
+            let next = align(end, self.align_4);
+            let known = |id: u16| self.layouts.get(id).is_some();
+            end == self.data.len()
+                || u32_at(self.data, next, self.order).is_some_and(|word| match word >> CLOCK_BITS {
+                    short if short < ID_SIZE_CLOCK => known(short as u16),
+                    _ => u16_at(self.data, next + 4, self.order).is_some_and(known),
+                })
+        };
+        if aligned != at && !is_followed(at) && is_followed(aligned) { aligned } else { at }
     }
 
     /// Sets the low bits of the clock; a smaller value than before is one wrap.

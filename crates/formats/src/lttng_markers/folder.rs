@@ -103,7 +103,10 @@ pub(crate) enum Start {
     /// A sub-buffer of markers, of any minor version.
     Markers,
     /// The layout of 1.x, and of the first days of 2.0: the magic number in the trace header of 40 bytes further.
-    OldMarkers { major: u8, minor: u8 },
+    OldMarkers {
+        major: u8,
+        minor: u8,
+    },
     Other,
 }
 
@@ -113,8 +116,8 @@ pub(crate) fn start(bytes: &[u8]) -> Start {
     if header::magic(bytes).is_some() && byte(20) == MAJOR {
         return Start::Markers;
     }
-    let is_magic = header::field::<4>(bytes, 40)
-        .is_some_and(|found| found == MAGIC.to_le_bytes() || found == MAGIC.to_be_bytes());
+    let is_magic =
+        header::field::<4>(bytes, 40).is_some_and(|found| found == MAGIC.to_le_bytes() || found == MAGIC.to_be_bytes());
     if is_magic && matches!(byte(57), 1 | 2) {
         return Start::OldMarkers { major: byte(57), minor: byte(58) };
     }
@@ -129,9 +132,9 @@ pub(crate) fn probe(storage: &dyn Storage, folder: &Path) -> bool {
     let control = folder.join(CONTROL);
     let inside = |folder: &Path| {
         let entries = storage.list(folder).unwrap_or_default();
-        let numbered = entries.into_iter().filter(|entry| {
-            matches!(entry.kind, EntryKind::File(len) if len > 0) && split_name(&entry.name).is_some()
-        });
+        let numbered = entries
+            .into_iter()
+            .filter(|entry| matches!(entry.kind, EntryKind::File(len) if len > 0) && split_name(&entry.name).is_some());
         numbered.take(MAX_PROBED).any(|entry| {
             let bytes = storage.read_start(&entry.path, 64).unwrap_or_default();
             start(&bytes) != Start::Other

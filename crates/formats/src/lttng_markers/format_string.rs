@@ -170,9 +170,7 @@ impl<'a> Parser<'a> {
         Some(match self.peek()? {
             b'c' => Type::Integer { len_bytes: 1, is_signed: false, base: DisplayBase::Decimal },
             b's' => Type::Text,
-            b'p' => {
-                Type::Integer { len_bytes: self.sizes.pointer, is_signed: false, base: DisplayBase::Hexadecimal }
-            }
+            b'p' => Type::Integer { len_bytes: self.sizes.pointer, is_signed: false, base: DisplayBase::Hexadecimal },
             b'd' | b'i' => integer(true, DisplayBase::Decimal),
             b'u' => integer(false, DisplayBase::Decimal),
             b'o' => integer(false, DisplayBase::Octal),
@@ -255,9 +253,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_its_place() {
-        for (format, place) in
-            [("a %q", 2), ("a %", 2), ("ab %08lx", 3), ("%l", 0), ("a %f", 2), ("a %d b %*d", 7)]
-        {
+        for (format, place) in [("a %q", 2), ("a %", 2), ("ab %08lx", 3), ("%l", 0), ("a %f", 2), ("a %d b %*d", 7)] {
             let error = parse(format.as_bytes(), &I386).expect_err(format);
             assert!(error.contains(&format!("byte {place} ")), "{format}: {error}");
         }

@@ -94,14 +94,15 @@ impl Header {
             let message = format!("a sub-buffer of {total_bytes} bytes is smaller than its header of {header_bytes}");
             return Err(BadHeader::new(56, message));
         }
-        let bad = |at: usize, message: String| BadHeader {
-            total_bytes: Some(total_bytes),
-            ..BadHeader::new(at, message)
-        };
+        let bad =
+            |at: usize, message: String| BadHeader { total_bytes: Some(total_bytes), ..BadHeader::new(at, message) };
         let data_bytes = if minor >= 5 { Some(size) } else { total_bytes.checked_sub(size) };
         let data_bytes = data_bytes.filter(|data| (header_bytes..=total_bytes).contains(data)).ok_or_else(|| {
             let what = if minor >= 5 { "used" } else { "unused" };
-            bad(52, format!("{size} {what} bytes do not fit a sub-buffer of {total_bytes} with a header of {header_bytes}"))
+            bad(
+                52,
+                format!("{size} {what} bytes do not fit a sub-buffer of {total_bytes} with a header of {header_bytes}"),
+            )
         })?;
         if !is_alignment(alignment) {
             return Err(bad(23, format!("an alignment of {alignment} is no power of two up to 16")));

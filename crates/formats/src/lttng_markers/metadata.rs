@@ -115,7 +115,8 @@ impl Definitions {
             (SET_ID | SET_FORMAT, _) => Err(broken()),
             (id, _) if !self.told.insert(id) => Ok(()),
             (id, _) => {
-                let message = format!("the metadata channel holds an event of id {id}; only 0 and 1 have a meaning there");
+                let message =
+                    format!("the metadata channel holds an event of id {id}; only 0 and 1 have a meaning there");
                 self.warn(message);
                 Ok(())
             }
@@ -188,12 +189,7 @@ pub(crate) fn core_markers(dialect: Dialect) -> [(u16, &'static str, Vec<Field>)
     let text = |name: &str| Field { name: name.into(), kind: FieldKind::Text };
     let number = |name: &str, len_bytes| Field {
         name: name.into(),
-        kind: FieldKind::Integer {
-            len_bytes,
-            is_signed: false,
-            base: DisplayBase::Decimal,
-            is_network_order: false,
-        },
+        kind: FieldKind::Integer { len_bytes, is_signed: false, base: DisplayBase::Decimal, is_network_order: false },
     };
     let mut names = vec![text("name")];
     if dialect == Dialect::WithChannel {
@@ -230,7 +226,11 @@ pub(crate) fn dialect(file: &[u8], blocks: &[Block]) -> Dialect {
         let good = ids.filter(|marker| marker.sizes.are_possible()).count();
         (good, std::cmp::Reverse(definitions.faults.len()))
     };
-    if read(Dialect::WithChannel) > read(Dialect::WithoutChannel) { Dialect::WithChannel } else { Dialect::WithoutChannel }
+    if read(Dialect::WithChannel) > read(Dialect::WithoutChannel) {
+        Dialect::WithChannel
+    } else {
+        Dialect::WithoutChannel
+    }
 }
 
 /// The fault of a sub-buffer whose next event cannot be found.
@@ -240,10 +240,14 @@ pub(crate) fn lost_error(lost: &Lost, channel: &str, block_offset: u64, data_byt
     let message = match lost.kind {
         LostKind::Header => format!("an event header does not fit the {left} bytes that are left"),
         LostKind::Size { id, size } => {
-            format!("event {id} of channel `{channel}` states {size} bytes, more than the {left} that are left with its header")
+            format!(
+                "event {id} of channel `{channel}` states {size} bytes, more than the {left} that are left with its header"
+            )
         }
         LostKind::Fields { id } => {
-            format!("the fields of event {id} of channel `{channel}` do not end in the {left} bytes that are left with its header")
+            format!(
+                "the fields of event {id} of channel `{channel}` do not end in the {left} bytes that are left with its header"
+            )
         }
         LostKind::Unknown { id } => {
             format!("no format is known for event {id} of channel `{channel}`, and it does not state its size")

@@ -119,7 +119,8 @@ fn read_file(name: ChannelFile, bytes: Arc<dyn Bytes>, told: &mut Told) -> Resul
         return Ok(None);
     }
     if let Start::OldMarkers { major, minor } = folder::start(content) {
-        let message = format!("the file is of version {major}.{minor} with the header of before 2.0, which is not read");
+        let message =
+            format!("the file is of version {major}.{minor} with the header of before 2.0, which is not read");
         return Err(Error::unsupported(message).at_offset(57));
     }
     let mut walked = blocks::walk(&name.path, content);
@@ -166,7 +167,8 @@ fn clock_header(files: &[File], told: &mut Told) -> Option<(PathBuf, Header)> {
     let header = file.blocks.first()?.header.clone();
     let other = files.iter().find(|file| file.blocks.first().is_some_and(|block| block.header.start != header.start));
     if let Some(other) = other {
-        let message = format!("the file states another start or frequency than `{}`, whose clock is used", file.name.relative);
+        let message =
+            format!("the file states another start or frequency than `{}`, whose clock is used", file.name.relative);
         let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&other.name.path).at_offset(24);
         told.warnings.push(warning.with_help("it may be a file of another trace; said once for the trace"));
     }
@@ -212,9 +214,12 @@ fn frequency(header: &Header, file: PathBuf, told: &mut Told) -> u64 {
 
 /// Files of one trace are of one version, byte order and size of pointers; each is read by its own all the same.
 fn warn_of_differences(files: &[File], told: &mut Told) {
-    let shape = |file: &File| file.blocks.first().map(|block| &block.header).map(|header| {
-        (header.minor, header.order == ByteOrder::Little, header.arch_size)
-    });
+    let shape = |file: &File| {
+        file.blocks
+            .first()
+            .map(|block| &block.header)
+            .map(|header| (header.minor, header.order == ByteOrder::Little, header.arch_size))
+    };
     let Some(first) = files.first() else { return };
     if let Some(other) = files.iter().find(|file| shape(file) != shape(first)) {
         let message = format!(

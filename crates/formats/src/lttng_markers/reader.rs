@@ -78,15 +78,20 @@ impl Reader {
         let message = match fit {
             Fit::Exact => return,
             Fit::Shorter => {
-                let message = format!("the fields of event {id} of channel `{channel}` need more than its {size} bytes");
+                let message =
+                    format!("the fields of event {id} of channel `{channel}` need more than its {size} bytes");
                 let fault = Error::malformed(message).at_offset(at);
                 opened.faults.push(fault.with_help("the event is shown without fields, those behind it are read"));
                 return;
             }
             Fit::Longer(more) => {
-                format!("event {id} of channel `{channel}` has {more} bytes behind its fields; said once for the marker")
+                format!(
+                    "event {id} of channel `{channel}` has {more} bytes behind its fields; said once for the marker"
+                )
             }
-            Fit::Unknown => format!("no format is known for event {id} of channel `{channel}`; said once for the marker"),
+            Fit::Unknown => {
+                format!("no format is known for event {id} of channel `{channel}`; said once for the marker")
+            }
         };
         if self.is_new(&plan.class, id) {
             opened.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at));

@@ -134,7 +134,14 @@ impl<'a> Builder<'a> {
     }
 
     /// The fields of a marker, unless its definition is not whole or makes no sense, which is told once.
-    fn fields(&mut self, channel: &str, marker: &str, id: u16, format: Option<&[u8]>, sizes: &Sizes) -> Option<Vec<Field>> {
+    fn fields(
+        &mut self,
+        channel: &str,
+        marker: &str,
+        id: u16,
+        format: Option<&[u8]>,
+        sizes: &Sizes,
+    ) -> Option<Vec<Field>> {
         let read = match format {
             None => Err(format!("marker {id} of channel `{channel}`, `{marker}`, has no format")),
             Some(_) if !sizes.are_possible() => {
@@ -151,7 +158,9 @@ impl<'a> Builder<'a> {
         };
         let read = read.and_then(|fields| {
             let has_room = self.schema.events().len() < MAX_CLASSES;
-            has_room.then_some(fields).ok_or_else(|| format!("there are more than {MAX_CLASSES} markers in all channels"))
+            has_room
+                .then_some(fields)
+                .ok_or_else(|| format!("there are more than {MAX_CLASSES} markers in all channels"))
         });
         let message = match read {
             Ok(fields) => return Some(fields),
@@ -167,7 +176,15 @@ impl<'a> Builder<'a> {
         None
     }
 
-    fn marker(&mut self, class: &mut ChannelClass, id: u16, marker: &str, fields: &[Field], alignment: u8, shape: Shape) {
+    fn marker(
+        &mut self,
+        class: &mut ChannelClass,
+        id: u16,
+        marker: &str,
+        fields: &[Field],
+        alignment: u8,
+        shape: Shape,
+    ) {
         let payload = (!fields.is_empty()).then(|| self.payload(fields, alignment, shape));
         let event = self.schema.add_event(EventClass {
             name: Some(format!("{}.{marker}", class.name).into()),
