@@ -206,7 +206,7 @@ fn frequency(header: &Header, file: PathBuf, told: &mut Told) -> u64 {
         warn("the clock has the frequency 0: events have cycles and no time".into());
     } else if !POSSIBLE_HZ.contains(&hz) {
         warn(format!("a clock of {hz} Hz (frequency {start}, scale {scale}) is improbable"));
-    } else if is_divisor && start % scale != 0 {
+    } else if is_divisor && !start.is_multiple_of(scale) {
         warn(format!("a clock of {start} / {scale} Hz is read as one of {hz} Hz"));
     }
     hz
