@@ -10,12 +10,15 @@
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
+//! | [`run_lttng_markers`] | two files of LTTng 2.x |
+//! | [`run_lttng_formats`] | a marker format of LTTng 2.x and payloads |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
 
 mod exercise;
+mod lttng_markers;
 // The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
 // more of them.
 #[allow(dead_code)]
@@ -36,6 +39,8 @@ use tracemill_engine::session::Session;
 use tracemill_formats::ctf::{ctf2, rfc, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
+
+pub use lttng_markers::{run_lttng_formats, run_lttng_markers};
 
 use generator::{Rng, random_schema};
 use storage::Folder;
@@ -262,6 +267,8 @@ pub const TARGETS: [Target; 8] = [
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("lttng_markers", run_lttng_markers),
+    ("lttng_formats", run_lttng_formats),
 ];
 
 /// A schema that passed the front end is of bounded size.

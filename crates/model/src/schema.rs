@@ -564,6 +564,8 @@ pub struct ClockClass {
     pub offset_seconds: i64,
     /// Cycles to add to that; may be any signed number in CTF 1.8, below the frequency in CTF 2.
     pub offset_cycles: i128,
+    /// Nanoseconds to add to the time, for a zero that does not fall on a cycle.
+    pub offset_ns: i64,
     /// What the zero is.
     pub origin: ClockOrigin,
     /// Are its counts ours, made from times that the trace stores? They are then not shown.
@@ -584,6 +586,7 @@ impl ClockClass {
             accuracy: None,
             offset_seconds: 0,
             offset_cycles: 0,
+            offset_ns: 0,
             origin: ClockOrigin::Unknown,
             has_made_cycles: false,
         }
