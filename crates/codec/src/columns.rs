@@ -405,6 +405,10 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
             // Places are on byte boundaries and every step takes whole bytes.
             Op::Align { mask: 0..=7 } => continue,
             Op::BeginStruct { .. } | Op::EndStruct { .. } | Op::Fit { .. } => continue,
+            Op::Seek { bytes } => {
+                offset = bytes as usize;
+                continue;
+            }
             Op::Advance { bits } if bits % 8 == 0 => {
                 offset = offset.checked_add(usize::try_from(bits / 8).ok()?)?;
                 continue;

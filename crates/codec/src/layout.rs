@@ -13,11 +13,11 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
         FieldKind::String(class) => match &class.length {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
             StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
-            StringLength::Bytes(Length::Field(_)) => 0,
+            StringLength::Bytes(Length::Field(_) | Length::Located) => 0,
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => bytes.saturating_mul(8),
-            Length::Field(_) => 0,
+            Length::Field(_) | Length::Located => 0,
         },
         FieldKind::Rendered(class) => u64::from(class.len_bytes) * 8,
         FieldKind::Struct(class) => {
@@ -25,7 +25,7 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
         }
         FieldKind::Array(class) => match class.length {
             Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
-            Length::Field(_) => 0,
+            Length::Field(_) | Length::Located => 0,
         },
         FieldKind::Optional(_) => 0,
         FieldKind::Variant(class) => {
@@ -48,7 +48,7 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => Some(bytes.saturating_mul(8)),
-            Length::Field(_) => None,
+            Length::Field(_) | Length::Located => None,
         },
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
@@ -91,7 +91,7 @@ pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
     };
     match length {
         Length::Field(path) => Some(path),
-        Length::Static(_) => None,
+        Length::Static(_) | Length::Located => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence,
+    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Place, Presence,
     Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
@@ -156,6 +156,8 @@ pub struct Compiler<'s> {
     known: Known,
     /// Bits to pass over that are not yet an instruction.
     pending: u64,
+    /// How far behind the beginning of the fields the position is, in bits, when a placed field was the last one.
+    placed: Option<u64>,
     scope: Scope,
     steps: Vec<PathStep>,
     parent: NodeId,
@@ -197,6 +199,7 @@ impl<'s> Compiler<'s> {
             marks: shared.marks.clone(),
             known,
             pending: 0,
+            placed: None,
             scope: Scope::PacketHeader,
             steps: Vec::new(),
             parent: 0,
@@ -230,6 +233,7 @@ impl<'s> Compiler<'s> {
     /// Adds a scope; one that is not declared adds an empty section.
     pub fn add(&mut self, scope: Scope) {
         self.scope = scope;
+        self.placed = None;
         let root_node = self.roots[scope as usize].map(|_| self.nodes.len() as NodeId);
         self.root_nodes.push(root_node);
         if let Some(root) = self.roots[scope as usize] {
@@ -373,7 +377,11 @@ impl<'s> Compiler<'s> {
     fn field(&mut self, id: FieldClassId, name: Arc<str>) {
         let class = self.schema.field_class(id);
         let node = self.node(id, name);
-        self.align(class.align_bits);
+        let placed = self.placed.take();
+        match class.place {
+            None => self.align(class.align_bits),
+            Some(place) => self.place(place, placed),
+        }
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
@@ -449,6 +457,30 @@ impl<'s> Compiler<'s> {
                 self.depth -= 1;
             }
         }
+        if let Some(Place::At { offset_bytes }) = class.place {
+            self.placed = layout::leaf_bits(class).and_then(|bits| bits.checked_add(u64::from(offset_bytes) * 8));
+        }
+    }
+
+    /// Goes to where a field says that it is, unless the field before it ends there.
+    fn place(&mut self, place: Place, placed: Option<u64>) {
+        match place {
+            Place::At { offset_bytes } if placed == Some(u64::from(offset_bytes) * 8) => {}
+            Place::At { offset_bytes } => {
+                self.emit(Op::Seek { bytes: offset_bytes });
+                self.known = Known::aligned(8);
+            }
+            Place::Located { offset_bytes } => {
+                let len = self.located_slot();
+                self.emit(Op::Locate { bytes: offset_bytes, len });
+                self.known = Known::aligned(8);
+            }
+        }
+    }
+
+    /// The slot of the length of a field that says itself where it is.
+    fn located_slot(&mut self) -> u16 {
+        self.loop_slots().saturating_add(1)
     }
 
     /// Structure marks and other calls that only a visitor needs.
@@ -578,6 +610,11 @@ impl<'s> Compiler<'s> {
                 self.emit(op(slot));
                 self.forget_bytes();
             }
+            Length::Located => {
+                let slot = self.located_slot();
+                self.emit(op(slot));
+                self.forget_bytes();
+            }
         }
     }
 
@@ -609,6 +646,7 @@ impl<'s> Compiler<'s> {
                 counter + 1
             }
             Length::Field(path) => self.selector(path),
+            Length::Located => counter + 1,
         };
         let min_bits = layout::min_bits(self.schema, element).min(u64::from(u32::MAX)) as u32;
         if min_bits > 0 {
