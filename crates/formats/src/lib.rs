@@ -5,4 +5,5 @@
 
 pub mod api;
 pub mod ctf;
+pub mod ftrace;
 pub mod registry;
