@@ -100,7 +100,8 @@ pub(crate) fn packed(
 ) -> (Vec<Packet>, Vec<Piece>) {
     let (mut packets, mut pieces) = (Vec::new(), Vec::new());
     let part = (PART_BYTES / layout.page_bytes).max(1) * layout.page_bytes;
-    let mut reader = ByteReader::new(slice(file, data.offset, data.len), order, data.offset);
+    // trace-cmd does not count the number of pieces into the size.
+    let mut reader = ByteReader::new(slice(file, data.offset, data.len.saturating_add(4)), order, data.offset);
     let mut read = |reader: &mut ByteReader<'_>| -> Result<()> {
         for _ in 0..reader.u32("the number of packed pieces")? {
             let offset = reader.offset();
