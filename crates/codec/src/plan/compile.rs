@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Place, Presence,
-    Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
+    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Place,
+    Presence, Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
 use super::{Node, NodeId, Op, Plan, SelectTable};

@@ -4,11 +4,11 @@
 //! name: sched_switch
 //! ID: 372
 //! format:
-//! 	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
-//! 	...
+//!   field:unsigned short common_type;  offset:0;  size:2;  signed:0;
+//!   ...
 //!
-//! 	field:char prev_comm[16];	offset:8;	size:16;	signed:0;
-//! 	field:__data_loc char[] name;	offset:24;	size:4;	signed:0;
+//!   field:char prev_comm[16];  offset:8;  size:16;  signed:0;
+//!   field:__data_loc char[] name;  offset:24;  size:4;  signed:0;
 //!
 //! print fmt: "..."
 //! ```
@@ -156,7 +156,9 @@ impl EventFormat {
         };
         let is_dynamic = |field: &&Field| field.place != Place::Fixed;
         if common.iter().chain(&fields).filter(is_dynamic).count() > MAX_DYNAMIC_FIELDS {
-            return Err(Error::malformed(format!("`{name}` has more than {MAX_DYNAMIC_FIELDS} fields of variable length")));
+            return Err(Error::malformed(format!(
+                "`{name}` has more than {MAX_DYNAMIC_FIELDS} fields of variable length"
+            )));
         }
         Ok(EventFormat { name, id, common, fields, print_format })
     }
@@ -312,12 +314,14 @@ impl<'a> Declaration<'a> {
             Some(place) if is_text => (Content::Text, place),
             Some(place) => {
                 // `signed` is about the elements; bytes of what nobody knows have none.
-                let of = by_type.map_or(Element { bytes: 1, signed: false, is_pointer: false }, |of| element(of.bytes.into()));
+                let of = by_type
+                    .map_or(Element { bytes: 1, signed: false, is_pointer: false }, |of| element(of.bytes.into()));
                 (Content::Array(of), place)
             }
             None if size == 0 && is_text => (Content::Text, Place::Rest),
             None if size == 0 => {
-                let of = by_type.map_or(Element { bytes: 1, signed: false, is_pointer: false }, |of| element(of.bytes.into()));
+                let of = by_type
+                    .map_or(Element { bytes: 1, signed: false, is_pointer: false }, |of| element(of.bytes.into()));
                 (Content::Array(of), Place::Rest)
             }
             None if self.is_array && is_text => (Content::Text, Place::Fixed),
@@ -439,20 +443,49 @@ mod tests {
         let cases = [
             ("const char * filename; offset:8; size:8; signed:0;", "filename", "const char *", Place::Fixed),
             ("char *name; offset:8; size:8; signed:0;", "name", "char *", Place::Fixed),
-            ("__data_loc char[] name; offset:8; size:4; signed:1;", "name", "__data_loc char[]", Place::Located { relative: false }),
-            ("__rel_loc char[] name; offset:8; size:4; signed:1;", "name", "__rel_loc char[]", Place::Located { relative: true }),
+            (
+                "__data_loc char[] name; offset:8; size:4; signed:1;",
+                "name",
+                "__data_loc char[]",
+                Place::Located { relative: false },
+            ),
+            (
+                "__rel_loc char[] name; offset:8; size:4; signed:1;",
+                "name",
+                "__rel_loc char[]",
+                Place::Located { relative: true },
+            ),
             ("unsigned long args[6]; offset:16; size:48; signed:0;", "args", "unsigned long[6]", Place::Fixed),
             ("char buf[]; offset:16; size:0; signed:0;", "buf", "char[]", Place::Rest),
             ("char func[30+1]; offset:8; size:31; signed:0;", "func", "char[30+1]", Place::Fixed),
-            ("__u8 a[sizeof(struct in6_addr)]; offset:8; size:16; signed:0;", "a", "__u8[sizeof(struct in6_addr)]", Place::Fixed),
-            ("const char __attribute__((btf_type_tag(\"user\"))) * s; offset:8; size:8; signed:0;", "s",
-                "const char __attribute__((btf_type_tag(\"user\"))) *", Place::Fixed),
+            (
+                "__u8 a[sizeof(struct in6_addr)]; offset:8; size:16; signed:0;",
+                "a",
+                "__u8[sizeof(struct in6_addr)]",
+                Place::Fixed,
+            ),
+            (
+                "const char __attribute__((btf_type_tag(\"user\"))) * s; offset:8; size:8; signed:0;",
+                "s",
+                "const char __attribute__((btf_type_tag(\"user\"))) *",
+                Place::Fixed,
+            ),
         ];
         for (text, name, type_name, place) in cases {
             let field = field(text, M64);
-            assert_eq!((field.name.as_str(), field.type_name.as_str(), field.place), (name, type_name, place), "{text}");
+            assert_eq!(
+                (field.name.as_str(), field.type_name.as_str(), field.place),
+                (name, type_name, place),
+                "{text}"
+            );
         }
-        assert!(EventFormat::parse("name: x\nID: 1\n\tfield special:char buf;\toffset:12;\tsize:0;", M64).unwrap().fields.len() == 1);
+        assert!(
+            EventFormat::parse("name: x\nID: 1\n\tfield special:char buf;\toffset:12;\tsize:0;", M64)
+                .unwrap()
+                .fields
+                .len()
+                == 1
+        );
     }
 
     #[test]
@@ -503,7 +536,10 @@ mod tests {
         assert_eq!(fault("name: x\n"), "the format of `x` has no `ID:`");
         assert_eq!(fault("name: x\nID: 70000\n"), "the event number `70000` is no number");
         assert_eq!(fault("name: x\nID: 7\nfield:int a;\toffset:0;"), "the field `int a` has no offset or no size");
-        assert_eq!(fault("name: x\nID: 7\nfield:int a;\toffset:-4;\tsize:4;"), "`offset:-4` of the field `int a` is no number");
+        assert_eq!(
+            fault("name: x\nID: 7\nfield:int a;\toffset:-4;\tsize:4;"),
+            "`offset:-4` of the field `int a` is no number"
+        );
         assert_eq!(
             fault("name: x\nID: 7\nfield:int a;\toffset:4294967295;\tsize:4;"),
             "the field `int a` is 4 bytes at 4294967295: no record is so long"

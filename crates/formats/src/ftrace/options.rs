@@ -174,7 +174,11 @@ mod tests {
         assert_eq!((tsc.ns(1001), tsc.offset_ns), (1501, 9));
         assert_eq!(tsc.ns(u64::MAX), ((u128::from(u64::MAX) * 3) >> 1) as u64);
         assert!(options.take(id::TSC2NSEC, &[0; 15], ByteOrder::Big, 0).is_err());
-        assert!(options.take(id::TSC2NSEC, &[1, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ByteOrder::Little, 0).is_err());
+        assert!(
+            options
+                .take(id::TSC2NSEC, &[1, 0, 0, 0, 65, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ByteOrder::Little, 0)
+                .is_err()
+        );
         assert!(!options.take(99, b"", ByteOrder::Big, 0).unwrap());
     }
 

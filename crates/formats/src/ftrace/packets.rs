@@ -240,13 +240,8 @@ struct Scan {
 /// Finds the events of some pages. `before` is the time of what came before them.
 fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, before: Option<u64>) -> Scan {
     let layout = &info.layout;
-    let mut scan = Scan {
-        spine: Spine::default(),
-        copies: None,
-        len: content.len(),
-        faults: Faults::default(),
-        gaps: Vec::new(),
-    };
+    let mut scan =
+        Scan { spine: Spine::default(), copies: None, len: content.len(), faults: Faults::default(), gaps: Vec::new() };
     let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
     let mut last = before;
     for (number, bytes) in content.chunks(layout.page_bytes).enumerate() {
@@ -335,7 +330,8 @@ fn check_page(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, p
         });
     } else if bytes.len() < layout.page_bytes {
         faults.tell(|| {
-            let message = format!("the data ends inside a page, {} of its {} bytes are there", bytes.len(), layout.page_bytes);
+            let message =
+                format!("the data ends inside a page, {} of its {} bytes are there", bytes.len(), layout.page_bytes);
             places.place(Error::new(ErrorKind::Truncated, message), base)
         });
     }

@@ -343,13 +343,19 @@ mod tests {
         };
         assert_eq!(fault(&[28], 12).1, "a record of 112 bytes does not fit; 12 bytes of the page are left");
         assert_eq!(fault(&[0, 3], 12).1, "a record of impossible length 3; 12 bytes of the page are left");
-        assert_eq!(fault(&[0, u32::MAX], 12).1, "a record of 4294967292 bytes does not fit; 12 bytes of the page are left");
+        assert_eq!(
+            fault(&[0, u32::MAX], 12).1,
+            "a record of 4294967292 bytes does not fit; 12 bytes of the page are left"
+        );
         assert_eq!(fault(&[29 | 1 << 5, 2], 12).1, "padding of impossible length 2; 12 bytes of the page are left");
         assert_eq!(fault(&[29 | 1 << 5, 900], 12).1, "padding of impossible length 900; 12 bytes of the page are left");
         assert_eq!(fault(&[30], 4).1, "a record ends inside its head; 4 bytes of the page are left");
         assert_eq!(fault(&[29], 241), (Some(241), String::new()));
         let error = layout.page(&[0; 15]).unwrap_err();
-        assert_eq!((error.kind(), error.message()), (ErrorKind::Truncated, "the data ends inside the header of a page, 15 bytes of it are there"));
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Truncated, "the data ends inside the header of a page, 15 bytes of it are there")
+        );
     }
 
     #[test]
@@ -368,7 +374,8 @@ mod tests {
             \tfield: char data;\toffset:12;\tsize:4084;\tsigned:0;\n";
         let layout = PageLayout::from_header_page(text, ByteOrder::Big, 4096).unwrap();
         assert_eq!(layout, PageLayout::new(Machine { byte_order: ByteOrder::Big, long_bytes: 4 }, 4096));
-        let fault = |text: &str| PageLayout::from_header_page(text, ByteOrder::Big, 4096).unwrap_err().message().to_string();
+        let fault =
+            |text: &str| PageLayout::from_header_page(text, ByteOrder::Big, 4096).unwrap_err().message().to_string();
         assert_eq!(fault(""), "the header page does not say where `timestamp` is");
         assert_eq!(fault(&text.replace("size:4;", "size:6;")), "the header page has a commit of neither 4 nor 8 bytes");
         let wrong = "the header page describes a header that is no part of a page of 4096 bytes";

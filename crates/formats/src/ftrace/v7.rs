@@ -152,7 +152,8 @@ fn read_lists(container: &mut Container, sections: &Sections<'_>, first: u64, pl
             let message = format!("the list of options at {next} is its own successor");
             return container.fault(Error::malformed(message).at_offset(next));
         }
-        let list = sections.open(next, id::DONE).and_then(|section| read_list(container, &mut section.reader(), places));
+        let list =
+            sections.open(next, id::DONE).and_then(|section| read_list(container, &mut section.reader(), places));
         match list {
             Ok(after) => next = after,
             Err(error) => return container.fault(error.with_help("options behind it are not found")),
