@@ -330,9 +330,10 @@ impl<'a> Declaration<'a> {
                 (Content::Array(by_type.map_or(BYTE, |of| element(of.bytes.into()))), Place::Rest)
             }
             None if self.is_array => {
-                let by_count = self.count.filter(|&count| count > 0 && size % count == 0).map(|count| size / count);
+                let by_count =
+                    self.count.filter(|&count| count > 0 && size.is_multiple_of(count)).map(|count| size / count);
                 let known = by_type.map(|element| u32::from(element.bytes));
-                let bytes = by_count.or(known).filter(|&bytes| is_whole(bytes) && size % bytes == 0);
+                let bytes = by_count.or(known).filter(|&bytes| is_whole(bytes) && size.is_multiple_of(bytes));
                 (Content::Array(bytes.map_or(BYTE, element)), Place::Fixed)
             }
             None if is_whole(size) => (Content::Integer(element(size)), Place::Fixed),

@@ -54,7 +54,7 @@ pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u
     for (mut buffer, offset) in places.buffers {
         match sections.header(offset) {
             Ok(header) => {
-                buffer.is_packed = header.is_packed && header.len > 0;
+                buffer.is_packed = header.is_packed;
                 if buffer.is_text {
                     buffer.cpus.push(CpuData { cpu: 0, offset: header.content, len: header.len });
                 }
