@@ -9,11 +9,15 @@
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
+//! | [`run_ftrace_file`] | a whole `trace.dat` |
+//! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
+//! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
 
 mod exercise;
+mod ftrace;
 // The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
 // more of them.
 #[allow(dead_code)]
@@ -208,17 +212,40 @@ pub fn run_trace(data: &[u8]) {
     exercise::read(&Folder::new(&data[..end], &data[end + 1..]));
 }
 
+/// A whole `trace.dat`.
+pub fn run_ftrace_file(data: &[u8]) {
+    ftrace::read(data);
+}
+
+/// A byte of choices (1: big-endian, 2: a long of 4 bytes, 4: version 7), then the pages of a CPU.
+pub fn run_ftrace_pages(data: &[u8]) {
+    let Some((&choices, pages)) = data.split_first() else { return };
+    ftrace::read(&ftrace::file(choices, ftrace::FORMATS, pages));
+}
+
+/// An event format, a zero byte, and the data of a record.
+pub fn run_ftrace_format(data: &[u8]) {
+    let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+    let text = String::from_utf8_lossy(&data[..end]);
+    for choices in [0, 3] {
+        ftrace::check_format(&text, choices, data.get(end + 1..).unwrap_or(&[]));
+    }
+}
+
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 9] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("packets", run_packets),
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("ftrace_file", run_ftrace_file),
+    ("ftrace_pages", run_ftrace_pages),
+    ("ftrace_format", run_ftrace_format),
 ];
 
 /// A schema that passed the front end is of bounded size.
