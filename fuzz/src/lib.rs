@@ -25,6 +25,9 @@ mod ftrace;
 #[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/schemas.rs"]
 mod generator;
+#[allow(dead_code)]
+#[path = "../../crates/codec/tests/random/leaves.rs"]
+mod leaves;
 #[path = "../../crates/codec/tests/random/packets.rs"]
 mod packets;
 mod storage;
