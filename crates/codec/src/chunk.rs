@@ -329,8 +329,10 @@ impl<'a> EventRef<'a> {
         state.body_bits = self.chunk.body_bits(self.at);
         if packet.plans.needs_header(self.class()) {
             let mut pos = self.chunk.start_bits(self.at);
+            let body_bits = std::mem::replace(&mut state.body_bits, pos);
             // The boundary pass has read this header without a fault.
             let _ = packet.plans.header_rows(packet.packet.class).skip(input, &mut pos, state);
+            state.body_bits = body_bits;
         }
         input
     }
@@ -340,6 +342,7 @@ impl<'a> EventRef<'a> {
         let packet = &self.chunk.packet;
         state.load(&packet.state.slots);
         let mut pos = self.chunk.start_bits(self.at);
+        state.body_bits = pos;
         packet.plans.header_rows(packet.packet.class).run(packet.input(), &mut pos, state, visitor)
     }
 }

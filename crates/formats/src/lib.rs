@@ -5,5 +5,6 @@
 
 pub mod api;
 pub mod ctf;
+pub mod ftrace;
 pub mod lttng_markers;
 pub mod registry;

@@ -313,6 +313,25 @@ pub enum Length {
         /// Lengths by its value.
         lengths: Arc<BTreeMap<u64, u64>>,
     },
+    /// What stands where the field is said to be: only with [`Place::Located`].
+    Located,
+}
+
+/// Where a field is, for formats whose definitions say it and leave holes between fields. Counted from the first byte
+/// of the event's header for fields of the header, and from the first byte behind it for all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// So many bytes further.
+    At {
+        /// How many.
+        offset_bytes: u32,
+    },
+    /// So many bytes further stand two little-endian integers of 32 bits: the field's own offset in bytes, and its
+    /// length ([`Length::Located`]) in elements or, for texts and blobs, bytes.
+    Located {
+        /// Offset of the two integers.
+        offset_bytes: u32,
+    },
 }
 
 /// How long a string is.
@@ -482,6 +501,9 @@ pub struct FieldClass {
     pub align_bits: u32,
     /// What it means to the reader.
     pub roles: Roles,
+    /// Where it is, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
+    /// inside of an array, a variant or an optional field.
+    pub place: Option<Place>,
     /// Rules of place beside the alignment.
     pub placement: Placement,
 }
@@ -505,7 +527,14 @@ impl Default for Placement {
 impl FieldClass {
     /// A class without roles.
     pub fn new(kind: FieldKind, align_bits: u32) -> Self {
-        FieldClass { kind, align_bits, roles: Roles::NONE, placement: Placement::default() }
+        FieldClass { kind, align_bits, roles: Roles::NONE, placement: Placement::default(), place: None }
+    }
+
+    /// The same class at this place.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
     }
 
     /// The same class with this placement.

@@ -279,6 +279,17 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Goes to a field that says itself where it is; its length.
+    #[inline(never)]
+    fn locate(&mut self, bytes: u32, body_bits: u64) -> Result<u64, Stop> {
+        self.pos = body_bits.saturating_add(u64::from(bytes) * 8);
+        let offset = u32::from_le_bytes(self.take::<4>()?);
+        let len = u32::from_le_bytes(self.take::<4>()?);
+        self.pos = body_bits.saturating_add(u64::from(offset) * 8);
+        self.need(0)?;
+        Ok(u64::from(len))
+    }
+
     /// Bytes from here to the end of the content.
     fn rest(&self) -> &'a [u8] {
         self.content.get((self.pos >> 3) as usize..).unwrap_or(&[])
@@ -392,6 +403,8 @@ impl<'a> Run<'a> {
                 let own = self.take_bytes(u64::from(bytes))?;
                 self.rendered(node, &tables.renders[usize::from(render)], own, state, visitor);
             }
+            Op::Seek { bytes } => self.pos = state.body_bits.saturating_add(u64::from(bytes) * 8),
+            Op::Locate { bytes, len } => state.slots[usize::from(len)] = self.locate(bytes, state.body_bits)?,
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
             Op::Save { slot } => state.slots[usize::from(slot)] = self.last,
             Op::SaveWide { slot } => {
@@ -638,6 +651,8 @@ impl Op {
             Op::Advance { .. }
             | Op::AdvanceBy { .. }
             | Op::Align { .. }
+            | Op::Seek { .. }
+            | Op::Locate { .. }
             | Op::Set { .. }
             | Op::Save { .. }
             | Op::SaveWide { .. }
