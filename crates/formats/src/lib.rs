@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cpel;
 pub mod ctf;
 pub mod registry;

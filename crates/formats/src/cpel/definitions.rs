@@ -1,0 +1,202 @@
+//! What codes, tracks and data are called: definitions of all sections together (D15, D16, D24).
+
+use std::fmt;
+use std::sync::Arc;
+
+use tracemill_model::schema::Render;
+
+use super::printf::{Format, Names};
+use super::strings::{StringTable, Symbols};
+
+/// Ids below this are looked up in a table.
+const DENSE: u32 = 1 << 16;
+/// No definition.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// From ids to indexes of definitions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ById {
+    dense: Vec<u32>,
+    /// Larger ids, sorted.
+    sparse: Vec<(u32, u32)>,
+}
+
+impl ById {
+    /// The ids of definitions in their order; the first of equal ones counts. The others are given to `twice`.
+    pub(super) fn new(ids: &[u32], mut twice: impl FnMut(usize)) -> Self {
+        let mut by_id = ById::default();
+        let mut sorted: Vec<(u32, u32)> = ids.iter().enumerate().map(|(at, &id)| (id, at as u32)).collect();
+        sorted.sort_unstable();
+        let mut again = Vec::new();
+        let mut before = None;
+        for (id, at) in sorted {
+            if before.replace(id) == Some(id) {
+                again.push(at as usize);
+            } else if id < DENSE {
+                by_id.dense.resize(id as usize + 1, NONE);
+                by_id.dense[id as usize] = at;
+            } else {
+                by_id.sparse.push((id, at));
+            }
+        }
+        again.sort_unstable();
+        again.into_iter().for_each(&mut twice);
+        by_id
+    }
+
+    /// The index of an id, [`NONE`] without one.
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> u32 {
+        match self.dense.get(id as usize) {
+            Some(&at) => at,
+            None => self.get_sparse(id),
+        }
+    }
+
+    fn get_sparse(&self, id: u32) -> u32 {
+        self.sparse.binary_search_by_key(&id, |entry| entry.0).map_or(NONE, |at| self.sparse[at].1)
+    }
+}
+
+/// The definition of an event code.
+#[derive(Clone, Debug)]
+pub(super) struct EventDefinition {
+    /// The code.
+    pub(super) code: u32,
+    /// Format of its name; `None` for the default.
+    pub(super) name: Option<Format>,
+    /// Format of its datum; `None` for no text.
+    pub(super) datum: Option<Format>,
+}
+
+/// The definition of a track.
+#[derive(Clone, Debug)]
+pub(super) struct TrackDefinition {
+    /// The track.
+    pub(super) id: u32,
+    /// Format of its name; `None` for the default.
+    pub(super) name: Option<Format>,
+}
+
+/// All definitions of a file.
+#[derive(Debug)]
+pub(super) struct Definitions {
+    /// Event definitions, in the order of the file.
+    pub(super) events: Vec<EventDefinition>,
+    /// Which of them a code means.
+    pub(super) by_code: ById,
+    /// Track definitions, in the order of the file.
+    pub(super) tracks: Vec<TrackDefinition>,
+    by_track: ById,
+    /// The symbols of `%k`.
+    pub(super) symbols: Symbols,
+    default_name: Format,
+    default_track: Format,
+}
+
+impl Definitions {
+    /// Puts definitions together; ids that stand twice are given to `event_twice` and `track_twice` by their index.
+    pub(super) fn new(
+        events: Vec<EventDefinition>,
+        tracks: Vec<TrackDefinition>,
+        symbols: Symbols,
+        event_twice: impl FnMut(usize),
+        track_twice: impl FnMut(usize),
+    ) -> Self {
+        let codes: Vec<u32> = events.iter().map(|event| event.code).collect();
+        let ids: Vec<u32> = tracks.iter().map(|track| track.id).collect();
+        Definitions {
+            by_code: ById::new(&codes, event_twice),
+            by_track: ById::new(&ids, track_twice),
+            events,
+            tracks,
+            symbols,
+            default_name: Format::of_text("E%d"),
+            default_track: Format::of_text("%d"),
+        }
+    }
+
+    fn names<'a>(&'a self, strings: Option<&'a StringTable>) -> Names<'a> {
+        Names { strings, symbols: &self.symbols }
+    }
+
+    /// Appends the name of an event code.
+    pub(super) fn put_event(&self, code: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
+        let format = self.events.get(self.by_code.get(code) as usize).and_then(|event| event.name.as_ref());
+        format.unwrap_or(&self.default_name).render(code, self.names(strings), out);
+    }
+
+    /// Appends the name of a track.
+    #[inline]
+    fn put_track(&self, track: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
+        let format = self.tracks.get(self.by_track.get(track) as usize).and_then(|track| track.name.as_ref());
+        format.unwrap_or(&self.default_track).render(track, self.names(strings), out);
+    }
+
+    /// Appends the text of a datum.
+    #[inline]
+    fn put_datum(&self, code: u32, datum: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
+        if let Some(event) = self.events.get(self.by_code.get(code) as usize)
+            && let Some(format) = &event.datum
+        {
+            format.render(datum, self.names(strings), out);
+        }
+    }
+}
+
+/// Octets of an event as it is decoded: code, track, datum, little endian.
+pub(super) const EVENT_BYTES: usize = 12;
+
+/// Which text of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Text {
+    /// The name of its code.
+    Name,
+    /// The name of its track.
+    Track,
+    /// Its datum.
+    Datum,
+}
+
+/// Makes one of the texts of an event.
+pub(super) struct EventText {
+    pub(super) text: Text,
+    pub(super) definitions: Arc<Definitions>,
+    /// The table of its section.
+    pub(super) strings: Option<StringTable>,
+}
+
+impl fmt::Debug for EventText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventText({:?})", self.text)
+    }
+}
+
+impl Render for EventText {
+    #[inline]
+    fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(event) = event.first_chunk::<EVENT_BYTES>() else { return false };
+        let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
+        let strings = self.strings.as_ref();
+        match self.text {
+            Text::Name => self.definitions.put_event(word(0), strings, out),
+            Text::Track => self.definitions.put_track(word(4), strings, out),
+            Text::Datum => self.definitions.put_datum(word(0), word(8), strings, out),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_ids_counts() {
+        let mut twice = Vec::new();
+        let by_id = ById::new(&[7, 3, 7, 70_000, 0, 70_000, u32::MAX, 7], |at| twice.push(at));
+        assert_eq!(twice, [2, 5, 7]);
+        assert_eq!([0, 3, 7, 70_000, u32::MAX].map(|id| by_id.get(id)), [4, 1, 0, 3, 6]);
+        assert_eq!([1, 8, 65_535, 65_536, u32::MAX - 1].map(|id| by_id.get(id)), [NONE; 5]);
+    }
+}
