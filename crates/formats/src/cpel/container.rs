@@ -112,6 +112,8 @@ pub(super) struct Container {
     pub(super) date: u32,
     /// Its sections, in the order of the file.
     pub(super) sections: Vec<Section>,
+    /// Does the file end before its last section does?
+    pub(super) is_cut: bool,
 }
 
 /// Where a walk over the sections ended.
@@ -156,6 +158,7 @@ impl Container {
                 }
             }
         };
+        let is_cut = walk.fault.is_some();
         if let Some(fault) = walk.fault {
             notes.fault("sections are cut", fault);
         } else if walk.end < file.len() as u64 {
@@ -163,7 +166,7 @@ impl Container {
             notes.warn("trailing octets", walk.end, message);
         }
         let date = u32(order, [header[4], header[5], header[6], header[7]]);
-        Ok(Container { order, version, date, sections: walk.sections })
+        Ok(Container { order, version, date, sections: walk.sections, is_cut })
     }
 
     /// The fixed header of a section with records; `None`, and a fault, when it is cut.
@@ -198,7 +201,8 @@ impl Container {
             notes.fault("counts are too large", error.with_help(format!("{count} whole records are used")));
         } else {
             let left = section.declared - header - declared * record;
-            if left > 0 {
+            // In a section that the file cuts there is nothing behind the records.
+            if left > 0 && section.len == section.declared {
                 let message = format!("{}: {left} octets behind its last record are ignored", section.title());
                 notes.warn("octets behind the last record", section.data + header + declared * record, message);
             }

@@ -58,6 +58,28 @@ impl ById {
     }
 }
 
+/// Leaves the first definition of each id.
+fn first_of_each<T>(mut definitions: Vec<T>, id: impl Fn(&T) -> u32) -> (ById, Vec<T>) {
+    let ids: Vec<u32> = definitions.iter().map(&id).collect();
+    let mut twice = Vec::new();
+    let by_id = ById::new(&ids, |at| twice.push(at));
+    if twice.is_empty() {
+        return (by_id, definitions);
+    }
+    let (mut at, mut next) = (0, twice.iter().peekable());
+    definitions.retain(|_| {
+        at += 1;
+        next.next_if_eq(&&(at - 1)).is_none()
+    });
+    let ids: Vec<u32> = definitions.iter().map(&id).collect();
+    (ById::new(&ids, |_| {}), definitions)
+}
+
+/// Calls `tell` with the index of each id that stands a second time.
+pub(super) fn each_twice(ids: &[u32], tell: impl FnMut(usize)) {
+    ById::new(ids, tell);
+}
+
 /// The definition of an event code.
 #[derive(Clone, Debug)]
 pub(super) struct EventDefinition {
@@ -95,20 +117,14 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    /// Puts definitions together; ids that stand twice are given to `event_twice` and `track_twice` by their index.
-    pub(super) fn new(
-        events: Vec<EventDefinition>,
-        tracks: Vec<TrackDefinition>,
-        symbols: Symbols,
-        event_twice: impl FnMut(usize),
-        track_twice: impl FnMut(usize),
-    ) -> Self {
-        let codes: Vec<u32> = events.iter().map(|event| event.code).collect();
-        let ids: Vec<u32> = tracks.iter().map(|track| track.id).collect();
+    /// Puts definitions together; the first one of an id counts.
+    pub(super) fn new(events: Vec<EventDefinition>, tracks: Vec<TrackDefinition>, symbols: Symbols) -> Self {
+        let (by_code, events) = first_of_each(events, |event| event.code);
+        let (by_track, tracks) = first_of_each(tracks, |track| track.id);
         Definitions {
-            by_code: ById::new(&codes, event_twice),
-            by_track: ById::new(&ids, track_twice),
+            by_code,
             events,
+            by_track,
             tracks,
             symbols,
             default_name: Format::of_text("E%d"),

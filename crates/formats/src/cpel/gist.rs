@@ -7,7 +7,7 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::container::{NAME_BYTES, Records};
-use super::definitions::{Definitions, EventDefinition};
+use super::definitions::{Definitions, EventDefinition, each_twice};
 use super::events::RECORD_BYTES;
 use super::notes::Notes;
 use super::open::{BIG, Log, no_definitions};
@@ -92,14 +92,12 @@ fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result
             }
         }
     }
-    let mut twice = Vec::new();
-    let definitions = Definitions::new(events, Vec::new(), Symbols::default(), |at| twice.push(at), |_| {});
-    for at in twice {
-        let message =
-            format!("event code {} is defined twice in the headers: the first counts", definitions.events[at].code);
+    let codes: Vec<u32> = events.iter().map(|event| event.code).collect();
+    each_twice(&codes, |at| {
+        let message = format!("event code {} is defined twice in the headers: the first counts", codes[at]);
         notes.warn("event codes are defined twice", 0, message);
-    }
-    Ok(definitions)
+    });
+    Ok(Definitions::new(events, Vec::new(), Symbols::default()))
 }
 
 /// What a line of a header says.

@@ -8,13 +8,13 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockId, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind, IntegerClass, Member,
-    OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
+    ByteOrder, ClockClass, ClockId, EnvValue, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
+    IntegerClass, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
 };
 
 use super::container::{self, Container, Kind, NAME_BYTES, Records, Section};
-use super::definitions::{Definitions, EventDefinition, EventText, Text, TrackDefinition};
-use super::events::{Classes, EventSection, Reader};
+use super::definitions::{Definitions, EventDefinition, EventText, NONE, Text, TrackDefinition, each_twice};
+use super::events::{Classes, EventSection, RECORD_BYTES, Reader};
 use super::gist;
 use super::notes::Notes;
 use super::printf::{Budget, Format};
@@ -63,7 +63,6 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
     let mut notes = Notes::new(&found.path);
     let container = Container::read(file.bytes(), wishes.is_forced, &mut notes)?;
     let tables = Tables::of(&container, &file, &mut notes);
-    let mut sections = Vec::new();
     let mut described = vec![tables::Row::default(); container.sections.len()];
     let mut binder = Binder { container: &container, file: &file, tables: &tables, budget: Budget::new() };
     let definitions = Arc::new(binder.definitions(&mut described, &mut notes));
@@ -72,7 +71,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
     log.schema.version = (u32::from(container.version), 0);
     let date = tables::date(container.date);
     log.schema.environment.push(("date".into(), EnvValue::String(date.into())));
-    let mut has_events = false;
+    let (mut sections, mut has_events) = (Vec::new(), false);
     for (at, section) in container.sections.iter().enumerate() {
         described[at].title = section.kind.name();
         if section.kind != Kind::EVENTS {
@@ -100,7 +99,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         described[at].frequency = frequency;
         sections.push(log.add(section.number, section.title(), &records, frequency, strings.cloned(), &file, wishes));
     }
-    if !has_events {
+    if !has_events && !container.is_cut {
         notes.warn("no events", 0, "there is no event section, so there are no events");
     }
     let tables = tables::all(&container, &file, &described, &definitions, &tables.all);
@@ -187,18 +186,17 @@ impl Binder<'_> {
             }
         }
         let all = self.tables.all.iter().map(|(_, table)| table.clone()).collect();
-        let (mut codes, mut ids) = (Vec::new(), Vec::new());
-        let definitions =
-            Definitions::new(events, tracks, Symbols::new(all, symbols), |at| codes.push(at), |at| ids.push(at));
-        for at in codes {
-            let message = format!("event code {} is defined twice: the first one counts", definitions.events[at].code);
+        let codes: Vec<u32> = events.iter().map(|event| event.code).collect();
+        each_twice(&codes, |at| {
+            let message = format!("event code {} is defined twice: the first one counts", codes[at]);
             notes.warn("event codes are defined twice", events_at[at], message);
-        }
-        for at in ids {
-            let message = format!("track {} is defined twice: the first one counts", definitions.tracks[at].id);
+        });
+        let ids: Vec<u32> = tracks.iter().map(|track| track.id).collect();
+        each_twice(&ids, |at| {
+            let message = format!("track {} is defined twice: the first one counts", ids[at]);
             notes.warn("tracks are defined twice", tracks_at[at], message);
-        }
-        definitions
+        });
+        Definitions::new(events, tracks, Symbols::new(all, symbols))
     }
 
     /// The table that a section of definitions names; the only one of the file when that is not there (D14).
@@ -307,7 +305,8 @@ pub(super) struct Log {
     pub(super) schema: Schema,
     definitions: Arc<Definitions>,
     clocks: HashMap<u64, ClockId>,
-    streams: Vec<(u32, StreamClassId)>,
+    /// For each stream its section, its class, and whether its times are looked at.
+    streams: Vec<(u32, StreamClassId, bool)>,
     classes: usize,
     names: usize,
     looked: u64,
@@ -361,8 +360,11 @@ impl Log {
         let limits = self.limits(strings.as_ref());
         // Sections are numbered, so the number is free.
         let stream = self.schema.add_stream(class).unwrap_or(StreamClassId(0));
-        self.streams.push((number, stream));
-        let classes = self.add_classes(stream, records.count, strings);
+        let look = self.looked + records.count <= MAX_LOOK;
+        self.looked += if look { records.count } else { 0 };
+        self.streams.push((number, stream, look));
+        let all_defined = look && self.are_defined(records, file);
+        let classes = self.add_classes(stream, records.count, all_defined, strings);
         let order = self.schema.byte_order;
         let place = (records.first, records.count);
         EventSection::new(file.clone(), title, order, place, classes, self.definitions.clone(), limits, wishes.wraps)
@@ -385,7 +387,24 @@ impl Log {
         Some(flags.iter().map(|&flag| if flag == 1 { largest } else { u32::MAX }).collect())
     }
 
-    fn add_classes(&mut self, stream: StreamClassId, count: u64, strings: Option<StringTable>) -> Classes {
+    /// Has the code of each event a definition?
+    fn are_defined(&self, records: &Records, file: &Arc<dyn Bytes>) -> bool {
+        let (from, to) = (records.first as usize, (records.first + records.count * RECORD_BYTES) as usize);
+        let (records, _) = file.bytes().get(from..to).unwrap_or(&[]).as_chunks::<{ RECORD_BYTES as usize }>();
+        let order = self.schema.byte_order;
+        let code = |record: &[u8; RECORD_BYTES as usize]| {
+            container::u32(order, [record[12], record[13], record[14], record[15]])
+        };
+        records.iter().all(|record| self.definitions.by_code.get(code(record)) != NONE)
+    }
+
+    fn add_classes(
+        &mut self,
+        stream: StreamClassId,
+        count: u64,
+        all_defined: bool,
+        strings: Option<StringTable>,
+    ) -> Classes {
         let rendered = |text: Text| -> Arc<EventText> {
             Arc::new(EventText { text, definitions: self.definitions.clone(), strings: strings.clone() })
         };
@@ -411,10 +430,13 @@ impl Log {
             let names = self.names_of(strings.as_ref());
             first = names.map(|names| self.add_defined(stream, payload, names));
         }
+        if let (Some(first), true) = (first, all_defined) {
+            return Classes { first: Some(first), open: EventClassId(first) };
+        }
         let mut class = EventClass::new(1 << 32, stream);
         class.payload = Some(payload);
         class.open_ids = Some(OpenIds { offset_bytes: 0, name });
-        let open = self.schema.add_event(class).unwrap_or(tracemill_model::schema::EventClassId(0));
+        let open = self.schema.add_event(class).unwrap_or(EventClassId(0));
         Classes { first, open }
     }
 
@@ -438,10 +460,7 @@ impl Log {
         let first = self.schema.events().len() as u32;
         for (at, name) in names.into_iter().enumerate() {
             let code = self.definitions.events[at].code;
-            // A definition that stands twice is never found; its class only keeps the numbers in step.
-            let is_first = self.definitions.by_code.get(code) == at as u32;
-            let id = if is_first { u64::from(code) } else { (2 << 32) + at as u64 };
-            let mut class = EventClass::new(id, stream);
+            let mut class = EventClass::new(u64::from(code), stream);
             class.name = Some(name);
             class.payload = Some(payload);
             self.schema.add_event(class);
@@ -452,7 +471,7 @@ impl Log {
 
     /// The trace.
     pub(super) fn finish(
-        mut self,
+        self,
         found: &Found,
         file: Arc<dyn Bytes>,
         sections: Vec<EventSection>,
@@ -463,15 +482,13 @@ impl Log {
         let data = DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file, is_indexed: false };
         let mut streams = Vec::new();
         let several = sections.len() > 1;
-        for (section, (number, class)) in sections.iter().zip(&self.streams) {
-            let look = self.looked + section.count <= MAX_LOOK;
-            self.looked += if look { section.count } else { 0 };
+        for (section, &(number, class, look)) in sections.iter().zip(&self.streams) {
             streams.push(Stream {
                 name: if several { format!("{relative}:{number}") } else { relative.clone() },
-                class: *class,
+                class,
                 id: None,
                 files: vec![data.clone()],
-                packets: section.packets(*class, look),
+                packets: section.packets(class, look),
             });
         }
         let schema = Arc::new(self.schema);
@@ -502,7 +519,7 @@ pub(super) fn structure(schema: &mut Schema, members: &[(&str, FieldClassId)]) -
 
 /// The definitions of a log whose names are given.
 pub(super) fn no_definitions() -> Definitions {
-    Definitions::new(Vec::new(), Vec::new(), Symbols::default(), |_| {}, |_| {})
+    Definitions::new(Vec::new(), Vec::new(), Symbols::default())
 }
 
 /// The byte order of a log without a header.
