@@ -120,6 +120,11 @@ pub trait SpineSink {
     /// An event: its class, full clock value, first bit, and first bit behind the header. False when the sink is full
     /// *after* taking this event.
     fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
+
+    /// Events from `from` on that a reader has found, as many as the sink takes; how many. `None`: one by one, please.
+    fn events(&mut self, _spine: &crate::chunk::Spine, _from: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// Receives events with all their fields, one after the other ([`Scanner::visit`]). Structures that are always there

@@ -185,6 +185,17 @@ impl Out {
         self.len += 9;
     }
 
+    /// Appends a line's beginning that was prepared, and two numbers below 10^9 with nine digits in it.
+    #[inline]
+    pub(crate) fn put_stamp(&mut self, stamp: &Stamp, first: u32, second: u32) {
+        self.reserve(STAMP);
+        let Some(to) = self.bytes[self.len..].first_chunk_mut::<STAMP>() else { return };
+        *to = stamp.block;
+        put_nine_at(to, stamp.first_at, first);
+        put_nine_at(to, stamp.second_at, second);
+        self.len += stamp.len;
+    }
+
     /// Appends a number below 100 with two digits.
     #[inline]
     pub fn put_two(&mut self, value: u32) {
@@ -236,6 +247,38 @@ fn pair(value: u32) -> &'static [u8] {
 fn put_four(out: &mut [u8], value: u32) {
     out[..2].copy_from_slice(pair(value / 100));
     out[2..4].copy_from_slice(pair(value % 100));
+}
+
+#[inline]
+fn put_nine_at(to: &mut [u8; STAMP], at: usize, value: u32) {
+    let (high, low) = (value / 10_000, value % 10_000);
+    let (first, middle) = (high / 10_000, high % 10_000);
+    let Some(out) = to.get_mut(at..).and_then(|to| to.first_chunk_mut::<9>()) else { return };
+    out[0] = b'0' + (first % 10) as u8;
+    put_four(&mut out[1..5], middle);
+    put_four(&mut out[5..9], low);
+}
+
+/// Bytes of a [`Stamp`].
+const STAMP: usize = 64;
+
+/// The beginning of a line, with room for two numbers of nine digits.
+pub(crate) struct Stamp {
+    block: [u8; STAMP],
+    len: usize,
+    first_at: usize,
+    second_at: usize,
+}
+
+impl Stamp {
+    /// `before`, nine digits, `between`, nine digits, `behind`; `None` when that is too long.
+    pub(crate) fn new(before: &[u8], between: &[u8], behind: &[u8]) -> Option<Self> {
+        let digits = [b'0'; 9];
+        let text = [before, &digits[..], between, &digits[..], behind].concat();
+        let mut block = [0; STAMP];
+        block.get_mut(..text.len())?.copy_from_slice(&text);
+        Some(Stamp { block, len: text.len(), first_at: before.len(), second_at: before.len() + 9 + between.len() })
+    }
 }
 
 /// Copies a text of `N` to `2 * N` bytes in two pieces.

@@ -47,6 +47,17 @@ impl WallClock {
         out.put_nine(fraction as u32);
     }
 
+    /// What stands before the fraction of a time in this second, `None` when the style has none of its own.
+    pub(crate) fn prefix_of(&mut self, second: i64) -> Option<&[u8]> {
+        if self.style.seconds || self.style.cycles || second < 0 {
+            return None;
+        }
+        if second != self.second {
+            self.begin_second(second);
+        }
+        Some(&self.prefix)
+    }
+
     fn begin_second(&mut self, second: i64) {
         self.second = second;
         let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);

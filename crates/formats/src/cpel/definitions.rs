@@ -138,25 +138,23 @@ impl Definitions {
 
     /// Appends the name of an event code.
     pub(super) fn put_event(&self, code: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
-        let format = self.events.get(self.by_code.get(code) as usize).and_then(|event| event.name.as_ref());
-        format.unwrap_or(&self.default_name).render(code, self.names(strings), out);
+        self.name_format(code).render(code, self.names(strings), out);
     }
 
-    /// Appends the name of a track.
-    #[inline]
-    fn put_track(&self, track: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
-        let format = self.tracks.get(self.by_track.get(track) as usize).and_then(|track| track.name.as_ref());
-        format.unwrap_or(&self.default_track).render(track, self.names(strings), out);
+    fn name_format(&self, code: u32) -> &Format {
+        let event = self.events.get(self.by_code.get(code) as usize);
+        event.and_then(|event| event.name.as_ref()).unwrap_or(&self.default_name)
     }
 
-    /// Appends the text of a datum.
     #[inline]
-    fn put_datum(&self, code: u32, datum: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
-        if let Some(event) = self.events.get(self.by_code.get(code) as usize)
-            && let Some(format) = &event.datum
-        {
-            format.render(datum, self.names(strings), out);
-        }
+    fn track_format(&self, track: u32) -> &Format {
+        let track = self.tracks.get(self.by_track.get(track) as usize);
+        track.and_then(|track| track.name.as_ref()).unwrap_or(&self.default_track)
+    }
+
+    #[inline]
+    fn datum_format(&self, code: u32) -> Option<&Format> {
+        self.events.get(self.by_code.get(code) as usize)?.datum.as_ref()
     }
 }
 
@@ -193,13 +191,34 @@ impl Render for EventText {
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(event) = event.first_chunk::<EVENT_BYTES>() else { return false };
         let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
-        let strings = self.strings.as_ref();
+        let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
         match self.text {
-            Text::Name => self.definitions.put_event(word(0), strings, out),
-            Text::Track => self.definitions.put_track(word(4), strings, out),
-            Text::Datum => self.definitions.put_datum(word(0), word(8), strings, out),
+            Text::Name => definitions.name_format(word(0)).render(word(0), names, out),
+            Text::Track => definitions.track_format(word(4)).render(word(4), names, out),
+            Text::Datum => {
+                if let Some(format) = definitions.datum_format(word(0)) {
+                    format.render(word(8), names, out);
+                }
+            }
         }
         true
+    }
+
+    #[inline]
+    fn text<'a>(&'a self, event: &'a [u8], _own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let event = event.first_chunk::<EVENT_BYTES>()?;
+        let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
+        let (strings, definitions) = (self.strings.as_ref(), &*self.definitions);
+        match self.text {
+            Text::Name => Some(definitions.name_format(word(0)).text_of(word(0), definitions.names(strings), scratch)),
+            Text::Track => {
+                Some(definitions.track_format(word(4)).text_of(word(4), definitions.names(strings), scratch))
+            }
+            Text::Datum => match definitions.datum_format(word(0)) {
+                Some(format) => Some(format.text_of(word(8), definitions.names(strings), scratch)),
+                None => Some(&[]),
+            },
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::api::{OpenedPacket, PacketReader, Stream};
 /// Octets of a record.
 pub(super) const RECORD_BYTES: u64 = 20;
 /// Events of a packet: small enough that its buffers are used again.
-pub(super) const PACKET_EVENTS: u64 = 8192;
+pub(super) const PACKET_EVENTS: u64 = 4096;
 
 /// How the classes of a section are numbered.
 #[derive(Clone, Copy, Debug)]
@@ -113,8 +113,7 @@ impl EventSection {
         let records = self.records();
         let (mut before_raw, mut before, mut base, mut is_sorted) = (0u64, 0u64, 0u64, true);
         for (at, record) in records.iter().enumerate() {
-            let [a, b, c, d, e, f, g, h, ..] = *record;
-            let octets = [a, b, c, d, e, f, g, h];
+            let octets = *record.first_chunk::<8>().unwrap_or(&[0; 8]);
             let raw = if LITTLE { u64::from_le_bytes(octets).rotate_left(32) } else { u64::from_be_bytes(octets) };
             if raw < before_raw {
                 if self.wraps && before_raw - raw > 1 << 31 {
@@ -187,26 +186,29 @@ impl EventSection {
         let (times, records) = (self.times(), self.records());
         let from = (packet * PACKET_EVENTS).min(records.len() as u64) as usize;
         let to = (from + PACKET_EVENTS as usize).min(records.len());
-        let mut out = vec![0u8; (to - from) * EVENT_BYTES];
-        let capacity = to - from;
-        let mut spine = Spine {
-            cycles: Vec::with_capacity(capacity),
-            classes: Vec::with_capacity(capacity),
-            starts: Vec::with_capacity(capacity),
-            bodies: Vec::with_capacity(capacity),
-        };
-        let mut bad = None;
-        match &times.order {
-            None => {
-                let in_order = (from..to).map(|at| (at, &records[at]));
-                self.read_each(in_order, times, &mut out, &mut spine, &mut bad);
-            }
-            Some(order) => {
-                let picked = order.get(from..to).unwrap_or(&[]);
-                let picked = picked.iter().filter_map(|&at| Some((at as usize, records.get(at as usize)?)));
-                self.read_each(picked, times, &mut out, &mut spine, &mut bad);
+        let mut columns = Columns::with_capacity(to - from);
+        match (&times.order, self.order) {
+            (None, ByteOrder::Big) => self.read_each::<false>(records[from..to].iter(), &mut columns),
+            (None, ByteOrder::Little) => self.read_each::<true>(records[from..to].iter(), &mut columns),
+            (Some(order), byte_order) => {
+                let picked = order.get(from..to).unwrap_or(&[]).iter().filter_map(|&at| records.get(at as usize));
+                match byte_order {
+                    ByteOrder::Big => self.read_each::<false>(picked, &mut columns),
+                    ByteOrder::Little => self.read_each::<true>(picked, &mut columns),
+                }
             }
         }
+        // Which record an event was.
+        let record_of = |event: usize| match &times.order {
+            None => (from + event) as u32,
+            Some(order) => order.get(from + event).copied().unwrap_or(0),
+        };
+        if !times.wraps.is_empty() {
+            for (event, cycles) in columns.cycles.iter_mut().enumerate() {
+                *cycles = cycles.wrapping_add(times.added(record_of(event)));
+            }
+        }
+        let bad = columns.bad.map(|(event, code, datum)| (record_of(event), code, datum));
         if let Some((at, code, datum)) = bad
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
@@ -217,41 +219,62 @@ impl EventSection {
             let at = self.first + at as u64 * RECORD_BYTES + 16;
             opened.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at));
         }
-        (out, spine)
+        let starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
+        let bodies = starts.clone();
+        (columns.out, Spine { cycles: columns.cycles, classes: columns.classes, starts, bodies })
     }
 
     #[inline]
-    fn read_each<'a>(
+    fn read_each<'a, const LITTLE: bool>(
         &'a self,
-        records: impl Iterator<Item = (usize, &'a [u8; RECORD_BYTES as usize])>,
-        times: &Times,
-        out: &mut [u8],
-        spine: &mut Spine,
-        bad: &mut Option<(usize, u32, u32)>,
+        records: impl Iterator<Item = &'a [u8; RECORD_BYTES as usize]>,
+        columns: &mut Columns,
     ) {
-        let limits = self.limits.as_deref();
-        let has_wraps = !times.wraps.is_empty();
-        for ((at, record), out) in records.zip(out.as_chunks_mut::<EVENT_BYTES>().0) {
-            let (track, code, datum) = (self.word(record, 8), self.word(record, 12), self.word(record, 16));
-            out[..4].copy_from_slice(&code.to_le_bytes());
-            out[4..8].copy_from_slice(&track.to_le_bytes());
-            out[8..].copy_from_slice(&datum.to_le_bytes());
-            let definition = self.definitions.by_code.get(code);
-            let class = match self.classes.first {
-                Some(first) if definition != NONE => EventClassId(first + definition),
-                _ => self.classes.open,
+        let word = |octets: [u8; 4]| if LITTLE { u32::from_le_bytes(octets) } else { u32::from_be_bytes(octets) };
+        let limits = self.limits.as_deref().unwrap_or(&[]);
+        let by_code = &self.definitions.by_code;
+        let classes = self.classes;
+        for (event, record) in records.enumerate() {
+            let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = record;
+            let (track, code, datum) = (word([i, j, k, l]), word([m, n, o, p]), word([q, r, s, t]));
+            let cycles = u64::from(word([a, b, c, d])) << 32 | u64::from(word([e, f, g, h]));
+            let definition = by_code.get(code);
+            let class = match classes.first {
+                Some(first) if definition != NONE => first + definition,
+                _ => classes.open.0,
             };
-            if let Some(limits) = limits
-                && limits.get(definition as usize).is_some_and(|&limit| datum > limit)
+            if let Some(&limit) = limits.get(definition as usize)
+                && datum > limit
             {
-                bad.get_or_insert((at, code, datum));
+                columns.bad.get_or_insert((event, code, datum));
             }
-            let mut cycles = self.raw_time(record);
-            if has_wraps {
-                cycles = cycles.wrapping_add(times.added(at as u32));
-            }
-            let bits = spine.len() as u32 * (EVENT_BYTES as u32 * 8);
-            spine.push(class, cycles, bits, bits);
+            let mut octets = [0; EVENT_BYTES];
+            octets[..4].copy_from_slice(&code.to_le_bytes());
+            octets[4..8].copy_from_slice(&track.to_le_bytes());
+            octets[8..].copy_from_slice(&datum.to_le_bytes());
+            columns.out.extend_from_slice(&octets);
+            columns.cycles.push(cycles);
+            columns.classes.push(class);
+        }
+    }
+}
+
+/// What reading a packet fills.
+struct Columns {
+    out: Vec<u8>,
+    cycles: Vec<u64>,
+    classes: Vec<u32>,
+    /// The first datum outside of the string table: event, code, datum.
+    bad: Option<(usize, u32, u32)>,
+}
+
+impl Columns {
+    fn with_capacity(events: usize) -> Self {
+        Columns {
+            out: Vec::with_capacity(events * EVENT_BYTES),
+            cycles: Vec::with_capacity(events),
+            classes: Vec::with_capacity(events),
+            bad: None,
         }
     }
 }

@@ -28,7 +28,11 @@ pub(super) enum Format {
 /// A compiled format.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
+    /// The format, with some octets behind it ([`padded`]).
     text: Box<[u8]>,
+    len: usize,
+    /// The text of all values, when there are no conversions.
+    constant: Box<[u8]>,
     pieces: Box<[Piece]>,
     /// Its texts are UTF-8 whatever the value.
     is_utf8: bool,
@@ -110,9 +114,31 @@ impl Format {
     /// The format itself.
     pub(super) fn text(&self) -> &[u8] {
         match self {
-            Format::Short(compiled) => &compiled.text,
+            Format::Short(compiled) => &compiled.text[..compiled.len],
             Format::Long(table, offset) => table.string(*offset).unwrap_or(&[]),
         }
+    }
+
+    /// The text of a value, in `scratch` unless it is at hand.
+    #[inline]
+    pub(super) fn text_of<'a>(&'a self, value: u32, names: Names<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        if let Format::Short(compiled) = self {
+            match &*compiled.pieces {
+                [] => return &[],
+                [Piece::Literal(..)] if compiled.is_utf8 => return &compiled.constant,
+                [Piece::String] => {
+                    if let Some(text) =
+                        names.strings.and_then(|table| table.string(value)).filter(|text| text.is_ascii())
+                    {
+                        return text;
+                    }
+                }
+                _ => {}
+            }
+        }
+        scratch.clear();
+        self.render(value, names, scratch);
+        scratch
     }
 
     /// Is a value of it an offset in the string table?
@@ -168,7 +194,11 @@ impl Compiled {
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
-        Compiled { text: text.into(), pieces: pieces.into(), is_utf8 }
+        let constant = match *pieces.as_slice() {
+            [Piece::Literal(from, to)] => text[from as usize..to as usize].into(),
+            _ => Box::default(),
+        };
+        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8 }
     }
 
     #[inline]
@@ -176,7 +206,7 @@ impl Compiled {
         let begin = out.len();
         for piece in &self.pieces {
             match *piece {
-                Piece::Literal(from, to) => out.extend_from_slice(&self.text[from as usize..to as usize]),
+                Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
                 Piece::Signed => put_signed(out, i64::from(value as i32)),
                 Piece::Unsigned => put_unsigned(out, u64::from(value)),
                 Piece::Hex => put_hex(out, value),
@@ -326,20 +356,25 @@ impl Spec {
             (false, 16) => i64::from(value as u16),
             (false, _) => i64::from(value),
         };
-        let size = number.unsigned_abs();
-        let mut digits = match self.letter {
-            b'o' => format!("{size:o}"),
-            b'x' | b'p' => format!("{size:x}"),
-            b'X' => format!("{size:X}"),
-            _ => size.to_string(),
+        let mut buffer = [0u8; 20];
+        let mut at = buffer.len();
+        let (base, letters) = match self.letter {
+            b'o' => (8, b"0123456789abcdef"),
+            b'x' | b'p' => (16, b"0123456789abcdef"),
+            b'X' => (16, b"0123456789ABCDEF"),
+            _ => (10, b"0123456789abcdef"),
         };
-        if size == 0 && self.precision == Some(0) {
-            digits.clear();
+        let size = number.unsigned_abs();
+        let mut left = size;
+        while left > 0 || (at == buffer.len() && self.precision != Some(0)) {
+            at -= 1;
+            buffer[at] = letters[(left % base) as usize];
+            left /= base;
         }
-        let missing = usize::from(self.precision.unwrap_or(0)).saturating_sub(digits.len());
-        digits.insert_str(0, &"0".repeat(missing));
-        if self.letter == b'o' && self.hash && !digits.starts_with('0') {
-            digits.insert(0, '0');
+        let digits = &buffer[at..];
+        let mut zeros = usize::from(self.precision.unwrap_or(0)).saturating_sub(digits.len());
+        if self.letter == b'o' && self.hash && zeros == 0 && digits.first() != Some(&b'0') {
+            zeros = 1;
         }
         let prefix = match self.letter {
             b'p' => "0x",
@@ -350,16 +385,16 @@ impl Spec {
             _ if is_signed && self.blank => " ",
             _ => "",
         };
-        let pad = usize::from(self.width).saturating_sub(prefix.len() + digits.len());
-        let with_zeros = self.zero && !self.minus && self.precision.is_none();
-        if !self.minus && !with_zeros {
+        let mut pad = usize::from(self.width).saturating_sub(prefix.len() + zeros + digits.len());
+        if self.zero && !self.minus && self.precision.is_none() {
+            zeros += std::mem::take(&mut pad);
+        }
+        if !self.minus {
             out.resize(out.len() + pad, b' ');
         }
         out.extend_from_slice(prefix.as_bytes());
-        if with_zeros {
-            out.resize(out.len() + pad, b'0');
-        }
-        out.extend_from_slice(digits.as_bytes());
+        out.resize(out.len() + zeros, b'0');
+        out.extend_from_slice(digits);
         if self.minus {
             out.resize(out.len() + pad, b' ');
         }
@@ -369,6 +404,31 @@ impl Spec {
 #[cold]
 fn put_bad_string(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(format!("<bad-string:{value:#x}>").as_bytes());
+}
+
+/// Octets that are copied in one piece.
+const BLOCK: usize = 16;
+
+/// A text with octets behind it, so that its last piece is copied as a block too.
+pub(super) fn padded(text: &[u8]) -> Box<[u8]> {
+    [text, &[0; BLOCK]].concat().into()
+}
+
+/// Appends a piece of a text: as a block of fixed size where the text goes on, which needs no call.
+#[inline]
+pub(super) fn put_short(out: &mut Vec<u8>, text: &[u8], range: std::ops::Range<usize>) {
+    let len = range.len();
+    match text.get(range.start..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
+        Some(block) if len <= BLOCK => {
+            let end = out.len() + len;
+            out.extend_from_slice(block);
+            out.truncate(end);
+        }
+        _ => match text.get(range) {
+            Some(short) if len < 8 => short.iter().for_each(|&octet| out.push(octet)),
+            piece => out.extend_from_slice(piece.unwrap_or(&[])),
+        },
+    }
 }
 
 /// Appends a signed number in base 10.
@@ -385,6 +445,13 @@ pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
 pub(super) fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
     if value < 10 {
         return out.push(b'0' + value as u8);
+    }
+    if value < 100 {
+        return out.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
+    }
+    if value < 1000 {
+        let (high, low) = (value / 10, b'0' + (value % 10) as u8);
+        return out.extend_from_slice(&[b'0' + (high / 10) as u8, b'0' + (high % 10) as u8, low]);
     }
     let mut digits = [0u8; 20];
     let mut at = digits.len();

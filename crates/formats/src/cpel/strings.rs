@@ -49,16 +49,28 @@ impl StringTable {
         if rest.is_empty() {
             return None;
         }
-        // Most strings are short: a call costs more than they do.
-        let near = rest.iter().take(16).position(|&octet| octet == 0);
-        let end = near.or_else(|| memchr::memchr(0, rest)).unwrap_or(rest.len());
-        Some(&rest[..end])
+        Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
     }
 
     /// Has the string at an offset a NUL at its end?
     pub(super) fn is_terminated(&self, offset: u32) -> bool {
         self.octets().get(offset as usize..).is_some_and(|rest| memchr::memchr(0, rest).is_some())
     }
+}
+
+/// Index of the first NUL. Most strings are short: eight octets at a time, a call costs more than they do.
+#[inline]
+pub(super) fn nul_at(octets: &[u8]) -> Option<usize> {
+    const EACH: u64 = u64::MAX / 255;
+    for (at, word) in octets.as_chunks::<8>().0.iter().take(4).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The lowest mark is true; marks above it may be false.
+        let zeros = word.wrapping_sub(EACH) & !word & (EACH << 7);
+        if zeros != 0 {
+            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    memchr::memchr(0, octets)
 }
 
 /// Addresses and their names, sorted.

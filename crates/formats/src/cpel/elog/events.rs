@@ -16,9 +16,12 @@ use tracemill_model::schema::{EventClassId, StreamClassId};
 
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use crate::api::{OpenedPacket, PacketReader, Stream};
+use crate::cpel::printf::put_short;
 
 /// Octets of a packet.
-const SLICE_BYTES: usize = 96 << 10;
+const SLICE_BYTES: usize = 64 << 10;
+/// Events of a packet that room is made for.
+const SLICE_EVENTS: usize = SLICE_BYTES / 16;
 /// A longer event is not shown: bits of a packet are counted in 32 bits.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
@@ -204,7 +207,12 @@ impl PacketReader for Reader {
         let mut decoder = Decoder {
             reader: self,
             out: Vec::with_capacity(SLICE_BYTES),
-            spine: Spine::default(),
+            spine: Spine {
+                cycles: Vec::with_capacity(SLICE_EVENTS),
+                classes: Vec::with_capacity(SLICE_EVENTS),
+                starts: Vec::with_capacity(SLICE_EVENTS),
+                bodies: Vec::with_capacity(SLICE_EVENTS),
+            },
             faults: Vec::new(),
             strings_len: self.header.strings.1 as u64,
         };
@@ -268,7 +276,7 @@ impl Sink for Decoder<'_> {
         let cycles = u64::try_from(cycles).unwrap_or(if ns < 0 { 0 } else { u64::MAX });
         let octets = &event[EVENT_BYTES..];
         match of.args_len {
-            Some(_) if !of.needs_care() => self.out.extend_from_slice(octets),
+            Some(len) if !of.needs_care() => put_short(&mut self.out, octets, 0..len.min(octets.len())),
             _ => self.put_args(at + EVENT_BYTES, of, octets),
         }
         self.spine.push(EventClassId(type_index as u32), cycles, bits, bits);
@@ -292,13 +300,17 @@ impl Decoder<'_> {
             };
             let len = usize::from(len);
             let value = &octets[from..from + len];
-            match value.first_chunk::<8>() {
-                Some(&[a, b, c, d, e, f, g, h]) => self.out.extend_from_slice(&[e, f, g, h, a, b, c, d]),
-                None => self.out.extend_from_slice(value),
+            match *value {
+                [a, b, c, d] => self.out.extend_from_slice(&[a, b, c, d]),
+                [a, b, c, d, e, f, g, h] => self.out.extend_from_slice(&[e, f, g, h, a, b, c, d]),
+                _ => self.out.extend_from_slice(value),
             }
             if let Arg::Enum(_) | Arg::Text(_) = arg {
                 let written = &self.out[self.out.len() - len..];
-                let number = written.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet));
+                let number = match *written {
+                    [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+                    _ => written.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
+                };
                 let most = if let Arg::Enum(_) = arg { of.labels.len() as u64 } else { self.strings_len };
                 if number >= most {
                     self.bad_index(at + from, arg, number, most);

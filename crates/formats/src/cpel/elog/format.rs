@@ -2,7 +2,8 @@
 //! note; D35).
 
 use super::header::{Arg, EventType};
-use crate::cpel::printf::{make_utf8, put_signed, put_unsigned};
+use crate::cpel::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
+use crate::cpel::strings::nul_at;
 
 /// Largest width and precision.
 const MAX_WIDTH: u32 = 1024;
@@ -75,7 +76,7 @@ impl Format {
         }
         push_literal(&mut pieces, literal, text.len());
         Format {
-            text: text.as_slice().into(),
+            text: padded(text),
             pieces: pieces.into(),
             args: args.into(),
             labels: of.labels.iter().map(|label| label.as_slice().into()).collect(),
@@ -88,7 +89,7 @@ impl Format {
         let mut kinds = self.args.iter();
         for piece in &self.pieces {
             match *piece {
-                Piece::Literal(from, to) => out.extend_from_slice(&self.text[from as usize..to as usize]),
+                Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
                 Piece::Conversion(spec) => {
                     let value = kinds.next().and_then(|&kind| self.value(kind, &mut args, strings));
                     if let Some(value) = value {
@@ -104,14 +105,17 @@ impl Format {
     #[inline]
     fn value<'a>(&'a self, kind: Arg, args: &mut &'a [u8], strings: &'a [u8]) -> Option<Value<'a>> {
         let Some(len) = kind.len() else {
-            let end = memchr::memchr(0, args)?;
+            let end = nul_at(args)?;
             let text = &args[..end];
             *args = &args[end + 1..];
             return Some(Value::Text(text));
         };
         let (octets, rest) = args.split_at_checked(usize::from(len))?;
         *args = rest;
-        let number = octets.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet));
+        let number = match *octets {
+            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+            _ => octets.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
+        };
         Some(match kind {
             Arg::Float(4) => Value::Float(f32::from_bits(number as u32).into()),
             Arg::Float(_) => Value::Float(f64::from_bits(number)),
@@ -129,7 +133,7 @@ impl Format {
 #[inline]
 pub(super) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
     let rest = strings.get(usize::try_from(offset).ok()?..).filter(|rest| !rest.is_empty())?;
-    Some(&rest[..memchr::memchr(0, rest).unwrap_or(rest.len())])
+    Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
 }
 
 /// What stands behind a `%`, with its length.
@@ -177,7 +181,7 @@ impl Spec {
             Value::Float(number) => self.put_float(number, out),
             Value::Text(text) => {
                 let len = self.precision.map_or(text.len(), |most| text.len().min(usize::from(most)));
-                out.extend_from_slice(&text[..len]);
+                put_short(out, text, 0..len);
                 if self.letter == b'S' {
                     out[begin..].iter_mut().filter(|octet| **octet == b'_').for_each(|octet| *octet = b' ');
                 }

@@ -249,6 +249,19 @@ impl Render for EventText {
         super::printf::make_utf8(out, begin);
         true
     }
+
+    #[inline]
+    fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        if let Made::Track = self.what {
+            let track = event.first_chunk::<TRACK_BYTES>().map(|track| usize::from(u16::from_be_bytes(*track)))?;
+            let name = self.header.tracks.get(track)?;
+            if name.is_ascii() {
+                return Some(name);
+            }
+        }
+        scratch.clear();
+        self.render(event, own, scratch).then_some(scratch)
+    }
 }
 
 /// What `info` shows beside the events.
