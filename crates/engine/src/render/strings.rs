@@ -38,6 +38,7 @@ pub(crate) fn put_escaped(out: &mut Out, bytes: &[u8]) {
 }
 
 /// Text inside a line: control characters, which could end it, become escapes of C. No quotes.
+#[inline]
 pub(crate) fn put_plain(out: &mut Out, bytes: &[u8]) {
     if !has_control(bytes) {
         return out.put(bytes);

@@ -111,10 +111,23 @@ impl EventSection {
     fn look<const LITTLE: bool>(&self) -> Times {
         let mut times = Times { order: None, wraps: Vec::new(), far_back: None };
         let records = self.records();
+        let raw_of = |record: &[u8; RECORD_BYTES as usize]| {
+            let octets = *record.first_chunk::<8>().unwrap_or(&[0; 8]);
+            if LITTLE { u64::from_le_bytes(octets).rotate_left(32) } else { u64::from_be_bytes(octets) }
+        };
+        // Nearly all logs: nothing to do.
+        let (mut largest, mut goes_back) = (0, false);
+        for record in records {
+            let raw = raw_of(record);
+            goes_back |= raw < largest;
+            largest = raw;
+        }
+        if !goes_back {
+            return times;
+        }
         let (mut before_raw, mut before, mut base, mut is_sorted) = (0u64, 0u64, 0u64, true);
         for (at, record) in records.iter().enumerate() {
-            let octets = *record.first_chunk::<8>().unwrap_or(&[0; 8]);
-            let raw = if LITTLE { u64::from_le_bytes(octets).rotate_left(32) } else { u64::from_be_bytes(octets) };
+            let raw = raw_of(record);
             if raw < before_raw {
                 if self.wraps && before_raw - raw > 1 << 31 {
                     base = base.wrapping_add(1 << 32);

@@ -48,6 +48,8 @@ enum Piece {
     Unsigned,
     /// A value in base 16 without more.
     Hex,
+    /// A value in base 16, filled with zeros to so many digits.
+    WideHex(u8),
     /// A string without more.
     String,
     /// A conversion with all that C knows.
@@ -210,6 +212,7 @@ impl Compiled {
                 Piece::Signed => put_signed(out, i64::from(value as i32)),
                 Piece::Unsigned => put_unsigned(out, u64::from(value)),
                 Piece::Hex => put_hex(out, value),
+                Piece::WideHex(width) => put_wide_hex(out, value, width),
                 Piece::String => match names.strings.and_then(|table| table.string(value)) {
                     Some(text) => out.extend_from_slice(text),
                     None => put_bad_string(out, value),
@@ -282,6 +285,7 @@ fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
         b'u' if is_bare => Piece::Unsigned,
         b'x' if is_bare => Piece::Hex,
         b's' if is_bare => Piece::String,
+        b'x' if spec.is_wide_hex() => Piece::WideHex(spec.width as u8),
         b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' | b's' | b'p' | b'k' => Piece::Full(spec),
         _ => return None,
     };
@@ -299,6 +303,12 @@ fn number(text: &[u8], at: &mut usize) -> u16 {
 }
 
 impl Spec {
+    /// `%08x` and the like.
+    fn is_wide_hex(&self) -> bool {
+        let is_plain = !self.minus && !self.hash && self.precision.is_none() && self.bits == 32;
+        self.zero && is_plain && self.width <= 8
+    }
+
     fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
         match self.letter {
             b's' => match names.strings.and_then(|table| table.string(value)) {
@@ -463,6 +473,17 @@ pub(super) fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
     at -= 1;
     digits[at] = b'0' + value as u8;
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a number in base 16, with zeros up to a width of at most 8.
+#[inline]
+fn put_wide_hex(out: &mut Vec<u8>, value: u32, width: u8) {
+    let digits = (8 - value.leading_zeros() / 4).max(u32::from(width)).clamp(1, 8) as usize;
+    let mut text = [0u8; 8];
+    for (pair, octet) in text.as_chunks_mut::<2>().0.iter_mut().zip(value.to_be_bytes()) {
+        *pair = [octet >> 4, octet & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    }
+    out.extend_from_slice(&text[8 - digits..]);
 }
 
 /// Appends a number in base 16 without leading zeros.
