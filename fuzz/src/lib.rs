@@ -9,6 +9,8 @@
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
+//! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
+//! | [`run_elog`] | an event log of VPP behind its magic |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
@@ -208,17 +210,31 @@ pub fn run_trace(data: &[u8]) {
     exercise::read(&Folder::new(&data[..end], &data[end + 1..]));
 }
 
+/// A file that is a trace by its content: CPEL, Gist.
+pub fn run_cpel(data: &[u8]) {
+    exercise::read(&Folder::with_file("log", data));
+}
+
+/// An event log of VPP.
+pub fn run_elog(data: &[u8]) {
+    // Without its magic it is no log.
+    let log = [&b"\0\0\0\x07elog v0"[..], data].concat();
+    exercise::read(&Folder::with_file("log", &log));
+}
+
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("packets", run_packets),
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("cpel", run_cpel),
+    ("elog", run_elog),
 ];
 
 /// A schema that passed the front end is of bounded size.

@@ -22,6 +22,8 @@ use crate::cpel::printf::put_short;
 const SLICE_BYTES: usize = 64 << 10;
 /// Events of a packet that room is made for.
 const SLICE_EVENTS: usize = SLICE_BYTES / 16;
+/// Packets whose times are looked at when a file is opened.
+const MAX_LOOK: usize = 16;
 /// A longer event is not shown: bits of a packet are counted in 32 bits.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
@@ -93,6 +95,21 @@ struct Skip;
 impl Sink for Skip {
     #[inline]
     fn event(&mut self, _: usize, _: usize, _: &[u8]) {}
+}
+
+/// Follows the earliest and the latest time.
+struct Times<'a> {
+    reader: &'a Reader,
+    range: Option<(u64, u64)>,
+}
+
+impl Sink for Times<'_> {
+    fn event(&mut self, _: usize, _: usize, event: &[u8]) {
+        let Some(&[_, _, _, _, time @ ..]) = event.first_chunk::<EVENT_BYTES>() else { return };
+        let cycles = self.reader.cycles(time);
+        let (first, last) = self.range.unwrap_or((cycles, cycles));
+        self.range = Some((first.min(cycles), last.max(cycles)));
+    }
 }
 
 impl Reader {
@@ -169,6 +186,31 @@ impl Reader {
         let is_short = at == file.len();
         let error = is_short.then(|| self.cut(index, 0).at_offset(at as u64));
         (Begin { at, index, is_lost: is_short }, error)
+    }
+
+    /// Ns since 1970 of a time as it is stored: seconds since the start, the low word first.
+    #[inline]
+    fn cycles(&self, [a, b, c, d, e, f, g, h]: [u8; 8]) -> u64 {
+        let seconds = f64::from_bits(u64::from_be_bytes([e, f, g, h, a, b, c, d]));
+        let ns = (seconds * 1e9) as i64;
+        let cycles = i128::from(self.start_ns) + i128::from(ns);
+        u64::try_from(cycles).unwrap_or(if ns < 0 { 0 } else { u64::MAX })
+    }
+
+    /// Finds the times of packets when there are few, so that `info` knows when a log begins and ends.
+    pub(super) fn look(&self, file: &[u8], packets: &mut [Packet]) {
+        if packets.len() > MAX_LOOK {
+            return;
+        }
+        for packet in packets {
+            let index = packet.index as usize;
+            let begin = self.begin(file, index);
+            let mut times = Times { reader: self, range: None };
+            let (next, _) = self.walk(file, begin, self.header.events + (index + 1) * SLICE_BYTES, &mut times);
+            self.set_begin(index + 1, next);
+            packet.begin_cycles = times.range.map(|range| range.0);
+            packet.end_cycles = times.range.map(|range| range.1);
+        }
     }
 
     fn cut(&self, index: u32, left: usize) -> Error {
@@ -264,16 +306,12 @@ impl Sink for Decoder<'_> {
             return self.too_long(at, event.len());
         }
         let bits = self.out.len() as u32 * 8;
+        let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
         self.out.extend_from_slice(&[t0, t1]);
         let track = u16::from_be_bytes([t0, t1]);
         if usize::from(track) >= header.tracks.len() {
             self.bad_track(at, track);
         }
-        // The low word first, each big endian.
-        let seconds = f64::from_bits(u64::from_be_bytes([e, f, g, h, a, b, c, d]));
-        let ns = (seconds * 1e9) as i64;
-        let cycles = i128::from(self.reader.start_ns) + i128::from(ns);
-        let cycles = u64::try_from(cycles).unwrap_or(if ns < 0 { 0 } else { u64::MAX });
         let octets = &event[EVENT_BYTES..];
         match of.args_len {
             Some(len) if !of.needs_care() => put_short(&mut self.out, octets, 0..len.min(octets.len())),

@@ -57,7 +57,9 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
     }
     let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let data = DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file, is_indexed: false };
-    let packets = events::packets(&header, len, stream);
+    let reader = Reader::new(header.clone());
+    let mut packets = events::packets(&header, len, stream);
+    reader.look(data.bytes.bytes(), &mut packets);
     let schema = Arc::new(schema);
     let [faults, warnings, remarks] = notes.finish();
     Ok(OpenTrace {
@@ -67,7 +69,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
         plans: Arc::new(TracePlans::new(schema.clone())),
         schema,
         has_other_bytes: true,
-        reader: Arc::new(Reader::new(header.clone())),
+        reader: Arc::new(reader),
         streams: vec![Stream { name: relative, class: stream, id: None, files: vec![data], packets }],
         sections: tables(&header),
         remarks,
