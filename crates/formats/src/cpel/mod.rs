@@ -9,6 +9,7 @@ mod notes;
 mod open;
 mod printf;
 mod settings;
+mod short;
 mod strings;
 mod tables;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The formats of names and data: compiled once, never handed to a C library (D25 to D29, D31).
 
+use super::short::{STEP, Short};
 use super::strings::{StringTable, Symbols};
 
 /// Largest width and precision (D27).
@@ -137,6 +138,9 @@ impl Format {
                 }
                 _ => {}
             }
+            if let Some(len) = compiled.quick(value, names, scratch) {
+                return &scratch[..len];
+            }
         }
         scratch.clear();
         self.render(value, names, scratch);
@@ -203,7 +207,24 @@ impl Compiled {
         Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8 }
     }
 
+    /// Makes a short text at the beginning of `scratch`: its length. `None` for what is rare or long.
     #[inline]
+    fn quick(&self, value: u32, names: Names<'_>, scratch: &mut Vec<u8>) -> Option<usize> {
+        let mut short = Short::new(scratch)?;
+        for piece in &self.pieces {
+            match *piece {
+                Piece::Literal(from, to) => short.put_from(&self.text, from as usize, (to - from) as usize),
+                Piece::Signed => short.put_signed(i64::from(value as i32)),
+                Piece::Unsigned => short.put_unsigned(value.into()),
+                Piece::Hex => short.put_hex(value.into(), 1),
+                Piece::WideHex(width) => short.put_hex(value.into(), width.into()),
+                Piece::String => short.put(names.strings?.string(value)?),
+                Piece::Full(_) => return None,
+            }
+        }
+        if self.is_utf8 { short.finish() } else { short.finish_ascii() }
+    }
+
     fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         for piece in &self.pieces {
@@ -416,20 +437,17 @@ fn put_bad_string(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(format!("<bad-string:{value:#x}>").as_bytes());
 }
 
-/// Octets that are copied in one piece.
-const BLOCK: usize = 16;
-
 /// A text with octets behind it, so that its last piece is copied as a block too.
 pub(super) fn padded(text: &[u8]) -> Box<[u8]> {
-    [text, &[0; BLOCK]].concat().into()
+    [text, &[0; STEP]].concat().into()
 }
 
 /// Appends a piece of a text: as a block of fixed size where the text goes on, which needs no call.
 #[inline]
 pub(super) fn put_short(out: &mut Vec<u8>, text: &[u8], range: std::ops::Range<usize>) {
     let len = range.len();
-    match text.get(range.start..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        Some(block) if len <= BLOCK => {
+    match text.get(range.start..).and_then(|rest| rest.first_chunk::<STEP>()) {
+        Some(block) if len <= STEP => {
             let end = out.len() + len;
             out.extend_from_slice(block);
             out.truncate(end);
@@ -504,7 +522,11 @@ mod tests {
         let symbols = Symbols::new(vec![table.clone()], vec![(0x1000, 0, 6), (0x2000, 0, 0)]);
         let mut out = b"kept \xff".to_vec();
         Compiled::new(format).render(value, Names { strings: Some(&table), symbols: &symbols }, &mut out);
-        out.split_off(6)
+        let slow = out.split_off(6);
+        let format = Format::Short(Box::new(Compiled::new(format)));
+        let names = Names { strings: Some(&table), symbols: &symbols };
+        assert_eq!(format.text_of(value, names, &mut b"old".to_vec()), slow);
+        slow
     }
 
     fn text(format: &str, value: u32) -> String {

@@ -16,7 +16,6 @@ use tracemill_model::schema::{EventClassId, StreamClassId};
 
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use crate::api::{OpenedPacket, PacketReader, Stream};
-use crate::cpel::printf::put_short;
 
 /// Octets of a packet.
 const SLICE_BYTES: usize = 64 << 10;
@@ -314,7 +313,18 @@ impl Sink for Decoder<'_> {
         }
         let octets = &event[EVENT_BYTES..];
         match of.args_len {
-            Some(len) if !of.needs_care() => put_short(&mut self.out, octets, 0..len.min(octets.len())),
+            Some(_) if of.is_plain => {
+                match *octets {
+                    [a, b, c, d] => self.out.extend_from_slice(&[a, b, c, d]),
+                    [a, b, c, d, e, f, g, h] => self.out.extend_from_slice(&[a, b, c, d, e, f, g, h]),
+                    _ => self.out.extend_from_slice(octets),
+                }
+                for &(from, arg) in &of.checks {
+                    let from = usize::from(from);
+                    let value = &octets[from..from + usize::from(arg.len().unwrap_or(0))];
+                    self.check(at + EVENT_BYTES + from, arg, of, value);
+                }
+            }
             _ => self.put_args(at + EVENT_BYTES, of, octets),
         }
         self.spine.push(EventClassId(type_index as u32), cycles, bits, bits);
@@ -344,17 +354,26 @@ impl Decoder<'_> {
                 _ => self.out.extend_from_slice(value),
             }
             if let Arg::Enum(_) | Arg::Text(_) = arg {
-                let written = &self.out[self.out.len() - len..];
-                let number = match *written {
-                    [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-                    _ => written.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
-                };
-                let most = if let Arg::Enum(_) = arg { of.labels.len() as u64 } else { self.strings_len };
-                if number >= most {
-                    self.bad_index(at + from, arg, number, most);
+                let written = self.out[self.out.len() - len..].first_chunk::<8>().copied();
+                match written {
+                    Some(written) => self.check(at + from, arg, of, &written),
+                    None => self.check(at + from, arg, of, value),
                 }
             }
             from += len;
+        }
+    }
+
+    /// Is an index or an offset, big endian, one that there is?
+    #[inline]
+    fn check(&mut self, at: usize, arg: Arg, of: &EventType, value: &[u8]) {
+        let number = match *value {
+            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+            _ => value.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
+        };
+        let most = if let Arg::Enum(_) = arg { of.labels.len() as u64 } else { self.strings_len };
+        if number >= most {
+            self.bad_index(at, arg, number, most);
         }
     }
 

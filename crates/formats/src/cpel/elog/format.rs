@@ -3,6 +3,7 @@
 
 use super::header::{Arg, EventType};
 use crate::cpel::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
+use crate::cpel::short::Short;
 use crate::cpel::strings::nul_at;
 
 /// Largest width and precision.
@@ -34,6 +35,8 @@ struct Spec {
     precision: Option<u16>,
     is_long: bool,
     letter: u8,
+    /// A letter, and nothing else.
+    is_bare: bool,
 }
 
 /// The value of an argument.
@@ -101,6 +104,29 @@ impl Format {
         make_utf8(out, begin);
     }
 
+    /// Makes a short text at the beginning of `scratch`: its length. `None` for what is rare or long.
+    #[inline]
+    pub(super) fn quick<'a>(&'a self, mut args: &'a [u8], strings: &'a [u8], scratch: &mut Vec<u8>) -> Option<usize> {
+        let mut short = Short::new(scratch)?;
+        let mut kinds = self.args.iter();
+        for piece in &self.pieces {
+            match *piece {
+                Piece::Literal(from, to) => short.put_from(&self.text, from as usize, (to - from) as usize),
+                Piece::Conversion(spec) if spec.is_bare => {
+                    match (self.value(*kinds.next()?, &mut args, strings)?, spec.letter) {
+                        (Value::Integer(number), b'd') => short.put_signed(i64::from(number as i32)),
+                        (Value::Integer(number), b'u') => short.put_unsigned(u64::from(number as u32)),
+                        (Value::Integer(number), b'x') => short.put_hex(u64::from(number as u32), 1),
+                        (Value::Text(text), b's') => short.put(text),
+                        _ => return None,
+                    }
+                }
+                Piece::Conversion(_) => return None,
+            }
+        }
+        short.finish_ascii()
+    }
+
     /// Takes the next argument.
     #[inline]
     fn value<'a>(&'a self, kind: Arg, args: &mut &'a [u8], strings: &'a [u8]) -> Option<Value<'a>> {
@@ -138,7 +164,8 @@ pub(super) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
 
 /// What stands behind a `%`, with its length.
 fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
-    let mut spec = Spec { justify: b'+', zeros: false, width: 0, precision: None, is_long: false, letter: 0 };
+    let mut spec =
+        Spec { justify: b'+', zeros: false, width: 0, precision: None, is_long: false, letter: 0, is_bare: false };
     let mut at = 0;
     if let Some(&justify @ (b'-' | b'+' | b'=')) = text.first() {
         spec.justify = justify;
@@ -158,6 +185,7 @@ fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
         }
     }
     spec.letter = *text.get(at)?;
+    spec.is_bare = at == 0;
     let is_known = b"duxXofegcspSv".contains(&spec.letter);
     is_known.then_some((at + 1, spec))
 }
@@ -276,12 +304,18 @@ mod tests {
             args: Some(args.to_vec()),
             args_len: None,
             labels: vec![b"old".to_vec(), b"new".to_vec()],
-            needs_care: true,
+            is_plain: false,
+            checks: Vec::new(),
             at: 0,
             number: 1,
         };
         let mut out = Vec::new();
-        Format::new(&of).render(values, b"one\0two_three\0", &mut out);
+        let format = Format::new(&of);
+        format.render(values, b"one\0two_three\0", &mut out);
+        let mut scratch = Vec::new();
+        if let Some(len) = format.quick(values, b"one\0two_three\0", &mut scratch) {
+            assert_eq!(scratch[..len], out);
+        }
         String::from_utf8(out).unwrap()
     }
 

@@ -51,8 +51,10 @@ pub(super) struct EventType {
     pub(super) args_len: Option<usize>,
     /// The texts of its enumeration.
     pub(super) labels: Vec<Vec<u8>>,
-    /// See [`EventType::needs_care`].
-    pub(super) needs_care: bool,
+    /// Are its arguments stored as they are decoded: all of fixed size, no words in another order?
+    pub(super) is_plain: bool,
+    /// Arguments of such a type that may be out of range, with where they begin.
+    pub(super) checks: Vec<(u16, Arg)>,
     /// Where it stands in the file.
     pub(super) at: u64,
     /// Its own number in the file, from 1.
@@ -124,12 +126,6 @@ pub(super) fn unix_ns(os_nsec: u64) -> u64 {
 }
 
 impl EventType {
-    /// Must its arguments be looked at one by one: words in another order, indexes that may be out of range, strings?
-    #[inline]
-    pub(super) fn needs_care(&self) -> bool {
-        self.needs_care
-    }
-
     fn read(reader: &mut Octets<'_>) -> Result<Self> {
         let at = reader.at as u64;
         let format = reader.cstring("the format of an event type")?.to_vec();
@@ -142,9 +138,15 @@ impl EventType {
         let args = parse_args(&format_args);
         let len = |args: &Vec<Arg>| args.iter().map(|arg| arg.len().map(usize::from)).sum();
         let args_len = args.as_ref().and_then(len);
-        let is_plain = |arg: &Arg| matches!(arg, Arg::Integer(..8) | Arg::Float(..8));
-        let needs_care = !args.iter().flatten().all(is_plain);
-        Ok(EventType { format, format_args, args, args_len, labels, needs_care, at, number })
+        let is_plain = args.iter().flatten().all(|arg| arg.len().is_some_and(|len| len < 8));
+        let (mut checks, mut from) = (Vec::new(), 0);
+        for &arg in args.iter().flatten().filter(|_| is_plain) {
+            if let Arg::Enum(_) | Arg::Text(_) = arg {
+                checks.push((from, arg));
+            }
+            from += u16::from(arg.len().unwrap_or(0));
+        }
+        Ok(EventType { format, format_args, args, args_len, labels, is_plain, checks, at, number })
     }
 }
 

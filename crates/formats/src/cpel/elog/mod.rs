@@ -261,6 +261,12 @@ impl Render for EventText {
                 return Some(name);
             }
         }
+        if let Made::Text(format) = &self.what {
+            let (args, strings) = (event.get(TRACK_BYTES..).unwrap_or(&[]), self.header.strings(self.file.bytes()));
+            if let Some(len) = format.quick(args, strings, scratch) {
+                return scratch.get(..len);
+            }
+        }
         scratch.clear();
         self.render(event, own, scratch).then_some(scratch)
     }
