@@ -10,6 +10,8 @@ use super::strings::{StringTable, Symbols};
 
 /// Ids below this are looked up in a table.
 const DENSE: u32 = 1 << 16;
+/// Tracks below this have their names at hand.
+const KEPT_TRACKS: u32 = 1024;
 /// No definition.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -110,6 +112,8 @@ pub(super) struct Definitions {
     /// Track definitions, in the order of the file.
     pub(super) tracks: Vec<TrackDefinition>,
     by_track: ById,
+    /// Names of the first tracks, where they are the same whatever refers to them.
+    track_names: Vec<Option<Box<[u8]>>>,
     /// The symbols of `%k`.
     pub(super) symbols: Symbols,
     default_name: Format,
@@ -121,9 +125,15 @@ impl Definitions {
     pub(super) fn new(events: Vec<EventDefinition>, tracks: Vec<TrackDefinition>, symbols: Symbols) -> Self {
         let (by_code, events) = first_of_each(events, |event| event.code);
         let (by_track, tracks) = first_of_each(tracks, |track| track.id);
+        let name_of = |track: u32| {
+            let definition = tracks.get(by_track.get(track) as usize)?;
+            definition.name.as_ref()?.constant().map(Into::into)
+        };
+        let track_names = (0..KEPT_TRACKS).map(name_of).collect();
         Definitions {
             by_code,
             events,
+            track_names,
             by_track,
             tracks,
             symbols,
@@ -211,9 +221,10 @@ impl Render for EventText {
         let (strings, definitions) = (self.strings.as_ref(), &*self.definitions);
         match self.text {
             Text::Name => Some(definitions.name_format(word(0)).text_of(word(0), definitions.names(strings), scratch)),
-            Text::Track => {
-                Some(definitions.track_format(word(4)).text_of(word(4), definitions.names(strings), scratch))
-            }
+            Text::Track => match definitions.track_names.get(word(4) as usize) {
+                Some(Some(name)) => Some(name),
+                _ => Some(definitions.track_format(word(4)).text_of(word(4), definitions.names(strings), scratch)),
+            },
             Text::Datum => match definitions.datum_format(word(0)) {
                 Some(format) => Some(format.text_of(word(8), definitions.names(strings), scratch)),
                 None => Some(&[]),

@@ -40,8 +40,8 @@ pub(super) struct EventSection {
     pub(super) count: u64,
     pub(super) classes: Classes,
     pub(super) definitions: Arc<Definitions>,
-    /// For each definition the largest datum that is in order, `None` when no datum is an offset.
-    pub(super) limits: Option<Arc<[u32]>>,
+    /// Which definitions have data that are offsets, and the largest good one; `None` when there are none.
+    pub(super) limits: Option<(Arc<[bool]>, u32)>,
     /// Are times those of a counter of 32 bits (`--wrap 32`)?
     pub(super) wraps: bool,
     times: OnceLock<Times>,
@@ -67,7 +67,7 @@ impl EventSection {
         (first, count): (u64, u64),
         classes: Classes,
         definitions: Arc<Definitions>,
-        limits: Option<Arc<[u32]>>,
+        limits: Option<(Arc<[bool]>, u32)>,
         wraps: bool,
     ) -> Self {
         EventSection {
@@ -244,7 +244,8 @@ impl EventSection {
         columns: &mut Columns,
     ) {
         let word = |octets: [u8; 4]| if LITTLE { u32::from_le_bytes(octets) } else { u32::from_be_bytes(octets) };
-        let limits = self.limits.as_deref().unwrap_or(&[]);
+        let (has_offset, largest) =
+            self.limits.as_ref().map_or((&[][..], u32::MAX), |limits| (&limits.0[..], limits.1));
         let by_code = &self.definitions.by_code;
         let classes = self.classes;
         for (event, record) in records.enumerate() {
@@ -256,9 +257,7 @@ impl EventSection {
                 Some(first) if definition != NONE => first + definition,
                 _ => classes.open.0,
             };
-            if let Some(&limit) = limits.get(definition as usize)
-                && datum > limit
-            {
+            if datum > largest && has_offset.get(definition as usize) == Some(&true) {
                 columns.bad.get_or_insert((event, code, datum));
             }
             let mut octets = [0; EVENT_BYTES];

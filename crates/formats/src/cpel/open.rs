@@ -110,12 +110,14 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
 pub(super) struct Tables {
     /// All of them with their sections, in the order of the file.
     pub(super) all: Vec<(Section, StringTable)>,
+    /// For each of them where strings begin that have no NUL; `None` when all have one.
+    cut_from: Vec<Option<usize>>,
     by_name: HashMap<Vec<u8>, usize>,
 }
 
 impl Tables {
     fn of(container: &Container, file: &Arc<dyn Bytes>, notes: &mut Notes) -> Self {
-        let mut tables = Tables { all: Vec::new(), by_name: HashMap::new() };
+        let mut tables = Tables { all: Vec::new(), cut_from: Vec::new(), by_name: HashMap::new() };
         let of_kind = container.sections.iter().filter(|section| section.kind == Kind::STRINGS);
         for section in of_kind {
             let (from, to) = (section.data as usize, (section.data + section.len) as usize);
@@ -138,6 +140,8 @@ impl Tables {
                     format!("{} has the name `{text}` of a table before it: this one counts", section.title());
                 notes.warn("string tables have one name", section.data, message);
             }
+            let last_nul = memchr::memrchr(0, table.octets()).map_or(0, |nul| nul + 1);
+            tables.cut_from.push(Some(last_nul).filter(|&from| from < table.len()));
             tables.all.push((*section, table));
         }
         tables
@@ -239,7 +243,8 @@ impl Binder<'_> {
         at: u64,
         notes: &mut Notes,
     ) -> Option<Format> {
-        let (of, table) = &self.tables.all[table?];
+        let index = table?;
+        let (of, table) = &self.tables.all[index];
         if offset == 0 {
             return None;
         }
@@ -252,7 +257,7 @@ impl Binder<'_> {
                 table.len()
             );
             notes.warn("formats are outside of their tables", at, message);
-        } else if self.is_cut(table, offset) {
+        } else if self.is_cut(index, offset) {
             let message =
                 format!("the string at offset {offset:#x} of {} has no NUL: it ends with the section", of.title());
             notes.warn("strings are not terminated", at, message);
@@ -261,10 +266,8 @@ impl Binder<'_> {
     }
 
     /// Has the string at an offset no end of its own?
-    fn is_cut(&self, table: &StringTable, offset: u32) -> bool {
-        // Only the last string of a table can lack its NUL.
-        table.octets().last().is_some_and(|&last| last != 0)
-            && memchr::memrchr(0, table.octets()).is_none_or(|nul| nul < offset as usize)
+    fn is_cut(&self, table: usize, offset: u32) -> bool {
+        self.tables.cut_from[table].is_some_and(|from| offset as usize >= from)
     }
 
     fn add_symbols(
@@ -282,11 +285,12 @@ impl Binder<'_> {
                 unsorted.get_or_insert((at, before, value));
             }
             before = value;
-            if let Some((of, table)) = table.map(|table| &this.tables.all[table]) {
+            if let Some(table) = table {
+                let (index, (of, table)) = (table, &this.tables.all[table]);
                 if name as usize >= table.len() {
                     let message = format!("{}: a name at offset {name:#x}, outside of {}", section.title(), of.title());
                     notes.warn("names of symbols are outside of their tables", at + 4, message);
-                } else if this.is_cut(table, name) {
+                } else if this.is_cut(index, name) {
                     let message = format!("the name at offset {name:#x} of {} has no NUL", of.title());
                     notes.warn("strings are not terminated", at + 4, message);
                 }
@@ -310,7 +314,8 @@ pub(super) struct Log {
     classes: usize,
     names: usize,
     looked: u64,
-    limits: Option<Arc<[u32]>>,
+    /// Which definitions have data that are offsets; `None` when there are none.
+    has_offset: Option<Arc<[bool]>>,
 }
 
 impl Log {
@@ -318,6 +323,9 @@ impl Log {
         let mut schema = Schema::new(format);
         schema.version = (1, 0);
         schema.summary = Some(Summary { before: "track_name".into(), has_name: true, after: "datum_text".into() });
+        let has_offset = |event: &EventDefinition| event.datum.as_ref().is_some_and(Format::has_string);
+        let has_offset: Arc<[bool]> = definitions.events.iter().map(has_offset).collect();
+        let has_offset = has_offset.contains(&true).then_some(has_offset);
         Log {
             schema,
             definitions,
@@ -326,7 +334,7 @@ impl Log {
             classes: 0,
             names: 0,
             looked: 0,
-            limits: None,
+            has_offset,
         }
     }
 
@@ -370,21 +378,10 @@ impl Log {
         EventSection::new(file.clone(), title, order, place, classes, self.definitions.clone(), limits, wishes.wraps)
     }
 
-    /// For each definition the largest datum that is a good offset.
-    fn limits(&mut self, strings: Option<&StringTable>) -> Option<Arc<[u32]>> {
-        let events = &self.definitions.events;
-        let has_string = |event: &EventDefinition| event.datum.as_ref().is_some_and(Format::has_string);
-        let len = strings?.len();
-        if !events.iter().any(has_string) || len > u32::MAX as usize {
-            return None;
-        }
-        let largest = len.saturating_sub(1) as u32;
-        if self.limits.is_none() {
-            let known: Vec<u32> = events.iter().map(|event| u32::from(has_string(event))).collect();
-            self.limits = Some(known.into());
-        }
-        let flags = self.limits.as_ref()?;
-        Some(flags.iter().map(|&flag| if flag == 1 { largest } else { u32::MAX }).collect())
+    /// Which definitions have data that are offsets in the string table of a section, and the largest good one.
+    fn limits(&self, strings: Option<&StringTable>) -> Option<(Arc<[bool]>, u32)> {
+        let largest = strings?.len().saturating_sub(1);
+        Some((self.has_offset.clone()?, u32::try_from(largest).ok()?))
     }
 
     /// Has the code of each event a definition?

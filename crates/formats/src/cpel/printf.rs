@@ -1,7 +1,7 @@
 //! The formats of names and data: compiled once, never handed to a C library (D25 to D29, D31).
 
 use super::short::{STEP, Short};
-use super::strings::{StringTable, Symbols};
+use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (D27).
 const MAX_WIDTH: u32 = 1024;
@@ -37,6 +37,18 @@ pub(super) struct Compiled {
     pieces: Box<[Piece]>,
     /// Its texts are UTF-8 whatever the value.
     is_utf8: bool,
+    shape: Shape,
+}
+
+/// Formats whose texts need not be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shape {
+    /// No conversions, UTF-8.
+    Constant,
+    /// `%s`.
+    String,
+    /// All others.
+    Other,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +126,14 @@ impl Format {
         }
     }
 
+    /// The text of all values, when it is one.
+    pub(super) fn constant(&self) -> Option<&[u8]> {
+        match self {
+            Format::Short(compiled) if compiled.shape == Shape::Constant => Some(&compiled.constant),
+            _ => None,
+        }
+    }
+
     /// The format itself.
     pub(super) fn text(&self) -> &[u8] {
         match self {
@@ -126,17 +146,15 @@ impl Format {
     #[inline]
     pub(super) fn text_of<'a>(&'a self, value: u32, names: Names<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         if let Format::Short(compiled) = self {
-            match &*compiled.pieces {
-                [] => return &[],
-                [Piece::Literal(..)] if compiled.is_utf8 => return &compiled.constant,
-                [Piece::String] => {
-                    if let Some(text) =
-                        names.strings.and_then(|table| table.string(value)).filter(|text| text.is_ascii())
-                    {
+            match compiled.shape {
+                Shape::Constant => return &compiled.constant,
+                Shape::String => {
+                    let text = names.strings.and_then(|table| table.string(value));
+                    if let Some(text) = text.filter(|text| text.is_ascii()) {
                         return text;
                     }
                 }
-                _ => {}
+                Shape::Other => {}
             }
             if let Some(len) = compiled.quick(value, names, scratch) {
                 return &scratch[..len];
@@ -200,11 +218,14 @@ impl Compiled {
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
-        let constant = match *pieces.as_slice() {
-            [Piece::Literal(from, to)] => text[from as usize..to as usize].into(),
-            _ => Box::default(),
+        let (shape, constant) = match *pieces.as_slice() {
+            [] => (Shape::Constant, &[][..]),
+            [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
+            [Piece::String] => (Shape::String, &[][..]),
+            _ => (Shape::Other, &[][..]),
         };
-        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8 }
+        let constant = constant.into();
+        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8, shape }
     }
 
     /// Makes a short text at the beginning of `scratch`: its length. `None` for what is rare or long.
@@ -228,6 +249,9 @@ impl Compiled {
     fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         for piece in &self.pieces {
+            if out.len() - begin > MAX_TEXT {
+                break;
+            }
             match *piece {
                 Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
                 Piece::Signed => put_signed(out, i64::from(value as i32)),
@@ -607,6 +631,13 @@ mod tests {
         assert_eq!(text("%99999999999d", 1).len(), 1024);
         assert_eq!(text("%.99999999999d", 1).len(), 1024);
         assert_eq!(text("%-2000s|", 0).len(), 1025);
+    }
+
+    #[test]
+    fn texts_are_bounded() {
+        let format = "%1024d".repeat(1000);
+        let len = text(&format, 1).len();
+        assert!((MAX_TEXT..MAX_TEXT + 2048).contains(&len), "{len}");
     }
 
     #[test]

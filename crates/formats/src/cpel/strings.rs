@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
 
+/// Octets of a text that are shown: many events may name one long string.
+pub(super) const MAX_TEXT: usize = 64 << 10;
+
 /// A string table: octets in which offsets name strings.
 #[derive(Clone)]
 pub(super) struct StringTable {
@@ -42,13 +45,14 @@ impl StringTable {
         self.to - self.from
     }
 
-    /// The string at an offset: to its NUL, or to the end of the table (D11).
+    /// The string at an offset: to its NUL, or to the end of the table (D11); its first [`MAX_TEXT`] octets.
     #[inline]
     pub(super) fn string(&self, offset: u32) -> Option<&[u8]> {
         let rest = self.octets().get(offset as usize..)?;
         if rest.is_empty() {
             return None;
         }
+        let rest = &rest[..rest.len().min(MAX_TEXT)];
         Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
     }
 

@@ -51,7 +51,7 @@ fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[Row]) -> 
             Some(number(section.number)),
             Some(number(section.kind.0)),
             Some(text(section.kind.name().as_bytes())),
-            Some(number(section.at() as u32)),
+            Some(EnvValue::Integer(section.at().into())),
             Some(EnvValue::Integer(section.declared.into())),
             table,
             row.records.map(|records| EnvValue::Integer(records.count.into())),

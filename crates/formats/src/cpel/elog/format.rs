@@ -4,7 +4,7 @@
 use super::header::{Arg, EventType};
 use crate::cpel::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
 use crate::cpel::short::Short;
-use crate::cpel::strings::nul_at;
+use crate::cpel::strings::{MAX_TEXT, nul_at};
 
 /// Largest width and precision.
 const MAX_WIDTH: u32 = 1024;
@@ -52,7 +52,7 @@ enum Value<'a> {
 impl Format {
     /// Compiles the format of a type.
     pub(super) fn new(of: &EventType) -> Self {
-        let text = &of.format;
+        let text = &of.format[..of.format.len().min(MAX_TEXT)];
         let args = of.args.clone().unwrap_or_default();
         let (mut pieces, mut literal, mut at, mut used) = (Vec::new(), 0, 0, 0);
         let push_literal = |pieces: &mut Vec<Piece>, from: usize, to: usize| {
@@ -82,7 +82,7 @@ impl Format {
             text: padded(text),
             pieces: pieces.into(),
             args: args.into(),
-            labels: of.labels.iter().map(|label| label.as_slice().into()).collect(),
+            labels: of.labels.iter().map(|label| label[..label.len().min(MAX_TEXT)].into()).collect(),
         }
     }
 
@@ -91,6 +91,9 @@ impl Format {
         let begin = out.len();
         let mut kinds = self.args.iter();
         for piece in &self.pieces {
+            if out.len() - begin > MAX_TEXT {
+                break;
+            }
             match *piece {
                 Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
                 Piece::Conversion(spec) => {
@@ -159,6 +162,7 @@ impl Format {
 #[inline]
 pub(super) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
     let rest = strings.get(usize::try_from(offset).ok()?..).filter(|rest| !rest.is_empty())?;
+    let rest = &rest[..rest.len().min(MAX_TEXT)];
     Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
 }
 

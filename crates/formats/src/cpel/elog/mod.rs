@@ -19,6 +19,7 @@ use tracemill_model::schema::{
 
 use super::notes::Notes;
 use super::open::structure;
+use super::strings::MAX_TEXT;
 use super::tables::{number, table, text};
 use crate::api::{DataFile, EntryKind, Found, OpenTrace, Section, Settings, Storage, Stream};
 use events::Reader;
@@ -177,7 +178,7 @@ fn add_class(
 /// The name of a type: its format, or the part of it that the G2 viewer shows (D34).
 fn name(of: &EventType, short: bool) -> &[u8] {
     let end = of.format.iter().position(|octet| matches!(octet, b' ' | b'(' | b'%')).filter(|&end| short && end > 0);
-    &of.format[..end.unwrap_or(of.format.len())]
+    &of.format[..end.unwrap_or(of.format.len()).min(MAX_TEXT)]
 }
 
 /// Labels that an enumeration shows.
@@ -188,7 +189,7 @@ fn integer(schema: &mut Schema, len: u8, labels: Option<&Vec<Vec<u8>>>) -> Field
     class.byte_order = ByteOrder::Big;
     class.mappings = labels.map(|labels| {
         let mapping = |(at, label): (usize, &Vec<u8>)| Mapping {
-            label: String::from_utf8_lossy(label).into(),
+            label: String::from_utf8_lossy(&label[..label.len().min(MAX_TEXT)]).into(),
             ranges: vec![(at as i128, at as i128)],
         };
         labels.iter().take(MAX_LABELS).enumerate().map(mapping).collect()
@@ -234,7 +235,7 @@ impl Render for EventText {
             Made::Track => {
                 let track = event.first_chunk::<TRACK_BYTES>().map(|track| usize::from(u16::from_be_bytes(*track)));
                 let Some(name) = track.and_then(|track| self.header.tracks.get(track)) else { return false };
-                out.extend_from_slice(name);
+                out.extend_from_slice(&name[..name.len().min(MAX_TEXT)]);
             }
             Made::Text(format) => {
                 let strings = self.header.strings(self.file.bytes());
@@ -257,7 +258,7 @@ impl Render for EventText {
         if let Made::Track = self.what {
             let track = event.first_chunk::<TRACK_BYTES>().map(|track| usize::from(u16::from_be_bytes(*track)))?;
             let name = self.header.tracks.get(track)?;
-            if name.is_ascii() {
+            if name.len() <= MAX_TEXT && name.is_ascii() {
                 return Some(name);
             }
         }
