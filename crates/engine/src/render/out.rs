@@ -88,6 +88,19 @@ impl Out {
         self.len += len;
     }
 
+    /// Appends a text of 8 to 16 bytes, given by its first and last eight.
+    #[inline]
+    pub(crate) fn put_ends(&mut self, first: [u8; 8], last: [u8; 8], len: usize) {
+        self.reserve(24);
+        let at = self.len;
+        if let Some(to) = self.bytes.get_mut(at..).and_then(|to| to.first_chunk_mut::<24>()) {
+            to[..8].copy_from_slice(&first);
+            let last_at = len.clamp(8, 16) - 8;
+            to[last_at..last_at + 8].copy_from_slice(&last);
+            self.len += len;
+        }
+    }
+
     /// Appends a byte.
     #[inline]
     pub fn put_byte(&mut self, byte: u8) {
@@ -176,13 +189,10 @@ impl Out {
     #[inline]
     pub fn put_nine(&mut self, value: u32) {
         self.reserve(9);
-        let (high, low) = (value / 10_000, value % 10_000);
-        let (first, middle) = (high / 10_000, high % 10_000);
-        let out = &mut self.bytes[self.len..self.len + 9];
-        out[0] = b'0' + (first % 10) as u8;
-        put_four(&mut out[1..5], middle);
-        put_four(&mut out[5..9], low);
-        self.len += 9;
+        if let Some(to) = self.bytes[self.len..].first_chunk_mut::<9>() {
+            *to = nine(value);
+            self.len += 9;
+        }
     }
 
     /// Appends a line's beginning that was prepared, and two numbers below 10^9 with nine digits in it.
@@ -244,19 +254,30 @@ fn pair(value: u32) -> &'static [u8] {
 }
 
 #[inline]
-fn put_four(out: &mut [u8], value: u32) {
-    out[..2].copy_from_slice(pair(value / 100));
-    out[2..4].copy_from_slice(pair(value % 100));
+fn put_nine_at(to: &mut [u8; STAMP], at: usize, value: u32) {
+    if let Some(out) = to.get_mut(at..).and_then(|to| to.first_chunk_mut::<9>()) {
+        *out = nine(value);
+    }
 }
 
+/// The last nine digits of a number.
 #[inline]
-fn put_nine_at(to: &mut [u8; STAMP], at: usize, value: u32) {
-    let (high, low) = (value / 10_000, value % 10_000);
-    let (first, middle) = (high / 10_000, high % 10_000);
-    let Some(out) = to.get_mut(at..).and_then(|to| to.first_chunk_mut::<9>()) else { return };
-    out[0] = b'0' + (first % 10) as u8;
-    put_four(&mut out[1..5], middle);
-    put_four(&mut out[5..9], low);
+fn nine(value: u32) -> [u8; 9] {
+    let (first, rest) = (value / 100_000_000 % 10, value % 100_000_000);
+    let [a, b, c, d, e, f, g, h] = eight(rest);
+    [b'0' + first as u8, a, b, c, d, e, f, g, h]
+}
+
+/// The digits of a number below 10^8, all at once: halves, then pairs, then digits stand in the parts of one word.
+#[inline]
+fn eight(value: u32) -> [u8; 8] {
+    let halves = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
+    // 10486 / 2^20 is 1 / 100 for all numbers below 10^4, 103 / 2^10 is 1 / 10 for all below 100.
+    let hundreds = ((halves * 10_486) >> 20) & 0x7f_0000_007f;
+    let pairs = hundreds | (halves - hundreds * 100) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    let digits = tens | (pairs - tens * 10) << 8;
+    (digits | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 /// Bytes of a [`Stamp`].
@@ -383,6 +404,13 @@ fn six_digits_slowly(value: f64) -> (u64, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nine_digits_of_every_size() {
+        let check = |value: u32| assert_eq!(nine(value), format!("{value:09}").as_bytes(), "{value}");
+        (0..20_000).chain((0..100_000).map(|at| at * 9_999)).for_each(check);
+        [99_999_999, 100_000_000, 999_999_999].into_iter().for_each(check);
+    }
 
     fn g(value: f64) -> String {
         let mut out = Out::default();

@@ -40,6 +40,12 @@ pub(crate) fn put_escaped(out: &mut Out, bytes: &[u8]) {
 /// Text inside a line: control characters, which could end it, become escapes of C. No quotes.
 #[inline]
 pub(crate) fn put_plain(out: &mut Out, bytes: &[u8]) {
+    // Most texts: looked at and copied as two words.
+    if let (Some(first), Some(last), 8..=16) = (bytes.first_chunk(), bytes.last_chunk(), bytes.len())
+        && control_marks(*first) | control_marks(*last) == 0
+    {
+        return out.put_ends(*first, *last, bytes.len());
+    }
     if !has_control(bytes) {
         return out.put(bytes);
     }

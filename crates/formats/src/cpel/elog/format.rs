@@ -131,7 +131,7 @@ impl Format {
     }
 
     /// Takes the next argument.
-    #[inline]
+    #[inline(always)]
     fn value<'a>(&'a self, kind: Arg, args: &mut &'a [u8], strings: &'a [u8]) -> Option<Value<'a>> {
         let Some(len) = kind.len() else {
             let end = nul_at(args)?;
