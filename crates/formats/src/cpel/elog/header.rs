@@ -8,6 +8,10 @@ pub(super) const MAGIC: &[u8] = b"\0\0\0\x07elog v0";
 pub(super) const EVENT_BYTES: usize = 12;
 /// Arguments that an event may have; the logger itself has room for 20.
 const MAX_ARGS: usize = 255;
+/// Types, and tracks, that an event can name.
+const INDEXES: usize = 1 << 16;
+/// Enumeration strings of all types that are kept.
+const MAX_LABELS: usize = 1 << 18;
 /// Seconds from 1970 to the epoch of newer files, 2017-03-30 14:45:08 UTC (D32).
 const EPOCH_SECONDS: u64 = 1_490_885_108;
 /// Times from here on count from 1970.
@@ -94,13 +98,20 @@ impl Header {
         let ring = reader.u32("the size of the ring")?;
         let saved = (reader.u64("the time of saving")?, reader.u64("the time of saving")?);
         let started = (reader.u64("the time of the start")?, reader.u64("the time of the start")?);
-        let mut types = Vec::new();
+        // What no event can name, its indexes having 16 bits, is not kept.
+        let (mut types, mut labels) = (Vec::new(), 0);
         for _ in 0..reader.u32("the number of event types")? {
-            types.push(EventType::read(&mut reader)?);
+            let of = EventType::read(&mut reader, &mut labels)?;
+            if types.len() < INDEXES {
+                types.push(of);
+            }
         }
         let mut tracks = Vec::new();
         for _ in 0..reader.u32("the number of tracks")? {
-            tracks.push(reader.cstring("a track")?.to_vec());
+            let track = reader.cstring("a track")?;
+            if tracks.len() < INDEXES {
+                tracks.push(track.to_vec());
+            }
         }
         let strings_len = reader.u32("the length of the string table")? as usize;
         let strings = (reader.at, strings_len);
@@ -126,14 +137,19 @@ pub(super) fn unix_ns(os_nsec: u64) -> u64 {
 }
 
 impl EventType {
-    fn read(reader: &mut Octets<'_>) -> Result<Self> {
+    /// Reads a type; `kept` counts the enumeration strings of all types.
+    fn read(reader: &mut Octets<'_>, kept: &mut usize) -> Result<Self> {
         let at = reader.at as u64;
         let format = reader.cstring("the format of an event type")?.to_vec();
         let format_args = reader.cstring("the arguments of an event type")?.to_vec();
         let number = reader.u32("the number of an event type")?;
         let mut labels = Vec::new();
         for _ in 0..reader.u32("the number of enumeration strings")? {
-            labels.push(reader.cstring("an enumeration string")?.to_vec());
+            let label = reader.cstring("an enumeration string")?;
+            if *kept < MAX_LABELS {
+                *kept += 1;
+                labels.push(label.to_vec());
+            }
         }
         let args = parse_args(&format_args);
         let len = |args: &Vec<Arg>| args.iter().map(|arg| arg.len().map(usize::from)).sum();

@@ -146,10 +146,12 @@ fn add_class(
         ("track_name".to_string(), rendered(schema, 0, maker(Made::Track))),
         ("text".to_string(), rendered(schema, 0, maker(Made::Text(Box::new(Format::new(of)))))),
     ];
+    // One for all arguments of the type.
+    let labels = mappings(&of.labels);
     for (at, &arg) in of.args.iter().flatten().enumerate() {
         let class = match arg {
             Arg::Integer(len) => integer(schema, len, None),
-            Arg::Enum(len) => integer(schema, len, Some(&of.labels)),
+            Arg::Enum(len) => integer(schema, len, Some(&labels)),
             Arg::Text(len) => rendered(schema, len, maker(Made::String)),
             Arg::Float(len) => {
                 let class =
@@ -184,16 +186,18 @@ fn name(of: &EventType, short: bool) -> &[u8] {
 /// Labels that an enumeration shows.
 const MAX_LABELS: usize = 4096;
 
-fn integer(schema: &mut Schema, len: u8, labels: Option<&Vec<Vec<u8>>>) -> FieldClassId {
+fn mappings(labels: &[Vec<u8>]) -> Arc<[Mapping]> {
+    let mapping = |(at, label): (usize, &Vec<u8>)| Mapping {
+        label: String::from_utf8_lossy(&label[..label.len().min(MAX_TEXT)]).into(),
+        ranges: vec![(at as i128, at as i128)],
+    };
+    labels.iter().take(MAX_LABELS).enumerate().map(mapping).collect()
+}
+
+fn integer(schema: &mut Schema, len: u8, labels: Option<&Arc<[Mapping]>>) -> FieldClassId {
     let mut class = IntegerClass::unsigned(u32::from(len) * 8);
     class.byte_order = ByteOrder::Big;
-    class.mappings = labels.map(|labels| {
-        let mapping = |(at, label): (usize, &Vec<u8>)| Mapping {
-            label: String::from_utf8_lossy(&label[..label.len().min(MAX_TEXT)]).into(),
-            ranges: vec![(at as i128, at as i128)],
-        };
-        labels.iter().take(MAX_LABELS).enumerate().map(mapping).collect()
-    });
+    class.mappings = labels.cloned();
     schema.add_field_class(FieldClass::new(FieldKind::Integer(class), 8))
 }
 
