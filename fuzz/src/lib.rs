@@ -16,6 +16,8 @@
 //! | [`run_ftrace_file`] | a whole `trace.dat` |
 //! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
 //! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
+//! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
+//! | [`run_elog`] | an event log of VPP behind its magic |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
@@ -279,13 +281,24 @@ pub fn run_ftrace_format(data: &[u8]) {
     for choices in [0, 3] {
         ftrace::check_format(&text, choices, data.get(end + 1..).unwrap_or(&[]));
     }
+/// A file that is a trace by its content: CPEL, Gist.
+pub fn run_cpel(data: &[u8]) {
+    exercise::read(&Folder::with_file("log", data));
+}
+
+/// An event log of VPP.
+pub fn run_elog(data: &[u8]) {
+    // Without its magic it is no log.
+    let log = [&b"\0\0\0\x07elog v0"[..], data].concat();
+    exercise::read(&Folder::with_file("log", &log));
 }
 
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 15] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -299,6 +312,8 @@ pub const TARGETS: [Target; 13] = [
     ("ftrace_file", run_ftrace_file),
     ("ftrace_pages", run_ftrace_pages),
     ("ftrace_format", run_ftrace_format),
+    ("cpel", run_cpel),
+    ("elog", run_elog),
 ];
 
 /// A schema that passed the front end is of bounded size.

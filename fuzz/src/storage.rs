@@ -28,6 +28,13 @@ impl Folder {
         folder
     }
 
+    /// A folder with one file.
+    pub(crate) fn with_file(name: &str, bytes: &[u8]) -> Self {
+        let mut folder = Folder(BTreeMap::new());
+        folder.add(name, bytes);
+        folder
+    }
+
     /// Adds a file.
     pub(crate) fn add(&mut self, name: &str, bytes: &[u8]) {
         self.0.insert(Path::new(Self::PATH).join(name), Arc::new(bytes.to_vec()));

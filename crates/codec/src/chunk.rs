@@ -130,6 +130,12 @@ impl Spine {
     }
 
     fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+        if let Some(taken) = sink.events(self, *pos as usize) {
+            *pos += taken as u64;
+            state.clock =
+                (*pos as usize).checked_sub(1).and_then(|last| self.cycles.get(last)).map_or(state.clock, |&c| c);
+            return if *pos as usize >= self.len() { ScanEnd::Complete } else { ScanEnd::Full };
+        }
         for at in *pos as usize..self.len() {
             let class = EventClassId(self.classes[at]);
             state.clock = self.cycles[at];
@@ -265,6 +271,17 @@ impl SpineSink for ChunkSink<'_> {
         self.left -= 1;
         self.left > 0 && self.has_room_at(body_bits)
     }
+
+    fn events(&mut self, spine: &Spine, from: usize) -> Option<usize> {
+        // Offsets of a chunk over a spine count from the packet, as those of the spine do.
+        let range = from.min(spine.len())..spine.len().min(from.saturating_add(self.left));
+        self.chunk.cycles.extend_from_slice(&spine.cycles[range.clone()]);
+        self.chunk.classes.extend_from_slice(&spine.classes[range.clone()]);
+        self.chunk.starts.extend_from_slice(&spine.starts[range.clone()]);
+        self.chunk.bodies.extend_from_slice(&spine.bodies[range.clone()]);
+        self.left -= range.len();
+        Some(range.len())
+    }
 }
 
 /// An event of a chunk: costs nothing until a field is read.
@@ -291,14 +308,19 @@ impl<'a> EventRef<'a> {
 
     /// Its own id and name, when its class stands for many: appends the name to `name`.
     pub fn own_id(&self, name: &mut Vec<u8>) -> Option<u32> {
-        let packet = &self.chunk.packet;
-        let open = packet.plans.schema().event(self.class()).open_ids.as_ref()?;
-        let input = packet.input();
-        let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
-        let event = content.get((self.chunk.body_bits(self.at) >> 3) as usize..)?;
+        let open = self.chunk.packet.plans.schema().event(self.class()).open_ids.as_ref()?;
+        let event = self.body();
         let own = event.get(open.offset_bytes as usize..)?.first_chunk::<4>()?;
         open.name.render(event, own, name);
         Some(u32::from_le_bytes(*own))
+    }
+
+    /// The bytes from the first one behind its header on, and what follows it in the packet.
+    #[inline]
+    pub fn body(&self) -> &'a [u8] {
+        let input = self.chunk.packet.input();
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
+        content.get((self.chunk.body_bits(self.at) >> 3) as usize..).unwrap_or(&[])
     }
 
     /// Begins a visit: fields are shown scope by scope, in their order.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cpel;
 pub mod ctf;
 pub mod ftrace;
 pub mod lttng_markers;

@@ -3,8 +3,14 @@
 use crate::api::Format;
 
 /// Every format that tracemill reads, in the order in which they are asked.
-pub static FORMATS: &[&Format] =
-    &[&crate::ctf::FORMAT, &crate::ctf::rfc::FORMAT, &crate::lttng_markers::FORMAT, &crate::ftrace::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &crate::ctf::FORMAT,
+    &crate::ctf::rfc::FORMAT,
+    &crate::lttng_markers::FORMAT,
+    &crate::ftrace::FORMAT,
+    &crate::cpel::CPEL,
+    &crate::cpel::ELOG,
+];
 
 /// The formats of a name: several may share one, each with a probe of its own.
 pub fn by_name(name: &str) -> Vec<&'static Format> {

@@ -442,6 +442,13 @@ pub trait Render: Send + Sync + fmt::Debug {
     /// `event` is what is there of the event from the first byte behind its header on, and of what follows it; `own`
     /// are the bytes of the field itself.
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool;
+
+    /// The same text: in `scratch`, or where it is kept ready (a name, a string of the file). What `scratch` held is
+    /// forgotten.
+    fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        scratch.clear();
+        self.render(event, own, scratch).then_some(scratch)
+    }
 }
 
 /// A string that is not stored as one: a program of the format makes it when somebody wants to see it.

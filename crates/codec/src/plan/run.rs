@@ -271,11 +271,9 @@ impl<'a> Run<'a> {
         visitor: &mut V,
     ) {
         let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
-        state.text.clear();
-        if class.render.render(event, own, &mut state.text) {
-            visitor.string(node, &state.text);
-        } else {
-            visitor.absent(node);
+        match class.render.text(event, own, &mut state.text) {
+            Some(text) => visitor.string(node, text),
+            None => visitor.absent(node),
         }
     }
 

@@ -12,7 +12,7 @@ use tracemill_codec::layout;
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
     DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, OptionalClass,
-    PathStep, Presence, Schema, Scope,
+    PathStep, Presence, Render, Schema, Scope, Summary,
 };
 
 use super::out::{Out, Piece, put_g};
@@ -160,6 +160,8 @@ struct SummaryTable {
     /// The name; `None` when it is not shown.
     name: Option<Vec<u8>>,
     is_open: bool,
+    /// What needs no plan, and no name from the event.
+    made: Option<MadeSummary>,
 }
 
 /// A rendered packet context; `None` when there is nothing to print.
@@ -401,6 +403,10 @@ impl TextTrace {
             self.summaries[at] = Some(table);
         }
         let Some(Some(table)) = self.summaries.get(at) else { return Ok(()) };
+        if let Some(made) = &table.made {
+            made.put(out, event.body(), &mut self.name);
+            return Ok(());
+        }
         self.name.clear();
         if table.is_open {
             event.own_id(&mut self.name);
@@ -422,16 +428,32 @@ impl TextTrace {
             let is_it = |node: &tracemill_codec::plan::Node| Some(node.parent) == root && &*node.name == name;
             plan.nodes.iter().position(is_it).map(|at| at as NodeId)
         };
+        let name = summary.filter(|summary| summary.has_name).map(|_| {
+            let mut out = Out::default();
+            strings::put_plain(&mut out, event.name.as_deref().unwrap_or_default().as_bytes());
+            out.written().to_vec()
+        });
+        let made = summary.filter(|_| event.open_ids.is_none()).and_then(|summary| self.made(event.payload?, summary));
         SummaryTable {
+            made: made.map(|made| MadeSummary::new(made, name.as_deref(), self.palette)),
             before: summary.and_then(|summary| node_of(&summary.before)),
             after: summary.and_then(|summary| node_of(&summary.after)),
-            name: summary.filter(|summary| summary.has_name).map(|_| {
-                let mut out = Out::default();
-                strings::put_plain(&mut out, event.name.as_deref().unwrap_or_default().as_bytes());
-                out.written().to_vec()
-            }),
+            name,
             is_open: event.open_ids.is_some(),
         }
+    }
+
+    /// What makes the members of a summary, when they take no bytes of their own.
+    fn made(&self, payload: FieldClassId, summary: &Summary) -> Option<[Arc<dyn Render>; 2]> {
+        let FieldKind::Struct(payload) = &self.schema.field_class(payload).kind else { return None };
+        let made = |name: &str| {
+            let member = payload.members.iter().find(|member| &*member.name == name)?;
+            match &self.schema.field_class(member.class).kind {
+                FieldKind::Rendered(rendered) if rendered.len_bytes == 0 => Some(rendered.render.clone()),
+                _ => None,
+            }
+        };
+        Some([made(&summary.before)?, made(&summary.after)?])
     }
 
     /// Renders the context of the packet that a stream has come to.
@@ -842,6 +864,44 @@ fn integer_kind(class: &IntegerClass) -> Kind {
         DisplayBase::Hexadecimal => Kind::Hexadecimal { mask: mask(4) },
         DisplayBase::Octal => Kind::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
         DisplayBase::Binary => Kind::Binary { len_bits },
+    }
+}
+
+/// A line that sums up events of a class by two texts that are made from the event alone.
+struct MadeSummary {
+    before: Arc<dyn Render>,
+    after: Arc<dyn Render>,
+    /// The name with a blank before it when there is one; behind an event without the text before, without the blank.
+    name: [Piece; 2],
+    /// The same with `: ` behind it.
+    name_and_more: [Piece; 2],
+}
+
+impl MadeSummary {
+    fn new([before, after]: [Arc<dyn Render>; 2], name: Option<&[u8]>, palette: Palette) -> Self {
+        let name = name.map(|name| [palette.event.as_bytes(), name, palette.reset.as_bytes()].concat());
+        let with_blank = name.as_ref().map_or(Vec::new(), |name| [b" ", &name[..]].concat());
+        let alone = name.unwrap_or_default();
+        let more = |name: &[u8]| Piece::new([name, b": "].concat());
+        let name_and_more = [more(&alone), more(&with_blank)];
+        MadeSummary { before, after, name: [Piece::new(alone), Piece::new(with_blank)], name_and_more }
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
+        let before = self.before.text(body, &[], scratch);
+        let with_blank = usize::from(before.is_some());
+        if let Some(before) = before {
+            strings::put_plain(out, before);
+        }
+        match self.after.text(body, &[], scratch) {
+            Some(after) if !after.is_empty() => {
+                out.put_piece(&self.name_and_more[with_blank]);
+                strings::put_plain(out, after);
+            }
+            _ => out.put_piece(&self.name[with_blank]),
+        }
+        out.put_byte(b'\n');
     }
 }
 
