@@ -281,6 +281,8 @@ pub fn run_ftrace_format(data: &[u8]) {
     for choices in [0, 3] {
         ftrace::check_format(&text, choices, data.get(end + 1..).unwrap_or(&[]));
     }
+}
+
 /// A file that is a trace by its content: CPEL, Gist.
 pub fn run_cpel(data: &[u8]) {
     exercise::read(&Folder::with_file("log", data));
@@ -297,7 +299,6 @@ pub fn run_elog(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
 pub const TARGETS: [Target; 15] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
