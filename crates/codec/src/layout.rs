@@ -1,6 +1,6 @@
 //! What can be said about the size of a field class without data.
 
-use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringLength};
+use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Prefix, Schema, StringLength};
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
 ///
@@ -14,10 +14,12 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
             StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
             StringLength::Bytes(Length::Field(_)) => 0,
+            StringLength::Bytes(Length::Prefix(prefix)) => prefix_bits(prefix),
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => bytes.saturating_mul(8),
             Length::Field(_) => 0,
+            Length::Prefix(prefix) => prefix_bits(prefix),
         },
         FieldKind::Rendered(class) => u64::from(class.len_bytes) * 8,
         FieldKind::Struct(class) => {
@@ -26,12 +28,17 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
         FieldKind::Array(class) => match class.length {
             Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
             Length::Field(_) => 0,
+            Length::Prefix(ref prefix) => prefix_bits(prefix),
         },
         FieldKind::Optional(_) => 0,
         FieldKind::Variant(class) => {
             class.options.iter().map(|option| min_bits(schema, option.class)).min().unwrap_or(0)
         }
     }
+}
+
+fn prefix_bits(prefix: &Prefix) -> u64 {
+    u64::from(prefix.len_bytes) * 8
 }
 
 /// The length of a leaf whose size the metadata fixes, in bits.
@@ -48,7 +55,7 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => Some(bytes.saturating_mul(8)),
-            Length::Field(_) => None,
+            Length::Field(_) | Length::Prefix(_) => None,
         },
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
@@ -91,7 +98,7 @@ pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
     };
     match length {
         Length::Field(path) => Some(path),
-        Length::Static(_) => None,
+        Length::Static(_) | Length::Prefix(_) => None,
     }
 }
 

@@ -162,12 +162,18 @@ impl<'a> Interpreter<'a> {
         self.roots[scope as usize].map(|root| self.field(root)).transpose()
     }
 
-    fn field(&mut self, id: FieldClassId) -> Result<Value> {
-        let class = self.schema.field_class(id);
-        let align = u64::from(class.align_bits);
+    /// Passes the padding before a field of the class `to`.
+    fn align(&mut self, id: FieldClassId, to: FieldClassId) -> Result<()> {
+        let align = u64::from(self.schema.field_class(to).align_bits);
         let padding = (align - self.pos_bits % align) % align;
         self.need(id, padding)?;
         self.pos_bits += padding;
+        Ok(())
+    }
+
+    fn field(&mut self, id: FieldClassId) -> Result<Value> {
+        let class = self.schema.field_class(id);
+        self.align(id, id)?;
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(id, class, integer),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => Ok(number_value(&self.bits_of(id, bits)?, false)),
@@ -329,6 +335,9 @@ impl<'a> Interpreter<'a> {
 
     fn array(&mut self, id: FieldClassId, array: &ArrayClass) -> Result<Value> {
         let len = self.length(id, &array.length)?;
+        if matches!(array.length, Length::Prefix(_)) {
+            self.align(id, array.element)?;
+        }
         let least = u128::from(len) * u128::from(layout::min_bits(self.schema, array.element));
         if least > u128::from(self.left()) {
             return Err(self.fault(id, FaultKind::TooLong { len }));
@@ -393,10 +402,18 @@ impl<'a> Interpreter<'a> {
         Ok(value)
     }
 
-    fn length(&self, id: FieldClassId, length: &Length) -> Result<u64> {
+    fn length(&mut self, id: FieldClassId, length: &Length) -> Result<u64> {
         match length {
             Length::Static(len) => Ok(*len),
             Length::Field(path) => Ok(self.selector(id, path)? as u64),
+            Length::Prefix(prefix) => {
+                self.need(id, u64::from(prefix.len_bytes) * 8)?;
+                let mut bytes: Vec<u8> = (0..prefix.len_bytes).map(|_| self.byte()).collect();
+                if prefix.byte_order == ByteOrder::Big {
+                    bytes.reverse();
+                }
+                Ok(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Time is a signed number of ns since the origin of the clock. All arithmetic is on integers of 128 bits:
 //! `ns = offset_seconds * 10^9 + floor((offset_cycles + cycles) * 10^9 / frequency)` (CTF 2, "clock class"; the same
-//! for CTF 1.8, section 8).
+//! for CTF 1.8, section 8), and `offset_ns` for clocks that were read when the wall clock stood between two cycles.
 
 use crate::schema::ClockClass;
 
@@ -39,7 +39,7 @@ impl ClockMap {
         let mut map = ClockMap {
             frequency: clock.frequency.max(1),
             offset_cycles: clock.offset_cycles,
-            offset_ns: clock.offset_seconds as i128 * NS_PER_SECOND + correction_ns as i128,
+            offset_ns: clock.offset_seconds as i128 * NS_PER_SECOND + clock.offset_ns as i128 + correction_ns as i128,
         };
         if map.ticks_in_ns() {
             map.offset_ns += map.offset_cycles;

@@ -301,6 +301,18 @@ pub enum Length {
     Static(u64),
     /// The value of an unsigned integer field that was decoded before.
     Field(FieldPath),
+    /// The value of an unsigned integer that stands right before what it counts, and is no field of its own: nobody
+    /// sees it, and nothing refers to it.
+    Prefix(Prefix),
+}
+
+/// An unsigned integer before what it counts. It has the alignment of the class whose length it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefix {
+    /// Width in bytes: 1, 2, 4 or 8.
+    pub len_bytes: u8,
+    /// Byte order.
+    pub byte_order: ByteOrder,
 }
 
 /// How long a string is.
@@ -524,6 +536,8 @@ pub struct ClockClass {
     pub offset_seconds: i64,
     /// Cycles to add to that; may be any signed number in CTF 1.8, below the frequency in CTF 2.
     pub offset_cycles: i128,
+    /// Nanoseconds to add to the time, for a zero that does not fall on a cycle.
+    pub offset_ns: i64,
     /// What the zero is.
     pub origin: ClockOrigin,
     /// Are its counts ours, made from times that the trace stores? They are then not shown.
@@ -544,6 +558,7 @@ impl ClockClass {
             accuracy: None,
             offset_seconds: 0,
             offset_cycles: 0,
+            offset_ns: 0,
             origin: ClockOrigin::Unknown,
             has_made_cycles: false,
         }

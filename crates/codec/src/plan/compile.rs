@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence,
-    Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
+    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Prefix,
+    Presence, Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
@@ -578,7 +578,21 @@ impl<'s> Compiler<'s> {
                 self.emit(op(slot));
                 self.forget_bytes();
             }
+            Length::Prefix(prefix) => {
+                let slot = self.loop_slots();
+                let op = op(slot);
+                self.prefix(prefix, slot, op.node().unwrap_or(0));
+                self.emit(op);
+                self.forget_bytes();
+            }
         }
+    }
+
+    /// Reads the length that stands before what it counts.
+    fn prefix(&mut self, prefix: &Prefix, slot: u16, node: NodeId) {
+        let (bytes, big) = (prefix.len_bytes, prefix.byte_order == ByteOrder::Big);
+        self.emit(Op::Prefix { node, slot, bytes, big });
+        self.known = self.known.advance(u64::from(bytes) * 8);
     }
 
     fn array(&mut self, class: &FieldClass, element: FieldClassId, length: &Length, node: NodeId) {
@@ -586,14 +600,22 @@ impl<'s> Compiler<'s> {
             self.emit(Op::Uuid);
         }
         let fixed = if self.mode == Mode::Skip { self.fixed_element(element) } else { None };
+        if let Length::Prefix(prefix) = length {
+            let slot = self.loop_slots() + 1;
+            self.prefix(prefix, slot, node);
+            self.align(self.schema.field_class(element).align_bits);
+        }
         match (length, fixed) {
             (Length::Static(0), Some(_)) => return,
             (Length::Static(len), Some((stride, last))) => {
                 let bits = (len - 1).saturating_mul(u64::from(stride)).saturating_add(u64::from(last));
                 return self.advance(bits);
             }
-            (Length::Field(path), Some((stride_bits, last_bits))) => {
-                let len = self.selector(path);
+            (Length::Field(_) | Length::Prefix(_), Some((stride_bits, last_bits))) => {
+                let len = match length {
+                    Length::Field(path) => self.selector(path),
+                    _ => self.loop_slots() + 1,
+                };
                 self.emit(Op::AdvanceBy { len, stride_bits, last_bits });
                 // An empty array ends where it begins, any other behind its last element.
                 let one = self.known.advance(u64::from(last_bits));
@@ -609,6 +631,7 @@ impl<'s> Compiler<'s> {
                 counter + 1
             }
             Length::Field(path) => self.selector(path),
+            Length::Prefix(_) => counter + 1,
         };
         let min_bits = layout::min_bits(self.schema, element).min(u64::from(u32::MAX)) as u32;
         if min_bits > 0 {

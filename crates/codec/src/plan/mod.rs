@@ -346,6 +346,13 @@ pub(crate) enum Op {
         slot: u16,
         value: u64,
     },
+    /// Reads the length that stands before what it counts.
+    Prefix {
+        node: NodeId,
+        slot: u16,
+        bytes: u8,
+        big: bool,
+    },
     Save {
         slot: u16,
     },

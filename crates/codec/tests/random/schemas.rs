@@ -265,7 +265,13 @@ impl Generator<'_> {
         if tracemill_codec::layout::min_bits(&self.schema, element) == 0 && self.rng.chance(90) {
             length = Length::Static(self.rng.below(4));
         }
-        let minimum = if self.rng.chance(10) { self.align(&[8, 16, 64]) } else { 1 };
+        let mut minimum = if self.rng.chance(10) { self.align(&[8, 16, 64]) } else { 1 };
+        let is_small = tracemill_codec::layout::min_bits(&self.schema, element) > 0;
+        if is_small && self.rng.chance(25) {
+            let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+            length = Length::Prefix(Prefix { len_bytes: self.rng.pick(&[1, 1, 1, 2, 4, 8]), byte_order });
+            minimum = minimum.max(8);
+        }
         let align = self.schema.field_class(element).align_bits.max(minimum);
         self.add(FieldKind::Array(ArrayClass { element, length }), align)
     }
