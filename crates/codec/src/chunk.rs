@@ -123,6 +123,14 @@ impl Spine {
         self.bodies.push(body_bits);
     }
 
+    /// Makes room for so many events more.
+    pub fn reserve(&mut self, events: usize) {
+        self.cycles.reserve(events);
+        self.classes.reserve(events);
+        self.starts.reserve(events);
+        self.bodies.reserve(events);
+    }
+
     /// Says that the event whose body begins at `body_bits` ends at `end_bits`, whatever its class says.
     pub fn cut(&mut self, body_bits: u32, end_bits: u32) {
         self.cuts.insert(body_bits, end_bits);

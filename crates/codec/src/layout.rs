@@ -1,6 +1,8 @@
 //! What can be said about the size of a field class without data.
 
-use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Prefix, Schema, StringLength};
+use tracemill_model::schema::{
+    FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Prefix, Schema, StringLength,
+};
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
 ///

@@ -5,4 +5,5 @@
 
 pub mod api;
 pub mod ctf;
+pub mod lttng_legacy;
 pub mod registry;
