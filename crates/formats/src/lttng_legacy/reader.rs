@@ -1,6 +1,6 @@
 //! Opens blocks, or slices of large ones, for their events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{Bytes, PacketData};
@@ -177,12 +177,12 @@ impl PacketReader for Reader {
         });
         let place = |at: u64, error: Error| error.at_offset(block.offset + at);
         opened.faults.extend(found.faults.into_iter().map(|(at, error)| place(at, error)));
+        let mut seen = HashSet::new();
         for (at, oddity) in found.oddities {
-            if self.is_first(oddity, (file.number, index)) {
+            if seen.insert(oddity) && self.is_first(oddity, (file.number, index)) {
                 opened.warnings.push(place(at, file.warning(oddity)));
             }
         }
-        opened.warnings.dedup();
         Ok(opened)
     }
 }
