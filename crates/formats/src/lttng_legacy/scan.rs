@@ -185,8 +185,8 @@ impl<'a> Scanner<'a> {
             match walked {
                 Ok(bytes) if bytes < u64::from(COMPUTED) && info.is_ours => {
                     let message = format!(
-                        "an event_size of 65535, but the fields of {facility}.{event} in our own definition take {bytes} \
-                         bytes: where the event ends cannot be known"
+                        "an event_size of 65535, but the fields of event {event} of facility {facility} take {bytes} by our own definition: \
+                         where the event ends cannot be known"
                     );
                     return self.stop(start, limit, found, message);
                 }
@@ -246,7 +246,10 @@ impl<'a> Scanner<'a> {
                 Ok(end) => at = end,
                 Err(short) => {
                     found.copied.truncate(before);
-                    found.spine.cut(body_bits, self.copied_bits(before));
+                    let end_bits = self.copied_bits(before);
+                    found.spine.cut(body_bits, end_bits);
+                    // No other event may begin where this one does.
+                    found.copied.push(0);
                     self.event_fault(start, info, own, short, found);
                     break;
                 }
