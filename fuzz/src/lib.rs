@@ -8,12 +8,15 @@
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
+//! | [`run_lttng_definitions`] | a byte, then a definition file of LTTng 0.7 |
+//! | [`run_lttng_blocks`] | a byte, then a tracefile of LTTng 0.7 or 0.8 |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
 
 mod exercise;
+mod lttng_legacy;
 // The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
 // more of them.
 #[allow(dead_code)]
@@ -33,6 +36,8 @@ use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeConte
 use tracemill_engine::session::Session;
 use tracemill_formats::ctf::{ctf2, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
+
+pub use lttng_legacy::{block_seeds, run_lttng_blocks, run_lttng_definitions};
 
 use generator::{Rng, random_schema};
 use storage::Folder;
@@ -212,13 +217,15 @@ pub fn run_trace(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("packets", run_packets),
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("lttng_definitions", run_lttng_definitions),
+    ("lttng_blocks", run_lttng_blocks),
 ];
 
 /// A schema that passed the front end is of bounded size.

@@ -10,6 +10,10 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let cases = match target {
         "tsdl" => "../conformance/cases/ctf18",
         "ctf2_json" => "../conformance/cases/ctf2",
+        "lttng_blocks" => {
+            seeds.extend(tracemill_fuzz::block_seeds());
+            return seeds;
+        }
         _ => return seeds,
     };
     seeds.extend(files(&root.join(cases)).iter().filter_map(|(_, case)| metadata(case)));
