@@ -311,6 +311,7 @@ impl Builder<'_> {
                     byte_order,
                     signed: integer.is_signed(),
                     base: base(*integer, class.format.as_deref()),
+                    is_character: matches!(integer, Integer::Char | Integer::UChar),
                     ..IntegerClass::unsigned(u32::from(bytes) * 8)
                 })
             }
