@@ -67,8 +67,15 @@ impl Plan {
         let mut before = Before { inner: visitor, limit: member };
         let _ = self.run_section(index, input, pos_bits, state, &mut before);
         *pos_bits = input.end_bits;
+        // A structure whose marks are left out is nothing that a visitor hears of: its members are absent instead.
+        let mut is_shown = vec![false; self.nodes.len()];
+        self.ops.iter().filter_map(Op::node).for_each(|node| is_shown[node as usize] = true);
         for node in member..self.nodes.len() as NodeId {
-            if parent(node) == root {
+            let mut around = parent(node);
+            while around > root && !is_shown[around as usize] {
+                around = parent(around);
+            }
+            if around == root && is_shown[node as usize] {
                 visitor.absent(node);
             }
         }
