@@ -42,8 +42,8 @@ fn trace() -> Folder {
     let (plain, binary) = (open(b"/etc/passwd\0", 3), open(&[1, 2], 4));
     let short = &open(b"/x", 5)[..6];
     folder.file("t/eventdefs/fs.xml", FS);
-    folder.file("t/control/facilities_0", &block(&[(501, [0, 0], &load)]));
-    folder.file("t/cpu_1", &block(&[(600, [3, 0], &plain), (700, [3, 0], &binary), (800, [3, 0], short)]));
+    folder.file("t/control/facilities_0", block(&[(501, [0, 0], &load)]));
+    folder.file("t/cpu_1", block(&[(600, [3, 0], &plain), (700, [3, 0], &binary), (800, [3, 0], short)]));
     folder
 }
 

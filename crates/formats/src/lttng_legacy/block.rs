@@ -230,6 +230,10 @@ impl BlockHeader {
     }
 }
 
+/// Blocks that a file may have however small they are: what is kept of each takes more than 300 bytes.
+const MANY_BLOCKS: u64 = 1 << 18;
+/// What they must have on average from there on; tracers write whole pages.
+const MIN_MEAN_BYTES: u64 = 1024;
 /// Faults that are told one by one for a file.
 const MAX_FAULTS: usize = 1000;
 
@@ -238,6 +242,12 @@ pub(super) fn blocks(bytes: &[u8], header: &TraceHeader, path: &Path) -> (Vec<Bl
     let (mut blocks, mut faults) = (Vec::new(), Vec::new());
     let (mut offset, mut index, mut previous) = (0u64, 0u64, 0u64);
     while (offset as usize) < bytes.len() && faults.len() < MAX_FAULTS {
+        if index >= MANY_BLOCKS && offset / index < MIN_MEAN_BYTES {
+            let message = format!("{index} blocks of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
+            let error = Error::unsupported(message).in_file(path).at_offset(offset);
+            faults.push(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)));
+            break;
+        }
         let rest = &bytes[offset as usize..];
         let left = rest.len() as u64;
         let place = |error: Error| error.in_file(path).at_offset(offset).in_packet(index);
@@ -279,7 +289,7 @@ pub(super) fn blocks(bytes: &[u8], header: &TraceHeader, path: &Path) -> (Vec<Bl
         }
         index += 1;
     }
-    if faults.len() >= MAX_FAULTS {
+    if faults.len() >= MAX_FAULTS && (offset as usize) < bytes.len() {
         let message = "more blocks have faults like these; the rest of the file is skipped";
         faults.push(Error::malformed(message).in_file(path).at_offset(offset));
     }

@@ -23,8 +23,8 @@ use crate::api::{DataFile, EntryKind, Found as FoundTrace, OpenTrace, Settings, 
 /// Option by which the scale of the clock's frequency divides it.
 pub(super) const DIVIDE: &str = "freq-scale-divides";
 
-/// Fields and labels that the facilities of a trace may have together.
-const MAX_SIZE: u64 = 4 << 20;
+/// Fields and labels that the facilities of a trace may have together, in all flavors.
+const MAX_SIZE: u64 = 1 << 20;
 /// The largest definition file that is read.
 const MAX_DEFINITION_FILE: u64 = 64 << 20;
 
@@ -56,7 +56,14 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
     let clock_file = clock_file(&files, &mut messages);
     let header = &files[clock_file].header;
     let mut library = read_definitions(storage, &found.path, &mut messages);
-    let facilities = read_facilities(&files, &mut library, header.arch_name(), &mut messages);
+    let mut flavors = vec![files[clock_file].flavor()];
+    for file in &files {
+        if !flavors.contains(&file.flavor()) {
+            flavors.push(file.flavor());
+        }
+    }
+    let max_size = MAX_SIZE / flavors.len() as u64;
+    let facilities = read_facilities(&files, &mut library, header.arch_name(), max_size, &mut messages);
     remarks.extend(library.unused_broken().cloned());
     tell_floats(&files, &facilities, &mut messages);
 
@@ -68,12 +75,6 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
     let clock_id = schema.add_clock(clock.clone());
     let class = StreamClass { has_cpu: true, default_clock: Some(clock_id), ..StreamClass::default() };
     let stream_class = schema.add_stream(class).unwrap_or(StreamClassId(0));
-    let mut flavors = vec![files[clock_file].flavor()];
-    for file in &files {
-        if !flavors.contains(&file.flavor()) {
-            flavors.push(file.flavor());
-        }
-    }
     let tables = classes::tables(&mut schema, stream_class, &facilities, &flavors);
     let mut sections = info::sections(header, &clock, &facilities);
     sections.extend(info::read_files(storage, &found.path, &mut messages));
@@ -285,6 +286,7 @@ fn read_facilities(
     files: &[File],
     library: &mut Library,
     arch: Option<&str>,
+    max_size: u64,
     messages: &mut Messages,
 ) -> Vec<Facility> {
     let mut controls: Vec<&File> = files.iter().filter(|file| file.candidate.has_facilities()).collect();
@@ -318,11 +320,11 @@ fn read_facilities(
             let mut facility = library.resolve(load, was_loaded, arch, messages);
             let own = facility.definition.as_ref().map_or(0, |definition| definition.size());
             size = size.saturating_add(own);
-            if size > MAX_SIZE {
+            if size > max_size {
                 size -= own;
                 facility.definition = None;
                 let message = format!(
-                    "with the facility `{}` the trace has more than {MAX_SIZE} fields and labels when every type is \
+                    "with the facility `{}` the trace has more than {max_size} fields and labels when every type is \
                      written out; it is not decoded",
                     facility.load.name
                 );

@@ -14,16 +14,19 @@ use super::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition
 const MAX_DEPTH: u32 = 32;
 /// Fields and labels of an event when every type is written out: types that contain one another several times grow by
 /// multiplication.
-const MAX_EVENT_SIZE: u64 = 1 << 16;
+const MAX_EVENT_SIZE: u64 = 1 << 14;
 /// The same for all events of a facility.
 const MAX_FACILITY_SIZE: u64 = 1 << 20;
+
+/// Faults that are told of one file.
+const MAX_BROKEN: usize = 100;
 
 type Result<T> = std::result::Result<T, Problem>;
 
 pub(super) fn parse(text: &[u8], path: &Path) -> DefinitionFile {
     let mut file = DefinitionFile::default();
     let mut lexer = Lexer::new(text);
-    loop {
+    while file.broken.len() < MAX_BROKEN {
         let begin = lexer.pos();
         let tag = match lexer.next() {
             Ok(Some(tag)) => tag,
@@ -385,7 +388,7 @@ fn finish(tag: &Tag, kind: Kind) -> Arc<Type> {
         Kind::Array(_, element) => element.size,
         Kind::Sequence(length, element) => length.size.saturating_add(element.size),
         Kind::Struct(fields) | Kind::Union(fields) => fields_size(fields),
-        Kind::Enumeration(labels) => labels.len() as u64,
+        Kind::Enumeration(labels) => labels.iter().map(|label| name_size(&label.label)).fold(0, u64::saturating_add),
         Kind::Integer(_) | Kind::Float(_) | Kind::String => 0,
     };
     let is_network = tag.value("byte_order") == Some("network");
@@ -394,7 +397,12 @@ fn finish(tag: &Tag, kind: Kind) -> Arc<Type> {
 }
 
 pub(super) fn fields_size(fields: &[FieldDefinition]) -> u64 {
-    fields.iter().map(|field| field.class.size).fold(0, u64::saturating_add)
+    fields.iter().map(|field| field.class.size.saturating_add(name_size(&field.name))).fold(0, u64::saturating_add)
+}
+
+/// What a name counts for: long ones for more, since checksums go through all of them.
+fn name_size(name: &str) -> u64 {
+    1 + name.len() as u64 / 16
 }
 
 /// Refuses elements without size: any number of them fits.
