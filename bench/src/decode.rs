@@ -4,9 +4,10 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tracemill_codec::batches::ColumnBatches;
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::Chunk;
-use tracemill_codec::columns::{Columns, Gatherer, Groups, Values};
+use tracemill_codec::columns::{Columns, Values};
 use tracemill_codec::plan::{NodeId, Visitor};
 use tracemill_codec::trace_plans::{EventVisitor, ScanEnd};
 use tracemill_engine::cursor::{Cursor, Item, SpineFilter};
@@ -18,9 +19,6 @@ use crate::Result;
 
 /// Events of a chunk: as many as a chunk can hold, so that classes of which there are thousands have some in each.
 const CHUNK_EVENTS: usize = 1 << 16;
-
-/// Events after which columns are handed on.
-const BATCH_EVENTS: usize = 4096;
 
 /// What was decoded.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -75,31 +73,29 @@ pub(crate) fn rows(path: &Path) -> Result<Decoded> {
 /// Fills columns class by class.
 pub(crate) fn columns(path: &Path) -> Result<Decoded> {
     let session = open(path)?;
-    let mut sum = Checksum::default();
-    let mut groups = Groups::default();
-    // For each trace and class: how to fill its columns, and the columns, whose memory is used again.
-    let mut classes: Vec<Vec<Option<(Gatherer, Columns)>>> = session.traces.iter().map(|_| Vec::new()).collect();
-    let (events, bytes) = chunks(&session, |trace, chunk| {
-        chunk.cycles.iter().for_each(|&cycles| sum.fold(cycles));
-        groups.fill(chunk);
-        for (class, events) in groups.iter() {
-            let (classes, at) = (&mut classes[trace], class.0 as usize);
-            if classes.len() <= at {
-                classes.resize_with(at + 1, || None);
-            }
-            let (gatherer, columns) = classes[at]
-                .get_or_insert_with(|| (Gatherer::new(&session.traces[trace].plans, class), Columns::default()));
-            gatherer.gather(chunk, events, columns).map_err(|fault| fault.kind.to_string())?;
-            // As a writer of columns does: they are handed on when they have a fair length.
-            if columns.events >= BATCH_EVENTS {
-                sum.fold_columns(black_box(columns));
-                columns.clear();
+    let (mut sum, mut events, mut bytes) = (Checksum::default(), 0, 0);
+    for of in &session.traces {
+        let mut batches = ColumnBatches::new(of.plans.clone());
+        // As a writer of columns does, each batch is handed on.
+        let mut take = |_, columns: &Columns| {
+            events += columns.events as u64;
+            sum.fold_columns(black_box(columns));
+        };
+        for stream in &of.streams {
+            let mut clock = 0;
+            for (index, packet) in stream.packets.iter().enumerate() {
+                bytes += packet.total_bits / 8;
+                let opened = of.reader.open_packet(&of.plans, stream, index, clock);
+                let data = Arc::new(opened.map_err(|error| error.to_string())?.data);
+                let (mut pos, mut state) = (data.first_event(), data.state.clone());
+                match batches.scan(&data, &mut pos, &mut state, &mut take) {
+                    Ok(ScanEnd::Complete) => clock = state.clock,
+                    // A trace that is damaged is no measure.
+                    other => return Err(format!("{other:?}")),
+                }
             }
         }
-        Ok(())
-    })?;
-    for (_, columns) in classes.iter().flatten().flatten() {
-        sum.fold_columns(black_box(columns));
+        batches.finish(&mut take);
     }
     Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
 }
@@ -121,7 +117,7 @@ pub(crate) fn times(path: &Path) -> Result<(i64, i64)> {
 }
 
 /// All chunks of all streams, with the index of their trace; gives the number of events and of bytes.
-fn chunks(session: &Session, mut take: impl FnMut(usize, &Chunk) -> Result<()>) -> Result<(u64, u64)> {
+fn chunks(session: &Session, mut take: impl FnMut(usize, Chunk) -> Result<()>) -> Result<(u64, u64)> {
     let (mut events, mut bytes) = (0, 0);
     for (trace, of) in session.traces.iter().enumerate() {
         for stream in &of.streams {
@@ -133,7 +129,7 @@ fn chunks(session: &Session, mut take: impl FnMut(usize, &Chunk) -> Result<()>) 
                 match item {
                     Item::Chunk(ready) => {
                         events += ready.chunk.len() as u64;
-                        take(trace, &ready.chunk)?;
+                        take(trace, ready.chunk)?;
                     }
                     // A trace that is damaged is no measure.
                     Item::Fault(error) => return Err(error.to_string()),
@@ -174,6 +170,7 @@ impl Checksum {
 
     /// Values are in memory by now: their number, and that of their bytes, is enough.
     fn fold_columns(&mut self, columns: &Columns) {
+        self.fold(columns.cycles.len() as u64);
         for column in &columns.columns {
             self.values += column.values.len() as u64;
             self.fold(match &column.values {

@@ -250,6 +250,50 @@ fn filters_choose_events() {
 }
 
 #[test]
+fn filtering_while_reading_is_filtering_afterwards() {
+    const ALL: &str = "print mill orders losses overwritten --format jsonl -q";
+    let all = stdout(ALL, &[]);
+    let lines: Vec<(&str, Value)> = all.lines().zip(json_lines(&all)).collect();
+    // Decided by the class, by the packet, by time, by fields of every scope, and by mixtures.
+    type Keep = fn(&Value) -> bool;
+    let middle = lines[lines.len() / 2].1["ns"].as_i64().expect("a time");
+    let by_time = |first: i64, last: i64| {
+        lines.iter().filter(|(_, line)| line["ns"].as_i64().is_some_and(|ns| first <= ns && ns <= last)).count()
+    };
+    let cases: [(&str, Keep); 9] = [
+        (r#"name == "mill:*""#, |line| line["name"].as_str().is_some_and(|name| name.starts_with("mill:"))),
+        (r#"not name == "burst:bean""#, |line| line["name"] != "burst:bean"),
+        ("cpu == 1", |line| line["cpu"] == 1),
+        ("packet_context.packet_seq_num >= 2", |line| line["packet_context"]["packet_seq_num"].as_u64() >= Some(2)),
+        ("$ctx.vpid == 11571", |line| line["stream_context"]["vpid"] == 11571),
+        ("header.id == \"extended\"", |line| line["header"]["id"]["labels"][0] == "extended"),
+        ("payload.id in (1, 2, 3) or name == \"mill:stage\" and cpu == 0", |line| {
+            matches!(line["payload"]["id"].as_i64(), Some(1..=3)) || line["name"] == "mill:stage" && line["cpu"] == 0
+        }),
+        ("id == 0 and not stream == 0", |line| line["id"] == 0 && line["stream"] != 0),
+        ("trace == \"losses\" and packet_context.events_discarded > 0", |line| {
+            line["trace"].as_str().is_some_and(|name| name.ends_with("losses"))
+                && line["packet_context"]["events_discarded"].as_u64() > Some(0)
+        }),
+    ];
+    for (filter, keep) in cases {
+        let want: Vec<&str> = lines.iter().filter(|(_, line)| keep(line)).map(|(text, _)| *text).collect();
+        assert!(!want.is_empty() && want.len() < lines.len(), "{filter} chooses nothing or all");
+        for jobs in ["-j1", "-j3"] {
+            let found = stdout(&format!("{ALL} {jobs} --filter"), &[filter]);
+            assert_eq!(found.lines().collect::<Vec<_>>(), want, "{filter}");
+        }
+    }
+    for (filter, want) in [
+        (format!("ns >= {middle}"), by_time(middle, i64::MAX)),
+        (format!("ns < {middle}"), by_time(i64::MIN, middle - 1)),
+        (format!("ns >= {middle} and ns <= {}", middle + 1_000_000), by_time(middle, middle + 1_000_000)),
+    ] {
+        assert_eq!(stdout(&format!("{ALL} --filter"), &[&filter]).lines().count(), want, "{filter}");
+    }
+}
+
+#[test]
 fn streams_are_chosen_by_name_glob_and_id() {
     let count = |options: &str| stdout(&format!("print mill --format jsonl {options}"), &[]).lines().count();
     let (paper, work) = (count("--stream paper_*"), count("--stream work_0 --stream work_1"));

@@ -7,7 +7,7 @@
 use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
 
 use crate::bits::Wide;
-use crate::chunk::Chunk;
+use crate::chunk::EventRef;
 use crate::plan::{Fault, NodeId, Op, Plan, State, Visitor};
 use crate::quick::zero_at;
 use crate::trace_plans::TracePlans;
@@ -53,6 +53,8 @@ pub struct Column {
 /// Columns of an event class.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Columns {
+    /// Full clock value of each event.
+    pub cycles: Vec<u64>,
     /// In the order of the fields.
     pub columns: Vec<Column>,
     /// Number of events.
@@ -63,6 +65,7 @@ impl Columns {
     /// Forgets all values; keeps the memory.
     pub fn clear(&mut self) {
         self.events = 0;
+        self.cycles.clear();
         for column in &mut self.columns {
             column.values.clear();
             column.lists.iter_mut().for_each(|list| list.truncate(1));
@@ -129,57 +132,6 @@ impl Values {
     }
 }
 
-/// The events of a chunk by class. Used again for the next chunk, it allocates nothing.
-#[derive(Clone, Debug, Default)]
-pub struct Groups {
-    /// Indexes of events, class after class, ascending within a class.
-    order: Vec<u32>,
-    /// Each class with the end of its indexes.
-    ends: Vec<(EventClassId, u32)>,
-    /// Place of a class in `ends`, `u32::MAX` when it is not there.
-    places: Vec<u32>,
-}
-
-impl Groups {
-    /// Groups the events of a chunk.
-    pub fn fill(&mut self, chunk: &Chunk) {
-        for (class, _) in self.ends.drain(..) {
-            self.places[class.0 as usize] = u32::MAX;
-        }
-        for &class in &chunk.classes {
-            if self.places.len() <= class as usize {
-                self.places.resize(class as usize + 1, u32::MAX);
-            }
-            let place = &mut self.places[class as usize];
-            if *place == u32::MAX {
-                *place = self.ends.len() as u32;
-                self.ends.push((EventClassId(class), 0));
-            }
-            self.ends[*place as usize].1 += 1;
-        }
-        let mut begin = 0;
-        for (_, count) in &mut self.ends {
-            begin += std::mem::replace(count, begin);
-        }
-        self.order.clear();
-        self.order.resize(chunk.len(), 0);
-        for (at, &class) in chunk.classes.iter().enumerate() {
-            let end = &mut self.ends[self.places[class as usize] as usize].1;
-            self.order[*end as usize] = at as u32;
-            *end += 1;
-        }
-    }
-
-    /// The classes with the indexes of their events, in the order of their first ones.
-    pub fn iter(&self) -> impl Iterator<Item = (EventClassId, &[u32])> {
-        let mut begin = 0;
-        self.ends.iter().map(move |&(class, end)| {
-            let from = std::mem::replace(&mut begin, end as usize);
-            (class, &self.order[from..end as usize])
-        })
-    }
-}
-
 /// Fills the columns of one event class.
 pub struct Gatherer {
     /// Steps over whole bytes; `None` for a class that needs its row plan.
@@ -189,14 +141,7 @@ pub struct Gatherer {
     of_node: Vec<Option<usize>>,
     /// The columns inside each array node, with the array's place in the column's lists.
     inside: Vec<Vec<(usize, usize)>>,
-    scratch: Scratch,
-}
-
-/// Memory that is used again.
-#[derive(Default)]
-struct Scratch {
-    /// Where each event stands, in bytes.
-    places: Vec<usize>,
+    /// Lengths that were read.
     saved: Vec<Vec<u64>>,
 }
 
@@ -270,69 +215,54 @@ impl Gatherer {
         }
         let mut slots = 0;
         let steps = steps_of(plan, &of_node, &mut slots).filter(|_| !plans.needs_header(class));
-        let scratch = Scratch { places: Vec::new(), saved: vec![Vec::new(); slots] };
-        Gatherer { steps, template, of_node, inside, scratch }
+        Gatherer { steps, template, of_node, inside, saved: vec![Vec::new(); slots] }
     }
 
-    /// Appends the events `events` of a chunk, all of the gatherer's class, to `columns`.
-    ///
-    /// # Errors
-    /// None for chunks as the boundary pass made them, which has read every field.
-    pub fn gather(&mut self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
+    /// Can events be gathered from their bytes alone ([`Gatherer::gather`])?
+    pub(crate) fn takes_bytes(&self) -> bool {
+        self.steps.is_some()
+    }
+
+    /// Appends events to `columns`: in `bytes`, from each of `places` on, stand their cycles (8 bytes, little-endian) and
+    /// what is behind their header. `places` are of no use afterwards. Nothing is appended when [`Gatherer::takes_bytes`] is false.
+    pub(crate) fn gather(&mut self, bytes: &[u8], places: &mut [usize], columns: &mut Columns) {
+        let Some(steps) = &self.steps else { return };
         if columns.columns.is_empty() {
             columns.columns = self.template.clone();
         }
-        let done = match &self.steps {
-            Some(steps) => by_columns(steps, &mut self.scratch, chunk, events, columns).is_some(),
-            None => false,
+        let cycles = |place: &mut usize| {
+            let cycles = u64::from_le_bytes(load(bytes, *place));
+            *place += 8;
+            cycles
         };
-        if done {
-            columns.events += events.len();
-            return Ok(());
+        columns.cycles.extend(places.iter_mut().map(cycles));
+        for step in steps {
+            fill(*step, bytes, places, &mut self.saved, &mut columns.columns);
         }
-        self.by_rows(chunk, events, columns)
+        columns.events += places.len();
     }
 
-    fn by_rows(&self, chunk: &Chunk, events: &[u32], columns: &mut Columns) -> Result<(), Fault> {
+    /// Appends an event of any class to `columns`.
+    ///
+    /// # Errors
+    /// None for chunks as the boundary pass made them, which has read every field.
+    pub(crate) fn gather_row(&self, event: EventRef<'_>, columns: &mut Columns) -> Result<(), Fault> {
+        if columns.columns.is_empty() {
+            columns.columns = self.template.clone();
+        }
         let mut state = State::default();
-        for &event in events {
-            let mut fields = chunk.event(event as usize).fields(&mut state);
-            let mut filler = Filler { gatherer: self, columns: &mut columns.columns, lens: Vec::new() };
-            for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-                fields.visit(scope, &mut state, &mut filler)?;
-            }
-            columns.events += 1;
-            for column in &mut columns.columns {
-                column.pad(0, columns.events);
-            }
+        let mut fields = event.fields(&mut state);
+        let mut filler = Filler { gatherer: self, columns: &mut columns.columns, lens: Vec::new() };
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            fields.visit(scope, &mut state, &mut filler)?;
+        }
+        columns.events += 1;
+        columns.cycles.push(event.cycles());
+        for column in &mut columns.columns {
+            column.pad(0, columns.events);
         }
         Ok(())
     }
-}
-
-/// Column by column; `None`, with the columns as they were, when a place is not on a byte.
-fn by_columns(
-    steps: &[Step],
-    scratch: &mut Scratch,
-    chunk: &Chunk,
-    events: &[u32],
-    columns: &mut Columns,
-) -> Option<()> {
-    let input = chunk.packet.input();
-    let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
-    let Scratch { places, saved } = scratch;
-    places.clear();
-    for &event in events {
-        let bits = chunk.body_bits(event as usize);
-        if !bits.is_multiple_of(8) {
-            return None;
-        }
-        places.push((bits / 8) as usize);
-    }
-    for step in steps {
-        fill(*step, content, places, saved, &mut columns.columns);
-    }
-    Some(())
 }
 
 /// The column that an instruction of a row plan fills.
@@ -730,6 +660,8 @@ mod tests {
     use tracemill_model::schema::*;
 
     use super::*;
+    use crate::batches::ColumnBatches;
+    use crate::chunk::Chunk;
     use crate::chunk::{ChunkSink, PacketData};
     use crate::plan::Input;
     use crate::trace_plans::{EventVisitor, ScanEnd};
@@ -791,23 +723,22 @@ mod tests {
         chunk
     }
 
-    fn gathered(chunk: &Chunk) -> (Columns, bool) {
-        let mut groups = Groups::default();
-        groups.fill(chunk);
-        let (class, events) = groups.iter().next().expect("the chunk has events");
-        let mut gatherer = Gatherer::new(&chunk.packet.plans, class);
-        let mut columns = Columns::default();
-        gatherer.gather(chunk, events, &mut columns).expect("the boundary pass has read all");
-        (columns, gatherer.steps.is_some())
+    fn gathered(chunk: Chunk) -> (Columns, bool) {
+        let is_fast = Gatherer::new(&chunk.packet.plans, EventClassId(0)).takes_bytes();
+        let mut batches = ColumnBatches::new(chunk.packet.plans.clone());
+        let mut all = Columns::default();
+        let mut take = |_: EventClassId, columns: &Columns| all = columns.clone();
+        let (packet, mut state) = (chunk.packet.clone(), State::default());
+        batches.scan(&packet, &mut 0, &mut state, &mut take).expect("the boundary pass has read all");
+        batches.finish(&mut take);
+        (all, is_fast)
     }
 
     fn by_rows(chunk: &Chunk) -> Columns {
-        let mut groups = Groups::default();
-        groups.fill(chunk);
-        let (class, events) = groups.iter().next().expect("the chunk has events");
-        let mut gatherer = Gatherer { steps: None, ..Gatherer::new(&chunk.packet.plans, class) };
-        let mut columns = Columns::default();
-        gatherer.gather(chunk, events, &mut columns).expect("the boundary pass has read all");
+        let (gatherer, mut columns) = (Gatherer::new(&chunk.packet.plans, EventClassId(0)), Columns::default());
+        for at in 0..chunk.len() {
+            gatherer.gather_row(chunk.event(at), &mut columns).expect("the boundary pass has read all");
+        }
         columns
     }
 
@@ -824,9 +755,10 @@ mod tests {
         let payload = structure(&mut schema, vec![("n", count), ("s", text), ("a", array), ("last", count)]);
         let bytes = b"\x02hi\0\x01\x00\xff\xff\x09\x00\0\x08\x01x\0\x05\x00\x07";
         let chunk = chunk(schema, payload, bytes);
-        let (columns, is_fast) = gathered(&chunk);
+        let rows = by_rows(&chunk);
+        let (columns, is_fast) = gathered(chunk);
         assert!(is_fast);
-        assert_eq!(columns, by_rows(&chunk));
+        assert_eq!(columns, rows);
         assert_eq!(columns.columns[0].values, Values::U8(vec![2, 0, 1]));
         assert_eq!(columns.columns[1].values, Values::Bytes { offsets: vec![0, 2, 2, 3], data: b"hix".to_vec() });
         assert_eq!(columns.columns[2].values, Values::I16(vec![1, -1, 5]));
@@ -857,8 +789,10 @@ mod tests {
         let payload = structure(&mut schema, vec![("is", flag), ("maybe", optional), ("rows", outer)]);
         // true 7 [[1, 2], []]; false [[3], [4, 5]]
         let chunk = chunk(schema, payload, &[1, 7, 2, 1, 2, 0, 0, 1, 3, 2, 4, 5]);
-        let (columns, is_fast) = gathered(&chunk);
+        let rows = by_rows(&chunk);
+        let (columns, is_fast) = gathered(chunk);
         assert!(!is_fast);
+        assert_eq!(columns, rows);
         assert_eq!(columns.columns[0].values, Values::Boolean(vec![true, false]));
         assert_eq!(columns.columns[1].values, Values::U8(vec![7, 0]));
         assert_eq!(columns.columns[1].validity, Some(vec![true, false]));

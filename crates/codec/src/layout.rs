@@ -1,8 +1,6 @@
 //! What can be said about the size of a field class without data.
 
-use tracemill_model::schema::{
-    FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Prefix, Schema, StringLength,
-};
+use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringLength};
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
 ///
@@ -15,22 +13,19 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
         FieldKind::String(class) => match &class.length {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
             StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
-            StringLength::Bytes(Length::Field(_)) => 0,
-            StringLength::Bytes(Length::Prefix(prefix)) => prefix_bits(prefix),
+            StringLength::Bytes(length) => length_bits(schema, length),
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => bytes.saturating_mul(8),
-            Length::Field(_) => 0,
-            Length::Prefix(prefix) => prefix_bits(prefix),
+            _ => length_bits(schema, &class.length),
         },
         FieldKind::Rendered(class) => u64::from(class.len_bytes) * 8,
         FieldKind::Struct(class) => {
             class.members.iter().map(|member| min_bits(schema, member.class)).fold(0, u64::saturating_add)
         }
-        FieldKind::Array(class) => match class.length {
+        FieldKind::Array(class) => match &class.length {
             Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
-            Length::Field(_) => 0,
-            Length::Prefix(ref prefix) => prefix_bits(prefix),
+            length => length_bits(schema, length),
         },
         FieldKind::Optional(_) => 0,
         FieldKind::Variant(class) => {
@@ -39,8 +34,12 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
     }
 }
 
-fn prefix_bits(prefix: &Prefix) -> u64 {
-    u64::from(prefix.len_bytes) * 8
+/// Bits that a length takes itself.
+fn length_bits(schema: &Schema, length: &Length) -> u64 {
+    match length {
+        Length::Inline(class) => min_bits(schema, *class),
+        Length::Static(_) | Length::Field(_) | Length::Table { .. } => 0,
+    }
 }
 
 /// The length of a leaf whose size the metadata fixes, in bits.
@@ -57,7 +56,7 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => Some(bytes.saturating_mul(8)),
-            Length::Field(_) | Length::Prefix(_) => None,
+            _ => None,
         },
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
@@ -99,8 +98,8 @@ pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
         _ => return None,
     };
     match length {
-        Length::Field(path) => Some(path),
-        Length::Static(_) | Length::Prefix(_) => None,
+        Length::Field(path) | Length::Table { selector: path, .. } => Some(path),
+        Length::Static(_) | Length::Inline(_) => None,
     }
 }
 

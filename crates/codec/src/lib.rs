@@ -1,6 +1,7 @@
 //! Bits, text and compiled decode plans.
 #![forbid(unsafe_code)]
 
+pub mod batches;
 pub mod bits;
 pub mod chunk;
 pub mod columns;

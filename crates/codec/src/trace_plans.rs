@@ -4,13 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{
-    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Range, Role, Schema, Scope,
-    StreamClassId,
+    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Placement, Range, Role, Schema,
+    Scope, StreamClassId,
 };
 
 use crate::bits;
 use crate::plan::{
-    Compiler, Fault, FaultKind, Input, Known, NoVisitor, Op, Plan, ScopeRoots, SharedSlots, State, Visitor,
+    Compiler, Fault, FaultKind, Input, Known, NoVisitor, Op, Plan, ScopeRoots, SharedSlots, Short, State, Visitor,
 };
 use crate::quick::Quick;
 
@@ -22,7 +22,19 @@ pub struct TracePlans {
     streams: Vec<OnceLock<Box<StreamPlans>>>,
     events: Vec<OnceLock<Box<EventPlans>>>,
     /// The quick form of each event's skip plan: small and close together, for traces of thousands of classes.
-    quick: Vec<OnceLock<Quick>>,
+    quick: Vec<Line<Quick>>,
+    /// The same for each event's flat row plan.
+    short: Vec<Line<Short>>,
+}
+
+/// Something that is made on first use, on cache lines of its own.
+#[repr(align(64))]
+struct Line<T>(OnceLock<T>);
+
+impl<T> Line<T> {
+    fn new() -> Self {
+        Line(OnceLock::new())
+    }
 }
 
 struct StreamPlans {
@@ -120,6 +132,19 @@ pub trait SpineSink {
     /// An event: its class, full clock value, first bit, and first bit behind the header. False when the sink is full
     /// *after* taking this event.
     fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
+
+    /// The same, with the first bit behind the event.
+    #[inline]
+    fn whole_event(
+        &mut self,
+        class: EventClassId,
+        cycles: u64,
+        start_bits: u64,
+        body_bits: u64,
+        _end_bits: u64,
+    ) -> bool {
+        self.event(class, cycles, start_bits, body_bits)
+    }
 }
 
 /// Receives events with all their fields, one after the other ([`Scanner::visit`]). Structures that are always there
@@ -150,8 +175,10 @@ impl TracePlans {
         let mut events = Vec::new();
         events.resize_with(schema.events().len(), OnceLock::new);
         let mut quick = Vec::new();
-        quick.resize_with(schema.events().len(), OnceLock::new);
-        TracePlans { schema, shared, packet_header, streams, events, quick }
+        quick.resize_with(schema.events().len(), Line::new);
+        let mut short = Vec::new();
+        short.resize_with(schema.events().len(), Line::new);
+        TracePlans { schema, shared, packet_header, streams, events, quick, short }
     }
 
     /// The schema.
@@ -264,7 +291,23 @@ impl TracePlans {
 
     #[inline]
     fn quick(&self, id: EventClassId) -> &Quick {
-        self.quick[id.0 as usize].get_or_init(|| Quick::of(&self.event(id).skip, self.shared.len()))
+        self.quick[id.0 as usize].0.get_or_init(|| Quick::of(&self.event(id).skip, self.shared.len()))
+    }
+
+    /// Bytes behind the header of every event of a class, when they are always as many.
+    pub(crate) fn fixed_bytes(&self, id: EventClassId) -> Option<u32> {
+        match self.quick(id) {
+            Quick::Fixed(bytes) => u32::try_from(*bytes).ok(),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn short(&self, id: EventClassId) -> &Short {
+        self.short[id.0 as usize].0.get_or_init(|| {
+            let plans = self.event(id);
+            Short::of(self.event_flat_rows(id), !plans.needs_header && !plans.updates_clock)
+        })
     }
 
     fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
@@ -318,14 +361,7 @@ impl TracePlans {
 
     /// Decodes a faulty event again with the plan that knows names.
     #[cold]
-    fn explain(
-        &self,
-        class: EventClassId,
-        input: Input<'_>,
-        body_bits: u64,
-        state: &mut State,
-        fault: Fault,
-    ) -> EventFault {
+    fn explain(&self, class: EventClassId, input: Input<'_>, body_bits: u64, state: &mut State) -> EventFault {
         let plan = self.event_rows(class);
         let mut pos = body_bits;
         for (section, scope) in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload].into_iter().enumerate() {
@@ -334,6 +370,8 @@ impl TracePlans {
                 return EventFault::Field { fault, class: Some(class), path };
             }
         }
+        // The same bytes have just given a fault, so this is not reached.
+        let fault = Fault { kind: FaultKind::PastEnd { need_bits: 0 }, at_bits: body_bits, node: 0 };
         EventFault::Field { fault, class: Some(class), path: Scope::Payload.key().to_string() }
     }
 }
@@ -383,15 +421,15 @@ impl<'a> Scanner<'a> {
             let quick = if pos & 7 == 0 { self.plans.quick(class).end(content, (pos >> 3) as usize) } else { None };
             if let Some(end) = quick {
                 pos = end as u64 * 8;
-            } else if let Err(fault) = self.skip_slowly(header, class, input, start, &mut pos, state) {
+            } else if self.skip_slowly(header, class, input, start, &mut pos, state).is_err() {
                 state.clock = clock_before;
-                return ScanEnd::Fault(self.plans.explain(class, input, body, state, fault));
+                return ScanEnd::Fault(self.plans.explain(class, input, body, state));
             }
             if pos == *pos_bits {
                 return ScanEnd::Fault(EventFault::Empty { at_bits: start });
             }
             *pos_bits = pos;
-            if !sink.event(class, cycles, start, body) {
+            if !sink.whole_event(class, cycles, start, body, pos) {
                 return ScanEnd::Full;
             }
         }
@@ -441,25 +479,49 @@ impl<'a> Scanner<'a> {
                 return ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start });
             };
             visitor.begin_event(class, state.clock);
-            let (body, plans) = (pos, self.plans.event(class));
-            if plans.needs_header {
-                header.save(input, start, state);
-            }
+            let body = pos;
             state.body_bits = body;
-            let rows = plans.flat.get_or_init(|| self.plans.compile_event(class, Form::Flat));
-            if let Err(fault) = rows.run(input, &mut pos, state, visitor) {
+            let short = self.plans.short(class);
+            let is_whole = match short.is_all {
+                true => short.run(input, &mut pos, state, visitor),
+                false => self.visit_fully(header, class, input, start, &mut pos, state, visitor),
+            };
+            if !is_whole {
                 state.clock = clock_before;
-                return ScanEnd::Fault(self.plans.explain(class, input, body, state, fault));
-            }
-            if plans.updates_clock {
-                // It has been read without a fault just now.
-                let _ = plans.skip.skip(input, &mut { body }, state);
+                return ScanEnd::Fault(self.plans.explain(class, input, body, state));
             }
             if pos == *pos_bits {
                 return ScanEnd::Fault(EventFault::Empty { at_bits: start });
             }
             *pos_bits = pos;
         }
+    }
+
+    /// Shows an event of any class; false when it ends early.
+    #[expect(clippy::too_many_arguments, reason = "it is a part of `visit_with` that stands out of line")]
+    fn visit_fully<H: ReadHeader, V: EventVisitor>(
+        self,
+        header: &H,
+        class: EventClassId,
+        input: Input<'_>,
+        start_bits: u64,
+        pos: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> bool {
+        let (body, plans) = (*pos, self.plans.event(class));
+        if plans.needs_header {
+            header.save(input, start_bits, state);
+        }
+        let rows = plans.flat.get_or_init(|| self.plans.compile_event(class, Form::Flat));
+        if rows.run(input, pos, state, visitor).is_err() {
+            return false;
+        }
+        if plans.updates_clock {
+            // It has been read without a fault just now.
+            let _ = plans.skip.skip(input, &mut { body }, state);
+        }
+        true
     }
 
     /// The general plan, for classes that are not of whole bytes, and for faults.
@@ -673,7 +735,7 @@ impl FastHeader {
                 one_word: None,
             });
         };
-        if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) {
+        if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) || has_placement(schema, root) {
             return None;
         }
         let class = schema.field_class(root);
@@ -831,6 +893,13 @@ impl Piece {
             bits::read_le(input.bytes, at, self.len_bits)
         }
     }
+}
+
+/// Do rules of place beside the alignment hold somewhere in the tree?
+fn has_placement(schema: &Schema, root: FieldClassId) -> bool {
+    let class = schema.field_class(root);
+    class.placement != Placement::default()
+        || crate::layout::children(class).into_iter().any(|child| has_placement(schema, child))
 }
 
 /// Fields that the header's own variants refer to: a fast header needs no slots for them.

@@ -8,8 +8,8 @@ use tracemill_codec::plan::{NodeId, State, Visitor};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{
-    ArrayClass, ByteOrder, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Member,
-    Prefix, Schema, Scope, StreamClass, StreamClassId, StructClass,
+    ArrayClass, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Member, Schema,
+    Scope, StreamClass, StreamClassId, StructClass,
 };
 
 /// Writes what a visitor is told.
@@ -53,7 +53,7 @@ fn schema() -> Arc<Schema> {
     let byte = FieldKind::Integer(IntegerClass::unsigned(8));
     let byte = schema.add_field_class(FieldClass::new(byte, 8));
     let pair = structure(&mut schema, &[byte, byte]);
-    let length = Length::Prefix(Prefix { len_bytes: 1, byte_order: ByteOrder::Little });
+    let length = Length::Inline(byte);
     let array = FieldKind::Array(ArrayClass { element: byte, length });
     let array = schema.add_field_class(FieldClass::new(array, 8));
     let payload = structure(&mut schema, &[byte, pair, array, byte]);

@@ -76,16 +76,22 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
     let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
     let max_events = (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192);
     let ranks = ranks(session, streams);
-    let sources = streams.iter().zip(ranks).filter_map(|(of, rank)| {
-        let cycles = match (&of.clock, selection.begin_ns, selection.end_ns) {
-            (None, _, _) | (_, None, None) => None,
-            (Some(clock), begin, end) => Some(cycle_range(clock, begin, end)?),
-        };
+    let sources = streams.iter().zip(ranks).map(|(of, rank)| {
+        let (mut stream, mut cycles) = (of.stream.clone(), None);
+        if let (Some(clock), begin, end) = (&of.clock, selection.begin_ns, selection.end_ns)
+            && (begin.is_some() || end.is_some())
+        {
+            cycles = cycle_range(clock, begin, end);
+            if cycles.is_none() {
+                // It stays in its place, which is its number.
+                stream = Arc::new(Stream { packets: Vec::new(), ..(*stream).clone() });
+            }
+        }
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
         let trace = &session.traces[of.trace];
-        let cursor = Cursor::new(trace, of.stream.clone(), of.clock, filter, max_events);
-        Some((cursor.with_progress(session.progress.clone()), of.clock, rank))
+        let cursor = Cursor::new(trace, stream, of.clock, filter, max_events);
+        (cursor.with_progress(session.progress.clone()), of.clock, rank)
     });
     Merger::new(sources.collect())
 }

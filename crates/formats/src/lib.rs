@@ -6,4 +6,5 @@
 pub mod api;
 pub mod ctf;
 pub mod lttng_legacy;
+pub mod lttng_markers;
 pub mod registry;

@@ -17,7 +17,12 @@ pub struct ClockMap {
     offset_cycles: i128,
     /// Added to the ns after it.
     offset_ns: i128,
+    /// The same offset for a clock of 1 GHz, when no sum with a count below 2^62 leaves the range of ns.
+    quick_ns: Option<i64>,
 }
+
+/// Counts below this are added to [`ClockMap::quick_ns`] without a check.
+const QUICK_CYCLES: u64 = 1 << 62;
 
 /// A point in time that orders events exactly: ns, then a 32-bit fraction of one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,10 +45,13 @@ impl ClockMap {
             frequency: clock.frequency.max(1),
             offset_cycles: clock.offset_cycles,
             offset_ns: clock.offset_seconds as i128 * NS_PER_SECOND + clock.offset_ns as i128 + correction_ns as i128,
+            quick_ns: None,
         };
         if map.ticks_in_ns() {
             map.offset_ns += map.offset_cycles;
             map.offset_cycles = 0;
+            let is_small = map.offset_ns.unsigned_abs() < u128::from(QUICK_CYCLES);
+            map.quick_ns = is_small.then_some(map.offset_ns as i64);
         }
         map
     }
@@ -56,6 +64,13 @@ impl ClockMap {
     /// The ns from the origin to the cycle count; held at the ends of the 64-bit range.
     #[inline]
     pub fn ns(&self, cycles: u64) -> i64 {
+        match self.quick_ns {
+            Some(offset_ns) if cycles < QUICK_CYCLES => offset_ns + cycles as i64,
+            _ => self.ns_slowly(cycles),
+        }
+    }
+
+    fn ns_slowly(&self, cycles: u64) -> i64 {
         if self.ticks_in_ns() {
             return saturate(self.offset_ns + cycles as i128);
         }
@@ -87,6 +102,13 @@ impl ClockMap {
     /// The key that merging compares.
     #[inline]
     pub fn key(&self, cycles: u64) -> TimeKey {
+        match self.quick_ns {
+            Some(offset_ns) if cycles < QUICK_CYCLES => TimeKey::from_ns(offset_ns + cycles as i64),
+            _ => self.key_slowly(cycles),
+        }
+    }
+
+    fn key_slowly(&self, cycles: u64) -> TimeKey {
         if self.ticks_in_ns() {
             return TimeKey((saturate(self.offset_ns + cycles as i128) as i128) << 32);
         }

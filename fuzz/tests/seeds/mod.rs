@@ -14,6 +14,7 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
             seeds.extend(tracemill_fuzz::block_seeds());
             return seeds;
         }
+        "rfc11" | "rfc16" => "../conformance/cases/drafts",
         _ => return seeds,
     };
     seeds.extend(files(&root.join(cases)).iter().filter_map(|(_, case)| metadata(case)));

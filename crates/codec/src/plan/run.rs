@@ -1,13 +1,16 @@
 //! Running a plan over the bytes of a packet.
 
-use tracemill_model::clock::extend_cycles;
-use tracemill_model::schema::{ByteOrder, Role};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, State, Visitor};
+use tracemill_model::clock::extend_cycles;
+use tracemill_model::schema::{ByteOrder, RenderedClass, Role};
+
+use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, SelectTable, State, Visitor};
 use crate::bits::{self, Wide};
 
 /// Most elements without size that an array may have, those of all arrays inside it counted too.
-pub(super) const MAX_IDLE: u32 = 1 << 12;
+pub(super) const MAX_IDLE: u32 = 1 << 16;
 
 impl Plan {
     /// Decodes all sections from `*pos_bits`, which ends behind the last field.
@@ -100,32 +103,9 @@ impl Plan {
             return Ok(());
         }
         state.grow(self.slots);
-        let ops = &self.ops[..range.end];
-        let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
-        let mut run = Run {
-            input,
-            content,
-            pos: *pos_bits,
-            last: 0,
-            last_bits: 0,
-            is_huge: false,
-            wide_bits: 0,
-            idle: 0,
-            fault: None,
-        };
-        let mut at = range.start;
-        while let Some(&op) = ops.get(at) {
-            match run.step(op, at, self, state, visitor) {
-                Ok(next) => at = next,
-                Err(Stop) => {
-                    *pos_bits = run.pos;
-                    let kind = run.fault.unwrap_or(FaultKind::Unterminated);
-                    return Err(Fault { kind, at_bits: run.pos, node: self.node_at(at) });
-                }
-            }
-        }
-        *pos_bits = run.pos;
-        Ok(())
+        let tables = Tables { selects: &self.tables, renders: &self.renders, lengths: &self.lengths };
+        run_list(&self.ops[..range.end], range.start, tables, input, pos_bits, state, visitor)
+            .map_err(|(kind, at)| Fault { kind, at_bits: *pos_bits, node: self.node_at(at) })
     }
 
     /// The field that an instruction is about: it or the next one says; a value is saved behind its field.
@@ -176,6 +156,100 @@ impl<V: Visitor> Visitor for Before<'_, V> {
         end_optional();
         absent();
     }
+}
+
+/// A short plan, all in one place: traces of thousands of classes meet another class with every event, and each cache
+/// line that its plan takes is waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Short {
+    ops: [Op; SHORT],
+    len: u8,
+    slots: u8,
+    /// Nothing but these instructions is needed to show an event of the class.
+    pub(crate) is_all: bool,
+}
+
+/// Instructions of a short plan: with the rest they fill two cache lines.
+const SHORT: usize = 7;
+
+const _: () = assert!(size_of::<std::sync::OnceLock<Short>>() <= 128);
+
+impl Short {
+    /// The short form of a plan; empty, and not all, when it is too long or needs tables.
+    pub(crate) fn of(plan: &Plan, is_all: bool) -> Self {
+        let fits =
+            plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
+        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false };
+        let Ok(slots) = u8::try_from(plan.slots) else { return short };
+        if fits && is_all {
+            short.ops[..plan.ops.len()].copy_from_slice(&plan.ops);
+            (short.len, short.slots, short.is_all) = (plan.ops.len() as u8, slots, true);
+        }
+        short
+    }
+
+    /// Runs it; false when the event ends early.
+    #[inline]
+    pub(crate) fn run<V: Visitor>(
+        &self,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> bool {
+        state.grow(usize::from(self.slots));
+        let ops = &self.ops[..usize::from(self.len).min(SHORT)];
+        run_list(ops, 0, Tables::NONE, input, pos_bits, state, visitor).is_ok()
+    }
+}
+
+/// What instructions refer to.
+#[derive(Clone, Copy)]
+struct Tables<'a> {
+    selects: &'a [SelectTable],
+    renders: &'a [RenderedClass],
+    lengths: &'a [Arc<BTreeMap<u64, u64>>],
+}
+
+impl Tables<'_> {
+    const NONE: Tables<'static> = Tables { selects: &[], renders: &[], lengths: &[] };
+}
+
+/// Runs instructions from `start` on. The error is why the event ends early, and at which instruction.
+#[inline]
+fn run_list<V: Visitor>(
+    ops: &[Op],
+    start: usize,
+    tables: Tables<'_>,
+    input: Input<'_>,
+    pos_bits: &mut u64,
+    state: &mut State,
+    visitor: &mut V,
+) -> Result<(), (FaultKind, usize)> {
+    let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
+    let mut run = Run {
+        input,
+        content,
+        pos: *pos_bits,
+        last: 0,
+        last_bits: 0,
+        is_huge: false,
+        wide_bits: 0,
+        idle: 0,
+        fault: None,
+    };
+    let mut at = start;
+    while let Some(&op) = ops.get(at) {
+        match run.step(op, at, tables, state, visitor) {
+            Ok(next) => at = next,
+            Err(Stop) => {
+                *pos_bits = run.pos;
+                return Err((run.fault.unwrap_or(FaultKind::Unterminated), at));
+            }
+        }
+    }
+    *pos_bits = run.pos;
+    Ok(())
 }
 
 struct Run<'a> {
@@ -277,15 +351,14 @@ impl<'a> Run<'a> {
     fn rendered<V: Visitor>(
         &self,
         node: NodeId,
-        render: usize,
+        class: &RenderedClass,
         own: &[u8],
-        plan: &Plan,
         state: &mut State,
         visitor: &mut V,
     ) {
         let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
         state.text.clear();
-        if plan.renders[render].render.render(event, own, &mut state.text) {
+        if class.render.render(event, own, &mut state.text) {
             visitor.string(node, &state.text);
         } else {
             visitor.absent(node);
@@ -314,7 +387,7 @@ impl<'a> Run<'a> {
         &mut self,
         op: Op,
         at: usize,
-        plan: &Plan,
+        tables: Tables<'_>,
         state: &mut State,
         visitor: &mut V,
     ) -> Result<usize, Stop> {
@@ -342,7 +415,7 @@ impl<'a> Run<'a> {
                     self.pos += bits;
                 }
             }
-            Op::Align { mask } => {
+            Op::Align { mask } | Op::EndAlign { mask, .. } => {
                 let padding = self.pos.wrapping_neg() & u64::from(mask);
                 self.need(padding)?;
                 self.pos += padding;
@@ -403,11 +476,7 @@ impl<'a> Run<'a> {
             }
             Op::Rendered { node, render, bytes } => {
                 let own = self.take_bytes(u64::from(bytes))?;
-                self.rendered(node, usize::from(render), own, plan, state, visitor);
-            }
-            Op::Prefix { slot, bytes, big, .. } => {
-                let len = self.read(u32::from(bytes) * 8, big, false)?;
-                state.slots[usize::from(slot)] = len;
+                self.rendered(node, &tables.renders[usize::from(render)], own, state, visitor);
             }
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
             Op::Save { slot } => state.slots[usize::from(slot)] = self.last,
@@ -488,7 +557,7 @@ impl<'a> Run<'a> {
                 visitor.end_array(node);
             }
             Op::Select { node, slot, table } => {
-                let (table, raw) = (&plan.tables[table as usize], state.slots[usize::from(slot)]);
+                let (table, raw) = (&tables.selects[table as usize], state.slots[usize::from(slot)]);
                 let Some(option) = table.option(raw) else {
                     return Err(self.fail(FaultKind::NoOption { value: table.value(raw) }));
                 };
@@ -497,7 +566,7 @@ impl<'a> Run<'a> {
             }
             Op::EndVariant { node } => visitor.end_variant(node),
             Op::Optional { node, slot, table } => {
-                let (table, raw) = (&plan.tables[table as usize], state.slots[usize::from(slot)]);
+                let (table, raw) = (&tables.selects[table as usize], state.slots[usize::from(slot)]);
                 if table.option(raw).is_none() {
                     visitor.absent(node);
                     return Ok(table.targets[0] as usize);
@@ -505,6 +574,31 @@ impl<'a> Run<'a> {
                 visitor.begin_optional(node);
             }
             Op::EndOptional { node } => visitor.end_optional(node),
+            Op::Length { slot, len, big, reversed, signed, .. } => {
+                let value = self.length(u32::from(len), big, reversed, signed)?;
+                state.slots[usize::from(slot)] = value;
+            }
+            Op::LookUp { from, to, table } => {
+                let value = state.slots[usize::from(from)];
+                state.slots[usize::from(to)] = tables.lengths[table as usize].get(&value).copied().unwrap_or(0);
+            }
+            Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
+            Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
+            Op::Unit { base, len, unit } => {
+                let used = self.pos.wrapping_sub(state.slots[usize::from(base)]) % u64::from(unit);
+                if used + u64::from(len) > u64::from(unit) {
+                    let padding = u64::from(unit) - used;
+                    self.need(padding)?;
+                    self.pos += padding;
+                }
+            }
+            Op::Unmarked { node, place, index, absent } => {
+                if self.is_marked(state.slots[usize::from(place)], index) {
+                    visitor.absent(node);
+                    return Ok(absent as usize);
+                }
+                visitor.begin_optional(node);
+            }
             Op::Jump { to } => return Ok(to as usize),
         }
         Ok(at + 1)
@@ -530,6 +624,30 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A length that stands before its elements.
+    #[inline(never)]
+    fn length(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<u64, Stop> {
+        let start = self.pos;
+        let value = self.read(len, big, reversed)?;
+        if signed {
+            let len = bits::sign_extend(value, len);
+            if len < 0 {
+                self.pos = start;
+                return Err(self.fail(FaultKind::Negative { len }));
+            }
+        }
+        Ok(value)
+    }
+
+    /// Is a bit set of an array that begins at `place` minus 1? `index` holds the byte order in its lowest bit.
+    #[inline(never)]
+    fn is_marked(&self, place: u64, index: u32) -> bool {
+        let Some(at) = place.checked_sub(1).and_then(|place| place.checked_add(u64::from(index >> 1))) else {
+            return false;
+        };
+        at < self.input.end_bits && bits::read_bits(self.input.bytes, at, 1, order(index & 1 == 1), false) == 1
     }
 
     fn set_wide(&mut self, wide: &Wide, taken_bits: u64) {
@@ -592,7 +710,6 @@ impl Op {
             | Op::Rendered { node, .. }
             | Op::BeginStruct { node }
             | Op::EndStruct { node }
-            | Op::Prefix { node, .. }
             | Op::Fit { node, .. }
             | Op::Integers { node, .. }
             | Op::BeginArray { node, .. }
@@ -600,7 +717,10 @@ impl Op {
             | Op::Select { node, .. }
             | Op::EndVariant { node }
             | Op::Optional { node, .. }
-            | Op::EndOptional { node } => Some(node),
+            | Op::EndOptional { node }
+            | Op::Length { node, .. }
+            | Op::EndAlign { node, .. }
+            | Op::Unmarked { node, .. } => Some(node),
             Op::Advance { .. }
             | Op::AdvanceBy { .. }
             | Op::Align { .. }
@@ -611,6 +731,10 @@ impl Op {
             | Op::Role { .. }
             | Op::Clock { .. }
             | Op::Uuid
+            | Op::LookUp { .. }
+            | Op::Place { .. }
+            | Op::Base { .. }
+            | Op::Unit { .. }
             | Op::Jump { .. } => None,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! `TRACEMILL_SEED=17 cargo test` runs one seed only, `TRACEMILL_SEEDS=1000000` that many.
 
+mod leaves;
 mod packets;
 mod schemas;
 mod tree;

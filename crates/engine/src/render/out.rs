@@ -96,16 +96,25 @@ impl Out {
         self.len += 1;
     }
 
+    /// The next `N` bytes to write to; nothing is written yet.
+    #[inline]
+    fn room<const N: usize>(&mut self) -> &mut [u8; N] {
+        if self.bytes.len() < self.len + N {
+            self.grow(N);
+        }
+        match self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+            Some(room) => room,
+            None => unreachable!("`grow` made room for {N} bytes"),
+        }
+    }
+
     #[inline]
     pub(crate) fn put_piece(&mut self, piece: &Piece) {
-        self.reserve(BLOCK);
-        match &piece.long {
-            None => {
-                self.bytes[self.len..self.len + BLOCK].copy_from_slice(&piece.block);
-                self.len += usize::from(piece.len);
-            }
-            Some(long) => self.put(long),
+        if let Some(long) = &piece.long {
+            return self.put(long);
         }
+        *self.room::<BLOCK>() = piece.block;
+        self.len += usize::from(piece.len);
     }
 
     /// Appends a short text and a number in base 10.
@@ -115,8 +124,7 @@ impl Out {
             self.put_piece(piece);
             return self.put_u64(value);
         }
-        self.reserve(BLOCK + 2);
-        let Some(to) = self.bytes[self.len..].first_chunk_mut::<{ BLOCK + 2 }>() else { return };
+        let to = self.room::<{ BLOCK + 2 }>();
         to[..BLOCK].copy_from_slice(&piece.block);
         let at = usize::from(piece.len).min(BLOCK);
         let (two, skip) = (pair(value as u32), usize::from(value < 10));
@@ -125,11 +133,35 @@ impl Out {
         self.len += at + 2 - skip;
     }
 
+    /// Appends the beginning of a line: a short text, nine digits, a text of four bytes, a digit, a point, nine digits and
+    /// a text of two bytes.
+    #[inline]
+    pub(crate) fn put_times(
+        &mut self,
+        start: &Piece,
+        fraction: u32,
+        between: [u8; 4],
+        second: u8,
+        delta: u32,
+        end: [u8; 2],
+    ) {
+        let to = self.room::<{ BLOCK + 26 }>();
+        to[..BLOCK].copy_from_slice(&start.block);
+        let at = usize::from(start.len).min(BLOCK);
+        let to = &mut to[at..at + 26];
+        to[..9].copy_from_slice(&nine_digits(fraction));
+        to[9..13].copy_from_slice(&between);
+        to[13] = b'0' + second;
+        to[14] = b'.';
+        to[15..24].copy_from_slice(&nine_digits(delta));
+        to[24..].copy_from_slice(&end);
+        self.len += at + 26;
+    }
+
     /// Appends a number in base 10.
     #[inline]
-    pub fn put_u64(&mut self, mut value: u64) {
-        self.reserve(20);
-        let Some(to) = self.bytes[self.len..].first_chunk_mut::<20>() else { return };
+    pub fn put_u64(&mut self, value: u64) {
+        let to = self.room::<20>();
         // Most numbers of traces are short: how many digits they have costs more than the digits.
         if value < 100 {
             let two = pair(value as u32);
@@ -141,26 +173,29 @@ impl Out {
         }
         if value < 10_000 {
             let (high, low) = (pair(value as u32 / 100), pair(value as u32 % 100));
+            let digits = u32::from_le_bytes([high[0], high[1], low[0], low[1]]);
             let skip = usize::from(value < 1000);
-            to[0] = high[skip];
-            to[1] = high[1];
-            to[2 - skip..4 - skip].copy_from_slice(low);
+            to[..4].copy_from_slice(&(digits >> (skip * 8)).to_le_bytes());
             self.len += 4 - skip;
             return;
         }
-        let digits = value.ilog10() as usize + 1;
-        let mut at = digits;
-        while value >= 100 {
-            at -= 2;
-            to[at..at + 2].copy_from_slice(pair((value % 100) as u32));
-            value /= 100;
+        if value < 100_000_000 {
+            let digits = eight_digits(value as u32);
+            // Digits before the first one that is not zero: they stand in the low bytes.
+            let zeros = digits.trailing_zeros() / 8;
+            to[..8].copy_from_slice(&((digits | ZEROS) >> (zeros * 8)).to_le_bytes());
+            self.len += 8 - zeros as usize;
+            return;
         }
-        if value >= 10 {
-            to[0..2].copy_from_slice(pair(value as u32));
-        } else {
-            to[0] = b'0' + value as u8;
-        }
-        self.len += digits;
+        self.put_long(value);
+    }
+
+    /// A number of nine digits or more.
+    #[inline(never)]
+    fn put_long(&mut self, value: u64) {
+        self.put_u64(value / 100_000_000);
+        *self.room::<8>() = (eight_digits((value % 100_000_000) as u32) | ZEROS).to_le_bytes();
+        self.len += 8;
     }
 
     /// Appends a signed number in base 10.
@@ -175,13 +210,7 @@ impl Out {
     /// Appends a number below 10^9 with nine digits.
     #[inline]
     pub fn put_nine(&mut self, value: u32) {
-        self.reserve(9);
-        let (high, low) = (value / 10_000, value % 10_000);
-        let (first, middle) = (high / 10_000, high % 10_000);
-        let out = &mut self.bytes[self.len..self.len + 9];
-        out[0] = b'0' + (first % 10) as u8;
-        put_four(&mut out[1..5], middle);
-        put_four(&mut out[5..9], low);
+        *self.room::<9>() = nine_digits(value);
         self.len += 9;
     }
 
@@ -223,19 +252,43 @@ impl std::fmt::Write for Out {
     }
 }
 
-static PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
-4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
-90919293949596979899";
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut at = 0;
+    while at < 100 {
+        pairs[at] = [b'0' + (at / 10) as u8, b'0' + (at % 10) as u8];
+        at += 1;
+    }
+    pairs
+};
 
 #[inline]
-fn pair(value: u32) -> &'static [u8] {
-    &PAIRS[value as usize * 2..][..2]
+fn pair(value: u32) -> &'static [u8; 2] {
+    &PAIRS[value as usize]
 }
 
+/// The digit zero eight times.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The eight decimal digits of a number below 10^8, a byte each (0 to 9), the first one in the lowest byte.
 #[inline]
-fn put_four(out: &mut [u8], value: u32) {
-    out[..2].copy_from_slice(pair(value / 100));
-    out[2..4].copy_from_slice(pair(value % 100));
+fn eight_digits(value: u32) -> u64 {
+    // Fours, twos, ones: each step divides all parts at once by a multiplication.
+    let (high, low) = (value / 10_000, value % 10_000);
+    let fours = u64::from(high) | u64::from(low) << 32;
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (twos - 10 * tens) << 8
+}
+
+/// The nine digits of a number below 10^9 as text.
+#[inline]
+fn nine_digits(value: u32) -> [u8; 9] {
+    let mut text = [0; 9];
+    text[0] = b'0' + (value / 100_000_000 % 10) as u8;
+    text[1..].copy_from_slice(&(eight_digits(value % 100_000_000) | ZEROS).to_le_bytes());
+    text
 }
 
 /// Copies a text of `N` to `2 * N` bytes in two pieces.
@@ -345,6 +398,36 @@ mod tests {
         let mut out = Out::default();
         put_g(&mut out, value);
         String::from_utf8_lossy(out.written()).into_owned()
+    }
+
+    #[test]
+    fn decimal_numbers_of_every_length() {
+        let show = |value: u64| {
+            let mut out = Out::default();
+            out.put_u64(value);
+            String::from_utf8_lossy(out.written()).into_owned()
+        };
+        let steps = (0..20).flat_map(|power| {
+            let ten = 10u64.pow(power);
+            [ten - 1, ten, ten + 1, ten.saturating_mul(9), ten.saturating_mul(9).saturating_add(ten - 1)]
+        });
+        for value in (0..20_000).chain(steps).chain([u64::MAX, 1 << 32, 99_999_999, 100_000_000]) {
+            assert_eq!(show(value), value.to_string());
+        }
+        for value in (0..100_000_000u32).step_by(7919).chain([99_999_999, 12_345_678]) {
+            let digits = (eight_digits(value) | ZEROS).to_le_bytes();
+            assert_eq!(std::str::from_utf8(&digits).unwrap(), format!("{value:08}"));
+        }
+        for value in [0, 1, 999_999_999, 123_456_789, 100_000_000, 99_999_999] {
+            assert_eq!(std::str::from_utf8(&nine_digits(value)).unwrap(), format!("{value:09}"));
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_is_put_together() {
+        let mut out = Out::default();
+        out.put_times(&Piece::new("[10:55:19."), 42, *b"] (+", 9, 123_456_789, *b") ");
+        assert_eq!(out.written(), b"[10:55:19.000000042] (+9.123456789) ");
     }
 
     #[test]

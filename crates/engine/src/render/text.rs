@@ -11,8 +11,8 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
-    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, PathStep, Schema,
-    Scope,
+    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, OptionalClass,
+    PathStep, Presence, Schema, Scope,
 };
 
 use super::out::{Out, Piece, put_g};
@@ -145,6 +145,8 @@ pub struct TextTrace {
     /// For each stream the rendered context of the packet that was printed last.
     packets: Vec<Option<Context>>,
     wall: WallClock,
+    /// Are times shown as `[hh:mm:ss.nnnnnnnnn] (+s.nnnnnnnnn) `, without colour?
+    has_plain_times: bool,
     state: State,
     name: Vec<u8>,
     /// By class, when the trace's lines sum events up.
@@ -255,6 +257,8 @@ enum Kind {
     Character,
     /// An array of those: its text is shown too when it can be.
     Characters,
+    /// An optional field without marks of its own: most often it is there.
+    Bare,
     Other,
 }
 
@@ -272,6 +276,7 @@ impl TextTrace {
         let palette = if options.color { Palette::COLOR } else { Palette::NONE };
         let trace_words = trace_words(&options, palette, &schema, name);
         let wall = WallClock::new(options.time);
+        let has_plain_times = !options.color && !options.names.header && !options.time.cycles && !options.no_delta;
         TextTrace {
             options,
             palette,
@@ -282,6 +287,7 @@ impl TextTrace {
             packet_tables: HashMap::new(),
             packets: Vec::new(),
             wall,
+            has_plain_times,
             state: State::default(),
             name: Vec::new(),
             summaries: Vec::new(),
@@ -341,6 +347,22 @@ impl TextTrace {
 
     #[inline]
     fn time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
+        if let Before::At(before) = before
+            && self.has_plain_times
+            && let delta = now.ns.wrapping_sub(before.ns) as u64
+            && delta < 10_000_000_000
+            && let Some((start, fraction)) = self.wall.bracketed(now.ns)
+        {
+            let (second, delta) = ((delta / 1_000_000_000) as u8, (delta % 1_000_000_000) as u32);
+            out.put_times(start, fraction, *b"] (+", second, delta, *b") ");
+            return None;
+        }
+        self.any_time(out, now, before)
+    }
+
+    /// A time in any form.
+    #[inline(never)]
+    fn any_time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
         let names = self.options.names.header;
         if names {
             put_name(out, self.palette, "timestamp");
@@ -814,6 +836,7 @@ impl Builder<'_> {
             FieldKind::String(class) => Kind::Text(class.encoding),
             FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
             FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+            FieldKind::Optional(OptionalClass { presence: Presence::Unmarked(_), .. }) => Kind::Bare,
             _ => Kind::Other,
         }
     }
@@ -1094,13 +1117,15 @@ impl Visitor for Printer<'_> {
     }
 
     fn begin_optional(&mut self, node: NodeId) {
-        if self.begin(node).is_some() {
+        if self.begin(node).is_some_and(|text| !matches!(text.kind, Kind::Bare)) {
             self.out.put(b"{ ");
         }
     }
 
     fn end_optional(&mut self, node: NodeId) {
-        self.mark(node, b" }");
+        if !matches!(self.table.nodes[node as usize].kind, Kind::Bare) {
+            self.mark(node, b" }");
+        }
     }
 
     fn absent(&mut self, node: NodeId) {
@@ -1149,22 +1174,23 @@ impl EnumText {
     fn put_labels(&mut self, out: &mut Out, value: u64, signed: bool) {
         let wide = if signed { i128::from(value as i64) } else { i128::from(value) };
         let Some(at) = usize::try_from(wide).ok().filter(|&at| at < DENSE_LABELS) else {
-            return out.put(&self.labels(wide));
+            return self.labels(out, wide);
         };
         if self.dense.len() <= at {
             self.dense.resize(at + 1, None);
         }
         if self.dense[at].is_none() {
-            self.dense[at] = Some(Piece::new(self.labels(wide)));
+            let mut text = Out::default();
+            self.labels(&mut text, wide);
+            self.dense[at] = Some(Piece::new(text.written()));
         }
         if let Some(piece) = &self.dense[at] {
             out.put_piece(piece);
         }
     }
 
-    fn labels(&self, value: i128) -> Vec<u8> {
+    fn labels(&self, out: &mut Out, value: i128) {
         let Palette { value: color, reset, unknown, .. } = self.palette;
-        let mut out = Out::default();
         out.put(b"( ");
         let mut seen: Vec<&str> = Vec::new();
         for label in self.class.labels(value) {
@@ -1176,13 +1202,12 @@ impl EnumText {
             }
             seen.push(label);
             out.put(color.as_bytes());
-            strings::put_escaped(&mut out, label.as_bytes());
+            strings::put_escaped(out, label.as_bytes());
             out.put(reset.as_bytes());
         }
         if seen.is_empty() {
             out.put_fmt(format_args!("{unknown}<unknown>{reset}"));
         }
         out.put(b" : container = ");
-        out.written().to_vec()
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-use super::out::Out;
+use super::out::{Out, Piece};
 
 /// How a time is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,15 +22,18 @@ pub struct TimeStyle {
 pub struct WallClock {
     style: TimeStyle,
     zone: TimeZone,
-    second: i64,
+    /// The second that `prefix` shows, in ns; -1 for none.
+    second_ns: i64,
     prefix: Vec<u8>,
+    /// The same behind a `[`.
+    bracketed: Piece,
 }
 
 impl WallClock {
     /// A printer of times in a style.
     pub fn new(style: TimeStyle) -> Self {
         let zone = if style.gmt { TimeZone::UTC } else { TimeZone::system() };
-        WallClock { style, zone, second: i64::MIN, prefix: Vec::new() }
+        WallClock { style, zone, second_ns: -1, prefix: Vec::new(), bracketed: Piece::new("") }
     }
 
     /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds.
@@ -39,16 +42,36 @@ impl WallClock {
         if self.style.seconds || ns < 0 {
             return put_seconds(out, ns);
         }
-        let (second, fraction) = (ns / 1_000_000_000, ns % 1_000_000_000);
-        if second != self.second {
-            self.begin_second(second);
-        }
+        let fraction = self.fraction(ns);
         out.put(&self.prefix);
-        out.put_nine(fraction as u32);
+        out.put_nine(fraction);
     }
 
+    /// What stands before the fraction of a second, behind a `[`, and that fraction. `None` for times that are shown as
+    /// seconds.
+    #[inline]
+    pub(crate) fn bracketed(&mut self, ns: i64) -> Option<(&Piece, u32)> {
+        if self.style.seconds || ns < 0 {
+            return None;
+        }
+        let fraction = self.fraction(ns);
+        Some((&self.bracketed, fraction))
+    }
+
+    /// Ns since the beginning of the second, whose text is made when it is another one.
+    #[inline]
+    fn fraction(&mut self, ns: i64) -> u32 {
+        let fraction = ns.wrapping_sub(self.second_ns) as u64;
+        if fraction < 1_000_000_000 && self.second_ns >= 0 {
+            return fraction as u32;
+        }
+        self.begin_second(ns / 1_000_000_000);
+        (ns % 1_000_000_000) as u32
+    }
+
+    #[cold]
     fn begin_second(&mut self, second: i64) {
-        self.second = second;
+        self.second_ns = second * 1_000_000_000;
         let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
         let offset = if self.style.gmt { Offset::UTC } else { self.zone.to_offset(stamp) };
         let time = offset.to_datetime(stamp);
@@ -59,6 +82,7 @@ impl WallClock {
         }
         let text = format!("{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
         self.prefix.extend_from_slice(text.as_bytes());
+        self.bracketed = Piece::new([b"[", &*self.prefix].concat());
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{
     ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    FloatClass, IntegerClass, Length, Member, OpenIds, Prefix, Render, Schema, StreamClassId, StringClass,
-    StringLength, StructClass,
+    FloatClass, IntegerClass, Length, Member, OpenIds, Render, Schema, StreamClassId, StringClass, StringLength,
+    StructClass,
 };
 
 use super::block::TraceHeader;
@@ -341,7 +341,9 @@ impl Builder<'_> {
                 let bytes = if let Kind::Integer(integer) = length.kind { style.sizes.of(integer) } else { 4 };
                 let byte_order = if self.is_big(length) { ByteOrder::Big } else { ByteOrder::Little };
                 let element = self.field(element, style, 1);
-                let length = Length::Prefix(Prefix { len_bytes: bytes, byte_order });
+                let count = IntegerClass { byte_order, ..IntegerClass::unsigned(u32::from(bytes) * 8) };
+                let count = FieldClass::new(FieldKind::Integer(count), align_bits(bytes, style, 1));
+                let length = Length::Inline(self.schema.add_field_class(count));
                 return self.array(element, length, bytes, style, least);
             }
             Kind::Struct(fields) | Kind::Union(fields) => {

@@ -192,6 +192,11 @@ fn truncated(at: usize, message: &str) -> Error {
 }
 
 /// Reads the packet header at `at`, where enough bytes are.
+/// Does the text of the first packet begin as a JSON text sequence does?
+fn is_json_sequence(bytes: &[u8]) -> bool {
+    bytes.get(HEADER_LEN) == Some(&0x1E)
+}
+
 fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     let u32_at = |offset: usize| {
         let mut word = [0; 4];
@@ -209,7 +214,9 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     }
     let [compression, encryption, checksum_scheme, major, minor] =
         [32, 33, 34, 35, 36].map(|offset| bytes[at + offset]);
-    if (major, minor) != (1, 8) {
+    // CTF 2 text in packets is told apart by its first byte, the record separator of JSON text sequences.
+    let is_2_0 = (major, minor) == (2, 0) && is_json_sequence(bytes);
+    if (major, minor) != (1, 8) && !is_2_0 {
         return fail(ErrorKind::Unsupported, 35, format!("metadata packet of CTF version {major}.{minor}, not 1.8"));
     }
     for (offset, scheme, what) in [(32, compression, "compressed"), (33, encryption, "encrypted")] {
