@@ -10,6 +10,8 @@
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
+//! | [`run_lttng_definitions`] | a byte, then a definition file of LTTng 0.7 |
+//! | [`run_lttng_blocks`] | a byte, then a tracefile of LTTng 0.7 or 0.8 |
 //! | [`run_lttng_markers`] | two files of LTTng 2.x |
 //! | [`run_lttng_formats`] | a marker format of LTTng 2.x and payloads |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
@@ -24,6 +26,7 @@
 
 mod exercise;
 mod ftrace;
+mod lttng_legacy;
 mod lttng_markers;
 // The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
 // more of them.
@@ -50,6 +53,8 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
 pub use lttng_markers::{run_lttng_formats, run_lttng_markers};
+
+pub use lttng_legacy::{block_seeds, run_lttng_blocks, run_lttng_definitions};
 
 use generator::{Rng, random_schema};
 use storage::Folder;
@@ -299,7 +304,7 @@ pub fn run_elog(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 17] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -308,6 +313,8 @@ pub const TARGETS: [Target; 15] = [
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("lttng_definitions", run_lttng_definitions),
+    ("lttng_blocks", run_lttng_blocks),
     ("lttng_markers", run_lttng_markers),
     ("lttng_formats", run_lttng_formats),
     ("ftrace_file", run_ftrace_file),

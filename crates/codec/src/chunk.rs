@@ -3,6 +3,7 @@
 //! A chunk holds the *spine* of its events (where, what class, when) in flat columns and keeps the encoded bytes. The
 //! fields are decoded from those bytes only when a visitor asks for them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::packet::Packet;
@@ -107,6 +108,9 @@ pub struct Spine {
     pub starts: Vec<u32>,
     /// First bit behind each header.
     pub bodies: Vec<u32>,
+    /// Events that end before their last field: from the first bit behind the header to the end. Members of the payload
+    /// that are not whole there are absent.
+    pub cuts: HashMap<u32, u32>,
 }
 
 impl Spine {
@@ -117,6 +121,19 @@ impl Spine {
         self.classes.push(class.0);
         self.starts.push(start_bits);
         self.bodies.push(body_bits);
+    }
+
+    /// Makes room for so many events more.
+    pub fn reserve(&mut self, events: usize) {
+        self.cycles.reserve(events);
+        self.classes.reserve(events);
+        self.starts.reserve(events);
+        self.bodies.reserve(events);
+    }
+
+    /// Says that the event whose body begins at `body_bits` ends at `end_bits`, whatever its class says.
+    pub fn cut(&mut self, body_bits: u32, end_bits: u32) {
+        self.cuts.insert(body_bits, end_bits);
     }
 
     /// Number of events.
@@ -327,11 +344,26 @@ impl<'a> EventRef<'a> {
     #[inline]
     pub fn fields(&self, state: &mut State) -> EventFields<'a> {
         let plans = &self.chunk.packet.plans;
+        let mut input = self.load(state);
+        let cut = self.cut_bits();
+        input.end_bits = cut.unwrap_or(input.end_bits);
         EventFields {
             plan: plans.event_rows(self.class()),
-            input: self.load(state),
+            input,
             pos: self.chunk.body_bits(self.at),
+            is_cut: cut.is_some(),
         }
+    }
+
+    /// Where the event ends, when that is before the end of its last field.
+    #[inline]
+    fn cut_bits(&self) -> Option<u64> {
+        let cuts = &self.chunk.packet.spine.as_ref()?.cuts;
+        if cuts.is_empty() {
+            return None;
+        }
+        let end = cuts.get(&u32::try_from(self.chunk.body_bits(self.at)).ok()?)?;
+        Some(u64::from(*end))
     }
 
     /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
@@ -339,6 +371,14 @@ impl<'a> EventRef<'a> {
     pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
         let input = self.load(state);
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
+        if let Some(end_bits) = self.cut_bits() {
+            let input = Input { end_bits: end_bits.min(input.end_bits), ..input };
+            let mut pos = self.chunk.body_bits(self.at);
+            for section in 0..plan.sections() {
+                plan.run_cut(section, input, &mut pos, state, visitor);
+            }
+            return Ok(());
+        }
         plan.run(input, &mut self.chunk.body_bits(self.at), state, visitor)
     }
 
@@ -374,6 +414,7 @@ pub struct EventFields<'a> {
     plan: &'a Plan,
     input: Input<'a>,
     pos: u64,
+    is_cut: bool,
 }
 
 impl EventFields<'_> {
@@ -381,6 +422,11 @@ impl EventFields<'_> {
     /// none left out.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
-        self.plan.run_section(scope as usize - Scope::CommonContext as usize, self.input, &mut self.pos, state, visitor)
+        let section = scope as usize - Scope::CommonContext as usize;
+        if self.is_cut {
+            self.plan.run_cut(section, self.input, &mut self.pos, state, visitor);
+            return Ok(());
+        }
+        self.plan.run_section(section, self.input, &mut self.pos, state, visitor)
     }
 }

@@ -7,5 +7,6 @@ pub mod api;
 pub mod cpel;
 pub mod ctf;
 pub mod ftrace;
+pub mod lttng_legacy;
 pub mod lttng_markers;
 pub mod registry;

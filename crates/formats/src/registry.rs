@@ -10,6 +10,7 @@ pub static FORMATS: &[&Format] = &[
     &crate::ftrace::FORMAT,
     &crate::cpel::CPEL,
     &crate::cpel::ELOG,
+    &crate::lttng_legacy::FORMAT,
 ];
 
 /// The formats of a name: several may share one, each with a probe of its own.

@@ -200,6 +200,9 @@ struct Table {
     indexes: Vec<Piece>,
     /// Is any scope printed?
     is_shown: bool,
+    /// The array of characters that is open: where it begins in the line, and its bytes.
+    text_start: usize,
+    characters: Vec<u8>,
     /// What is left to print behind the last value.
     tail_text: Vec<u8>,
     tail: Piece,
@@ -252,6 +255,10 @@ enum Kind {
     Enum(Box<EnumText>),
     Text(Encoding),
     Blob(Arc<str>),
+    /// An 8-bit integer that is a character, in an array.
+    Character,
+    /// An array of those: its text is shown too when it can be.
+    Characters,
     /// An optional field without marks of its own: most often it is there.
     Bare,
     Other,
@@ -716,7 +723,7 @@ impl Table {
         }
         let Builder { nodes, text, .. } = builder;
         let tail = Piece::new(&text);
-        Table { nodes, palette, indexes, is_shown, tail_text: text, tail }
+        Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail_text: text, tail }
     }
 }
 
@@ -771,7 +778,13 @@ impl Builder<'_> {
             }
             FieldKind::Array(array) => {
                 path.steps.push(PathStep::Element);
+                let element = self.nodes.len();
                 self.field(array.element, path, b"", false);
+                if is_character(self.schema, array.element) {
+                    self.nodes[element].kind = Kind::Character;
+                    self.nodes[element].short = Short::No;
+                    self.nodes[element - 1].kind = Kind::Characters;
+                }
                 path.steps.pop();
             }
             FieldKind::Optional(optional) => {
@@ -849,6 +862,13 @@ impl Builder<'_> {
             _ => Kind::Other,
         }
     }
+}
+
+/// Is it an 8-bit integer that is a character, and aligned to bytes?
+fn is_character(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    let is_one = |integer: &IntegerClass| integer.is_character && integer.len_bits == 8 && integer.mappings.is_none();
+    class.align_bits == 8 && matches!(&class.kind, FieldKind::Integer(integer) if is_one(integer))
 }
 
 fn integer_kind(class: &IntegerClass) -> Kind {
@@ -988,9 +1008,34 @@ impl Printer<'_> {
         let (color, reset) = (self.table.palette.value, self.table.palette.reset);
         let text = &mut self.table.nodes[node as usize];
         if text.visible {
+            if let Kind::Character = text.kind {
+                self.table.characters.push(value as u8);
+            }
             self.out.put_piece(&text.before);
             put_integer(self.out, &mut text.kind, value, signed, color, reset);
         }
+    }
+
+    /// Puts the text of the array of characters that ends here before it, when it is one that people can read: as the
+    /// labels of an enumeration stand before its number.
+    #[inline(never)]
+    fn characters(&mut self) {
+        let bytes = &self.table.characters;
+        let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let is_plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t' | '\r');
+        let Ok(text) = std::str::from_utf8(&bytes[..len]) else { return };
+        if text.is_empty() || !text.chars().all(is_plain) {
+            return;
+        }
+        let array = self.out.written()[self.table.text_start..].to_vec();
+        self.out.truncate(self.table.text_start);
+        self.out.put(b"( ");
+        self.out.put(self.table.palette.value.as_bytes());
+        strings::put_escaped(self.out, text.as_bytes());
+        self.out.put(self.table.palette.reset.as_bytes());
+        self.out.put(b" : container = ");
+        self.out.put(&array);
+        self.out.put(b" )");
     }
 
     fn mark(&mut self, node: NodeId, text: &[u8]) {
@@ -1089,6 +1134,8 @@ impl Visitor for Printer<'_> {
 
     fn begin_array(&mut self, node: NodeId, _len: u64) {
         if self.begin(node).is_some() {
+            self.table.text_start = self.out.len();
+            self.table.characters.clear();
             self.out.put_byte(b'[');
         }
     }
@@ -1114,6 +1161,9 @@ impl Visitor for Printer<'_> {
 
     fn end_array(&mut self, node: NodeId) {
         self.mark(node, b" ]");
+        if let NodeText { kind: Kind::Characters, visible: true, .. } = self.table.nodes[node as usize] {
+            self.characters();
+        }
     }
 
     fn begin_variant(&mut self, node: NodeId, _option: usize) {
