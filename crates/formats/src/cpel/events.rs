@@ -234,7 +234,7 @@ impl EventSection {
         }
         let starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
         let bodies = starts.clone();
-        (columns.out, Spine { cycles: columns.cycles, classes: columns.classes, starts, bodies })
+        (columns.out, Spine { cycles: columns.cycles, classes: columns.classes, starts, bodies, ..Spine::default() })
     }
 
     #[inline]

@@ -253,6 +253,7 @@ impl PacketReader for Reader {
                 classes: Vec::with_capacity(SLICE_EVENTS),
                 starts: Vec::with_capacity(SLICE_EVENTS),
                 bodies: Vec::with_capacity(SLICE_EVENTS),
+                ..Spine::default()
             },
             faults: Vec::new(),
             strings_len: self.header.strings.1 as u64,
