@@ -424,7 +424,7 @@ impl<'a> Run<'a> {
                     self.pos += bits;
                 }
             }
-            Op::Align { mask } | Op::EndAlign { mask, .. } => {
+            Op::Align { mask } => {
                 let padding = self.pos.wrapping_neg() & u64::from(mask);
                 self.need(padding)?;
                 self.pos += padding;
@@ -585,31 +585,18 @@ impl<'a> Run<'a> {
                 visitor.begin_optional(node);
             }
             Op::EndOptional { node } => visitor.end_optional(node),
-            Op::Length { slot, len, big, reversed, signed, .. } => {
-                let value = self.length(u32::from(len), big, reversed, signed)?;
-                state.slots[usize::from(slot)] = value;
-            }
-            Op::LookUp { from, to, table } => {
-                let value = state.slots[usize::from(from)];
-                state.slots[usize::from(to)] = tables.lengths[table as usize].get(&value).copied().unwrap_or(0);
-            }
-            Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
-            Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
-            Op::Unit { base, len, unit } => {
-                let used = self.pos.wrapping_sub(state.slots[usize::from(base)]) % u64::from(unit);
-                if used + u64::from(len) > u64::from(unit) {
-                    let padding = u64::from(unit) - used;
-                    self.need(padding)?;
-                    self.pos += padding;
-                }
-            }
             Op::Unmarked { node, place, index, absent } => {
-                if self.is_marked(state.slots[usize::from(place)], index) {
-                    visitor.absent(node);
-                    return Ok(absent as usize);
+                if self.unmarked(node, state.slots[usize::from(place)], index, visitor) {
+                    return Ok(at + 1);
                 }
-                visitor.begin_optional(node);
+                return Ok(absent as usize);
             }
+            Op::Length { .. }
+            | Op::LookUp { .. }
+            | Op::Place { .. }
+            | Op::Base { .. }
+            | Op::Unit { .. }
+            | Op::EndAlign { .. } => self.rare(op, tables, state)?,
             Op::Jump { to } => return Ok(to as usize),
         }
         Ok(at + 1)
@@ -637,23 +624,58 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A length that stands before its elements.
+    /// What few formats need.
     #[inline(never)]
-    fn length(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<u64, Stop> {
-        let start = self.pos;
-        let value = self.read(len, big, reversed)?;
-        if signed {
-            let len = bits::sign_extend(value, len);
-            if len < 0 {
-                self.pos = start;
-                return Err(self.fail(FaultKind::Negative { len }));
+    fn rare(&mut self, op: Op, tables: Tables<'_>, state: &mut State) -> Result<(), Stop> {
+        match op {
+            Op::Length { slot, len, big, reversed, signed, .. } => {
+                let start = self.pos;
+                let value = self.read(u32::from(len), big, reversed)?;
+                if signed {
+                    let len = bits::sign_extend(value, u32::from(len));
+                    if len < 0 {
+                        self.pos = start;
+                        return Err(self.fail(FaultKind::Negative { len }));
+                    }
+                }
+                state.slots[usize::from(slot)] = value;
             }
+            Op::LookUp { from, to, table } => {
+                let value = state.slots[usize::from(from)];
+                state.slots[usize::from(to)] = tables.lengths[table as usize].get(&value).copied().unwrap_or(0);
+            }
+            Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
+            Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
+            Op::Unit { base, len, unit } => {
+                let used = self.pos.wrapping_sub(state.slots[usize::from(base)]) % u64::from(unit);
+                if used + u64::from(len) > u64::from(unit) {
+                    let padding = u64::from(unit) - used;
+                    self.need(padding)?;
+                    self.pos += padding;
+                }
+            }
+            Op::EndAlign { mask, .. } => {
+                let padding = self.pos.wrapping_neg() & u64::from(mask);
+                self.need(padding)?;
+                self.pos += padding;
+            }
+            _ => {}
         }
-        Ok(value)
+        Ok(())
+    }
+
+    /// Shows whether an optional field is there that a bit may mark as absent.
+    #[inline(never)]
+    fn unmarked<V: Visitor>(&self, node: NodeId, place: u64, index: u32, visitor: &mut V) -> bool {
+        if self.is_marked(place, index) {
+            visitor.absent(node);
+            return false;
+        }
+        visitor.begin_optional(node);
+        true
     }
 
     /// Is a bit set of an array that begins at `place` minus 1? `index` holds the byte order in its lowest bit.
-    #[inline(never)]
     fn is_marked(&self, place: u64, index: u32) -> bool {
         let Some(at) = place.checked_sub(1).and_then(|place| place.checked_add(u64::from(index >> 1))) else {
             return false;
