@@ -350,6 +350,25 @@ pub struct StructClass {
     pub members: Vec<Member>,
 }
 
+impl Member {
+    /// The member `index` of a tuple: a structure whose members have no names and are told by their place, such as the
+    /// arguments of a call. Programs see a list, and reach a member by its index.
+    pub fn of_tuple(index: usize, class: FieldClassId) -> Self {
+        Member { name: format!("[{index}]").into(), raw_name: "".into(), class }
+    }
+
+    fn is_of_tuple(&self) -> bool {
+        self.raw_name.is_empty() && self.name.starts_with('[')
+    }
+}
+
+impl StructClass {
+    /// Is it a tuple? See [`Member::of_tuple`].
+    pub fn is_tuple(&self) -> bool {
+        !self.members.is_empty() && self.members.iter().all(Member::is_of_tuple)
+    }
+}
+
 /// A static or dynamic array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayClass {
@@ -408,6 +427,11 @@ pub trait Render: Send + Sync + fmt::Debug {
     /// `event` is what is there of the event from the first byte behind its header on, and of what follows it; `own`
     /// are the bytes of the field itself.
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool;
+
+    /// The same as people want to read it, where that is not what the format defines: a name that is demangled.
+    fn render_for_people(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
+        self.render(event, own, out)
+    }
 }
 
 /// A string that is not stored as one: a program of the format makes it when somebody wants to see it.

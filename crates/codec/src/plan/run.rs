@@ -199,7 +199,12 @@ impl<'a> Run<'a> {
     ) {
         let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
         state.text.clear();
-        if plan.renders[render].render.render(event, own, &mut state.text) {
+        let render = &plan.renders[render].render;
+        let is_there = match V::FOR_PEOPLE {
+            true => render.render_for_people(event, own, &mut state.text),
+            false => render.render(event, own, &mut state.text),
+        };
+        if is_there {
             visitor.string(node, &state.text);
         } else {
             visitor.absent(node);

@@ -286,9 +286,7 @@ impl<'a> Scene<'a> {
                     (Head::StreamName, _) => Found::Value(Value::Text(spine.stream_name.as_bytes())),
                     (Head::Ns, Some(ns)) => integer(i128::from(ns)),
                     (Head::Time, Some(ns)) => Found::Value(Value::Time(ns)),
-                    (Head::Cycles, ns) if ns.is_some() || spine.has_rateless_clock => {
-                        integer(i128::from(spine.cycles))
-                    }
+                    (Head::Cycles, ns) if ns.is_some() || spine.has_rateless_clock => integer(i128::from(spine.cycles)),
                     (Head::Cpu, _) => spine.cpu.map_or(Found::Absent, |cpu| integer(i128::from(cpu))),
                     _ => Found::Absent,
                 }

@@ -857,6 +857,8 @@ impl SummaryPrinter<'_> {
 }
 
 impl Visitor for SummaryPrinter<'_> {
+    const FOR_PEOPLE: bool = true;
+
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         self.part(node, false, |out| out.put_u64(value));
@@ -912,6 +914,8 @@ impl Printer<'_> {
 }
 
 impl Visitor for Printer<'_> {
+    const FOR_PEOPLE: bool = true;
+
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         let text = &self.table.nodes[node as usize];
