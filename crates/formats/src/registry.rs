@@ -3,7 +3,7 @@
 use crate::api::Format;
 
 /// Every format that tracemill reads, in the order in which they are asked.
-pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT];
+pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT, &crate::uftrace::FORMAT];
 
 /// The format of a name.
 pub fn by_name(name: &str) -> Option<&'static Format> {

@@ -236,12 +236,20 @@ enum Short {
 
 enum Kind {
     Decimal,
-    Hexadecimal { mask: u64 },
-    Octal { mask: u64 },
-    Binary { len_bits: u32 },
+    Hexadecimal {
+        mask: u64,
+    },
+    Octal {
+        mask: u64,
+    },
+    Binary {
+        len_bits: u32,
+    },
     Enum(Box<EnumText>),
     Text(Encoding),
     Blob(Arc<str>),
+    /// A structure that is a list.
+    Tuple,
     Other,
 }
 
@@ -701,8 +709,9 @@ impl Builder<'_> {
         self.nodes.push(NodeText { before, kind, visible: true, is_folded, indexed: self.names, short });
         match &class.kind {
             FieldKind::Struct(structure) => {
+                let (begin, end) = if structure.is_tuple() { (b'[', b" ]") } else { (b'{', b" }") };
                 if is_folded {
-                    self.text.push(b'{');
+                    self.text.push(begin);
                 }
                 let mut shown = 0;
                 for (member_at, member) in structure.members.iter().enumerate() {
@@ -716,7 +725,7 @@ impl Builder<'_> {
                     path.steps.pop();
                 }
                 if is_folded {
-                    self.text.extend_from_slice(b" }");
+                    self.text.extend_from_slice(end);
                 }
             }
             FieldKind::Array(array) => {
@@ -795,6 +804,7 @@ impl Builder<'_> {
             FieldKind::String(class) => Kind::Text(class.encoding),
             FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
             FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+            FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
             _ => Kind::Other,
         }
     }
@@ -990,15 +1000,20 @@ impl Visitor for Printer<'_> {
 
     #[inline]
     fn begin_struct(&mut self, node: NodeId) {
-        if !self.table.nodes[node as usize].is_folded && self.begin(node).is_some() {
-            self.out.put_byte(b'{');
+        if !self.table.nodes[node as usize].is_folded
+            && let Some(text) = self.begin(node)
+        {
+            let begin = if matches!(text.kind, Kind::Tuple) { b'[' } else { b'{' };
+            self.out.put_byte(begin);
         }
     }
 
     #[inline]
     fn end_struct(&mut self, node: NodeId) {
-        if !self.table.nodes[node as usize].is_folded {
-            self.mark(node, b" }");
+        let text = &self.table.nodes[node as usize];
+        if !text.is_folded {
+            let end: &[u8] = if matches!(text.kind, Kind::Tuple) { b" ]" } else { b" }" };
+            self.mark(node, end);
         }
     }
 
