@@ -2,6 +2,7 @@
 
 use tracemill_codec::chunk::Spine;
 use tracemill_model::error::Error;
+use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::EventClassId;
 
 use super::arguments::{Form, Spec};
@@ -16,6 +17,7 @@ pub(super) struct Events {
     pub spine: Spine,
     pub faults: Vec<Error>,
     pub warnings: Vec<Error>,
+    pub gaps: Vec<Gap>,
     /// Symbol ids of modules whose symbols are missing.
     pub without_symbols: Vec<u32>,
 }
@@ -55,6 +57,7 @@ pub(super) fn read(
                 at = next;
             }
             Step::Bad { magic } => {
+                writer.calls.forget();
                 let next = task.resume(at + 8, time, usize::MAX);
                 let end = next.unwrap_or(task.bytes.len());
                 let error = Error::malformed(format!("a record with the magic {magic}, expected 5"));
@@ -146,6 +149,12 @@ impl Writer<'_> {
                 self.events.bytes.extend_from_slice(&self.tid);
                 self.events.bytes.extend_from_slice(&record.address().to_le_bytes());
                 self.calls.forget();
+                self.events.gaps.push(Gap {
+                    kind: GapKind::DiscardedEvents,
+                    count: Some(record.address()),
+                    begin_cycles: Some(time),
+                    end_cycles: task.next_time(at + RECORD),
+                });
                 self.push(self.classes.lost, time, start);
             }
             Kind::Event => {

@@ -398,6 +398,7 @@ impl PacketReader for Reader {
         });
         opened.faults = events.faults;
         opened.warnings = events.warnings;
+        opened.gaps = events.gaps;
         Ok(opened)
     }
 }

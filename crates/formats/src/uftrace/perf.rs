@@ -70,6 +70,15 @@ impl Reader<'_> {
         Ok((self.number(at, 4) as u32, self.number(at + 4, 2) as u16, size))
     }
 
+    /// The time of a record, for those that are read.
+    fn time(&self, at: usize, kind: u32, size: usize) -> Option<u64> {
+        match kind {
+            kind::FORK | kind::EXIT if size >= HEADER + 24 => Some(self.number(at + 24, 8)),
+            kind::SWITCH | kind::COMM => self.trailer(at, size).map(|(_, time)| time),
+            _ => None,
+        }
+    }
+
     /// Task and time of the end of a record.
     fn trailer(&self, at: usize, size: usize) -> Option<(i32, u64)> {
         let end = at + size;
@@ -84,8 +93,8 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
     let mut part = Part { from: 0, to: 0, begin: u64::MAX, end: 0 };
     let mut at = 0;
     while at < bytes.len() {
-        let Ok((_, _, size)) = reader.header(at) else { break };
-        if let Some((_, time)) = reader.trailer(at, size) {
+        let Ok((kind, _, size)) = reader.header(at) else { break };
+        if let Some(time) = reader.time(at, kind, size) {
             if at - part.from >= PART && part.begin != u64::MAX && time >= part.end {
                 parts.push(Part { to: at, ..part });
                 part = Part { from: at, to: at, begin: u64::MAX, end: 0 };

@@ -126,6 +126,12 @@ impl TaskBytes<'_> {
         })
     }
 
+    /// The time of the first record with a time from `at` on, which stands behind one that was lost.
+    pub(super) fn next_time(&self, at: usize) -> Option<u64> {
+        let record = self.record(at).filter(|record| record.is_sound() && record.kind() != Kind::Lost)?;
+        Some(record.time)
+    }
+
     /// The address of a record, of 64 bits.
     #[inline]
     pub(super) fn address(&self, record: Record) -> u64 {
