@@ -16,6 +16,9 @@ mod slices;
 mod symbols;
 mod tasks;
 
+#[cfg(test)]
+mod tests;
+
 pub use demangle::simple_name;
 
 use crate::api::Format;

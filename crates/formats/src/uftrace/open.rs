@@ -49,8 +49,34 @@ struct Folder<'a> {
     faults: Vec<Error>,
 }
 
-impl Folder<'_> {
-    fn open(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
+impl<'a> Folder<'a> {
+    fn open(storage: &'a dyn Storage, found: &'a Found) -> Result<OpenTrace> {
+        let (mut reader, mut folder, schema, streams_of, tids) = Folder::read(storage, found)?;
+        let streams = folder.streams(&mut reader, streams_of, &tids);
+        folder.kernel();
+        if streams.iter().all(|stream| stream.packets.is_empty()) {
+            let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
+            folder.warnings.push(error.in_file(&found.path));
+        }
+        let schema = Arc::new(schema);
+        Ok(OpenTrace {
+            name: found.name.clone(),
+            path: found.path.clone(),
+            own_name: found.below.clone(),
+            plans: Arc::new(TracePlans::new(schema.clone())),
+            schema,
+            has_other_bytes: false,
+            sections: sections(&reader.names, &tids),
+            reader: Arc::new(reader),
+            streams,
+            remarks: Vec::new(),
+            faults: folder.faults,
+            warnings: folder.warnings,
+        })
+    }
+
+    /// Reads everything but records.
+    fn read(storage: &'a dyn Storage, found: &'a Found) -> Result<(Reader, Folder<'a>, Schema, Streams, Vec<i64>)> {
         let entries = storage.list(&found.path)?;
         let files = entries.into_iter().filter_map(|entry| match entry.kind {
             EntryKind::File(len) => Some((entry.name, len)),
@@ -73,35 +99,15 @@ impl Folder<'_> {
         schema.environment = environment(&info);
         let (streams_of, classes) = classes::build(&mut schema, &names, &event_names, &signatures);
         let tids = folder.tids(&info);
-        let mut reader = Reader {
+        let reader = Reader {
             order: info.byte_order,
             traced: tids.iter().copied().collect(),
-            names: names.clone(),
+            names,
             signatures,
             classes,
             sources: Vec::new(),
         };
-        let streams = folder.streams(&mut reader, streams_of, &tids);
-        folder.kernel();
-        if streams.iter().all(|stream| stream.packets.is_empty()) {
-            let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
-            folder.warnings.push(error.in_file(&found.path));
-        }
-        let schema = Arc::new(schema);
-        Ok(OpenTrace {
-            name: found.name.clone(),
-            path: found.path.clone(),
-            own_name: found.below.clone(),
-            plans: Arc::new(TracePlans::new(schema.clone())),
-            schema,
-            has_other_bytes: false,
-            reader: Arc::new(reader),
-            streams,
-            sections: sections(&names, &tids),
-            remarks: Vec::new(),
-            faults: folder.faults,
-            warnings: folder.warnings,
-        })
+        Ok((reader, folder, schema, streams_of, tids))
     }
 
     fn warn(&mut self, errors: Vec<Error>, name: &str) {
@@ -479,4 +485,16 @@ fn sections(names: &Names, tids: &[i64]) -> Vec<Section> {
             rows: module_rows.collect(),
         },
     ]
+}
+
+#[cfg(test)]
+pub(super) mod tests_support {
+    use super::*;
+
+    /// Cuts the file of a task of a folder into slices of a size.
+    pub(crate) fn cut(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64, size: usize) -> Vec<Slice> {
+        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+        let (reader, ..) = Folder::read(storage, &found).unwrap();
+        slices::cut(&mut reader.task(bytes, tid), size)
+    }
 }
