@@ -26,6 +26,10 @@ pub(crate) enum Command {
     Print(Box<PrintOptions>),
     /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
     Check(CheckOptions),
+    /// Replay function calls as they happened, indented
+    Replay(Box<ReplayArgs>),
+    /// Statistics of functions: how often they were called, how long they took
+    Report(Box<ReportArgs>),
     /// List the formats that can be read and written
     Formats(FormatsOptions),
     /// Print a completion script for a shell
@@ -223,6 +227,121 @@ pub(crate) struct PrintOptions {
     /// Columns of the CSV: paths as in filters
     #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
     pub(crate) columns: Option<String>,
+}
+
+/// Options of the commands that follow calls; those of uftrace of the same name.
+#[derive(Args)]
+pub(crate) struct CallArgs {
+    /// Trace; without one `uftrace.data` here
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// The same
+    #[arg(long, short, value_name = "DIR", conflicts_with = "trace")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Take the input as this format instead of detecting it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) input_format: Option<String>,
+
+    /// Only calls that take at least this long, such as 50us, and what they are inside of
+    #[arg(long, short, value_name = "TIME")]
+    pub(crate) time_filter: Option<String>,
+
+    /// Leave out calls that are deeper
+    #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) depth: Option<i32>,
+
+    /// Only these tasks
+    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
+    pub(crate) tid: Vec<i64>,
+
+    /// Leave out calls to libraries
+    #[arg(long)]
+    pub(crate) no_libcall: bool,
+
+    /// Leave out events
+    #[arg(long)]
+    pub(crate) no_event: bool,
+
+    /// Show events outside of all functions too
+    #[arg(long)]
+    pub(crate) event_full: bool,
+
+    /// Write to a file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Say faults only, no warnings
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// Stop at the first fault, with exit status 1
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// `tracemill replay`.
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Columns: none, or some of duration, tid, addr, time, delta, elapsed, task, module; behind a + they are added
+    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    pub(crate) fields: Option<String>,
+
+    /// An empty line where the task changes
+    #[arg(long)]
+    pub(crate) task_newline: bool,
+
+    /// Each task in a column of its own
+    #[arg(long)]
+    pub(crate) column_view: bool,
+
+    /// Distance of those columns
+    #[arg(long, value_name = "DEPTH", default_value_t = 8)]
+    pub(crate) column_offset: i32,
+
+    /// Show the entry and the exit of every call, also with nothing between them
+    #[arg(long)]
+    pub(crate) no_merge: bool,
+
+    /// Leave out the names at the ends of functions
+    #[arg(long)]
+    pub(crate) no_comment: bool,
+
+    /// Leave out arguments and return values
+    #[arg(long)]
+    pub(crate) no_args: bool,
+
+    /// The library behind the names of its functions
+    #[arg(long)]
+    pub(crate) libname: bool,
+}
+
+/// `tracemill report`.
+#[derive(Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Columns: none, or some of total, total-avg, total-min, total-max, self, self-avg, self-min, self-max, call, size;
+    /// behind a + they are added
+    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    pub(crate) fields: Option<String>,
+
+    /// Keys to sort by, such as total,call
+    #[arg(long, short, value_name = "KEY,...")]
+    pub(crate) sort: Option<String>,
+
+    /// Mean, smallest and largest time
+    #[arg(long, conflicts_with = "avg_self")]
+    pub(crate) avg_total: bool,
+
+    /// The same of functions without their callees
+    #[arg(long)]
+    pub(crate) avg_self: bool,
 }
 
 /// `tracemill check`.

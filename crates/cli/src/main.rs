@@ -21,6 +21,8 @@ fn main() -> ExitCode {
         Command::Info(options) => commands::info::run(&options),
         Command::Print(options) => commands::print::run(&options),
         Command::Check(options) => commands::check::run(&options),
+        Command::Replay(options) => commands::replay::run(&options),
+        Command::Report(options) => commands::report_calls::run(&options),
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),
         Command::Man(options) => commands::man::run(&options),

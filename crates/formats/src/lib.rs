@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod calls;
 pub mod ctf;
 pub mod registry;
 pub mod uftrace;

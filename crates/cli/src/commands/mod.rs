@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod formats;
@@ -7,3 +8,5 @@ pub(crate) mod info;
 pub(crate) mod man;
 mod open;
 pub(crate) mod print;
+pub(crate) mod replay;
+pub(crate) mod report_calls;

@@ -23,7 +23,7 @@ pub(super) struct Events {
 }
 
 /// Faults of one slice that are told one by one.
-const MAX_FAULTS: usize = 20;
+pub(super) const MAX_FAULTS: usize = 20;
 /// Stored in place of a null pointer to a string by old recorders.
 const NULL_TEXT: [u8; 4] = [0xff; 4];
 
@@ -60,15 +60,12 @@ pub(super) fn read(
                 writer.calls.forget();
                 let next = task.resume(at + 8, time, usize::MAX);
                 let end = next.unwrap_or(task.bytes.len());
-                let error = Error::malformed(format!("a record with the magic {magic}, expected 5"));
-                let what = if next.is_some() { "reading goes on there" } else { "no record follows" };
-                writer.fault(at, error.with_help(format!("{} bytes are skipped, to offset {end}; {what}", end - at)));
+                writer.fault(at, wrong_magic(magic, end - at, next.map(|next| next as u64)));
                 at = end;
             }
             Step::Torn => {
                 let left = task.bytes.len() - at;
-                let error = Error::malformed(format!("the file ends inside a record: {left} of its {RECORD} bytes"));
-                writer.fault(at, error.with_help("the recorder was stopped, or the file was cut"));
+                writer.fault(at, torn_record(left));
                 break;
             }
         }
@@ -76,6 +73,27 @@ pub(super) fn read(
     let mut events = writer.finish();
     events.without_symbols = std::mem::take(&mut task.resolver.unresolved);
     events
+}
+
+/// A record that is none, and how much is passed over up to the next one.
+pub(super) fn wrong_magic(magic: u64, skipped: usize, next: Option<u64>) -> Error {
+    let error = Error::malformed(format!("a record with the magic {magic}, expected 5"));
+    error.with_help(match next {
+        Some(next) => format!("{skipped} bytes are skipped; reading goes on at offset {next}"),
+        None => format!("{skipped} bytes are skipped; no record follows"),
+    })
+}
+
+/// A file that ends too early.
+pub(super) fn torn_record(left: usize) -> Error {
+    let error = Error::malformed(format!("the file ends inside a record: {left} of its {RECORD} bytes"));
+    error.with_help("the recorder was stopped, or the file was cut")
+}
+
+/// An exit of a call that nobody entered.
+pub(super) fn unfounded(depth: u16) -> Error {
+    let error = Error::malformed(format!("an exit at depth {depth} without an entry; said once"));
+    error.with_help("the beginning of the calls is missing, or a depth is damaged")
 }
 
 struct Writer<'a> {
@@ -280,9 +298,7 @@ impl Writer<'_> {
 
     #[cold]
     fn tell_unfounded(&mut self, at: usize, depth: u16) {
-        let message = format!("an exit at depth {depth} without an entry; said once for the slice");
-        let error = Error::malformed(message).at_offset(at as u64);
-        self.events.warnings.push(error.with_help("the beginning of the calls is missing, or a depth is damaged"));
+        self.events.warnings.push(unfounded(depth).at_offset(at as u64));
     }
 
     fn finish(mut self) -> Events {
@@ -399,24 +415,24 @@ pub(super) fn extended(bytes: &[u8], big: bool) -> f64 {
 }
 
 /// Which depths have an open call, to find exits that nobody entered.
-struct OpenCalls {
+pub(super) struct OpenCalls {
     depths: [u64; 16],
     is_told: bool,
 }
 
 impl OpenCalls {
     /// Without the beginning of the calls every depth may be open.
-    fn new(is_start: bool) -> OpenCalls {
+    pub(super) fn new(is_start: bool) -> OpenCalls {
         OpenCalls { depths: [if is_start { 0 } else { u64::MAX }; 16], is_told: false }
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.depths = [u64::MAX; 16];
     }
 
     /// Follows a call; true for the first exit without an entry.
     #[inline]
-    fn is_unfounded(&mut self, depth: u16, is_exit: bool) -> bool {
+    pub(super) fn is_unfounded(&mut self, depth: u16, is_exit: bool) -> bool {
         let (word, bit) = (usize::from(depth >> 6) & 15, 1u64 << (depth & 63));
         if !is_exit {
             self.depths[word] |= bit;

@@ -8,10 +8,15 @@ use super::info::line_place;
 use super::tasks::seconds;
 
 /// A message: its time and where its text stands.
-struct Message {
-    time: u64,
-    from: usize,
-    to: usize,
+pub(super) struct Message {
+    pub time: u64,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// All messages.
+pub(super) fn places(bytes: &[u8]) -> Vec<Message> {
+    messages(bytes, |_| {})
 }
 
 /// All messages; lines that are none are told.

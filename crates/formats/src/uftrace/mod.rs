@@ -1,6 +1,7 @@
 //! Data folders of uftrace: function calls of programs, with arguments, scheduling and user events.
 
 mod arguments;
+mod calls;
 mod classes;
 mod debug;
 mod demangle;
@@ -15,6 +16,7 @@ mod records;
 mod slices;
 mod symbols;
 mod tasks;
+mod values;
 
 #[cfg(test)]
 mod tests;

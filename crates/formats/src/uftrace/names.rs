@@ -109,6 +109,11 @@ impl Names {
         self.modules[module].first_id + symbol.map_or(0, |at| at as u32 + 1)
     }
 
+    /// The id of an address for a task at a time.
+    pub(super) fn id_at(&self, tid: i64, time: u64, address: u64) -> u32 {
+        self.find(self.tasks.session_at(tid, time), time, address)
+    }
+
     /// The id of an address in a session at a time.
     fn find(&self, session: Option<usize>, time: u64, address: u64) -> u32 {
         let Some(space) = session.and_then(|session| self.spaces.get(session)) else { return 0 };

@@ -12,6 +12,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EnvValue, Schema, StreamClassId};
 
 use super::arguments::Signatures;
+use super::calls::{CallFile, Calls};
 use super::classes::{self, Classes, EventNames, Streams};
 use super::debug::DebugInfo;
 use super::events::{self, Events};
@@ -20,12 +21,13 @@ use super::maps::Map;
 use super::names::{Module, Names, Resolver, Space};
 use super::records::TaskBytes;
 use super::slices::{self, Slice};
-use super::symbols::{FileHeader, Symbols, choose};
+use super::symbols::{FileHeader, Symbols, base_name, choose};
 use super::tasks::Tasks;
 use super::{messages, perf};
 use crate::api::{
     DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
 };
+use crate::calls::{CallSource, CallTask};
 
 /// Is it a folder with the file `info` of uftrace?
 pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
@@ -49,11 +51,22 @@ struct Folder<'a> {
     faults: Vec<Error>,
 }
 
+/// What opening has found before it looks at records.
+struct Opening<'a> {
+    reader: Reader,
+    folder: Folder<'a>,
+    schema: Schema,
+    classes: Streams,
+    tids: Vec<i64>,
+    max_stack: Option<u16>,
+}
+
 impl<'a> Folder<'a> {
     fn open(storage: &'a dyn Storage, found: &'a Found) -> Result<OpenTrace> {
-        let (mut reader, mut folder, schema, streams_of, tids) = Folder::read(storage, found)?;
-        let streams = folder.streams(&mut reader, streams_of, &tids);
+        let Opening { mut reader, mut folder, schema, classes, tids, max_stack } = Folder::read(storage, found)?;
+        let streams = folder.streams(&mut reader, classes, &tids);
         folder.kernel();
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
             folder.warnings.push(error.in_file(&found.path));
@@ -76,7 +89,7 @@ impl<'a> Folder<'a> {
     }
 
     /// Reads everything but records.
-    fn read(storage: &'a dyn Storage, found: &'a Found) -> Result<(Reader, Folder<'a>, Schema, Streams, Vec<i64>)> {
+    fn read(storage: &'a dyn Storage, found: &'a Found) -> Result<Opening<'a>> {
         let entries = storage.list(&found.path)?;
         let files = entries.into_iter().filter_map(|entry| match entry.kind {
             EntryKind::File(len) => Some((entry.name, len)),
@@ -91,7 +104,7 @@ impl<'a> Folder<'a> {
         folder.warn(odd, "info");
         let tasks = folder.tasks(&info);
         let names = Arc::new(folder.names(&info, tasks));
-        let signatures = Signatures::new(&info.specs, &names);
+        let signatures = Arc::new(Signatures::new(&info.specs, &names));
         let event_names = Arc::new(EventNames::new(&folder.text("events.txt").unwrap_or_default()));
         let mut schema = Schema::new("uftrace");
         schema.version = (info.version, 0);
@@ -104,10 +117,54 @@ impl<'a> Folder<'a> {
             traced: tids.iter().copied().collect(),
             names,
             signatures,
+            event_names,
             classes,
+            calls: None,
             sources: Vec::new(),
         };
-        Ok((reader, folder, schema, streams_of, tids))
+        Ok(Opening { reader, folder, schema, classes: streams_of, tids, max_stack: info.max_stack })
+    }
+
+    /// The same as calls.
+    fn calls(&mut self, reader: &Reader, streams: &[Stream], tids: &[i64], max_stack: Option<u16>) -> Calls {
+        let names = &reader.names;
+        let task = |&tid: &i64| {
+            let task = names.tasks.tasks.get(&tid);
+            let session = names.tasks.session_at(tid, u64::MAX - 1).map(|at| &names.tasks.sessions[at]);
+            CallTask {
+                tid,
+                pid: task.map_or(tid, |task| task.pid),
+                parent: task.map_or(0, |task| task.parent),
+                name: session.map_or(String::new(), |session| base_name(&session.exename).to_string()),
+            }
+        };
+        let files = streams.iter().zip(&reader.sources).map(|(stream, source)| {
+            let bytes = stream.files[0].bytes.clone();
+            match source {
+                Source::Task { tid, .. } => {
+                    let number = tids.iter().position(|&known| known == i64::from(*tid)).unwrap_or(0);
+                    CallFile::Task(number, bytes)
+                }
+                Source::Perf { .. } => CallFile::Perf(bytes),
+                Source::Messages => CallFile::Messages(bytes),
+            }
+        });
+        let files = files.collect();
+        let paths = streams.iter().map(|stream| stream.files[0].path.clone()).collect();
+        let is_forked = |tid: &i64| names.tasks.tasks.get(tid).is_none_or(|task| task.parent != 0);
+        let options = self.text("default.opts").unwrap_or_default();
+        Calls {
+            order: reader.order,
+            names: names.clone(),
+            event_names: reader.event_names.clone(),
+            signatures: reader.signatures.clone(),
+            tasks: tids.iter().map(task).collect(),
+            files,
+            paths,
+            is_forked: tids.iter().map(is_forked).collect(),
+            max_stack,
+            default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
+        }
     }
 
     fn warn(&mut self, errors: Vec<Error>, name: &str) {
@@ -329,8 +386,10 @@ struct Reader {
     order: ByteOrder,
     traced: HashSet<i64>,
     names: Arc<Names>,
-    signatures: Signatures,
+    signatures: Arc<Signatures>,
+    event_names: Arc<EventNames>,
     classes: Classes,
+    calls: Option<Calls>,
     /// By the number of the stream.
     sources: Vec<Source>,
 }
@@ -376,6 +435,10 @@ impl Reader {
 }
 
 impl PacketReader for Reader {
+    fn calls(&self) -> Option<&dyn CallSource> {
+        self.calls.as_ref().map(|calls| calls as &dyn CallSource)
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];
@@ -494,7 +557,7 @@ pub(super) mod tests_support {
     /// Cuts the file of a task of a folder into slices of a size.
     pub(crate) fn cut(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64, size: usize) -> Vec<Slice> {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
-        let (reader, ..) = Folder::read(storage, &found).unwrap();
+        let reader = Folder::read(storage, &found).unwrap().reader;
         slices::cut(&mut reader.task(bytes, tid), size)
     }
 }

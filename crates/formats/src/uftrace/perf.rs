@@ -111,6 +111,61 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
     parts
 }
 
+/// A record that is an event.
+pub(super) struct PerfEvent {
+    pub tid: i32,
+    pub time: u64,
+    pub id: u32,
+    /// Process and its parent, of a task that begins or ends.
+    family: (i32, i32),
+    /// Where the new name of a task stands, and its length.
+    pub name: (usize, usize),
+    is_exec: bool,
+}
+
+impl Reader<'_> {
+    /// The record at `from` as an event, when it is one.
+    fn event(&self, from: usize, kind: u32, flags: u16, size: usize) -> Option<PerfEvent> {
+        let (trailer_tid, trailer_time) = self.trailer(from, size)?;
+        let i32_at = |offset: usize| self.number(from + offset, 4) as u32 as i32;
+        let mut event =
+            PerfEvent { tid: trailer_tid, time: trailer_time, id: 0, family: (0, 0), name: (0, 0), is_exec: false };
+        match kind {
+            kind::SWITCH => {
+                event.id = match (flags & SWITCH_OUT != 0, flags & SWITCH_OUT_PREEMPT != 0) {
+                    (false, _) => 200_001,
+                    (true, false) => 200_002,
+                    (true, true) => 200_007,
+                };
+            }
+            kind::FORK | kind::EXIT if size >= HEADER + 24 => {
+                event.id = if kind == kind::FORK { 200_004 } else { 200_005 };
+                (event.tid, event.time) = (i32_at(16), self.number(from + 24, 8));
+                event.family = (i32_at(8), i32_at(12));
+            }
+            kind::COMM if size >= HEADER + 8 + TRAILER => {
+                event.id = 200_006;
+                event.tid = i32_at(12);
+                let name = self.bytes.get(from + 16..from + size - TRAILER).unwrap_or(&[]);
+                event.name = (from + 16, name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
+                event.is_exec = flags & COMM_EXEC != 0;
+            }
+            _ => return None,
+        }
+        Some(event)
+    }
+}
+
+/// The record at `at`, when it is an event, and where the next one is; `None` at the end.
+pub(super) fn next(bytes: &[u8], order: ByteOrder, at: usize) -> Option<Result<(usize, Option<PerfEvent>), Error>> {
+    let reader = Reader { bytes, order };
+    if at >= bytes.len() {
+        return None;
+    }
+    let header = reader.header(at);
+    Some(header.map(|(kind, flags, size)| (at + size, reader.event(at, kind, flags, size))))
+}
+
 /// Reads the records of a part; those of tasks that were not traced are left out.
 pub(super) fn read(
     bytes: &[u8],
@@ -134,48 +189,30 @@ pub(super) fn read(
         };
         let from = at;
         at += size;
-        let Some((trailer_tid, trailer_time)) = reader.trailer(from, size) else { continue };
-        let i32_at = |offset: usize| reader.number(from + offset, 4) as u32 as i32;
-        let (tid, time, id, class) = match kind {
-            kind::SWITCH => {
-                let id: u32 = match (flags & SWITCH_OUT != 0, flags & SWITCH_OUT_PREEMPT != 0) {
-                    (false, _) => 200_001,
-                    (true, false) => 200_002,
-                    (true, true) => 200_007,
-                };
-                (trailer_tid, trailer_time, id, classes.perf)
-            }
-            kind::FORK | kind::EXIT if size >= HEADER + 24 => {
-                let id = if kind == kind::FORK { 200_004 } else { 200_005 };
-                (i32_at(16), reader.number(from + 24, 8), id, classes.perf_task)
-            }
-            kind::COMM if size >= HEADER + 8 + TRAILER => (i32_at(12), trailer_time, 200_006, classes.perf_name),
-            _ => continue,
-        };
-        if !traced.contains(&i64::from(tid)) {
-            continue;
-        }
+        let event = reader.event(from, kind, flags, size).filter(|event| traced.contains(&i64::from(event.tid)));
+        let Some(event) = event else { continue };
         let start = events.bytes.len();
         let out = &mut events.bytes;
-        out.extend_from_slice(&tid.to_le_bytes());
+        out.extend_from_slice(&event.tid.to_le_bytes());
         out.extend_from_slice(&cpu.to_le_bytes());
-        out.extend_from_slice(&id.to_le_bytes());
-        match kind {
+        out.extend_from_slice(&event.id.to_le_bytes());
+        let class = match kind {
             kind::FORK | kind::EXIT => {
-                out.extend_from_slice(&i32_at(8).to_le_bytes());
-                out.extend_from_slice(&i32_at(12).to_le_bytes());
+                out.extend_from_slice(&event.family.0.to_le_bytes());
+                out.extend_from_slice(&event.family.1.to_le_bytes());
+                classes.perf_task
             }
             kind::COMM => {
-                let name = &bytes[from + 16..from + size - TRAILER];
-                let name = name.split(|&byte| byte == 0).next().unwrap_or(&[]);
-                put_text_place(out, 21, name.len() as u32);
-                out.push(u8::from(flags & COMM_EXEC != 0));
-                out.extend_from_slice(name);
+                let (from, len) = event.name;
+                put_text_place(out, 21, len as u32);
+                out.push(u8::from(event.is_exec));
+                out.extend_from_slice(&bytes[from..from + len]);
+                classes.perf_name
             }
-            _ => {}
-        }
+            _ => classes.perf,
+        };
         let bits = (start * 8) as u32;
-        events.spine.push(class, time, bits, bits);
+        events.spine.push(class, event.time, bits, bits);
     }
     events
 }
