@@ -80,7 +80,9 @@ pub struct TaskState {
     /// Depth that is left outside of all calls.
     depth_limit: i32,
     /// Time of its last record.
-    pub last_time: u64,
+    last_time: u64,
+    /// Was that one of the system's?
+    is_last_of_system: bool,
 }
 
 impl TaskState {
@@ -118,6 +120,8 @@ pub struct Follower<'a> {
     /// Display depth and open calls at the last `setjmp`, of any task.
     setjmp: (i32, isize),
     known: Vec<Option<Known>>,
+    /// Time of the last record of the system, of any task.
+    last_system_time: u64,
 }
 
 impl<'a> Follower<'a> {
@@ -141,6 +145,7 @@ impl<'a> Follower<'a> {
             options,
             setjmp: (0, 0),
             known: Vec::new(),
+            last_system_time: 0,
         }
     }
 
@@ -170,6 +175,15 @@ impl<'a> Follower<'a> {
     #[inline]
     fn is_wanted(&self, record: &CallRecord) -> bool {
         self.wanted.get(record.task as usize).copied().unwrap_or(false)
+    }
+
+    /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task
+    /// that ends with such a record ends with the last one of all tasks.
+    pub fn end_of(&self, task: usize) -> u64 {
+        match self.tasks[task].is_last_of_system {
+            true => self.last_system_time,
+            false => self.tasks[task].last_time,
+        }
     }
 
     /// What was wrong with the streams that are at their end.
@@ -233,6 +247,10 @@ impl<'a> Follower<'a> {
     fn account(&mut self, record: &CallRecord) {
         let at = record.task as usize;
         self.tasks[at].last_time = record.time;
+        self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
+        if record.origin == CallOrigin::System {
+            self.last_system_time = record.time;
+        }
         let Some((kind, depth)) = Self::as_call(record) else { return };
         if !self.tasks[at].is_begun || self.tasks[at].has_lost {
             if self.tasks[at].has_lost && self.tasks[at].is_begun && kind == CallKind::Lost {

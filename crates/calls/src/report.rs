@@ -239,7 +239,7 @@ impl Table {
     /// Calls that are open at the end last until the task's last record.
     fn remaining(&mut self, follower: &mut Follower<'_>) {
         for at in 0..follower.tasks.len() {
-            let last = follower.tasks[at].last_time;
+            let last = follower.end_of(at);
             while follower.tasks[at].stack_count > 0 {
                 follower.tasks[at].stack_count -= 1;
                 let task = &mut follower.tasks[at];
