@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Replay(Box<ReplayArgs>),
     /// Statistics of functions: how often they were called, how long they took
     Report(Box<ReportArgs>),
+    /// Print the records of a trace as they are stored
+    Dump(Box<DumpArgs>),
     /// List the formats that can be read and written
     Formats(FormatsOptions),
     /// Print a completion script for a shell
@@ -342,6 +344,21 @@ pub(crate) struct ReportArgs {
     /// The same of functions without their callees
     #[arg(long)]
     pub(crate) avg_self: bool,
+}
+
+/// `tracemill dump`.
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Show bytes too
+    #[arg(long)]
+    pub(crate) hex: bool,
+
+    /// Leave out arguments and return values
+    #[arg(long)]
+    pub(crate) no_args: bool,
 }
 
 /// `tracemill check`.

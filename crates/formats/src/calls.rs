@@ -4,6 +4,8 @@
 //! order of each stream. Who follows calls keeps stacks and never decodes a field; names and values of arguments are made
 //! for what is shown.
 
+use std::io::{self, Write};
+
 use tracemill_model::error::Error;
 
 /// What a record says.
@@ -116,8 +118,25 @@ pub trait CallSource: Send + Sync {
     /// Appends the data of an event: `cpu=1`; nothing without data.
     fn put_event_data(&self, record: &CallRecord, out: &mut String);
 
+    /// Writes the records as they are stored, for those who look for mistakes of a producer.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    fn dump(&self, options: DumpOptions, out: &mut dyn Write) -> io::Result<()>;
+
     /// Options that the recording asks every reader to apply: words as they are typed.
     fn default_options(&self) -> &[String];
+}
+
+/// What a dump of records holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DumpOptions {
+    /// Show bytes too.
+    pub hex: bool,
+    /// Leave out arguments and return values.
+    pub no_values: bool,
+    /// Leave out events.
+    pub no_events: bool,
 }
 
 /// The records of a stream, block by block.

@@ -1,6 +1,7 @@
 //! The records of a folder as calls.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use tracemill_model::schema::ByteOrder;
 use super::arguments::Signatures;
 use super::classes::{EXTERNAL, EventNames};
 use super::demangle::simple_name;
+use super::dump::{self, Header};
 use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
 use super::messages;
 use super::names::{Names, Resolver};
@@ -18,7 +20,8 @@ use super::perf;
 use super::records::{Kind, Payload, Step, TaskBytes};
 use super::values;
 use crate::calls::{
-    CallKind, CallOrigin, CallRecord, CallSource, CallStream, CallSymbol, CallTask, Findings, ValueStyle, event_id,
+    CallKind, CallOrigin, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings, ValueStyle,
+    event_id,
 };
 
 /// Records of a block.
@@ -54,10 +57,11 @@ pub(super) struct Calls {
     pub is_forked: Vec<bool>,
     pub max_stack: Option<u16>,
     pub default_options: Vec<String>,
+    pub header: Header,
 }
 
 impl Calls {
-    fn task<'a>(&'a self, bytes: &'a [u8], tid: i64) -> TaskBytes<'a> {
+    pub(super) fn task<'a>(&'a self, bytes: &'a [u8], tid: i64) -> TaskBytes<'a> {
         TaskBytes {
             bytes,
             big: self.order == ByteOrder::Big,
@@ -174,8 +178,12 @@ impl CallSource for Calls {
                 out.push('"');
             }
             event_id::EXTERNAL => *out += &String::from_utf8_lossy(data),
-            id => values::put_event(id as u32, data, self.order == ByteOrder::Big, out),
+            id => values::put_event(id as u32, data, self.order == ByteOrder::Big, true, out),
         }
+    }
+
+    fn dump(&self, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+        dump::write(self, options, out)
     }
 
     fn default_options(&self) -> &[String] {

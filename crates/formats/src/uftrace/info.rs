@@ -73,6 +73,9 @@ pub(super) struct Info {
     pub is_64_bit: bool,
     pub features: u64,
     pub max_stack: Option<u16>,
+    /// The size of the header that it states, and the mask of the groups of lines.
+    pub header_size: u64,
+    pub groups: u64,
     /// All lines `key:value` in their order; `group.name` for the lines of a group.
     pub entries: Vec<(String, String)>,
     /// Task ids, in their order; `None` when the file does not list them.
@@ -158,6 +161,8 @@ impl Info {
             byte_order,
             is_64_bit,
             features,
+            header_size: number(12, 2),
+            groups,
             max_stack: (features & feature::MAX_STACK != 0).then(|| number(32, 2) as u16),
             entries: Vec::new(),
             tids: None,

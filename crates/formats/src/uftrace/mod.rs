@@ -5,6 +5,7 @@ mod calls;
 mod classes;
 mod debug;
 mod demangle;
+mod dump;
 mod events;
 mod info;
 mod maps;

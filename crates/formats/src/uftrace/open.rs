@@ -15,6 +15,7 @@ use super::arguments::Signatures;
 use super::calls::{CallFile, Calls};
 use super::classes::{self, Classes, EventNames, Streams};
 use super::debug::DebugInfo;
+use super::dump::Header;
 use super::events::{self, Events};
 use super::info::{self, Info, feature};
 use super::maps::Map;
@@ -59,14 +60,16 @@ struct Opening<'a> {
     classes: Streams,
     tids: Vec<i64>,
     max_stack: Option<u16>,
+    header: Header,
 }
 
 impl<'a> Folder<'a> {
     fn open(storage: &'a dyn Storage, found: &'a Found) -> Result<OpenTrace> {
-        let Opening { mut reader, mut folder, schema, classes, tids, max_stack } = Folder::read(storage, found)?;
+        let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header } =
+            Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids);
         folder.kernel();
-        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack));
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, header));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
             folder.warnings.push(error.in_file(&found.path));
@@ -122,11 +125,25 @@ impl<'a> Folder<'a> {
             calls: None,
             sources: Vec::new(),
         };
-        Ok(Opening { reader, folder, schema, classes: streams_of, tids, max_stack: info.max_stack })
+        let header = Header {
+            bytes: bytes.bytes().iter().take(40).copied().collect(),
+            version: info.version,
+            header_size: info.header_size,
+            features: info.features,
+            groups: info.groups,
+        };
+        Ok(Opening { reader, folder, schema, classes: streams_of, tids, max_stack: info.max_stack, header })
     }
 
     /// The same as calls.
-    fn calls(&mut self, reader: &Reader, streams: &[Stream], tids: &[i64], max_stack: Option<u16>) -> Calls {
+    fn calls(
+        &mut self,
+        reader: &Reader,
+        streams: &[Stream],
+        tids: &[i64],
+        max_stack: Option<u16>,
+        header: Header,
+    ) -> Calls {
         let names = &reader.names;
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
@@ -163,6 +180,7 @@ impl<'a> Folder<'a> {
             paths,
             is_forked: tids.iter().map(is_forked).collect(),
             max_stack,
+            header,
             default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
         }
     }

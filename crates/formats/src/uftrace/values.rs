@@ -31,7 +31,7 @@ pub(super) fn put(
     }
 }
 
-fn unsigned(value: &[u8], big: bool) -> u64 {
+pub(super) fn unsigned(value: &[u8], big: bool) -> u64 {
     let value = &value[..value.len().min(8)];
     match big {
         false => value.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
@@ -113,7 +113,7 @@ fn sharp_f(value: f64) -> String {
 }
 
 /// The label of a value, or several that make it up, the last ones first.
-fn enumerator(values: Option<&Enumeration>, value: i32) -> String {
+pub(super) fn enumerator(values: Option<&Enumeration>, value: i32) -> String {
     let Some(values) = values else { return value.to_string() };
     let of = |at: usize| values[at].ranges.first().map_or(0, |range| range.0 as i32);
     if let Some(at) = (0..values.len()).rev().find(|&at| of(at) == value) {
@@ -175,38 +175,33 @@ fn put_letters(value: &[u8], style: ValueStyle, out: &mut String) {
     }
 }
 
-/// Appends the data of an event of a task.
-pub(super) fn put_event(id: u32, data: &[u8], big: bool, out: &mut String) {
+/// Appends the data of an event of a task; differences with a sign, and what they mean, when they are explained.
+pub(super) fn put_event(id: u32, data: &[u8], big: bool, is_explained: bool, out: &mut String) {
     let word = |at: usize| data.get(at * 8..at * 8 + 8).map_or(0, |word| unsigned(word, big));
     let (first, second, third) = (word(0), word(1), word(2));
+    let is_difference = matches!(id, 100_003 | 100_004 | 100_006 | 100_008 | 100_010);
+    let sign = if is_difference && is_explained { "+" } else { "" };
     let ratio = |part: f64, whole: u64| part / whole as f64;
+    let hits = || 100.0 * ratio(first.wrapping_sub(second) as f64, first);
     let _ = match id {
-        100_001 => write!(out, "vmsize={first}KB vmrss={second}KB shared={third}KB"),
-        100_003 => write!(out, "vmsize=+{first}KB vmrss=+{second}KB shared=+{third}KB"),
-        100_002 => write!(out, "major={first} minor={second}"),
-        100_004 => write!(out, "major=+{first} minor=+{second}"),
-        100_005 => write!(out, "cycles={first} instructions={second}"),
-        100_006 => {
-            write!(out, "cycles=+{first} instructions=+{second} IPC={:.2}", ratio(second as f64, first))
-        }
-        100_007 => write!(out, "refers={first} misses={second}"),
-        100_008 => {
-            let hit = 100.0 * ratio(first.wrapping_sub(second) as f64, first);
-            write!(out, "refers=+{first} misses=+{second} hit={hit:.2}%")
-        }
-        100_009 => write!(out, "branch={first} misses={second}"),
-        100_010 => {
-            let predict = 100.0 * ratio(first.wrapping_sub(second) as f64, first);
-            write!(out, "branch=+{first} misses=+{second} predict={predict:.2}%")
-        }
+        100_001 | 100_003 => write!(out, "vmsize={sign}{first}KB vmrss={sign}{second}KB shared={sign}{third}KB"),
+        100_002 | 100_004 => write!(out, "major={sign}{first} minor={sign}{second}"),
+        100_005 | 100_006 => write!(out, "cycles={sign}{first} instructions={sign}{second}"),
+        100_007 | 100_008 => write!(out, "refers={sign}{first} misses={sign}{second}"),
+        100_009 | 100_010 => write!(out, "branch={sign}{first} misses={sign}{second}"),
         100_011 => write!(out, "cpu={}", unsigned(&data[..data.len().min(4)], big) as u32 as i32),
         100_012 => {
             // Newer than the commands whose style this is.
-            let word = data.len().saturating_sub(1).min(8);
-            let (address, value) = data.split_at(word);
+            let (address, value) = data.split_at(data.len().saturating_sub(1).min(8));
             write!(out, "addr={:#x} value={}", unsigned(address, big), unsigned(value, big))
         }
         100_013 => write!(out, "ip={:#x}", unsigned(data, big)),
+        _ => Ok(()),
+    };
+    let _ = match id {
+        100_006 if is_explained => write!(out, " IPC={:.2}", ratio(second as f64, first)),
+        100_008 if is_explained => write!(out, " hit={:.2}%", hits()),
+        100_010 if is_explained => write!(out, " predict={:.2}%", hits()),
         _ => Ok(()),
     };
 }
