@@ -186,6 +186,28 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// The time of the last record of a task.
+    pub fn last_of(&self, task: usize) -> u64 {
+        self.tasks[task].last_time
+    }
+
+    /// Closes the call on top of a task at `last`: what it was, unless it began later or was none.
+    pub fn close(&mut self, task: usize, last: u64) -> Option<Frame> {
+        let task = &mut self.tasks[task];
+        task.stack_count -= 1;
+        let count = task.stack_count;
+        let frame = task.frame(count)?;
+        if frame.address == 0 || frame.time > last {
+            return None;
+        }
+        frame.time = (last - frame.time).max(frame.child_time);
+        let frame = *frame;
+        if let Some(parent) = task.frame(count - 1) {
+            parent.child_time = parent.child_time.wrapping_add(frame.time);
+        }
+        Some(frame)
+    }
+
     /// What was wrong with the streams that are at their end.
     pub fn take_findings(&mut self) -> Findings {
         std::mem::take(&mut self.merged.findings)

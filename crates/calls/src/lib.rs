@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod follow;
+pub mod graph;
 mod merge;
 pub mod replay;
 pub mod report;

@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Replay(Box<ReplayArgs>),
     /// Statistics of functions: how often they were called, how long they took
     Report(Box<ReportArgs>),
+    /// Which function called which, as a tree
+    Graph(Box<GraphArgs>),
     /// Print the records of a trace as they are stored
     Dump(Box<DumpArgs>),
     /// List the formats that can be read and written
@@ -346,6 +348,21 @@ pub(crate) struct ReportArgs {
     pub(crate) avg_self: bool,
 }
 
+/// `tracemill graph`.
+#[derive(Args)]
+pub(crate) struct GraphArgs {
+    /// Only what this function calls, and who calls it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Columns: none, or some of total-time, self-time, address; behind a + they are added
+    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    pub(crate) fields: Option<String>,
+}
+
 /// `tracemill dump`.
 #[derive(Args)]
 pub(crate) struct DumpArgs {
@@ -355,6 +372,14 @@ pub(crate) struct DumpArgs {
     /// Show bytes too
     #[arg(long)]
     pub(crate) hex: bool,
+
+    /// Stacks with their samples, one a line, as flame graphs are made of
+    #[arg(long, conflicts_with = "hex")]
+    pub(crate) flame_graph: bool,
+
+    /// Time of a sample; 0 to count calls
+    #[arg(long, value_name = "TIME", requires = "flame_graph")]
+    pub(crate) sample_time: Option<String>,
 
     /// Leave out arguments and return values
     #[arg(long)]

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Check(options) => commands::check::run(&options),
         Command::Replay(options) => commands::replay::run(&options),
         Command::Report(options) => commands::report_calls::run(&options),
+        Command::Graph(options) => commands::graph::run(&options),
         Command::Dump(options) => commands::dump::run(&options),
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),

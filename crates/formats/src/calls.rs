@@ -70,6 +70,19 @@ pub struct CallTask {
     pub name: String,
 }
 
+/// A program that ran: a process from its beginning, or from `exec` on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallProgram {
+    /// Id of the run.
+    pub id: String,
+    /// Name of the program.
+    pub name: String,
+    /// Id of the process.
+    pub pid: i64,
+    /// When it began.
+    pub start: u64,
+}
+
 /// A symbol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallSymbol {
@@ -96,6 +109,12 @@ pub enum ValueStyle {
 pub trait CallSource: Send + Sync {
     /// Tasks, in the order in which records of equal time are taken.
     fn tasks(&self) -> &[CallTask];
+
+    /// The programs that ran.
+    fn programs(&self) -> &[CallProgram];
+
+    /// The program of a task at a time, by its index, and from when and before when that holds.
+    fn program_at(&self, task: usize, time: u64) -> (Option<usize>, (u64, u64));
 
     /// Calls that may be open at once: a depth that a record can have, and one.
     fn max_depth(&self) -> usize;

@@ -20,8 +20,8 @@ use super::perf;
 use super::records::{Kind, Payload, Step, TaskBytes};
 use super::values;
 use crate::calls::{
-    CallKind, CallOrigin, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings, ValueStyle,
-    event_id,
+    CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
+    ValueStyle, event_id,
 };
 
 /// Records of a block.
@@ -49,6 +49,7 @@ pub(super) struct Calls {
     pub event_names: Arc<EventNames>,
     pub signatures: Arc<Signatures>,
     pub tasks: Vec<CallTask>,
+    pub programs: Vec<CallProgram>,
     /// In the order in which records of equal time are taken.
     pub files: Vec<CallFile>,
     /// The path of each.
@@ -94,6 +95,15 @@ impl Calls {
 impl CallSource for Calls {
     fn tasks(&self) -> &[CallTask] {
         &self.tasks
+    }
+
+    fn programs(&self) -> &[CallProgram] {
+        &self.programs
+    }
+
+    fn program_at(&self, task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
+        let tid = self.tasks.get(task).map_or(0, |task| task.tid);
+        (self.names.tasks.session_at(tid, time), self.names.tasks.unchanged_around(time))
     }
 
     fn max_depth(&self) -> usize {

@@ -23,12 +23,12 @@ use super::names::{Module, Names, Resolver, Space};
 use super::records::TaskBytes;
 use super::slices::{self, Slice};
 use super::symbols::{FileHeader, Symbols, base_name, choose};
-use super::tasks::Tasks;
+use super::tasks::{Session, Tasks};
 use super::{messages, perf};
 use crate::api::{
     DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
 };
-use crate::calls::{CallSource, CallTask};
+use crate::calls::{CallProgram, CallSource, CallTask};
 
 /// Is it a folder with the file `info` of uftrace?
 pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
@@ -155,6 +155,12 @@ impl<'a> Folder<'a> {
                 name: session.map_or(String::new(), |session| base_name(&session.exename).to_string()),
             }
         };
+        let program = |session: &Session| CallProgram {
+            id: session.sid.clone(),
+            name: base_name(&session.exename).to_string(),
+            pid: session.pid,
+            start: session.start,
+        };
         let files = streams.iter().zip(&reader.sources).map(|(stream, source)| {
             let bytes = stream.files[0].bytes.clone();
             match source {
@@ -176,6 +182,7 @@ impl<'a> Folder<'a> {
             event_names: reader.event_names.clone(),
             signatures: reader.signatures.clone(),
             tasks: tids.iter().map(task).collect(),
+            programs: names.tasks.sessions.iter().map(program).collect(),
             files,
             paths,
             is_forked: tids.iter().map(is_forked).collect(),
