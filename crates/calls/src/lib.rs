@@ -5,6 +5,7 @@
 //! printed is, byte for byte, what the commands of the same name of uftrace 0.13 print.
 #![forbid(unsafe_code)]
 
+pub mod chrome;
 pub mod follow;
 pub mod graph;
 mod merge;

@@ -234,14 +234,14 @@ pub(crate) struct PrintOptions {
 }
 
 /// Options of the commands that follow calls; those of uftrace of the same name.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct CallArgs {
     /// Trace; without one `uftrace.data` here
     #[arg(value_name = "TRACE")]
     pub(crate) trace: Option<PathBuf>,
 
     /// The same
-    #[arg(long, short, value_name = "DIR", conflicts_with = "trace")]
+    #[arg(long, short, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
     /// Take the input as this format instead of detecting it
@@ -372,6 +372,14 @@ pub(crate) struct DumpArgs {
     /// Show bytes too
     #[arg(long)]
     pub(crate) hex: bool,
+
+    /// JSON for chrome://tracing
+    #[arg(long, conflicts_with_all = ["hex", "flame_graph"])]
+    pub(crate) chrome: bool,
+
+    /// Give every begin its end and every end its begin, where uftrace does not
+    #[arg(long, requires = "chrome")]
+    pub(crate) balanced: bool,
 
     /// Stacks with their samples, one a line, as flame graphs are made of
     #[arg(long, conflicts_with = "hex")]

@@ -70,6 +70,17 @@ pub struct CallTask {
     pub name: String,
 }
 
+/// What is known of the recording itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// Version of the recorder.
+    pub version: Option<String>,
+    /// When it was made, as the recorder wrote it.
+    pub date: Option<String>,
+    /// The command that was typed.
+    pub command: Option<String>,
+}
+
 /// A program that ran: a process from its beginning, or from `exec` on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallProgram {
@@ -109,6 +120,9 @@ pub enum ValueStyle {
 pub trait CallSource: Send + Sync {
     /// Tasks, in the order in which records of equal time are taken.
     fn tasks(&self) -> &[CallTask];
+
+    /// What is known of the recording.
+    fn recording(&self) -> Recording;
 
     /// The programs that ran.
     fn programs(&self) -> &[CallProgram];

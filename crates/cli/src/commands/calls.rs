@@ -21,6 +21,10 @@ pub(crate) struct OpenCalls {
 
 /// Opens the trace of the options. `None` when it cannot be read (said on stderr).
 pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
+    if let (Some(trace), Some(data)) = (&args.trace, &args.data) {
+        let message = format!("two traces, `{}` and `{}`", trace.display(), data.display());
+        return Err(Error::misuse(message).with_help("leave -d out, or the other one"));
+    }
     let path = args.trace.clone().or_else(|| args.data.clone()).unwrap_or_else(default_folder);
     let options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;

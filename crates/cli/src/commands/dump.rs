@@ -1,5 +1,6 @@
 //! `tracemill dump`.
 
+use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::graph;
 use tracemill_calls::text::parse_time;
 use tracemill_formats::calls::{DumpOptions, Findings};
@@ -18,7 +19,10 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
     let call_options = calls::options(&args.calls, source)?;
     let mut sink = Sink::open(args.calls.output.as_deref())?;
-    let written = if args.flame_graph {
+    let written = if args.chrome {
+        let options = ChromeOptions { no_values: args.no_args, is_balanced: args.balanced };
+        chrome::write(source, call_options, options, &mut sink.as_writer())
+    } else if args.flame_graph {
         let sample = match &args.sample_time {
             None => SAMPLE_NS,
             Some(text) => parse_time(text).ok_or_else(|| {

@@ -9,13 +9,17 @@ use crate::report::{Outcome, Sink};
 
 /// Shows the calls of a trace as trees.
 pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
-    let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
+    // Beside -d a bare word is a function, as in uftrace.
+    let mut call_args = args.calls.clone();
+    let word = if call_args.data.is_some() { call_args.trace.take() } else { None };
+    let function = args.function.clone().or_else(|| word.map(|word| word.to_string_lossy().into_owned()));
+    let Some(open) = calls::open(&call_args)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
     let defaults = GraphOptions::default();
     let names = GraphField::ALL.iter().map(|(name, _)| *name);
     let options = GraphOptions {
         fields: calls::fields(args.fields.as_deref(), defaults.fields, GraphField::by_name, names)?,
-        function: args.function.clone(),
+        function,
     };
     let call_options = calls::options(&args.calls, source)?;
     let mut sink = Sink::open(args.calls.output.as_deref())?;

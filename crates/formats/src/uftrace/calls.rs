@@ -21,7 +21,7 @@ use super::records::{Kind, Payload, Step, TaskBytes};
 use super::values;
 use crate::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
-    ValueStyle, event_id,
+    Recording, ValueStyle, event_id,
 };
 
 /// Records of a block.
@@ -59,6 +59,7 @@ pub(super) struct Calls {
     pub max_stack: Option<u16>,
     pub default_options: Vec<String>,
     pub header: Header,
+    pub recording: Recording,
 }
 
 impl Calls {
@@ -95,6 +96,10 @@ impl Calls {
 impl CallSource for Calls {
     fn tasks(&self) -> &[CallTask] {
         &self.tasks
+    }
+
+    fn recording(&self) -> Recording {
+        self.recording.clone()
     }
 
     fn programs(&self) -> &[CallProgram] {

@@ -28,7 +28,7 @@ use super::{messages, perf};
 use crate::api::{
     DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
 };
-use crate::calls::{CallProgram, CallSource, CallTask};
+use crate::calls::{CallProgram, CallSource, CallTask, Recording};
 
 /// Is it a folder with the file `info` of uftrace?
 pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
@@ -61,15 +61,16 @@ struct Opening<'a> {
     tids: Vec<i64>,
     max_stack: Option<u16>,
     header: Header,
+    recording: Recording,
 }
 
 impl<'a> Folder<'a> {
     fn open(storage: &'a dyn Storage, found: &'a Found) -> Result<OpenTrace> {
-        let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header } =
+        let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
             Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids);
         folder.kernel();
-        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, header));
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording)));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
             folder.warnings.push(error.in_file(&found.path));
@@ -125,6 +126,15 @@ impl<'a> Folder<'a> {
             calls: None,
             sources: Vec::new(),
         };
+        let entry = |name: &str| {
+            let found = info.entries.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let recording = Recording {
+            version: entry("uftrace_version"),
+            date: entry("record_date"),
+            command: entry("cmdline").map(|command| unquote(&command)),
+        };
         let header = Header {
             bytes: bytes.bytes().iter().take(40).copied().collect(),
             version: info.version,
@@ -132,7 +142,7 @@ impl<'a> Folder<'a> {
             features: info.features,
             groups: info.groups,
         };
-        Ok(Opening { reader, folder, schema, classes: streams_of, tids, max_stack: info.max_stack, header })
+        Ok(Opening { reader, folder, schema, classes: streams_of, tids, max_stack: info.max_stack, header, recording })
     }
 
     /// The same as calls.
@@ -142,9 +152,10 @@ impl<'a> Folder<'a> {
         streams: &[Stream],
         tids: &[i64],
         max_stack: Option<u16>,
-        header: Header,
+        (header, recording): (Header, Recording),
     ) -> Calls {
         let names = &reader.names;
+        let named = names_of_tasks(streams, reader.order);
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
             let session = names.tasks.session_at(tid, u64::MAX - 1).map(|at| &names.tasks.sessions[at]);
@@ -152,7 +163,9 @@ impl<'a> Folder<'a> {
                 tid,
                 pid: task.map_or(tid, |task| task.pid),
                 parent: task.map_or(0, |task| task.parent),
-                name: session.map_or(String::new(), |session| base_name(&session.exename).to_string()),
+                name: named.get(&tid).cloned().unwrap_or_else(|| {
+                    session.map_or(String::new(), |session| base_name(&session.exename).to_string())
+                }),
             }
         };
         let program = |session: &Session| CallProgram {
@@ -188,6 +201,7 @@ impl<'a> Folder<'a> {
             is_forked: tids.iter().map(is_forked).collect(),
             max_stack,
             header,
+            recording,
             default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
         }
     }
@@ -518,6 +532,38 @@ impl Reader {
 
 fn no_source() -> Error {
     Error::new(ErrorKind::Misuse, "the stream is none of this trace")
+}
+
+/// A command line without the escapes of JSON that the recorder puts into it.
+fn unquote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => out.extend(letters.next()),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Names that tasks got last, by task.
+fn names_of_tasks(streams: &[Stream], order: ByteOrder) -> HashMap<i64, String> {
+    let mut names: HashMap<i64, (u64, String)> = HashMap::new();
+    for stream in streams.iter().filter(|stream| stream.name.starts_with("perf-cpu")) {
+        let bytes = stream.files[0].bytes.bytes();
+        let mut at = 0;
+        while let Some(Ok((next, event))) = perf::next(bytes, order, at) {
+            at = next;
+            let Some(event) = event.filter(|event| event.name.1 > 0) else { continue };
+            let name = bytes.get(event.name.0..event.name.0 + event.name.1).unwrap_or(&[]);
+            let entry = names.entry(event.tid.into()).or_default();
+            if event.time >= entry.0 {
+                *entry = (event.time, String::from_utf8_lossy(name).into_owned());
+            }
+        }
+    }
+    names.into_iter().map(|(tid, (_, name))| (tid, name)).collect()
 }
 
 fn environment(info: &Info) -> Vec<(Arc<str>, EnvValue)> {
