@@ -134,9 +134,30 @@ impl Chrome<'_> {
             CallKind::Event if follower.is_event_shown(at) => match record.address {
                 event_id::SCHED_OUT => self.event(at, record.time, SCHEDULE, true, None),
                 event_id::SCHED_IN => self.event(at, record.time, SCHEDULE, false, None),
+                event_id::TASK_NAME => self.task_name(record),
                 _ => {}
             },
             _ => {}
+        }
+    }
+
+    /// A task gets another name.
+    fn task_name(&mut self, record: &CallRecord) {
+        self.scratch.clear();
+        self.source.put_event_data(record, &mut self.scratch);
+        let name = json(self.scratch.trim_start_matches("comm=\"").trim_end_matches('"'));
+        let task = &self.source.tasks()[record.task as usize];
+        let (pid, tid) = (task.pid, task.tid);
+        if pid != tid {
+            self.separate();
+            let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_name\"");
+            self.text += &format!("{head},\"args\":{{\"name\":\"[{tid}] {name}\"}}}}");
+            return;
+        }
+        for what in ["process_name", "thread_name"] {
+            self.separate();
+            let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\"");
+            self.text += &format!("{head},\"args\":{{\"name\":\"{name}\"}}}}");
         }
     }
 

@@ -79,6 +79,10 @@ pub struct TaskState {
     depth_left: i32,
     /// Depth that is left outside of all calls.
     depth_limit: i32,
+    /// Where exits are guesses: when the next entry is, and the last exit that was moved.
+    next_entry: u64,
+    last_moved: u64,
+    is_head_moved: bool,
     /// Time of its last record.
     last_time: u64,
     /// Was that one of the system's?
@@ -122,6 +126,7 @@ pub struct Follower<'a> {
     known: Vec<Option<Known>>,
     /// Time of the last record of the system, of any task.
     last_system_time: u64,
+    is_estimated: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -146,6 +151,7 @@ impl<'a> Follower<'a> {
             setjmp: (0, 0),
             known: Vec::new(),
             last_system_time: 0,
+            is_estimated: source.is_estimated(),
         }
     }
 
@@ -153,6 +159,9 @@ impl<'a> Follower<'a> {
     pub fn peek(&mut self) -> Option<CallRecord> {
         loop {
             let record = self.merged.peek()?;
+            if self.is_estimated && self.estimate(&record) {
+                continue;
+            }
             if self.is_wanted(&record) {
                 return Some(record);
             }
@@ -164,12 +173,76 @@ impl<'a> Follower<'a> {
     #[inline]
     pub fn next(&mut self) -> Option<CallRecord> {
         loop {
+            if self.is_estimated {
+                while self.merged.peek().is_some_and(|next| self.estimate(&next)) {}
+            }
             let record = self.merged.next()?;
             if self.is_wanted(&record) {
                 self.account(&record);
                 return Some(record);
             }
         }
+    }
+
+    /// Where exits are guesses, one that would come before a time without processor that it lies behind is moved there.
+    /// True when a time was changed that decides about what is next.
+    #[cold]
+    fn estimate(&mut self, next: &CallRecord) -> bool {
+        let at = next.task as usize;
+        let is_sched =
+            |address| matches!(address, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
+        if next.origin == CallOrigin::Task {
+            let task = &mut self.tasks[at];
+            if task.last_moved == 0 || task.is_head_moved {
+                return false;
+            }
+            if next.kind == CallKind::Exit && next.time <= task.last_moved {
+                task.last_moved += 1;
+                task.is_head_moved = true;
+                let time = task.last_moved;
+                if let Some(own) = self.merged.own_head(next.task) {
+                    own.time = time;
+                }
+                self.merged.choose();
+                return true;
+            }
+            (task.last_moved, task.next_entry) = (0, 0);
+            return false;
+        }
+        let count = self.tasks[at].stack_count;
+        if next.origin != CallOrigin::System || !is_sched(next.address) || count <= 0 {
+            return false;
+        }
+        let Some(own) = self.merged.own_head(next.task).copied() else { return false };
+        let task = &mut self.tasks[at];
+        if own.kind == CallKind::Entry {
+            task.next_entry = 0;
+            return false;
+        }
+        let place = if next.address == event_id::SCHED_IN && count >= 2 { count - 2 } else { count - 1 };
+        let Some(&mut frame) = task.frame(place) else { return false };
+        if frame.address != own.address {
+            return false;
+        }
+        let time = if next.address != event_id::SCHED_IN {
+            if task.next_entry == 0 {
+                task.next_entry = own.time.wrapping_mul(2).wrapping_sub(frame.time);
+            }
+            u64::MAX
+        } else if task.last_moved > next.time {
+            task.last_moved
+        } else {
+            task.last_moved = next.time.wrapping_add(task.next_entry) / 2;
+            task.last_moved
+        };
+        if own.time == time {
+            return false;
+        }
+        if let Some(own) = self.merged.own_head(next.task) {
+            own.time = time;
+        }
+        self.merged.choose();
+        true
     }
 
     #[inline]
@@ -270,8 +343,10 @@ impl<'a> Follower<'a> {
         let at = record.task as usize;
         self.tasks[at].last_time = record.time;
         self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
-        if record.origin == CallOrigin::System {
-            self.last_system_time = record.time;
+        match record.origin {
+            CallOrigin::System => self.last_system_time = record.time,
+            CallOrigin::Task => self.tasks[at].is_head_moved = false,
+            CallOrigin::Outside => {}
         }
         let Some((kind, depth)) = Self::as_call(record) else { return };
         if !self.tasks[at].is_begun || self.tasks[at].has_lost {

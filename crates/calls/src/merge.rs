@@ -92,7 +92,14 @@ impl<'a> Merged<'a> {
         Some(record)
     }
 
-    fn choose(&mut self) {
+    /// The next record of a task's own stream, and what puts it in order after a change of its time.
+    pub(crate) fn own_head(&mut self, task: u32) -> Option<&mut CallRecord> {
+        let heads = self.heads.iter_mut().filter_map(|head| head.block.get_mut(head.at));
+        let mut own = heads.filter(|record| record.task == task && record.origin == CallOrigin::Task);
+        own.next()
+    }
+
+    pub(crate) fn choose(&mut self) {
         let none = (u64::MAX, usize::MAX);
         let (mut first, mut second) = (none, none);
         for (at, head) in self.heads.iter().enumerate() {

@@ -121,6 +121,11 @@ pub trait CallSource: Send + Sync {
     /// Tasks, in the order in which records of equal time are taken.
     fn tasks(&self) -> &[CallTask];
 
+    /// Are the times of exits guesses of the recorder, half way to the next entry?
+    fn is_estimated(&self) -> bool {
+        false
+    }
+
     /// What is known of the recording.
     fn recording(&self) -> Recording;
 

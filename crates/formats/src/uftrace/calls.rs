@@ -14,6 +14,7 @@ use super::classes::{EXTERNAL, EventNames};
 use super::demangle::simple_name;
 use super::dump::{self, Header};
 use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
+use super::info::feature;
 use super::messages;
 use super::names::{Names, Resolver};
 use super::perf;
@@ -96,6 +97,10 @@ impl Calls {
 impl CallSource for Calls {
     fn tasks(&self) -> &[CallTask] {
         &self.tasks
+    }
+
+    fn is_estimated(&self) -> bool {
+        self.header.features & feature::ESTIMATE_RETURN != 0
     }
 
     fn recording(&self) -> Recording {
