@@ -117,11 +117,9 @@ impl Chrome<'_> {
             return;
         }
         match record.kind {
-            CallKind::Entry => {
-                if follower.enter(record) {
-                    self.call(follower, record, true);
-                    follower.entered(at);
-                }
+            CallKind::Entry if follower.enter(record) => {
+                self.call(follower, record, true);
+                follower.entered(at);
             }
             CallKind::Exit => {
                 let count = follower.tasks[at].stack_count;

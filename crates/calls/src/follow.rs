@@ -127,6 +127,8 @@ pub struct Follower<'a> {
     /// Time of the last record of the system, of any task.
     last_system_time: u64,
     is_estimated: bool,
+    /// The smallest time of a record; events outside of all calls do not count unless they are shown.
+    pub first_time: u64,
 }
 
 impl<'a> Follower<'a> {
@@ -152,6 +154,7 @@ impl<'a> Follower<'a> {
             known: Vec::new(),
             last_system_time: 0,
             is_estimated: source.is_estimated(),
+            first_time: u64::MAX,
         }
     }
 
@@ -171,6 +174,7 @@ impl<'a> Follower<'a> {
 
     /// Takes the next record and puts it on the stack of its task.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
     pub fn next(&mut self) -> Option<CallRecord> {
         loop {
             if self.is_estimated {
@@ -347,6 +351,12 @@ impl<'a> Follower<'a> {
             CallOrigin::System => self.last_system_time = record.time,
             CallOrigin::Task => self.tasks[at].is_head_moved = false,
             CallOrigin::Outside => {}
+        }
+        if record.time < self.first_time && record.kind != CallKind::Lost {
+            let is_outside = record.kind == CallKind::Event && self.tasks[at].stack_count == 0;
+            if !is_outside || self.options.all_events {
+                self.first_time = record.time;
+            }
         }
         let Some((kind, depth)) = Self::as_call(record) else { return };
         if !self.tasks[at].is_begun || self.tasks[at].has_lost {

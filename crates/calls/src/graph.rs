@@ -299,12 +299,11 @@ impl Graph<'_> {
             }
             time = record.time;
             match record.kind {
-                CallKind::Entry => {
-                    if self.follower.enter(&record) {
-                        self.record(&record);
-                        self.follower.entered(at);
-                    }
+                CallKind::Entry if self.follower.enter(&record) => {
+                    self.record(&record);
+                    self.follower.entered(at);
                 }
+                CallKind::Entry => {}
                 CallKind::Exit => {
                     let count = self.follower.tasks[at].stack_count;
                     let is_hidden = self.follower.tasks[at].frame(count).is_none_or(|frame| frame.is_hidden);
@@ -314,7 +313,7 @@ impl Graph<'_> {
                     }
                     self.follower.left(at);
                 }
-                _ if self.follower.is_event_shown(at) => self.event(&record),
+                CallKind::Event if self.follower.is_event_shown(at) => self.event(&record),
                 _ => {}
             }
         }
@@ -624,12 +623,10 @@ pub fn write_folded(
         }
         let at = record.task as usize;
         match record.kind {
-            CallKind::Entry => {
-                if follower.enter(&record) {
-                    let name = builder.symbol(&mut follower, record.symbol, record.address);
-                    fold(&mut follower, &mut builder, at, name, record.address, true, sample);
-                    follower.entered(at);
-                }
+            CallKind::Entry if follower.enter(&record) => {
+                let name = builder.symbol(&mut follower, record.symbol, record.address);
+                fold(&mut follower, &mut builder, at, name, record.address, true, sample);
+                follower.entered(at);
             }
             CallKind::Exit => {
                 let count = follower.tasks[at].stack_count;
@@ -670,7 +667,7 @@ pub fn write_folded(
             stack += if before > 0 { ";" } else { "" };
             stack += &builder.names[node.name];
             let own = node.time.wrapping_sub(node.child_time);
-            let samples = if sample > 0 { own / sample } else { node.calls };
+            let samples = own.checked_div(sample).unwrap_or(node.calls);
             if samples > 0 {
                 text.extend_from_slice(format!("{stack} {samples}\n").as_bytes());
             }

@@ -119,14 +119,14 @@ pub fn write(
         text: Vec::with_capacity(2 * BUFFER),
         scratch: String::new(),
         tasks: vec![Shown { column: None, time: 0, time_before: 0 }; count],
-        first_time: 0,
+        names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         columns: 0,
         last_task: None,
     };
     replay.header();
     let mut before = 0;
     while let Some(record) = replay.follower.next() {
-        replay.see_time(&record);
+        replay.see_name(&record);
         if !replay.follower.is_shown(&record) {
             continue;
         }
@@ -153,7 +153,7 @@ struct Replay<'a> {
     text: Vec<u8>,
     scratch: String,
     tasks: Vec<Shown>,
-    first_time: u64,
+    names: Vec<String>,
     columns: i32,
     last_task: Option<usize>,
 }
@@ -179,9 +179,13 @@ impl Replay<'_> {
         self.text.extend_from_slice(b"   FUNCTION\n");
     }
 
-    fn see_time(&mut self, record: &CallRecord) {
-        if record.kind != CallKind::Lost && (self.first_time == 0 || record.time < self.first_time) {
-            self.first_time = record.time;
+    /// Tasks get names as records pass by.
+    fn see_name(&mut self, record: &CallRecord) {
+        if record.kind == CallKind::Event && record.address == event_id::TASK_NAME {
+            self.scratch.clear();
+            self.follower.source.put_event_data(record, &mut self.scratch);
+            let name = self.scratch.trim_start_matches("comm=\"").trim_end_matches('"');
+            self.names[record.task as usize] = name.to_string();
         }
     }
 
@@ -366,7 +370,7 @@ impl Replay<'_> {
                 return Some(next);
             }
             self.follower.next();
-            self.see_time(&next);
+            self.see_name(&next);
             match next.kind {
                 CallKind::Entry => {
                     self.follower.enter(&next);
@@ -434,10 +438,10 @@ impl Replay<'_> {
                     put_time(&mut self.text, delta);
                 }
                 ReplayField::Elapsed => {
-                    put_time(&mut self.text, self.tasks[at].time.wrapping_sub(self.first_time));
+                    put_time(&mut self.text, self.tasks[at].time.wrapping_sub(self.follower.first_time));
                 }
                 ReplayField::Task => {
-                    let name = &self.follower.source.tasks()[at].name;
+                    let name = &self.names[at];
                     self.text.extend_from_slice(format!("{name:>15}").as_bytes());
                 }
                 ReplayField::Module => match frame {
@@ -514,7 +518,7 @@ impl Replay<'_> {
     fn module(&mut self, known: &tracemill_formats::calls::CallSymbol) {
         if self.options.module_names
             && known.is_library_call
-            && let Some(module) = &known.module
+            && let Some(module) = self.follower.source.library_of(&known.name)
         {
             self.text.push(b'@');
             self.text.extend_from_slice(module.as_bytes());

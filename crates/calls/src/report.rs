@@ -196,10 +196,10 @@ impl Table {
                 let Some(frame) = task.frame(count) else { return };
                 if !frame.is_hidden {
                     follower.leaving(at);
-                    let node = self.of_symbol(follower, record.symbol, record.address);
                     let is_left_out = follower.options.no_library_calls
                         && follower.known(record.symbol, record.address).symbol.is_library_call;
                     if !is_left_out {
+                        let node = self.of_symbol(follower, record.symbol, record.address);
                         self.add(follower, at, node);
                     }
                 }

@@ -20,7 +20,7 @@ const NAMES: [&str; 8] = ["?", "main", "work", "leaf", "fork", "sigsetjmp", "lon
 
 impl Calls {
     fn of(streams: Vec<Vec<CallRecord>>) -> Calls {
-        let task = |tid, parent| CallTask { tid, pid: tid, parent, name: "prog".into() };
+        let task = |tid, parent| CallTask { tid, pid: tid, parent, first_name: "prog".into(), name: "prog".into() };
         let program = CallProgram { id: "0123456789abcdef".into(), name: "prog".into(), pid: 7, start: 0 };
         Calls { tasks: vec![task(7, 0), task(8, 7)], programs: vec![program], streams }
     }
@@ -61,6 +61,9 @@ impl CallSource for Calls {
     fn symbol(&self, id: u32, address: u64) -> CallSymbol {
         let name = if id == 0 { format!("<{address:x}>") } else { NAMES[id as usize].to_string() };
         CallSymbol { name, module: None, is_library_call: id == 3, size: 16 }
+    }
+    fn library_of(&self, _name: &str) -> Option<String> {
+        None
     }
     fn put_values(&self, _record: &CallRecord, _style: ValueStyle, out: &mut String) {
         out.push('1');

@@ -66,7 +66,9 @@ pub struct CallTask {
     pub pid: i64,
     /// Id of the process that forked it; 0 for others.
     pub parent: i64,
-    /// Name of its program.
+    /// Name of its program, and the name that it got last.
+    pub first_name: String,
+    /// See `first_name`.
     pub name: String,
 }
 
@@ -146,6 +148,9 @@ pub trait CallSource: Send + Sync {
 
     /// What is known of a symbol id; `address` names what has no symbol.
     fn symbol(&self, id: u32, address: u64) -> CallSymbol;
+
+    /// The module that has the function which a library call of this name goes to.
+    fn library_of(&self, name: &str) -> Option<String>;
 
     /// Appends the values of a record, as a call shows them: `1, "text"`.
     fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut String);

@@ -115,7 +115,7 @@ pub(crate) fn options(args: &CallArgs, source: &dyn CallSource) -> Result<CallOp
 pub(crate) fn fields<T: Copy + PartialEq>(
     text: Option<&str>,
     defaults: Vec<T>,
-    by_name: impl Fn(&str) -> Option<T>,
+    by_name: impl Fn(&str) -> Option<T> + Copy,
     names: impl Iterator<Item = &'static str>,
 ) -> Result<Vec<T>, Error> {
     let Some(text) = text else { return Ok(defaults) };
@@ -126,6 +126,15 @@ pub(crate) fn fields<T: Copy + PartialEq>(
         Some(list) => (defaults, list),
         None => (Vec::new(), text),
     };
+    if list == "all" {
+        let all = names.filter_map(by_name);
+        return Ok(all.fold(Vec::new(), |mut fields, field| {
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+            fields
+        }));
+    }
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let Some(field) = by_name(name) else {
             let known: Vec<&str> = names.collect();

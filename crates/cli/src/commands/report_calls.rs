@@ -32,7 +32,9 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
         (defaults.columns, Column::Total)
     };
     let names = || Column::ALL.iter().map(|(name, _)| *name);
-    let columns = calls::fields(args.fields.as_deref(), columns, Column::by_name, names())?;
+    // A name is a key only.
+    let by_name = |name: &str| Column::by_name(name).filter(|&column| column != Column::Name);
+    let columns = calls::fields(args.fields.as_deref(), columns, by_name, names())?;
     let mut keys = Vec::new();
     for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
         let of_mean = match (name, args.avg_total, args.avg_self) {

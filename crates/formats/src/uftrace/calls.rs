@@ -16,7 +16,7 @@ use super::dump::{self, Header};
 use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
 use super::info::feature;
 use super::messages;
-use super::names::{Names, Resolver};
+use super::names::{Module, Names, Resolver};
 use super::perf;
 use super::records::{Kind, Payload, Step, TaskBytes};
 use super::values;
@@ -169,6 +169,14 @@ impl CallSource for Calls {
             },
             None => CallSymbol { name: format!("<{address:x}>"), module, is_library_call: false, size: 0 },
         }
+    }
+
+    fn library_of(&self, name: &str) -> Option<String> {
+        let has = |module: &&Module| {
+            let mut symbols = module.symbols.0.iter();
+            symbols.any(|symbol| symbol.kind != b'P' && simple_name(&symbol.name) == name)
+        };
+        self.names.modules.iter().find(has).map(|module| module.name().to_string())
     }
 
     fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut String) {

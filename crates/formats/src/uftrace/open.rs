@@ -159,13 +159,13 @@ impl<'a> Folder<'a> {
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
             let session = names.tasks.session_at(tid, u64::MAX - 1).map(|at| &names.tasks.sessions[at]);
+            let first_name = session.map_or(String::new(), |session| base_name(&session.exename).to_string());
             CallTask {
                 tid,
                 pid: task.map_or(tid, |task| task.pid),
                 parent: task.map_or(0, |task| task.parent),
-                name: named.get(&tid).cloned().unwrap_or_else(|| {
-                    session.map_or(String::new(), |session| base_name(&session.exename).to_string())
-                }),
+                name: named.get(&tid).unwrap_or(&first_name).clone(),
+                first_name,
             }
         };
         let program = |session: &Session| CallProgram {
