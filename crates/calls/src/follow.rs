@@ -115,6 +115,10 @@ pub struct Follower<'a> {
     /// What is wanted.
     pub options: CallOptions,
     merged: Merged<'a>,
+    /// Records that are taken out of `merged`, and which of them is the next.
+    run: Vec<CallRecord>,
+    run_at: usize,
+    has_all_tasks: bool,
     /// By index of the task.
     pub tasks: Vec<TaskState>,
     /// Is the task wanted?
@@ -145,6 +149,9 @@ impl<'a> Follower<'a> {
         let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
         Follower {
             merged: Merged::new(source, &options),
+            run: Vec::new(),
+            run_at: 0,
+            has_all_tasks: options.tids.is_empty(),
             tasks: vec![state; tasks.len()],
             wanted: tasks.iter().map(|task| options.tids.is_empty() || options.tids.contains(&task.tid)).collect(),
             parents: tasks.iter().map(|task| (task.parent != 0).then(|| parent(task.parent)).flatten()).collect(),
@@ -159,16 +166,22 @@ impl<'a> Follower<'a> {
     }
 
     /// The next record, without taking it. It is not yet on the stack.
+    #[inline]
     pub fn peek(&mut self) -> Option<CallRecord> {
         loop {
-            let record = self.merged.peek()?;
-            if self.is_estimated && self.estimate(&record) {
-                continue;
-            }
+            let record = match self.run.get(self.run_at) {
+                Some(record) => *record,
+                None => {
+                    if !self.load() {
+                        return None;
+                    }
+                    continue;
+                }
+            };
             if self.is_wanted(&record) {
                 return Some(record);
             }
-            self.merged.next();
+            self.run_at += 1;
         }
     }
 
@@ -176,16 +189,24 @@ impl<'a> Follower<'a> {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
     pub fn next(&mut self) -> Option<CallRecord> {
-        loop {
-            if self.is_estimated {
-                while self.merged.peek().is_some_and(|next| self.estimate(&next)) {}
-            }
-            let record = self.merged.next()?;
-            if self.is_wanted(&record) {
-                self.account(&record);
-                return Some(record);
-            }
+        let record = self.peek()?;
+        self.run_at += 1;
+        self.account(&record);
+        Some(record)
+    }
+
+    /// Makes the next records ready; false at the end.
+    fn load(&mut self) -> bool {
+        self.run.clear();
+        self.run_at = 0;
+        if self.is_estimated {
+            // What is next depends on the stacks.
+            while self.merged.peek().is_some_and(|next| self.estimate(&next)) {}
+            self.run.extend(self.merged.next());
+        } else {
+            self.merged.take_run(&mut self.run);
         }
+        !self.run.is_empty()
     }
 
     /// Where exits are guesses, one that would come before a time without processor that it lies behind is moved there.
@@ -251,7 +272,7 @@ impl<'a> Follower<'a> {
 
     #[inline]
     fn is_wanted(&self, record: &CallRecord) -> bool {
-        self.wanted.get(record.task as usize).copied().unwrap_or(false)
+        self.has_all_tasks || self.wanted.get(record.task as usize).copied().unwrap_or(false)
     }
 
     /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task

@@ -99,6 +99,32 @@ impl<'a> Merged<'a> {
         own.next()
     }
 
+    /// Takes all records of the current stream that come before those of the others, at most as many as it has ready.
+    pub(crate) fn take_run(&mut self, out: &mut Vec<CallRecord>) {
+        let (current, limit) = (self.current, self.limit);
+        let Some(head) = self.heads.get_mut(current) else { return };
+        let ready = head.block.get(head.at..).unwrap_or(&[]);
+        // At equal times the first stream goes on.
+        let last = if current < limit.1 { limit.0 } else { limit.0.wrapping_sub(1) };
+        let count = ready.iter().take_while(|record| record.time <= last).count().max(1).min(ready.len());
+        let from = out.len();
+        out.extend_from_slice(&ready[..count]);
+        head.at += count;
+        for record in &mut out[from..] {
+            if record.origin == CallOrigin::Outside {
+                record.task = self.last_task;
+            }
+            self.last_task = record.task;
+        }
+        if head.at == head.block.len() {
+            head.load(&mut self.findings);
+        }
+        match head.time() {
+            Some(time) if (time, current) < limit => {}
+            _ => self.choose(),
+        }
+    }
+
     pub(crate) fn choose(&mut self) {
         let none = (u64::MAX, usize::MAX);
         let (mut first, mut second) = (none, none);

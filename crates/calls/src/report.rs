@@ -163,7 +163,8 @@ const PREEMPTED: &str = "linux:schedule (pre-empted)";
 
 /// The statistics of all functions of a source, in the order of their names, and what was wrong with it.
 pub fn functions(source: &dyn CallSource, options: CallOptions) -> (Vec<FunctionStats>, Findings) {
-    let mut table = Table { by_name: HashMap::new(), by_symbol: Vec::new(), all: Vec::new() };
+    let mut table =
+        Table { by_name: HashMap::new(), by_symbol: Vec::new(), all: Vec::new(), sizes: vec![0; source.tasks().len()] };
     let mut follower = Follower::new(source, options);
     while let Some(record) = follower.next() {
         table.record(&mut follower, &record);
@@ -175,9 +176,12 @@ pub fn functions(source: &dyn CallSource, options: CallOptions) -> (Vec<Function
 
 struct Table {
     by_name: HashMap<String, usize>,
-    /// By symbol id: the number of the function, from 1.
-    by_symbol: Vec<u32>,
+    /// By symbol id: the number of the function, from 1, and the size of the symbol.
+    by_symbol: Vec<(u32, u32)>,
     all: Vec<FunctionStats>,
+    /// For each task the size of the function that it was in last: where a name stands for several functions, and for
+    /// times without processor, the last one counts.
+    sizes: Vec<u64>,
 }
 
 impl Table {
@@ -199,7 +203,7 @@ impl Table {
                     let is_left_out = follower.options.no_library_calls
                         && follower.known(record.symbol, record.address).symbol.is_library_call;
                     if !is_left_out {
-                        let node = self.of_symbol(follower, record.symbol, record.address);
+                        let node = self.of_symbol(follower, at, record.symbol, record.address);
                         self.add(follower, at, node);
                     }
                 }
@@ -211,7 +215,7 @@ impl Table {
                     let count = follower.tasks[at].stack_count;
                     let frame = follower.tasks[at].frame(count).copied();
                     if let Some(frame) = frame.filter(|frame| frame.is_open && !frame.is_hidden) {
-                        let node = self.of_symbol(follower, frame.symbol, frame.address);
+                        let node = self.of_symbol(follower, at, frame.symbol, frame.address);
                         self.add(follower, at, node);
                     }
                     follower.left(at);
@@ -255,7 +259,7 @@ impl Table {
                 }
                 let node = match frame.address {
                     event_id::SCHED_IN => self.of_name(SCHEDULE),
-                    address => self.of_symbol(follower, frame.symbol, address),
+                    address => self.of_symbol(follower, at, frame.symbol, address),
                 };
                 self.add(follower, at, node);
             }
@@ -263,24 +267,27 @@ impl Table {
     }
 
     #[inline]
-    fn of_symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
+    fn of_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
         match self.by_symbol.get(symbol as usize) {
-            Some(&node) if node > 0 => node as usize - 1,
-            _ => self.new_symbol(follower, symbol, address),
+            Some(&(node, size)) if node > 0 => {
+                self.sizes[task] = size.into();
+                node as usize - 1
+            }
+            _ => self.new_symbol(follower, task, symbol, address),
         }
     }
 
     #[cold]
-    fn new_symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
+    fn new_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
         let known = follower.known(symbol, address).symbol;
         let node = self.of_name(&known.name);
-        self.all[node].size = known.size;
+        self.sizes[task] = known.size;
         if !known.name.starts_with('<') {
             let at = symbol as usize;
             if self.by_symbol.len() <= at {
-                self.by_symbol.resize(at + 1, 0);
+                self.by_symbol.resize(at + 1, (0, 0));
             }
-            self.by_symbol[at] = node as u32 + 1;
+            self.by_symbol[at] = (node as u32 + 1, u32::try_from(known.size).unwrap_or(u32::MAX));
         }
         node
     }
@@ -305,6 +312,9 @@ impl Table {
         stats.total.add(frame.time, is_recursive);
         stats.own.add(frame.time.wrapping_sub(frame.child_time), false);
         stats.calls += 1;
+        if self.sizes[at] > 0 {
+            stats.size = self.sizes[at];
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::info::feature;
 use super::messages;
 use super::names::{Module, Names, Resolver};
 use super::perf;
-use super::records::{Kind, Payload, Step, TaskBytes};
+use super::records::{Kind, Payload, RECORD, Step, TaskBytes};
 use super::values;
 use crate::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
@@ -235,7 +235,33 @@ struct TaskCalls<'a> {
 impl CallStream for TaskCalls<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         let end = out.len() + BLOCK;
+        out.reserve(BLOCK);
         while out.len() < end {
+            if let Some(record) = self.task.record(self.at)
+                && record.is_plain_call()
+            {
+                let address = self.task.address(record);
+                let symbol = self.task.resolver.id(record.time, address);
+                let is_exit = record.kind() == Kind::Exit;
+                if self.open_calls.is_unfounded(record.depth(), is_exit) {
+                    self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));
+                }
+                self.time = record.time;
+                self.at += RECORD;
+                out.push(CallRecord {
+                    time: record.time,
+                    address,
+                    values: 0,
+                    symbol,
+                    task: self.number,
+                    values_len: 0,
+                    depth: record.depth(),
+                    kind: if is_exit { CallKind::Exit } else { CallKind::Entry },
+                    origin: CallOrigin::Task,
+                    has_values: false,
+                });
+                continue;
+            }
             match self.task.step(self.at, self.time) {
                 Step::Record { record, symbol, payload, next } => {
                     let (kind, address) = match record.kind() {

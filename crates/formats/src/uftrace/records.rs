@@ -64,6 +64,13 @@ impl Record {
         self.word >> 16
     }
 
+    /// Is it a call without values, so that its form needs no further look?
+    #[inline]
+    pub(super) fn is_plain_call(self) -> bool {
+        // Magic 5, no payload, entry or exit.
+        self.word & 0x3e == MAGIC << 3
+    }
+
     /// Can it be a record at all, whatever its time?
     #[inline]
     fn is_sound(self) -> bool {
