@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, ValueStyle, event_id};
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
 use crate::follow::Follower;
 use crate::select::CallOptions;
+use crate::text::put_padded;
 
 /// Name of a time without processor.
 const SCHEDULE: &str = "linux:schedule";
@@ -39,6 +40,8 @@ pub fn write(
         has_event: false,
         open: vec![Vec::new(); source.tasks().len()],
         scratch: String::new(),
+        tasks: source.tasks().iter().map(ids).collect(),
+        digits: Vec::new(),
     };
     let mut follower = Follower::new(source, calls);
     chrome.header();
@@ -75,6 +78,9 @@ struct Chrome<'a> {
     /// Names of the open calls of each task, when the output is balanced.
     open: Vec<Vec<String>>,
     scratch: String,
+    /// Process and task of each task, as every event says them.
+    tasks: Vec<String>,
+    digits: Vec<u8>,
 }
 
 impl Chrome<'_> {
@@ -193,15 +199,20 @@ impl Chrome<'_> {
 
     fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
         self.separate();
-        let task = &self.source.tasks()[at];
-        let phase = if is_entry { 'B' } else { 'E' };
-        let (whole, part) = (time / 1000, time % 1000);
-        self.text += &format!("{{\"ts\":{whole}.{part:03},\"ph\":\"{phase}\",\"pid\":{}", task.pid);
-        if task.pid != task.tid {
-            self.text += &format!(",\"tid\":{}", task.tid);
-        }
+        self.text += "{\"ts\":";
+        self.digits.clear();
+        put_padded(&mut self.digits, time / 1000, 0, b'0');
+        self.digits.push(b'.');
+        put_padded(&mut self.digits, time % 1000, 3, b'0');
+        self.text.extend(self.digits.iter().map(|&digit| char::from(digit)));
+        self.text += if is_entry { ",\"ph\":\"B\"" } else { ",\"ph\":\"E\"" };
+        self.text += &self.tasks[at];
         self.text += ",\"name\":\"";
-        self.text += &json(name);
+        if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.text += name;
+        } else {
+            self.text += &json(name);
+        }
         self.text.push('"');
         if let Some(record) = values {
             self.scratch.clear();
@@ -211,6 +222,12 @@ impl Chrome<'_> {
         }
         self.text.push('}');
     }
+}
+
+/// Process and task, the latter unless it is the former.
+fn ids(task: &CallTask) -> String {
+    let process = format!(",\"pid\":{}", task.pid);
+    if task.pid == task.tid { process } else { format!("{process},\"tid\":{}", task.tid) }
 }
 
 /// A text as it stands in a JSON string.

@@ -58,7 +58,7 @@ pub(super) struct Header {
 
 /// Writes everything.
 pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
-    let mut dump = Dump { calls, options, text: String::with_capacity(2 * BUFFER), offset: 0 };
+    let mut dump = Dump { calls, options, text: String::with_capacity(2 * BUFFER), offset: 0, names: Vec::new() };
     dump.header();
     for number in 0..calls.tasks.len() {
         let tid = calls.tasks[number].tid;
@@ -83,6 +83,22 @@ struct Dump<'a> {
     text: String,
     /// Bytes of the file that were shown.
     offset: u64,
+    /// Names of symbols, by their id.
+    names: Vec<Option<String>>,
+}
+
+/// Appends a number with leading letters up to a width.
+fn put_number(text: &mut String, value: u64, base: u64, width: usize, fill: char) {
+    let mut digits = [0u8; 20];
+    let (mut at, mut rest) = (digits.len(), value);
+    while rest > 0 || at == digits.len() {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(rest % base) as usize];
+        rest /= base;
+    }
+    let digits = &digits[at..];
+    text.extend(std::iter::repeat_n(fill, width.saturating_sub(digits.len())));
+    text.extend(digits.iter().map(|&digit| char::from(digit)));
 }
 
 impl Dump<'_> {
@@ -141,7 +157,29 @@ impl Dump<'_> {
     }
 
     fn line(&mut self, time: u64, tid: i64) {
-        let _ = write!(self.text, "{}.{:09}  {tid:5}: ", (time / 1_000_000_000) as u32, time % 1_000_000_000);
+        put_number(&mut self.text, (time / 1_000_000_000) & 0xffff_ffff, 10, 0, '0');
+        self.text.push('.');
+        put_number(&mut self.text, time % 1_000_000_000, 10, 9, '0');
+        self.text += "  ";
+        put_number(&mut self.text, tid.unsigned_abs(), 10, 5, ' ');
+        self.text += ": ";
+    }
+
+    /// Appends the name of a symbol; those of symbols with a name are remembered.
+    fn name(&mut self, symbol: u32, address: u64) {
+        if let Some(Some(name)) = self.names.get(symbol as usize) {
+            self.text += name;
+            return;
+        }
+        let name = self.calls.symbol(symbol, address).name;
+        self.text += &name;
+        if !name.starts_with('<') {
+            let at = symbol as usize;
+            if self.names.len() <= at {
+                self.names.resize(at + 1, None);
+            }
+            self.names[at] = Some(name);
+        }
     }
 
     fn record(
@@ -169,9 +207,20 @@ impl Dump<'_> {
         let name = match kind {
             Kind::Event => self.calls.event_names.name(address as u32),
             Kind::Lost => format!("<{address:x}>"),
-            _ => self.calls.symbol(symbol, address).name,
+            _ => String::new(),
         };
-        let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
+        self.text.push('[');
+        self.text += word;
+        self.text += "] ";
+        match kind {
+            Kind::Entry | Kind::Exit => self.name(symbol, address),
+            _ => self.text += &name,
+        }
+        self.text.push('(');
+        put_number(&mut self.text, address, 16, 0, '0');
+        self.text += ") depth: ";
+        put_number(&mut self.text, record.depth().into(), 10, 0, '0');
+        self.text.push('\n');
         if self.options.hex {
             self.hex(task.bytes.get(at..at + 16).unwrap_or(&[]));
         }

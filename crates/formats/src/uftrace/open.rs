@@ -340,10 +340,10 @@ impl<'a> Folder<'a> {
         let mut streams = Vec::new();
         // Ids put streams in order where times are equal, and that is the order of the list.
         let is_ascending = tids.is_sorted();
-        let slice = if tids.len() < slices::MANY_TASKS { slices::SLICE } else { slices::SMALL_SLICE };
         for &tid in tids {
             let name = format!("{tid}.dat");
             let (Some(file), Ok(id)) = (self.file(&name), i32::try_from(tid)) else { continue };
+            let slice = slices::size(file.bytes.bytes().len(), tids.len());
             let found = slices::cut(&mut reader.task(file.bytes.bytes(), tid), slice);
             let packets = found.iter().map(|slice| (slice.from, slice.to, slice.begin, slice.end));
             let packets = packets_of(packets, classes.tasks);

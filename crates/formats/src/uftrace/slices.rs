@@ -13,11 +13,24 @@ use super::arguments::MAX_PAYLOAD;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 
 /// Bytes of a slice, about: at least 16 bytes make an event.
-pub(super) const SLICE: usize = 256 << 10;
+const SLICE: usize = 256 << 10;
 /// What a slice has when there are many tasks: each task has a slice in memory while tasks are merged.
-pub(super) const SMALL_SLICE: usize = 64 << 10;
+const SMALL_SLICE: usize = 64 << 10;
 /// Tasks from which on slices are small.
-pub(super) const MANY_TASKS: usize = 24;
+const MANY_TASKS: usize = 24;
+/// Tasks up to which slices of large files may be larger, so that opening looks at fewer places.
+const FEW_TASKS: usize = 4;
+
+/// Bytes of a slice of a file of `len` bytes where there are `tasks` of them.
+pub(super) fn size(len: usize, tasks: usize) -> usize {
+    if tasks <= FEW_TASKS {
+        (len / 256).clamp(SLICE, 4 * SLICE)
+    } else if tasks <= MANY_TASKS {
+        SLICE
+    } else {
+        SMALL_SLICE
+    }
+}
 /// A window in which a record begins for sure: longer than a record with the longest payload.
 const WINDOW: usize = MAX_PAYLOAD + RECORD;
 /// Times in a task are at most this far from one another, 9 years: words that are no times are mostly farther.
