@@ -303,10 +303,12 @@ impl<'a> Parser<'a> {
 
     fn nested_name(&mut self) -> Option<()> {
         self.need(b"N")?;
+        // Qualifiers stand first: behind them the letters begin operators.
+        while matches!(self.peek(), Some(b'r' | b'V' | b'K' | b'R' | b'O' | b'H')) {
+            self.pos += 1;
+        }
         while !self.eat(b"E") {
             match self.peek()? {
-                b'r' | b'V' | b'K' | b'R' | b'O' => self.pos += 1,
-                b'H' => self.pos += 1,
                 b'M' => self.pos += 1,
                 b'I' => self.template_args()?,
                 b'T' => self.template_param()?,
@@ -477,6 +479,8 @@ impl<'a> Parser<'a> {
                 parser.need(b"E")
             }
             b'L' => parser.expr_primary(),
+            // A pack, as old compilers write it.
+            b'I' => parser.template_args(),
             b'J' => {
                 parser.pos += 1;
                 while !parser.eat(b"E") {
@@ -842,6 +846,8 @@ mod tests {
             ("_ZZ4mainENKUlvE_clEv", "main::$_0::operator()"),
             ("_ZZ4mainENKUlvE0_clEv", "main::$_1::operator()"),
             ("_ZN1TcvbEv", "T::operator(cast)"),
+            ("_Z1fIIRmS7_EEvv", "f"),
+            ("_ZNSirsERPv", "std::basic_istream::operator>>"),
             ("_ZTV3Foo", "__vtable__Foo"),
             ("_ZGVZ4mainE1x", "__guard_variable__main::x"),
             ("_ZThn16_N1D1fEv", "D::f"),
