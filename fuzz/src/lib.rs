@@ -30,9 +30,13 @@ mod tree;
 
 use std::sync::Arc;
 
+use tracemill_calls::chrome::{self, ChromeOptions};
+use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
+use tracemill_calls::{CallOptions, graph, report};
 use tracemill_codec::layout::largest_tree;
 use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeContext, parse_time};
 use tracemill_engine::session::Session;
+use tracemill_formats::calls::DumpOptions;
 use tracemill_formats::ctf::{ctf2, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 
@@ -247,6 +251,29 @@ pub fn run_uftrace_records(data: &[u8]) {
             ("7.dat", &data[end + 1..]),
         ]);
         exercise::read(&folder);
+        follow_calls(&exercise::open(&folder));
+    }
+}
+
+/// Follows the calls of a session in every way that the program has.
+fn follow_calls(session: &Session) {
+    let sources = session.traces.iter().filter_map(|trace| trace.reader.calls());
+    for source in sources {
+        let options = || CallOptions { time_filter: 3, depth: 5, ..CallOptions::default() };
+        let mut out = std::io::sink();
+        for options in [CallOptions::default(), options()] {
+            let look =
+                ReplayOptions { fields: ReplayField::ALL.map(|(_, field)| field).to_vec(), ..Default::default() };
+            replay::write(source, options.clone(), &look, &mut out).expect("a sink takes everything");
+            let (functions, _) = report::functions(source, options.clone());
+            report::write(functions, &Default::default(), &mut out).expect("a sink takes everything");
+            graph::write(source, options.clone(), &Default::default(), &mut out).expect("a sink takes everything");
+            graph::write_folded(source, options.clone(), 1000, &mut out).expect("a sink takes everything");
+            let balanced = ChromeOptions { is_balanced: true, ..Default::default() };
+            chrome::write(source, options, balanced, &mut out).expect("a sink takes everything");
+        }
+        let hex = DumpOptions { hex: true, ..Default::default() };
+        source.dump(hex, &mut out).expect("a sink takes everything");
     }
 }
 
@@ -265,6 +292,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
         folder.add(name, bytes);
     }
     exercise::read(&folder);
+    follow_calls(&exercise::open(&folder));
     for line in String::from_utf8_lossy(data).lines() {
         tracemill_formats::uftrace::simple_name(line);
     }

@@ -172,7 +172,13 @@ impl CallSource for Calls {
     }
 
     fn library_of(&self, name: &str) -> Option<String> {
+        // The program itself may have a copy of what it calls in a library.
+        let is_program =
+            |module: &Module| self.names.tasks.sessions.iter().any(|session| session.exename == module.path);
         let has = |module: &&Module| {
+            if is_program(module) {
+                return false;
+            }
             let mut symbols = module.symbols.0.iter();
             symbols.any(|symbol| symbol.kind != b'P' && simple_name(&symbol.name) == name)
         };
