@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod calls;
 pub mod cpel;
 pub mod ctf;
 pub mod ftrace;
 pub mod lttng_legacy;
 pub mod lttng_markers;
 pub mod registry;
+pub mod uftrace;

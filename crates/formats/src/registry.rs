@@ -11,6 +11,7 @@ pub static FORMATS: &[&Format] = &[
     &crate::cpel::CPEL,
     &crate::cpel::ELOG,
     &crate::lttng_legacy::FORMAT,
+    &crate::uftrace::FORMAT,
 ];
 
 /// The formats of a name: several may share one, each with a probe of its own.
