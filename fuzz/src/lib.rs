@@ -55,7 +55,6 @@ use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeConte
 use tracemill_engine::session::Session;
 use tracemill_formats::calls::DumpOptions;
 use tracemill_formats::ctf::{ctf2, rfc, tsdl};
-use tracemill_formats::ctf::{ctf2, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
