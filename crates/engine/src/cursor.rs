@@ -136,6 +136,13 @@ impl Cursor {
         }
     }
 
+    /// The same cursor behind the last packet.
+    #[must_use]
+    pub(crate) fn at_end(mut self) -> Self {
+        self.next_packet = self.end_packet;
+        self
+    }
+
     /// Counts what is read in `progress`, and what there is to read now.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {

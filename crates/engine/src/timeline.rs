@@ -73,21 +73,31 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
 
 /// A merger of the wanted streams.
 pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<Cursor> {
+    let ranks = ranks(session, streams);
+    let cursors = cursors(session, streams, selection);
+    let sources = cursors.into_iter().zip(streams).zip(ranks).map(|((cursor, of), rank)| (cursor, of.clock, rank));
+    Merger::new(sources.collect())
+}
+
+/// A cursor for each of the wanted streams; one that has nothing of the wanted times is at its end.
+pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<Cursor> {
     let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
     let max_events = (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192);
-    let ranks = ranks(session, streams);
-    let sources = streams.iter().zip(ranks).filter_map(|(of, rank)| {
-        let cycles = match (&of.clock, selection.begin_ns, selection.end_ns) {
-            (None, _, _) | (_, None, None) => None,
-            (Some(clock), begin, end) => Some(cycle_range(clock, begin, end)?),
+    let cursor = |of: &StreamOf| {
+        let (cycles, is_empty) = match (&of.clock, selection.begin_ns, selection.end_ns) {
+            (None, _, _) | (_, None, None) => (None, false),
+            (Some(clock), begin, end) => {
+                let range = cycle_range(clock, begin, end);
+                (range, range.is_none())
+            }
         };
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
-        let trace = &session.traces[of.trace];
-        let cursor = Cursor::new(trace, of.stream.clone(), of.clock, filter, max_events);
-        Some((cursor.with_progress(session.progress.clone()), of.clock, rank))
-    });
-    Merger::new(sources.collect())
+        let cursor = Cursor::new(&session.traces[of.trace], of.stream.clone(), of.clock, filter, max_events);
+        let cursor = if is_empty { cursor.at_end() } else { cursor };
+        cursor.with_progress(session.progress.clone())
+    };
+    streams.iter().map(cursor).collect()
 }
 
 /// The clock values from one time to another, `None` when there are none.

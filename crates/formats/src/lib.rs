@@ -6,3 +6,4 @@
 pub mod api;
 pub mod ctf;
 pub mod registry;
+pub mod target;

@@ -1,9 +1,13 @@
 //! All formats: one line each.
 
 use crate::api::Format;
+use crate::target::Target;
 
 /// Every format that tracemill reads, in the order in which they are asked.
 pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT];
+
+/// Every format that tracemill writes traces in.
+pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF2];
 
 /// The format of a name.
 pub fn by_name(name: &str) -> Option<&'static Format> {

@@ -19,7 +19,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind};
 
 use super::open::{Opened, open};
-use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
+use crate::args::{HeaderField, InputOptions, NameGroup, PrintFormat, PrintOptions, SelectOptions, When};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
 
@@ -28,9 +28,9 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
-    let typed = Typed::parse(options)?;
+    let typed = Typed::parse(&options.select, &options.columns)?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let wanted = typed.bind(options, &opened)?;
+    let wanted = typed.bind(&options.select, &options.input, options.clock_gmt, &opened)?;
     let streams = timeline::streams(&opened.session, &options.select.stream)?;
     // Only now that nothing is wrong with the options: this empties the file of `-o`.
     let mut sink = Sink::open(options.output.as_deref())?;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
 }
 
 /// What was typed in the little languages of the options; their mistakes are told before any trace is opened.
-struct Typed {
+pub(super) struct Typed {
     expression: Option<Expression>,
     begin: Option<Time>,
     end: Option<Time>,
@@ -92,13 +92,12 @@ struct Typed {
 }
 
 impl Typed {
-    fn parse(options: &PrintOptions) -> Result<Self, Error> {
-        let select = &options.select;
+    pub(super) fn parse(select: &SelectOptions, columns: &Option<String>) -> Result<Self, Error> {
         Ok(Typed {
             expression: parse_option(&select.filter, Expression::parse, "--filter")?,
             begin: parse_option(&select.begin, Time::parse, "--begin")?,
             end: parse_option(&select.end, Time::parse, "--end")?,
-            columns: parse_option(&options.columns, ColumnList::parse, "--columns")?,
+            columns: parse_option(columns, ColumnList::parse, "--columns")?,
         })
     }
 }
@@ -112,16 +111,21 @@ fn parse_option<T>(
 }
 
 /// What the options choose.
-struct Wanted {
-    selection: Selection,
-    filter: Option<Filter>,
-    columns: Option<Columns>,
+pub(super) struct Wanted {
+    pub(super) selection: Selection,
+    pub(super) filter: Option<Filter>,
+    pub(super) columns: Option<Columns>,
 }
 
 impl Typed {
-    fn bind(self, options: &PrintOptions, opened: &Opened) -> Result<Wanted, Error> {
+    pub(super) fn bind(
+        self,
+        select: &SelectOptions,
+        input: &InputOptions,
+        gmt: bool,
+        opened: &Opened,
+    ) -> Result<Wanted, Error> {
         let Typed { expression, begin, end, columns } = self;
-        let select = &options.select;
         let in_option = |option: &'static str| move |error: Error| misuse_of(option, error);
         let needs = [
             expression.as_ref().map(Expression::needs),
@@ -131,14 +135,14 @@ impl Typed {
         let needs =
             needs.into_iter().flatten().fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
         let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(&opened.session, needs) };
-        let times = TimeContext { gmt: options.clock_gmt, first_ns, last_ns };
+        let times = TimeContext { gmt, first_ns, last_ns };
         let resolve = |time: Option<Time>, text: &Option<String>, option| {
             let text = text.as_deref().unwrap_or_default();
             time.map(|time| time.resolve(text, &times)).transpose().map_err(in_option(option))
         };
         let begin_ns = resolve(begin, &select.begin, "--begin")?;
         let end_ns = resolve(end, &select.end, "--end")?;
-        let context = FilterContext { session: &opened.session, gmt: options.clock_gmt, first_ns, last_ns };
+        let context = FilterContext { session: &opened.session, gmt, first_ns, last_ns };
         let filter =
             expression.map(|expression| expression.bind(&context)).transpose().map_err(in_option("--filter"))?;
         let mut selection = Selection {
@@ -146,7 +150,7 @@ impl Typed {
             end_ns,
             streams: select.stream.clone(),
             classes: Vec::new(),
-            memory_bytes: options.input.memory.unwrap_or(0) / 2,
+            memory_bytes: input.memory.unwrap_or(0) / 2,
         };
         let mut filter = filter;
         if let Some(of_fields) = &filter {

@@ -7,6 +7,7 @@ mod open;
 mod packets;
 mod quirks;
 pub mod tsdl;
+pub(crate) mod write;
 
 pub use packets::{Reader, uuid_text};
 
