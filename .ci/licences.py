@@ -10,6 +10,7 @@ ACCEPTED = {
     "CC0-1.0",
     "ISC",
     "MIT",
+    "bzip2-1.0.6",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",

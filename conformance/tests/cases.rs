@@ -7,7 +7,7 @@ use tracemill_conformance::case::{Case, files_below, load};
 use tracemill_conformance::{coverage, run};
 
 /// Folders of cases that are run; `cases/pending` is not.
-const FOLDERS: [&str; 3] = ["ctf18", "ctf2", "packets"];
+const FOLDERS: [&str; 4] = ["ctf18", "ctf2", "drafts", "packets"];
 
 /// There are at least so many of each kind.
 const AT_LEAST: usize = 100;

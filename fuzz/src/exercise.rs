@@ -70,7 +70,11 @@ pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
         own_name: "random".into(),
         plans: Arc::new(TracePlans::new(schema.clone())),
         schema,
+        has_other_bytes: false,
+        reader: Arc::new(tracemill_formats::ctf::Reader),
         streams: vec![stream],
+        sections: Vec::new(),
+        remarks: Vec::new(),
         faults: Vec::new(),
         warnings: Vec::new(),
     };

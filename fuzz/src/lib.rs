@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`run_tsdl`] | metadata in TSDL, bare or in packets |
 //! | [`run_ctf2_json`] | metadata of CTF 2 |
+//! | [`run_rfc11`] | metadata of RFC v1.1, bare or in packets; from the first byte 0xFF on, a stream file behind it |
+//! | [`run_rfc16`] | the same of RFC v1.6 |
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
@@ -31,8 +33,9 @@ use std::sync::Arc;
 use tracemill_codec::layout::largest_tree;
 use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeContext, parse_time};
 use tracemill_engine::session::Session;
-use tracemill_formats::ctf::{ctf2, tsdl};
+use tracemill_formats::ctf::{ctf2, rfc, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::schema::ByteOrder;
 
 use generator::{Rng, random_schema};
 use storage::Folder;
@@ -98,6 +101,44 @@ pub fn run_ctf2_json(data: &[u8]) {
     }
     exercise::read(&Folder::new(data, SOME_STREAM));
 }
+
+/// Metadata of RFC v1.1.
+pub fn run_rfc11(data: &[u8]) {
+    run_rfc(data, SOME_PACKET_11);
+}
+
+/// Metadata of RFC v1.6.
+pub fn run_rfc16(data: &[u8]) {
+    run_rfc(data, SOME_PACKET_16);
+}
+
+/// Metadata of a draft, and behind the first byte that no text has a stream file; without it, a packet of ours.
+fn run_rfc(data: &[u8], packet: &[u8]) {
+    let split = data.iter().position(|&byte| byte == 0xff);
+    let (metadata, stream) = match split {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, packet),
+    };
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        if let Err(error) = rfc::parse(metadata, order) {
+            check_metadata_error(&error);
+        }
+    }
+    exercise::read(&Folder::new(metadata, stream));
+}
+
+/// A packet of RFC v1.1 of 72 bytes.
+const SOME_PACKET_11: &[u8] = &[
+    0xc1, 0x1f, 0xfc, 0xc1, 7, 0, 0, 0, 72, 0, 0, 0, 72, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0x21, 0, 0, 0, 1, 2, 3, 4, b'a', 0, 2, 0, 1, 2, 0x41, 0, 0, 0, 5, 0, 0,
+    0, 0, 0,
+];
+
+/// A packet of RFC v1.6 of 56 bytes, with a context of two sizes of 32 bits.
+const SOME_PACKET_16: &[u8] = &[
+    0xc1, 0x1f, 0xfc, 0xc1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 0, 0, 0, 56, 0, 0, 0, 56, 0, 0, 0,
+    0x21, 0, 0, 0, 1, 2, b'a', 0, 0x1f, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+];
 
 /// Every error of metadata says where it is.
 fn check_metadata_error(error: &Error) {
@@ -212,9 +253,11 @@ pub fn run_trace(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
+    ("rfc11", run_rfc11),
+    ("rfc16", run_rfc16),
     ("packets", run_packets),
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Info(InfoOptions),
     /// Print the events of traces in the order of time
     Print(Box<PrintOptions>),
+    /// Statistics of the time between events
+    Report(Box<ReportOptions>),
     /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
     Check(CheckOptions),
     /// List the formats that can be read and written
@@ -122,9 +124,9 @@ impl Args for FormatSettings {
     }
 }
 
-/// Options that choose events.
+/// Options that choose events by what they are.
 #[derive(Args, Clone)]
-pub(crate) struct SelectOptions {
+pub(crate) struct EventOptions {
     /// First time, included: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION after the first event,
     /// -DURATION before the last
     #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
@@ -141,6 +143,13 @@ pub(crate) struct SelectOptions {
     /// Only streams of this name (with globs) or id; may be given again
     #[arg(long, value_name = "S")]
     pub(crate) stream: Vec<String>,
+}
+
+/// Options that choose events.
+#[derive(Args, Clone)]
+pub(crate) struct SelectOptions {
+    #[command(flatten)]
+    pub(crate) events: EventOptions,
 
     /// Leave out the first N events, counted after all filters
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -223,6 +232,91 @@ pub(crate) struct PrintOptions {
     /// Columns of the CSV: paths as in filters
     #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
     pub(crate) columns: Option<String>,
+}
+
+/// `tracemill report`.
+#[derive(Args)]
+#[command(
+    after_help = "EVENT is the name of an event (`*` and `?` are globs) or its number. Without --by, events are \
+grouped by their field `track`, or by their stream when they have none."
+)]
+pub(crate) struct ReportOptions {
+    #[command(flatten)]
+    pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) events: EventOptions,
+
+    /// Time from each occurrence of this event to the next, charged to the group of the earlier one
+    #[arg(long, value_name = "EVENT", conflicts_with_all = ["from", "to"], help_heading = "Analyses")]
+    pub(crate) state: Option<String>,
+
+    /// Time from this event to the event of --to of the same group
+    #[arg(long, value_name = "EVENT", requires = "to", help_heading = "Analyses")]
+    pub(crate) from: Option<String>,
+
+    /// The event that ends what --from begins
+    #[arg(long, value_name = "EVENT", requires = "from", help_heading = "Analyses")]
+    pub(crate) to: Option<String>,
+
+    /// Linear regression of the durations over their number. With --from and --to, pairs nest as calls do, the time
+    /// of inner pairs is not counted for outer ones, and they are grouped by the field `datum` of the first event
+    #[arg(long, help_heading = "Analyses")]
+    pub(crate) regress: bool,
+
+    /// With --state: a state ends at the next occurrence of its own group, not at that of any group
+    #[arg(long, requires = "state")]
+    pub(crate) within: bool,
+
+    /// Group by the values of these paths, which are those of filters, over all traces
+    #[arg(long, value_name = "PATH,...")]
+    pub(crate) by: Option<String>,
+
+    /// With --regress, --from and --to: where pairs nest [default: the field `track`, or the stream]
+    #[arg(long, value_name = "PATH,...", requires_all = ["regress", "from"])]
+    pub(crate) lane: Option<String>,
+
+    /// With --regress: say what N durations would take together; may be given again
+    #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "regress")]
+    pub(crate) model: Vec<u64>,
+
+    /// Order of the groups
+    #[arg(long, value_name = "ORDER", default_value = "total")]
+    pub(crate) sort: ReportSort,
+
+    /// Form of the output
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: ReportFormat,
+
+    /// Write to a file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Times without a zone are universal time instead of local time
+    #[arg(long)]
+    pub(crate) clock_gmt: bool,
+}
+
+/// Forms of reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people, in microseconds.
+    Table,
+    /// One JSON object, in nanoseconds.
+    Json,
+    /// Comma-separated values, in nanoseconds.
+    Csv,
+}
+
+/// Orders of the groups of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ReportSort {
+    /// Longest total first.
+    Total,
+    /// Most durations first.
+    Count,
+    /// By group.
+    Group,
 }
 
 /// `tracemill check`.

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
         Command::Print(options) => commands::print::run(&options),
+        Command::Report(options) => commands::report::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),

@@ -5,7 +5,7 @@ mod util;
 use serde_json::Value;
 use util::{Folder, run, stdout};
 
-const COMMANDS: [&str; 6] = ["info", "print", "check", "formats", "completions", "man"];
+const COMMANDS: [&str; 7] = ["info", "print", "report", "check", "formats", "completions", "man"];
 
 /// Options of every command that reads traces.
 const INPUT: [&str; 9] = [
@@ -65,6 +65,21 @@ fn help_of_each_command_lists_its_options() {
         has(command, &INPUT);
     }
     has("print", &PRINT);
+    let words = [
+        "--state",
+        "--from",
+        "--to",
+        "--regress",
+        "--within",
+        "--by",
+        "--lane",
+        "--model",
+        "--sort",
+        "--format",
+        "--filter",
+    ];
+    has("report", &words);
+    has("report", &INPUT);
     has("info", &["--count", "--json", "--packets"]);
     has("check", &["--json"]);
     has("formats", &["--json"]);

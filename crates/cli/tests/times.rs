@@ -108,3 +108,16 @@ fn the_time_range_reads_several_traces_from_one_origin() {
     assert_eq!(run.stdout.lines().count(), want);
     assert!(want > 0 && want < all.len());
 }
+
+#[test]
+fn a_stream_without_any_time_in_the_range_leaves_the_others_theirs() {
+    let folder = Folder::new();
+    // The clock of the first trace begins behind the range.
+    folder.file("a/metadata", ticks_metadata("freq = 1000000000; offset_s = 1000;"));
+    folder.file("b/metadata", ticks_metadata("freq = 1000000000;"));
+    for trace in ["a", "b"] {
+        folder.file(&format!("{trace}/s"), ticks_packet(&[(5, 1), (7, 2)], 0));
+    }
+    let run = folder.run("print -q --format csv --columns ns,trace --end 6ns a b").ends(0, &[]);
+    assert_eq!(run.stdout, "ns,trace\n5,b\n");
+}

@@ -57,6 +57,12 @@ pub enum Encode {
     },
     /// 1 before the content of an optional, 0 without content.
     Present,
+    /// The same, in a byte at this place of the event's selectors.
+    PresentAt(u16),
+    /// The number of elements or bytes, in 64 bits before them.
+    Counted(ByteOrder),
+    /// The same, at this place of the event's selectors.
+    CountedAt(u16, ByteOrder),
 }
 
 /// What could not be written as it was.
@@ -98,6 +104,22 @@ impl Encoder<'_> {
                 put_wide(self.out, &Wide { limbs: vec![value], signed }, len_bits, order);
             }
             Encode::Boolean => self.out.push(u8::from(value != 0)),
+            _ => {}
+        }
+    }
+
+    fn select(&mut self, at: u16, bytes: &[u8]) {
+        let from = self.selectors_at + usize::from(at);
+        if let Some(place) = self.out.get_mut(from..from + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    fn count(&mut self, node: NodeId, count: u64) {
+        let bytes = |order| if order == ByteOrder::Little { count.to_le_bytes() } else { count.to_be_bytes() };
+        match self.encode(node) {
+            Encode::Counted(order) => self.out.extend_from_slice(&bytes(order)),
+            Encode::CountedAt(at, order) => self.select(at, &bytes(order)),
             _ => {}
         }
     }
@@ -201,7 +223,7 @@ fn put_units(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
     out.extend_from_slice(&bytes[..whole]);
     if whole < bytes.len() {
         out.extend_from_slice(match encoding {
-            Encoding::Utf8 => &[],
+            Encoding::Utf8 | Encoding::Ascii => &[],
             Encoding::Utf16Be => &[0xff, 0xfd],
             Encoding::Utf16Le => &[0xfd, 0xff],
             Encoding::Utf32Be => &[0, 0, 0xff, 0xfd],
@@ -223,6 +245,9 @@ pub fn utf8_of(bytes: &[u8], encoding: Encoding) -> String {
     };
     match encoding {
         Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
+        Encoding::Ascii => {
+            bytes.iter().map(|&byte| if byte < 0x80 { char::from(byte) } else { char::REPLACEMENT_CHARACTER }).collect()
+        }
         Encoding::Utf16Be => String::from_utf16_lossy(&units(u16::from_be_bytes)),
         Encoding::Utf16Le => String::from_utf16_lossy(&units(u16::from_le_bytes)),
         Encoding::Utf32Be => words(u32::from_be_bytes),
@@ -272,16 +297,14 @@ impl Visitor for Encoder<'_> {
     #[inline]
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         match self.encode(node) {
-            Encode::Text(Encoding::Utf8) => {
+            Encode::Text(Encoding::Utf8 | Encoding::Ascii) => {
                 self.out.extend_from_slice(bytes);
                 self.out.push(0);
             }
             Encode::Text(encoding) => put_units(self.out, bytes, encoding),
             Encode::Utf8(encoding) => self.text(utf8_of(bytes, encoding).as_bytes()),
-            Encode::Rendered(slot) => {
-                if let Some(selector) = self.out.get_mut(self.selectors_at + usize::from(slot)) {
-                    *selector = 1;
-                }
+            Encode::Rendered(at) => {
+                self.select(at, &[1]);
                 self.text(bytes);
             }
             Encode::Plain => self.text(bytes),
@@ -290,7 +313,8 @@ impl Visitor for Encoder<'_> {
     }
 
     #[inline]
-    fn blob(&mut self, _node: NodeId, bytes: &[u8]) {
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.count(node, bytes.len() as u64);
         self.out.extend_from_slice(bytes);
     }
 
@@ -303,9 +327,16 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn begin_optional(&mut self, node: NodeId) {
-        if self.encode(node) == Encode::Present {
-            self.out.push(1);
+        match self.encode(node) {
+            Encode::Present => self.out.push(1),
+            Encode::PresentAt(at) => self.select(at, &[1]),
+            _ => {}
         }
+    }
+
+    #[inline]
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.count(node, len);
     }
 
     #[inline]

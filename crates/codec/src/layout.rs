@@ -13,24 +13,32 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
         FieldKind::String(class) => match &class.length {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
             StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
-            StringLength::Bytes(Length::Field(_)) => 0,
+            StringLength::Bytes(length) => length_bits(schema, length),
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => bytes.saturating_mul(8),
-            Length::Field(_) => 0,
+            _ => length_bits(schema, &class.length),
         },
         FieldKind::Rendered(class) => u64::from(class.len_bytes) * 8,
         FieldKind::Struct(class) => {
             class.members.iter().map(|member| min_bits(schema, member.class)).fold(0, u64::saturating_add)
         }
-        FieldKind::Array(class) => match class.length {
+        FieldKind::Array(class) => match &class.length {
             Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
-            Length::Field(_) => 0,
+            length => length_bits(schema, length),
         },
         FieldKind::Optional(_) => 0,
         FieldKind::Variant(class) => {
             class.options.iter().map(|option| min_bits(schema, option.class)).min().unwrap_or(0)
         }
+    }
+}
+
+/// Bits that a length takes itself.
+fn length_bits(schema: &Schema, length: &Length) -> u64 {
+    match length {
+        Length::Inline(class) => min_bits(schema, *class),
+        Length::Static(_) | Length::Field(_) | Length::Table { .. } => 0,
     }
 }
 
@@ -48,7 +56,7 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
         },
         FieldKind::Blob(class) => match &class.length {
             Length::Static(bytes) => Some(bytes.saturating_mul(8)),
-            Length::Field(_) => None,
+            _ => None,
         },
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
@@ -90,8 +98,8 @@ pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
         _ => return None,
     };
     match length {
-        Length::Field(path) => Some(path),
-        Length::Static(_) => None,
+        Length::Field(path) | Length::Table { selector: path, .. } => Some(path),
+        Length::Static(_) | Length::Inline(_) => None,
     }
 }
 

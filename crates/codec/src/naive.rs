@@ -77,7 +77,7 @@ pub struct NaiveFault {
 }
 
 /// Most elements without size in an array and all arrays inside it.
-const MAX_IDLE: u32 = 1 << 12;
+const MAX_IDLE: u32 = 1 << 16;
 
 /// Most bytes of a LEB128 integer.
 const MAX_LEB128_BYTES: usize = 256;
@@ -109,6 +109,8 @@ pub struct Interpreter<'a> {
     names: Vec<&'a str>,
     open_arrays: u32,
     idle: u32,
+    /// Where the structures around the place begin.
+    bases: Vec<u64>,
 }
 
 type Result<T> = std::result::Result<T, NaiveFault>;
@@ -133,6 +135,7 @@ impl<'a> Interpreter<'a> {
             names: Vec::new(),
             open_arrays: 0,
             idle: 0,
+            bases: Vec::new(),
         };
         interpreter.set_roots(roots);
         interpreter
@@ -164,10 +167,8 @@ impl<'a> Interpreter<'a> {
 
     fn field(&mut self, id: FieldClassId) -> Result<Value> {
         let class = self.schema.field_class(id);
-        let align = u64::from(class.align_bits);
-        let padding = (align - self.pos_bits % align) % align;
-        self.need(id, padding)?;
-        self.pos_bits += padding;
+        self.align(id, class.align_bits)?;
+        self.fit_in_unit(id, class)?;
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(id, class, integer),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => Ok(number_value(&self.bits_of(id, bits)?, false)),
@@ -195,7 +196,13 @@ impl<'a> Interpreter<'a> {
                 let is_there = rendered.render.render(&whole[(self.body_bits / 8) as usize..], &own, &mut text);
                 Ok(Value::Optional(is_there.then(|| Box::new(Value::String(text)))))
             }
-            FieldKind::Struct(structure) => self.structure(structure),
+            FieldKind::Struct(structure) => {
+                self.bases.push(self.pos_bits);
+                let value = self.structure(structure)?;
+                self.bases.pop();
+                self.align(id, class.placement.end_align_bits)?;
+                Ok(value)
+            }
             FieldKind::Array(array) => {
                 let value = self.array(id, array)?;
                 if class.roles.has(Role::TraceUuid) {
@@ -206,6 +213,20 @@ impl<'a> Interpreter<'a> {
             FieldKind::Optional(optional) => self.optional(id, optional),
             FieldKind::Variant(variant) => self.variant(id, variant),
         }
+    }
+
+    /// Moves a bit-field that does not fit in what is left of its unit.
+    fn fit_in_unit(&mut self, id: FieldClassId, class: &FieldClass) -> Result<()> {
+        let (unit, Some(base)) = (u64::from(class.placement.unit_bits), self.bases.last()) else { return Ok(()) };
+        if unit == 0 {
+            return Ok(());
+        }
+        let used = (self.pos_bits - base) % unit;
+        if used + layout::leaf_bits(class).unwrap_or(0) > unit {
+            self.need(id, unit - used)?;
+            self.pos_bits += unit - used;
+        }
+        Ok(())
     }
 
     fn integer(&mut self, id: FieldClassId, class: &FieldClass, integer: &IntegerClass) -> Result<Value> {
@@ -311,7 +332,7 @@ impl<'a> Interpreter<'a> {
     }
 
     fn counted_bytes(&mut self, id: FieldClassId, length: &Length) -> Result<Vec<u8>> {
-        let len = self.length(id, length)?;
+        let len = self.length(id, length, 8)?;
         let Some(bits) = len.checked_mul(8) else {
             return Err(self.fault(id, FaultKind::TooLong { len }));
         };
@@ -328,7 +349,11 @@ impl<'a> Interpreter<'a> {
     }
 
     fn array(&mut self, id: FieldClassId, array: &ArrayClass) -> Result<Value> {
-        let len = self.length(id, &array.length)?;
+        if self.selectors.contains(&self.place) {
+            self.values.insert(self.place.clone(), i128::from(self.pos_bits));
+        }
+        let element_align = self.schema.field_class(array.element).align_bits;
+        let len = self.length(id, &array.length, element_align)?;
         let least = u128::from(len) * u128::from(layout::min_bits(self.schema, array.element));
         if least > u128::from(self.left()) {
             return Err(self.fault(id, FaultKind::TooLong { len }));
@@ -355,10 +380,9 @@ impl<'a> Interpreter<'a> {
     }
 
     fn optional(&mut self, id: FieldClassId, optional: &OptionalClass) -> Result<Value> {
-        let selector = self.selector(id, &optional.selector)?;
         let is_there = match &optional.presence {
-            Presence::Boolean => selector != 0,
-            Presence::Ranges(ranges) => ranges.iter().any(|&(low, high)| low <= selector && selector <= high),
+            Presence::Unmarked(index) => self.is_unmarked(&optional.selector, *index),
+            _ => self.is_selected(id, optional)?,
         };
         if !is_there {
             self.forget_below(PathStep::Content);
@@ -366,6 +390,33 @@ impl<'a> Interpreter<'a> {
         }
         let content = self.inside(PathStep::Content, "", optional.content)?;
         Ok(Value::Optional(Some(Box::new(content))))
+    }
+
+    /// Is the bit not set, or the array of bits not there?
+    fn is_unmarked(&self, path: &FieldPath, index: u32) -> bool {
+        let Some(&start) = self.values.get(path) else { return true };
+        let at = start as u64 + u64::from(index);
+        let Some(byte) = self.bytes.get((at / 8) as usize).filter(|_| at < self.end_bits) else { return true };
+        let mut id = self.roots[path.scope as usize];
+        for step in &path.steps {
+            let steps = id.into_iter().flat_map(|id| layout::steps(self.schema.field_class(id)));
+            id = steps.filter(|(found, _)| found == step).map(|(_, id)| id).next();
+        }
+        let element = id.and_then(|id| layout::children(self.schema.field_class(id)).first().copied());
+        let is_big = element.is_some_and(|id| {
+            let kind = &self.schema.field_class(id).kind;
+            matches!(kind, FieldKind::Integer(integer) if integer.byte_order == ByteOrder::Big)
+        });
+        byte >> (if is_big { 7 - at % 8 } else { at % 8 }) & 1 == 0
+    }
+
+    fn is_selected(&self, id: FieldClassId, optional: &OptionalClass) -> Result<bool> {
+        let selector = self.selector(id, &optional.selector)?;
+        Ok(match &optional.presence {
+            Presence::Unmarked(_) => true,
+            Presence::Boolean => selector != 0,
+            Presence::Ranges(ranges) => ranges.iter().any(|&(low, high)| low <= selector && selector <= high),
+        })
     }
 
     fn variant(&mut self, id: FieldClassId, variant: &'a VariantClass) -> Result<Value> {
@@ -393,11 +444,37 @@ impl<'a> Interpreter<'a> {
         Ok(value)
     }
 
-    fn length(&self, id: FieldClassId, length: &Length) -> Result<u64> {
+    fn length(&mut self, id: FieldClassId, length: &Length, element_align: u32) -> Result<u64> {
         match length {
             Length::Static(len) => Ok(*len),
             Length::Field(path) => Ok(self.selector(id, path)? as u64),
+            Length::Inline(class) => {
+                let class = self.schema.field_class(*class);
+                self.align(id, class.align_bits)?;
+                let FieldKind::Integer(integer) = &class.kind else { return Ok(0) };
+                let start = self.pos_bits;
+                let bits = self.bits(id, integer.len_bits, integer.byte_order, integer.reversed_bits)?;
+                let low = wide_of(&bits, integer.signed).limbs[0];
+                if integer.signed && (low as i64) < 0 {
+                    self.pos_bits = start;
+                    return Err(self.fault(id, FaultKind::Negative { len: low as i64 }));
+                }
+                self.align(id, element_align)?;
+                Ok(low)
+            }
+            Length::Table { selector, lengths } => {
+                let value = self.selector(id, selector)? as u64;
+                Ok(lengths.get(&value).copied().unwrap_or(0))
+            }
         }
+    }
+
+    fn align(&mut self, id: FieldClassId, align_bits: u32) -> Result<()> {
+        let align = u64::from(align_bits);
+        let padding = (align - self.pos_bits % align) % align;
+        self.need(id, padding)?;
+        self.pos_bits += padding;
+        Ok(())
     }
 
     fn selector(&self, id: FieldClassId, path: &FieldPath) -> Result<i128> {
@@ -431,7 +508,11 @@ impl<'a> Interpreter<'a> {
     }
 
     fn fault(&self, class: FieldClassId, kind: FaultKind) -> NaiveFault {
-        let parts = self.names.iter().map(|name| if name.is_empty() { "[]".into() } else { format!(".{name}") });
+        let parts = self.names.iter().zip(&self.place.steps).map(|(name, step)| match (step, name.is_empty()) {
+            (PathStep::Content, _) => String::new(),
+            (_, true) => "[]".into(),
+            _ => format!(".{name}"),
+        });
         NaiveFault { kind, at_bits: self.pos_bits, class, path: parts.collect() }
     }
 
@@ -484,7 +565,7 @@ impl<'a> Interpreter<'a> {
 
 fn unit_bytes(encoding: Encoding) -> usize {
     match encoding {
-        Encoding::Utf8 => 1,
+        Encoding::Utf8 | Encoding::Ascii => 1,
         Encoding::Utf16Be | Encoding::Utf16Le => 2,
         Encoding::Utf32Be | Encoding::Utf32Le => 4,
     }

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{
-    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Range, Role, Schema, Scope,
-    StreamClassId,
+    ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Placement, Range, Role, Schema,
+    Scope, StreamClassId,
 };
 
 use crate::bits;
@@ -748,7 +748,7 @@ impl FastHeader {
                 one_word: None,
             });
         };
-        if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) {
+        if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) || has_placement(schema, root) {
             return None;
         }
         let class = schema.field_class(root);
@@ -906,6 +906,13 @@ impl Piece {
             bits::read_le(input.bytes, at, self.len_bits)
         }
     }
+}
+
+/// Do rules of place beside the alignment hold somewhere in the tree?
+fn has_placement(schema: &Schema, root: FieldClassId) -> bool {
+    let class = schema.field_class(root);
+    class.placement != Placement::default()
+        || crate::layout::children(class).into_iter().any(|child| has_placement(schema, child))
 }
 
 /// Fields that the header's own variants refer to: a fast header needs no slots for them.

@@ -294,7 +294,7 @@ fn absurd_lengths_in_the_data_are_refused() {
 
 #[test]
 fn elements_without_size_are_counted_in_the_outermost_array() {
-    let limit = 1 << 12;
+    let limit = 1 << 16;
     let schema = |inner: u64, outer: u64, has_byte: bool| {
         let mut b = Builder::new();
         let empty = b.structure(&[]);

@@ -12,7 +12,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::EventClassId;
 
 use crate::progress::Progress;
-use crate::survey::{skipped, with_loss};
+use crate::survey::{cut_while_read, skipped, with_loss};
 
 /// A set of event classes, by index.
 #[derive(Clone, Debug, Default)]
@@ -136,13 +136,6 @@ impl Cursor {
         }
     }
 
-    /// The same cursor behind the last packet.
-    #[must_use]
-    pub(crate) fn at_end(mut self) -> Self {
-        self.next_packet = self.end_packet;
-        self
-    }
-
     /// Counts what is read in `progress`, and what there is to read now.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
@@ -235,8 +228,7 @@ impl Cursor {
             return None;
         }
         self.cut.push((file, len_now));
-        let message = format!("the file was cut to {len_now} bytes while it was read");
-        let error = Error::new(ErrorKind::Truncated, message).at_offset(len_now).in_packet(packet);
+        let error = cut_while_read(len_now).in_packet(packet);
         Some(error.in_file(&self.stream.files[file as usize].path))
     }
 

@@ -245,6 +245,11 @@ impl<S: Source> Merger<S> {
     /// Plays the matches on the way up from a leaf whose event changed; it was the winner.
     fn replay(&mut self, leaf: usize) {
         let n = self.heads.len();
+        if n == 2 {
+            let other = 1 - leaf;
+            self.tree[0] = if self.is_before(other, leaf) { other } else { leaf };
+            return;
+        }
         let (mut winner, mut node) = (leaf, (n + leaf) / 2);
         while node >= 1 && n > 1 {
             if self.is_before(self.tree[node], winner) {
@@ -258,6 +263,9 @@ impl<S: Source> Merger<S> {
     /// The best of those that lost against the winner directly.
     fn runner_up(&self, winner: usize) -> Option<usize> {
         let n = self.heads.len();
+        if n == 2 {
+            return Some(1 - winner).filter(|&other| self.heads[other].chunk.is_some());
+        }
         let (mut best, mut node) = (None, (n + winner) / 2);
         while node >= 1 && n > 1 {
             let other = self.tree[node];

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracemill_codec::trace_plans::{ScanEnd, SpineSink};
 use tracemill_formats::api::{OpenTrace, Stream, event_error};
-use tracemill_model::error::Error;
+use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::EventClassId;
 
@@ -115,6 +115,8 @@ struct Counted {
     events: u64,
     times: Option<(u64, u64)>,
     faults: Vec<Error>,
+    /// Was its file cut while it was read?
+    is_cut: bool,
 }
 
 fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, survey: &mut TraceSurvey) {
@@ -155,7 +157,18 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
     let (classes, mut counted) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     counted.sort_by_key(|one| (one.stream, one.packet));
     survey.class_events = Some(classes);
-    for one in counted {
+    let mut cut: Vec<std::path::PathBuf> = Vec::new();
+    for mut one in counted {
+        if one.is_cut {
+            let packet = &trace.streams[one.stream].packets[one.packet];
+            let path = &trace.streams[one.stream].files[packet.file as usize].path;
+            // Once for each file.
+            if cut.contains(path) {
+                one.faults.clear();
+            } else {
+                cut.push(path.clone());
+            }
+        }
         let stream = &mut survey.streams[one.stream];
         stream.packet_events[one.packet] = Some(one.events);
         survey.faults.extend(one.faults);
@@ -182,13 +195,18 @@ fn count_packets(
     for index in packets {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];
-        let mut one = Counted { stream: at, packet: index, events: 0, times: None, faults: Vec::new() };
+        let mut one = Counted { stream: at, packet: index, events: 0, times: None, faults: Vec::new(), is_cut: false };
         let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
         match trace.reader.open_packet(&trace.plans, stream, index, clock) {
             Err(error) => one.faults.push(place(with_loss(error, packet))),
             Ok(opened) => {
                 one.faults.extend(opened.faults.into_iter().map(place));
-                let data = opened.data;
+                let mut data = opened.data;
+                if data.is_in_place() {
+                    // Bytes that are gone would be counted as events.
+                    let left_bits = file.bytes.len_now().saturating_sub(packet.offset_bytes).saturating_mul(8);
+                    data.packet.content_bits = data.packet.content_bits.min(left_bits);
+                }
                 let mut counter = Counter { classes, events: 0, first: u64::MAX, last: 0 };
                 let (mut pos, mut state) = (data.first_event(), data.state.clone());
                 let end = data.scan(&mut pos, &mut state, &mut counter);
@@ -200,6 +218,14 @@ fn count_packets(
                 clock = state.clock;
             }
         }
+        let len_now = file.bytes.len_now();
+        if len_now < packet.offset_bytes.saturating_add(packet_bytes(packet))
+            && len_now < file.bytes.bytes().len() as u64
+        {
+            // What is gone reads as zeros: what was found there is nothing.
+            one.faults = vec![place(cut_while_read(len_now))];
+            one.is_cut = true;
+        }
         counted.push(one);
     }
 }
@@ -210,6 +236,12 @@ pub(crate) fn with_loss(error: Error, packet: &Packet) -> Error {
         Some(_) => error,
         None => error.with_help(format!("the packet, {} bytes, is skipped", packet.total_bits / 8)),
     }
+}
+
+/// The fault of a file that was cut while it was read.
+pub(crate) fn cut_while_read(len_now: u64) -> Error {
+    let message = format!("the file was cut to {len_now} bytes while it was read");
+    Error::new(ErrorKind::Truncated, message).at_offset(len_now)
 }
 
 /// What is lost with a fault at a bit of a packet.

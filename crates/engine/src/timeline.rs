@@ -79,22 +79,24 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
     Merger::new(sources.collect())
 }
 
-/// A cursor for each of the wanted streams; one that has nothing of the wanted times is at its end.
+/// A cursor for each of the wanted streams, in their order.
 pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<Cursor> {
     let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
     let max_events = (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192);
     let cursor = |of: &StreamOf| {
-        let (cycles, is_empty) = match (&of.clock, selection.begin_ns, selection.end_ns) {
-            (None, _, _) | (_, None, None) => (None, false),
-            (Some(clock), begin, end) => {
-                let range = cycle_range(clock, begin, end);
-                (range, range.is_none())
+        let (mut stream, mut cycles) = (of.stream.clone(), None);
+        if let (Some(clock), begin, end) = (&of.clock, selection.begin_ns, selection.end_ns)
+            && (begin.is_some() || end.is_some())
+        {
+            cycles = cycle_range(clock, begin, end);
+            if cycles.is_none() {
+                // It stays in its place, which is its number.
+                stream = Arc::new(Stream { packets: Vec::new(), ..(*stream).clone() });
             }
-        };
+        }
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
-        let cursor = Cursor::new(&session.traces[of.trace], of.stream.clone(), of.clock, filter, max_events);
-        let cursor = if is_empty { cursor.at_end() } else { cursor };
+        let cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
         cursor.with_progress(session.progress.clone())
     };
     streams.iter().map(cursor).collect()

@@ -9,6 +9,7 @@ use folder::{Folder, PACKET_BYTES, PACKETS, first_event_of, trace};
 use tracemill_engine::merge::Note;
 use tracemill_engine::session::{OpenOptions as SessionOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_engine::survey::survey;
 use tracemill_engine::timeline::{Selection, merger, streams};
 use tracemill_model::error::{Error, ErrorKind};
 
@@ -106,4 +107,19 @@ fn other_files_of_the_trace_are_read_on() {
     }
     assert_eq!(events, [first_event_of(2), first_event_of(PACKETS)]);
     assert_eq!(faults, 1);
+}
+
+#[test]
+fn counting_tells_the_cut_once_and_counts_what_is_there() {
+    let folder = Folder::new("counting");
+    trace(&folder, &["stream"]);
+    let session = Session::open(&FileSystem, &[folder.path()], &SessionOptions::default()).expect("options are right");
+    let file = OpenOptions::new().write(true).open(folder.path().join("stream")).expect("it exists");
+    let len = 5 * PACKET_BYTES + 1234;
+    file.set_len(len).expect("it can be cut");
+    let surveys = survey(&session, true, 1);
+    let [fault] = surveys[0].faults.as_slice() else { panic!("one fault is expected: {:?}", surveys[0].faults) };
+    assert_eq!((fault.kind(), fault.place().offset), (ErrorKind::Truncated, Some(len)), "{fault}");
+    let whole = (1234 - folder::HEADER_BYTES) / folder::EVENT_BYTES;
+    assert_eq!(surveys[0].streams[0].events(), Some(first_event_of(5) + whole));
 }

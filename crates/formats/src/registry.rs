@@ -4,7 +4,7 @@ use crate::api::Format;
 use crate::target::Target;
 
 /// Every format that tracemill reads, in the order in which they are asked.
-pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT];
+pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT, &crate::ctf::rfc::FORMAT];
 
 /// Every format that tracemill writes traces in.
 pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF2];

@@ -5,7 +5,7 @@
 //! variant to its selector) are *absolute*: a [`FieldPath`] starts at a [`Scope`] and goes down by member index, so
 //! a class with such a reference is made anew for every place where it is used.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -273,6 +273,8 @@ pub enum Encoding {
     /// UTF-8, and ASCII inside it.
     #[default]
     Utf8,
+    /// ASCII: each byte from 0x80 on is a bad code unit of its own.
+    Ascii,
     /// UTF-16, big-endian.
     Utf16Be,
     /// UTF-16, little-endian.
@@ -287,7 +289,7 @@ impl Encoding {
     /// Bytes of one code unit: 1, 2 or 4.
     pub fn unit_bytes(self) -> usize {
         match self {
-            Encoding::Utf8 => 1,
+            Encoding::Utf8 | Encoding::Ascii => 1,
             Encoding::Utf16Be | Encoding::Utf16Le => 2,
             Encoding::Utf32Be | Encoding::Utf32Le => 4,
         }
@@ -301,6 +303,16 @@ pub enum Length {
     Static(u64),
     /// The value of an unsigned integer field that was decoded before.
     Field(FieldPath),
+    /// The value of an integer (of at most 64 bits) of this class that stands right before the elements and is no
+    /// field of its own. Behind it the position is aligned for an element, even when there is none.
+    Inline(FieldClassId),
+    /// The number that belongs to the value of an integer field that was decoded before; 0 when none does.
+    Table {
+        /// The field.
+        selector: FieldPath,
+        /// Lengths by its value.
+        lengths: Arc<BTreeMap<u64, u64>>,
+    },
 }
 
 /// How long a string is.
@@ -366,6 +378,9 @@ pub enum Presence {
     Boolean,
     /// There when the selecting integer is in one of the ranges.
     Ranges(Vec<Range>),
+    /// The selecting field is an array of integers of one bit: there unless the element of this index is set. There,
+    /// too, when the array is absent.
+    Unmarked(u32),
 }
 
 /// An optional field.
@@ -467,12 +482,37 @@ pub struct FieldClass {
     pub align_bits: u32,
     /// What it means to the reader.
     pub roles: Roles,
+    /// Rules of place beside the alignment.
+    pub placement: Placement,
+}
+
+/// Where a field may stand and where it ends, beside its alignment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Placement {
+    /// Bits of the unit that an integer must not leave, 0 for none: a bit-field of C. Units are counted from the first
+    /// bit of the structure around it; an integer that does not fit in what is left of a unit moves to the next.
+    pub unit_bits: u32,
+    /// What follows a structure begins at a multiple of this many bits from the start of the packet: a power of two.
+    pub end_align_bits: u32,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Placement { unit_bits: 0, end_align_bits: 1 }
+    }
 }
 
 impl FieldClass {
     /// A class without roles.
     pub fn new(kind: FieldKind, align_bits: u32) -> Self {
-        FieldClass { kind, align_bits, roles: Roles::NONE }
+        FieldClass { kind, align_bits, roles: Roles::NONE, placement: Placement::default() }
+    }
+
+    /// The same class with this placement.
+    #[must_use]
+    pub fn with_placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
     }
 
     /// The same class with these roles.
@@ -564,6 +604,8 @@ pub enum EnvValue {
 pub struct StreamClass {
     /// Numeric id in the trace.
     pub id: u64,
+    /// Has the trace no such id, so that `id` only counts its classes?
+    pub has_no_id: bool,
     /// Name.
     pub name: Option<Arc<str>>,
     /// Namespace (CTF 2).

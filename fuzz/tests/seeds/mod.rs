@@ -10,6 +10,7 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let cases = match target {
         "tsdl" => "../conformance/cases/ctf18",
         "ctf2_json" => "../conformance/cases/ctf2",
+        "rfc11" | "rfc16" => "../conformance/cases/drafts",
         _ => return seeds,
     };
     seeds.extend(files(&root.join(cases)).iter().filter_map(|(_, case)| metadata(case)));

@@ -1,11 +1,11 @@
 //! From trees of field classes to flat lists of instructions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, PathStep, Presence,
-    Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
+    BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, OptionalClass,
+    PathStep, Placement, Presence, Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
@@ -145,6 +145,7 @@ pub struct Compiler<'s> {
     nodes: Vec<Node>,
     tables: Vec<SelectTable>,
     renders: Vec<RenderedClass>,
+    lengths: Vec<Arc<BTreeMap<u64, u64>>>,
     ends: Vec<u32>,
     root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
@@ -165,6 +166,11 @@ pub struct Compiler<'s> {
     is_flat: bool,
     /// Arrays, variants and optionals around the place.
     depth: u32,
+    /// Slot of the place of the outermost structure with bit-fields, and how many of them are open.
+    first_base: u16,
+    bases: u16,
+    /// The most of them that are open at once.
+    most_bases: u16,
 }
 
 impl<'s> Compiler<'s> {
@@ -188,6 +194,7 @@ impl<'s> Compiler<'s> {
             nodes: Vec::new(),
             tables: Vec::new(),
             renders: Vec::new(),
+            lengths: Vec::new(),
             ends: Vec::new(),
             root_nodes: Vec::new(),
             next_slot: shared.len() as u16,
@@ -203,12 +210,17 @@ impl<'s> Compiler<'s> {
             with_roles: true,
             is_flat: false,
             depth: 0,
+            first_base: 0,
+            bases: 0,
+            most_bases: 0,
         };
         for (scope, root) in Scope::ALL.into_iter().zip(roots) {
             if let Some(root) = root {
                 compiler.find_references(root, &mut FieldPath { scope, steps: Vec::new() });
             }
         }
+        compiler.first_base = compiler.next_slot;
+        compiler.next_slot = compiler.next_slot.saturating_add(compiler.most_bases);
         compiler.slot_count = compiler.next_slot;
         compiler
     }
@@ -232,6 +244,7 @@ impl<'s> Compiler<'s> {
         self.scope = scope;
         let root_node = self.roots[scope as usize].map(|_| self.nodes.len() as NodeId);
         self.root_nodes.push(root_node);
+        self.clear_places(scope);
         if let Some(root) = self.roots[scope as usize] {
             self.parent = self.nodes.len() as NodeId;
             self.field(root, Arc::from(""));
@@ -247,6 +260,7 @@ impl<'s> Compiler<'s> {
             ops: self.ops.into(),
             tables: self.tables.into(),
             renders: self.renders.into(),
+            lengths: self.lengths.into(),
             slots: usize::from(self.slot_count),
             nodes: self.nodes.into(),
             ends: self.ends.into(),
@@ -273,11 +287,28 @@ impl<'s> Compiler<'s> {
                 self.marks.entry(mark).or_insert_with(&mut new);
             }
         }
+        let has_base = self.has_bit_fields(class);
+        self.bases += u16::from(has_base);
+        self.most_bases = self.most_bases.max(self.bases);
         for (step, child) in layout::steps(class) {
             place.steps.push(step);
             self.find_references(child, place);
             place.steps.pop();
         }
+        self.bases -= u16::from(has_base);
+    }
+
+    /// Does a structure hold bit-fields, bare or optional?
+    fn has_bit_fields(&self, class: &FieldClass) -> bool {
+        let FieldKind::Struct(structure) = &class.kind else { return false };
+        structure.members.iter().any(|member| {
+            let class = self.schema.field_class(member.class);
+            let content = match &class.kind {
+                FieldKind::Optional(optional) => self.schema.field_class(optional.content),
+                _ => class,
+            };
+            content.placement.unit_bits > 0
+        })
     }
 
     /// The slot of a length or selector of the field that is being compiled; before that, the instructions that
@@ -319,6 +350,16 @@ impl<'s> Compiler<'s> {
         first
     }
 
+    /// The arrays of a scope that others look into are not there until they are decoded.
+    fn clear_places(&mut self, scope: Scope) {
+        let is_array = |path: &FieldPath| matches!(self.class_at(path), Some(FieldKind::Array(_)));
+        let of_scope = self.slots.iter().filter(|(path, _)| path.scope == scope && is_array(path));
+        let slots: Vec<u16> = of_scope.map(|(_, &slot)| slot).collect();
+        for slot in slots {
+            self.emit(Op::Set { slot, value: 0 });
+        }
+    }
+
     fn emit(&mut self, op: Op) {
         self.flush();
         self.ops.push(op);
@@ -353,7 +394,8 @@ impl<'s> Compiler<'s> {
     }
 
     fn node(&mut self, class: FieldClassId, name: Arc<str>) -> NodeId {
-        self.nodes.push(Node { class, name, parent: self.parent });
+        let is_content = self.steps.last() == Some(&PathStep::Content);
+        self.nodes.push(Node { class, name, parent: self.parent, is_content });
         self.nodes.len() as NodeId - 1
     }
 
@@ -374,6 +416,7 @@ impl<'s> Compiler<'s> {
         let class = self.schema.field_class(id);
         let node = self.node(id, name);
         self.align(class.align_bits);
+        self.unit(class);
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
@@ -415,6 +458,11 @@ impl<'s> Compiler<'s> {
             }
             FieldKind::Struct(structure) => {
                 self.visit(Op::BeginStruct { node });
+                let has_base = self.has_bit_fields(class);
+                if has_base {
+                    self.emit(Op::Base { slot: self.first_base.saturating_add(self.bases) });
+                    self.bases += 1;
+                }
                 let parent = std::mem::replace(&mut self.parent, node);
                 for (at, member) in structure.members.iter().enumerate() {
                     self.steps.push(PathStep::Member(at as u32));
@@ -422,11 +470,25 @@ impl<'s> Compiler<'s> {
                     self.steps.pop();
                 }
                 self.parent = parent;
+                self.bases -= u16::from(has_base);
                 self.visit(Op::EndStruct { node });
+                let end_align = class.placement.end_align_bits;
+                if end_align > 1 && self.mode == Mode::Row {
+                    // The structure is to blame when its padding does not fit.
+                    self.emit(Op::EndAlign { node, mask: end_align - 1 });
+                    self.known = Known::aligned(end_align);
+                } else {
+                    self.align(end_align);
+                }
             }
             FieldKind::Array(array) => {
                 self.depth += 1;
                 self.array(class, array.element, &array.length, node);
+                self.depth -= 1;
+            }
+            FieldKind::Optional(OptionalClass { selector, presence: Presence::Unmarked(index), content }) => {
+                self.depth += 1;
+                self.unmarked(node, selector, *index, *content);
                 self.depth -= 1;
             }
             FieldKind::Optional(optional) => {
@@ -434,6 +496,7 @@ impl<'s> Compiler<'s> {
                     // Any bit pattern but zero is true; a boolean is saved as 0 or 1.
                     Presence::Boolean => vec![((1, i128::from(u64::MAX)), 1)],
                     Presence::Ranges(ranges) => ranges.iter().map(|&range| (range, 1)).collect(),
+                    Presence::Unmarked(_) => Vec::new(),
                 };
                 self.depth += 1;
                 self.optional(node, &optional.selector, ranges, optional.content);
@@ -448,6 +511,18 @@ impl<'s> Compiler<'s> {
                 self.variant(node, &variant.selector, ranges.collect(), options.collect());
                 self.depth -= 1;
             }
+        }
+    }
+
+    /// A bit-field moves to the next unit when it does not fit in this one.
+    fn unit(&mut self, class: &FieldClass) {
+        let unit = class.placement.unit_bits;
+        if unit > 0
+            && self.bases > 0
+            && let Some(len) = layout::leaf_bits(class).and_then(|len| u8::try_from(len).ok())
+        {
+            self.emit(Op::Unit { base: self.first_base.saturating_add(self.bases - 1), len, unit });
+            self.known = Known::NOTHING;
         }
     }
 
@@ -573,10 +648,44 @@ impl<'s> Compiler<'s> {
                 self.emit(op(slot));
                 self.known = self.known.advance(bytes.wrapping_mul(8));
             }
-            Length::Field(path) => {
-                let slot = self.selector(path);
+            length => {
+                let slot = self.length_slot(length, 8);
                 self.emit(op(slot));
                 self.forget_bytes();
+            }
+        }
+    }
+
+    /// The slot of a length that the data hold; what follows is aligned for the elements.
+    fn length_slot(&mut self, length: &Length, element_align: u32) -> u16 {
+        match length {
+            Length::Static(value) => {
+                let slot = self.loop_slots() + 1;
+                self.emit(Op::Set { slot, value: *value });
+                slot
+            }
+            Length::Field(path) => self.selector(path),
+            Length::Inline(class) => {
+                let slot = self.loop_slots() + 1;
+                let node = self.nodes.len() as NodeId - 1;
+                let class = self.schema.field_class(*class);
+                self.align(class.align_bits);
+                if let FieldKind::Integer(IntegerClass { len_bits, byte_order, reversed_bits, signed, .. }) = class.kind
+                {
+                    let (len, big) = (len_bits.clamp(1, 64), byte_order == ByteOrder::Big);
+                    self.emit(Op::Length { node, slot, len: len as u8, big, reversed: reversed_bits, signed });
+                    self.known = self.known.advance(u64::from(len));
+                }
+                self.align(element_align);
+                slot
+            }
+            Length::Table { selector, lengths } => {
+                let from = self.selector(selector);
+                let to = self.loop_slots() + 1;
+                let table = self.lengths.len() as u32;
+                self.lengths.push(lengths.clone());
+                self.emit(Op::LookUp { from, to, table });
+                to
             }
         }
     }
@@ -585,6 +694,10 @@ impl<'s> Compiler<'s> {
         if self.effective_roles(class).has(Role::TraceUuid) {
             self.emit(Op::Uuid);
         }
+        if let Some(slot) = self.saved_slot() {
+            self.emit(Op::Place { slot });
+        }
+        let element_align = self.schema.field_class(element).align_bits;
         let fixed = if self.mode == Mode::Skip { self.fixed_element(element) } else { None };
         match (length, fixed) {
             (Length::Static(0), Some(_)) => return,
@@ -592,8 +705,8 @@ impl<'s> Compiler<'s> {
                 let bits = (len - 1).saturating_mul(u64::from(stride)).saturating_add(u64::from(last));
                 return self.advance(bits);
             }
-            (Length::Field(path), Some((stride_bits, last_bits))) => {
-                let len = self.selector(path);
+            (length, Some((stride_bits, last_bits))) => {
+                let len = self.length_slot(length, element_align);
                 self.emit(Op::AdvanceBy { len, stride_bits, last_bits });
                 // An empty array ends where it begins, any other behind its last element.
                 let one = self.known.advance(u64::from(last_bits));
@@ -608,7 +721,7 @@ impl<'s> Compiler<'s> {
                 self.emit(Op::Set { slot: counter + 1, value: *len });
                 counter + 1
             }
-            Length::Field(path) => self.selector(path),
+            length => self.length_slot(length, element_align),
         };
         let min_bits = layout::min_bits(self.schema, element).min(u64::from(u32::MAX)) as u32;
         if min_bits > 0 {
@@ -675,7 +788,7 @@ impl<'s> Compiler<'s> {
     /// nothing outside depends on its fields. Nested variable classes may depend on fields inside: not fixed then.
     fn fixed_size(&self, id: FieldClassId, start: u64) -> Option<u64> {
         let class = self.schema.field_class(id);
-        if !self.effective_roles(class).is_empty() {
+        if !self.effective_roles(class).is_empty() || class.placement != Placement::default() {
             return None;
         }
         let aligned = start.checked_next_multiple_of(u64::from(class.align_bits))?;
@@ -738,6 +851,43 @@ impl<'s> Compiler<'s> {
         }
         self.tables[table as usize].targets = targets.into();
         self.known = after.unwrap_or(before);
+    }
+
+    /// An optional that is there unless a bit is set.
+    fn unmarked(&mut self, node: NodeId, selector: &FieldPath, index: u32, content: FieldClassId) {
+        let element = match self.class_at(selector) {
+            Some(FieldKind::Array(array)) => Some(&self.schema.field_class(array.element).kind),
+            _ => None,
+        };
+        let is_big = matches!(element, Some(FieldKind::Integer(element)) if element.byte_order == ByteOrder::Big);
+        let place = self.slots.get(selector).copied().filter(|_| element.is_some());
+        let index = index.saturating_mul(2) | u32::from(is_big);
+        let mark = self.mark(PathStep::Content);
+        let unmarked = self.here();
+        if let Some(place) = place {
+            self.emit(Op::Unmarked { node, place, index, absent: 0 });
+        } else if self.mode == Mode::Row {
+            let (slot, table) = (self.loop_slots(), self.tables.len() as u32);
+            self.tables.push(SelectTable::new(false, vec![((1, 1), 1)]));
+            self.emit(Op::Set { slot, value: 1 });
+            self.emit(Op::Optional { node, slot, table });
+            self.tables[table as usize].targets = Box::new([0, 0]);
+        }
+        if let Some(slot) = mark {
+            self.emit(Op::Set { slot, value: 1 });
+        }
+        let before = self.known;
+        let parent = std::mem::replace(&mut self.parent, node);
+        self.steps.push(PathStep::Content);
+        self.field(content, Arc::from(""));
+        self.steps.pop();
+        self.parent = parent;
+        self.visit(Op::EndOptional { node });
+        let absent = self.here();
+        if let Some(place) = place {
+            self.ops[unmarked as usize] = Op::Unmarked { node, place, index, absent };
+            self.known = before.join(self.known);
+        }
     }
 
     fn optional(&mut self, node: NodeId, selector: &FieldPath, ranges: Vec<(Range, u32)>, content: FieldClassId) {

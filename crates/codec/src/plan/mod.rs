@@ -8,14 +8,17 @@
 //! [`crate::naive`] decodes the same classes by walking the tree; tests hold the two equal.
 
 mod compile;
+mod fixed;
 mod run;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tracemill_model::schema::{FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
+pub use fixed::FixedInteger;
 pub(crate) use run::Short;
 
 use crate::bits::Wide;
@@ -32,6 +35,8 @@ pub struct Node {
     pub name: Arc<str>,
     /// The node around it; a root is its own parent.
     pub parent: NodeId,
+    /// Is it what an optional field holds? Its path is that of the field.
+    pub is_content: bool,
 }
 
 /// Receives the fields of one scope, in their order.
@@ -97,6 +102,11 @@ pub enum FaultKind {
         /// The number of elements that the data claim.
         len: u64,
     },
+    /// A length below zero.
+    Negative {
+        /// The length.
+        len: i64,
+    },
     /// Elements without size, by the thousands.
     EmptyElements,
     /// No option of a variant stands for the value of its selector.
@@ -135,6 +145,7 @@ impl fmt::Display for FaultKind {
             FaultKind::TooLong { len } => {
                 write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
             }
+            FaultKind::Negative { len } => write!(f, "a length of {len} elements is below zero"),
             FaultKind::EmptyElements => write!(f, "more than {} elements without size", run::MAX_IDLE),
             FaultKind::NoOption { value } => {
                 write!(f, "no option of the variant stands for the selector value {value}")
@@ -419,6 +430,47 @@ pub(crate) enum Op {
     EndOptional {
         node: NodeId,
     },
+    /// The length that stands before the array `node`.
+    Length {
+        node: NodeId,
+        slot: u16,
+        len: u8,
+        big: bool,
+        reversed: bool,
+        signed: bool,
+    },
+    /// The length that belongs to a value: `lengths[table]` of the plan.
+    LookUp {
+        from: u16,
+        to: u16,
+        table: u32,
+    },
+    /// Notes the position, plus 1.
+    Place {
+        slot: u16,
+    },
+    /// Notes where the structure begins that has bit-fields.
+    Base {
+        slot: u16,
+    },
+    /// Moves a bit-field of `len` bits to the next unit when it does not fit in this one.
+    Unit {
+        base: u16,
+        len: u8,
+        unit: u32,
+    },
+    /// The padding behind a structure.
+    EndAlign {
+        node: NodeId,
+        mask: u32,
+    },
+    /// Is the bit `index >> 1` behind the place of a slot set? Then the field is absent; big-endian when `index` is odd.
+    Unmarked {
+        node: NodeId,
+        place: u16,
+        index: u32,
+        absent: u32,
+    },
     Jump {
         to: u32,
     },
@@ -471,6 +523,7 @@ pub struct Plan {
     pub(crate) ops: Box<[Op]>,
     pub(crate) tables: Box<[SelectTable]>,
     pub(crate) renders: Box<[RenderedClass]>,
+    pub(crate) lengths: Box<[Arc<BTreeMap<u64, u64>>]>,
     pub(crate) slots: usize,
     /// The fields, for visitors and messages.
     pub nodes: Box<[Node]>,
@@ -488,7 +541,11 @@ impl Plan {
         let mut parts = Vec::new();
         let mut at = node;
         while let Some(entry) = self.nodes.get(at as usize).filter(|entry| entry.parent != at) {
-            parts.push(if entry.name.is_empty() { "[]".to_string() } else { format!(".{}", entry.name) });
+            parts.push(match (entry.is_content, entry.name.is_empty()) {
+                (true, _) => String::new(),
+                (_, true) => "[]".to_string(),
+                _ => format!(".{}", entry.name),
+            });
             at = entry.parent;
         }
         parts.reverse();

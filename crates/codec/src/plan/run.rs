@@ -7,7 +7,7 @@ use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, SelectTable, S
 use crate::bits::{self, Wide};
 
 /// Most elements without size that an array may have, those of all arrays inside it counted too.
-pub(super) const MAX_IDLE: u32 = 1 << 12;
+pub(super) const MAX_IDLE: u32 = 1 << 16;
 
 impl Plan {
     /// Decodes all sections from `*pos_bits`, which ends behind the last field.
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
                     self.pos += bits;
                 }
             }
-            Op::Align { mask } => {
+            Op::Align { mask } | Op::EndAlign { mask, .. } => {
                 let padding = self.pos.wrapping_neg() & u64::from(mask);
                 self.need(padding)?;
                 self.pos += padding;
@@ -483,6 +483,31 @@ impl<'a> Run<'a> {
                 visitor.begin_optional(node);
             }
             Op::EndOptional { node } => visitor.end_optional(node),
+            Op::Length { slot, len, big, reversed, signed, .. } => {
+                let value = self.length(u32::from(len), big, reversed, signed)?;
+                state.slots[usize::from(slot)] = value;
+            }
+            Op::LookUp { from, to, table } => {
+                let value = state.slots[usize::from(from)];
+                state.slots[usize::from(to)] = plan.lengths[table as usize].get(&value).copied().unwrap_or(0);
+            }
+            Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
+            Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
+            Op::Unit { base, len, unit } => {
+                let used = self.pos.wrapping_sub(state.slots[usize::from(base)]) % u64::from(unit);
+                if used + u64::from(len) > u64::from(unit) {
+                    let padding = u64::from(unit) - used;
+                    self.need(padding)?;
+                    self.pos += padding;
+                }
+            }
+            Op::Unmarked { node, place, index, absent } => {
+                if self.is_marked(state.slots[usize::from(place)], index) {
+                    visitor.absent(node);
+                    return Ok(absent as usize);
+                }
+                visitor.begin_optional(node);
+            }
             Op::Jump { to } => return Ok(to as usize),
         }
         Ok(at + 1)
@@ -508,6 +533,30 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A length that stands before its elements.
+    #[inline(never)]
+    fn length(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<u64, Stop> {
+        let start = self.pos;
+        let value = self.read(len, big, reversed)?;
+        if signed {
+            let len = bits::sign_extend(value, len);
+            if len < 0 {
+                self.pos = start;
+                return Err(self.fail(FaultKind::Negative { len }));
+            }
+        }
+        Ok(value)
+    }
+
+    /// Is a bit set of an array that begins at `place` minus 1? `index` holds the byte order in its lowest bit.
+    #[inline(never)]
+    fn is_marked(&self, place: u64, index: u32) -> bool {
+        let Some(at) = place.checked_sub(1).and_then(|place| place.checked_add(u64::from(index >> 1))) else {
+            return false;
+        };
+        at < self.input.end_bits && bits::read_bits(self.input.bytes, at, 1, order(index & 1 == 1), false) == 1
     }
 
     fn set_wide(&mut self, wide: &Wide, taken_bits: u64) {
@@ -577,7 +626,10 @@ impl Op {
             | Op::Select { node, .. }
             | Op::EndVariant { node }
             | Op::Optional { node, .. }
-            | Op::EndOptional { node } => Some(node),
+            | Op::EndOptional { node }
+            | Op::Length { node, .. }
+            | Op::EndAlign { node, .. }
+            | Op::Unmarked { node, .. } => Some(node),
             Op::Advance { .. }
             | Op::AdvanceBy { .. }
             | Op::Align { .. }
@@ -588,6 +640,10 @@ impl Op {
             | Op::Role { .. }
             | Op::Clock { .. }
             | Op::Uuid
+            | Op::LookUp { .. }
+            | Op::Place { .. }
+            | Op::Base { .. }
+            | Op::Unit { .. }
             | Op::Jump { .. } => None,
         }
     }

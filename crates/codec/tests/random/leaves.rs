@@ -23,10 +23,13 @@ pub(crate) struct OfNode {
     has_bytes: bool,
 }
 
+/// Class, cycles and leaves of an event.
+type OfEvent = (EventClassId, u64, Vec<(NodeId, Leaf)>);
+
 /// Records the leaves of events.
 #[derive(Default)]
 pub(crate) struct Leaves {
-    pub(crate) events: Vec<(EventClassId, u64, Vec<(NodeId, Leaf)>)>,
+    pub(crate) events: Vec<OfEvent>,
 }
 
 #[derive(Clone, PartialEq, Debug)]

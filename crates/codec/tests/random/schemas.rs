@@ -83,6 +83,8 @@ pub(crate) struct Generator<'r> {
     rng: &'r mut Rng,
     schema: Schema,
     selectors: Vec<Selector>,
+    /// Arrays of single bits outside of arrays, which optional fields may look into.
+    marks: Vec<FieldPath>,
     scope: Scope,
     steps: Vec<PathStep>,
     /// Fields that may still be made in this scope.
@@ -100,6 +102,7 @@ pub(crate) fn random_schema(rng: &mut Rng) -> Schema {
         rng,
         schema: Schema::new("random"),
         selectors: Vec::new(),
+        marks: Vec::new(),
         scope: Scope::PacketHeader,
         steps: Vec::new(),
         budget: 0,
@@ -118,13 +121,14 @@ impl Generator<'_> {
         let common_context = self.maybe_root(Scope::CommonContext, 40);
         let class = StreamClass { packet_context, event_header, common_context, ..StreamClass::default() };
         let stream = self.schema.add_stream(class).unwrap();
-        let shared = self.selectors.len();
+        let (shared, shared_marks) = (self.selectors.len(), self.marks.len());
         for at in 0..1 + self.rng.below(4) {
             let id = if self.rng.chance(90) { at } else { self.rng.pick(&[at, 31, 65535, 70_000, u64::MAX]) };
             let specific_context = self.maybe_root(Scope::SpecificContext, 30);
             let payload = self.maybe_root(Scope::Payload, 85);
             let _ = self.schema.add_event(EventClass { specific_context, payload, ..EventClass::new(id, stream) });
             self.selectors.truncate(shared);
+            self.marks.truncate(shared_marks);
         }
     }
 
@@ -207,7 +211,10 @@ impl Generator<'_> {
         };
         let members: Vec<_> = classes.into_iter().enumerate().map(member).collect();
         let align = self.schema.struct_align_bits(&members, minimum_bits);
-        self.schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), align))
+        let end_align_bits = if self.rng.chance(10) { self.rng.pick(&[8, 32, 64]) } else { 1 };
+        let class = FieldClass::new(FieldKind::Struct(StructClass { members }), align);
+        let placement = Placement { end_align_bits, ..Placement::default() };
+        self.schema.add_field_class(class.with_placement(placement))
     }
 
     fn structure(&mut self, depth: u32) -> FieldClassId {
@@ -219,11 +226,22 @@ impl Generator<'_> {
             }
             self.budget -= 1;
             self.steps.push(PathStep::Member(at as u32));
-            classes.push(self.field(depth + 1));
+            classes.push(if self.rng.chance(12) { self.bit_field() } else { self.field(depth + 1) });
             self.steps.pop();
         }
         let minimum = if self.rng.chance(15) { self.align(&[2, 8, 16, 32, 64, 128]) } else { 1 };
         self.finish_struct(classes, minimum)
+    }
+
+    /// A bit-field of C.
+    fn bit_field(&mut self) -> FieldClassId {
+        let unit_bits = self.rng.pick(&[8, 16, 24, 32, 64]);
+        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+        let len_bits = 1 + self.rng.below(u64::from(unit_bits)) as u32;
+        let class = IntegerClass { byte_order, signed: self.rng.chance(50), ..IntegerClass::unsigned(len_bits) };
+        let class = FieldClass::new(FieldKind::Integer(class), self.rng.pick(&[1, 1, 1, 8]));
+        let placement = Placement { unit_bits, ..Placement::default() };
+        self.schema.add_field_class(class.with_placement(placement))
     }
 
     fn align(&mut self, usual: &[u32]) -> u32 {
@@ -256,8 +274,43 @@ impl Generator<'_> {
         id
     }
 
+    /// An array of single bits.
+    fn mark_array(&mut self) -> FieldClassId {
+        let length = match (self.rng.below(3), self.selector(&[Sort::Unsigned])) {
+            (0, Some((selector, _))) => {
+                let lengths = (0..20).map(|value| (value, value % 7)).collect();
+                Length::Table { selector, lengths: Arc::new(lengths) }
+            }
+            (1, _) => self.inline_length(),
+            _ => Length::Static(self.rng.below(20)),
+        };
+        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+        let bit = IntegerClass { byte_order, ..IntegerClass::unsigned(1) };
+        let element = self.add(FieldKind::Integer(bit), 1);
+        if !self.steps.contains(&PathStep::Element) {
+            self.marks.push(FieldPath { scope: self.scope, steps: self.steps.clone() });
+        }
+        let align = match length {
+            Length::Inline(class) => self.schema.field_class(class).align_bits,
+            _ => 1,
+        };
+        self.add(FieldKind::Array(ArrayClass { element, length }), align)
+    }
+
+    /// A length that stands before what it counts.
+    fn inline_length(&mut self) -> Length {
+        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+        let len_bits = self.rng.pick(&[1, 2, 3, 3, 8, 16]);
+        let class = IntegerClass { byte_order, signed: self.rng.chance(30), ..IntegerClass::unsigned(len_bits) };
+        let align = self.rng.pick(&[1, 1, 8, 16]);
+        Length::Inline(self.add(FieldKind::Integer(class), align))
+    }
+
     fn array(&mut self, depth: u32) -> FieldClassId {
-        let mut length = self.length();
+        if self.rng.chance(15) {
+            return self.mark_array();
+        }
+        let mut length = if self.rng.chance(25) { self.inline_length() } else { self.length() };
         self.steps.push(PathStep::Element);
         let element = self.field(depth + 1);
         self.steps.pop();
@@ -266,11 +319,23 @@ impl Generator<'_> {
             length = Length::Static(self.rng.below(4));
         }
         let minimum = if self.rng.chance(10) { self.align(&[8, 16, 64]) } else { 1 };
-        let align = self.schema.field_class(element).align_bits.max(minimum);
+        let of_length = match length {
+            Length::Inline(class) => self.schema.field_class(class).align_bits,
+            _ => 1,
+        };
+        let align = self.schema.field_class(element).align_bits.max(minimum).max(of_length);
         self.add(FieldKind::Array(ArrayClass { element, length }), align)
     }
 
     fn optional(&mut self, depth: u32) -> FieldClassId {
+        if !self.marks.is_empty() && self.rng.chance(50) {
+            let selector = self.marks[self.rng.below(self.marks.len() as u64) as usize].clone();
+            let presence = Presence::Unmarked(self.rng.below(9) as u32);
+            self.steps.push(PathStep::Content);
+            let content = self.field(depth + 1);
+            self.steps.pop();
+            return self.add(FieldKind::Optional(OptionalClass { selector, presence, content }), 1);
+        }
         let Some((selector, sort)) = self.selector(&[Sort::Boolean, Sort::Boolean, Sort::Unsigned, Sort::Signed])
         else {
             return self.leaf();

@@ -80,6 +80,15 @@ impl Wanted {
         self.wants.push(Want { path, detail, elements, next });
     }
 
+    /// The node that a path wants, when no element of an array is chosen on the way to it.
+    pub(super) fn node_of(&self, path: usize) -> Option<NodeId> {
+        let wants = |first: &u32| {
+            let want = self.wants.get((*first as usize).checked_sub(1)?)?;
+            (want.path == path && want.next == 0 && want.elements.is_empty()).then_some(())
+        };
+        self.first.iter().position(|first| wants(first).is_some()).map(|node| node as NodeId)
+    }
+
     /// The paths that want the node, of those whose elements are the current ones of their arrays.
     #[inline]
     pub(crate) fn chosen(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = usize> {

@@ -58,6 +58,10 @@ impl Columns {
         self.0.iter().map(|column| &*column.text)
     }
 
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|column| &column.path)
+    }
+
     /// Where the values are in the events of a class.
     pub(crate) fn places(&self, schema: &Schema, class: EventClassId) -> Vec<Place> {
         let place = |column: &Column| resolve::resolve(schema, class, &column.path).unwrap_or(Place::Absent);

@@ -26,11 +26,13 @@
 //! | `eval` | values | true, false or unknown |
 //! | `matcher` | an event | yes or no |
 //! | `columns` | a list of paths and a session | what a CSV shows of them |
+//! | `keys` | the same | what groups events |
 
 mod bind;
 mod capture;
 mod columns;
 mod eval;
+mod keys;
 mod lexer;
 mod matcher;
 mod number;
@@ -56,6 +58,7 @@ pub(crate) use resolve::{Detail, Place};
 pub(crate) use syntax::Head;
 
 pub use columns::{ColumnList, Columns};
+pub use keys::{KeyBy, KeyReader, KeyValue};
 pub use matcher::{FilterEvent, Matcher};
 pub use time::{Needs, Time, TimeContext, parse_time};
 

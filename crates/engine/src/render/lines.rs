@@ -292,7 +292,10 @@ impl JsonLines {
         if !is_open {
             out.put_fmt(format_args!(",\"id\":{}", of.id));
         }
-        out.put_fmt(format_args!(",\"stream\":{}", self.schema.stream(of.stream).id));
+        let stream = self.schema.stream(of.stream);
+        if !stream.has_no_id {
+            out.put_fmt(format_args!(",\"stream\":{}", stream.id));
+        }
         Head { text: out.written().to_vec(), has_cycles: has_cycles(&self.schema, event.class()), is_open }
     }
 }

@@ -171,6 +171,14 @@ impl Out {
             self.len += 2 - skip;
             return;
         }
+        if value < 10_000 {
+            let (high, low) = (pair(value as u32 / 100), pair(value as u32 % 100));
+            let digits = u32::from_le_bytes([high[0], high[1], low[0], low[1]]);
+            let skip = usize::from(value < 1000);
+            to[..4].copy_from_slice(&(digits >> (skip * 8)).to_le_bytes());
+            self.len += 4 - skip;
+            return;
+        }
         if value < 100_000_000 {
             let digits = eight_digits(value as u32);
             // Digits before the first one that is not zero: they stand in the low bytes.
@@ -244,13 +252,19 @@ impl std::fmt::Write for Out {
     }
 }
 
-static PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
-4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
-90919293949596979899";
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut at = 0;
+    while at < 100 {
+        pairs[at] = [b'0' + (at / 10) as u8, b'0' + (at % 10) as u8];
+        at += 1;
+    }
+    pairs
+};
 
 #[inline]
-fn pair(value: u32) -> &'static [u8] {
-    &PAIRS[value as usize * 2..][..2]
+fn pair(value: u32) -> &'static [u8; 2] {
+    &PAIRS[value as usize]
 }
 
 /// The digit zero eight times.

@@ -88,6 +88,11 @@ pub fn to_utf8(bytes: &[u8], encoding: Encoding) -> String {
     };
     match encoding {
         Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
+        Encoding::Ascii => {
+            let text =
+                bytes.iter().map(|&byte| if byte.is_ascii() { byte.into() } else { char::REPLACEMENT_CHARACTER });
+            text.collect()
+        }
         Encoding::Utf16Be => units16(u16::from_be_bytes),
         Encoding::Utf16Le => units16(u16::from_le_bytes),
         Encoding::Utf32Be => units32(u32::from_be_bytes),
@@ -176,6 +181,7 @@ mod tests {
         assert_eq!(to_utf8(&[0xd8, 0x3d, 0xde, 0x00, 0, b'x'], Encoding::Utf16Be), "😀x");
         assert_eq!(to_utf8(&[0x3d, 0xd8, b'x', 0], Encoding::Utf16Le), "\u{fffd}x");
         assert_eq!(to_utf8(&[0, 1, 0xf6, 0], Encoding::Utf32Be), "😀");
+        assert_eq!(to_utf8(b"a\xc3\xa9b", Encoding::Ascii), "a\u{fffd}\u{fffd}b");
         assert_eq!(to_utf8(&[0, 0xf6, 1, 0, 9], Encoding::Utf32Le), "😀\u{fffd}");
     }
 }

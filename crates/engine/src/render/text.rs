@@ -11,8 +11,8 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
-    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, PathStep, Schema,
-    Scope,
+    DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, OptionalClass,
+    PathStep, Presence, Schema, Scope,
 };
 
 use super::out::{Out, Piece, put_g};
@@ -238,12 +238,20 @@ enum Short {
 
 enum Kind {
     Decimal,
-    Hexadecimal { mask: u64 },
-    Octal { mask: u64 },
-    Binary { len_bits: u32 },
+    Hexadecimal {
+        mask: u64,
+    },
+    Octal {
+        mask: u64,
+    },
+    Binary {
+        len_bits: u32,
+    },
     Enum(Box<EnumText>),
     Text(Encoding),
     Blob(Arc<str>),
+    /// An optional field without marks of its own: most often it is there.
+    Bare,
     Other,
 }
 
@@ -815,6 +823,7 @@ impl Builder<'_> {
             FieldKind::String(class) => Kind::Text(class.encoding),
             FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
             FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+            FieldKind::Optional(OptionalClass { presence: Presence::Unmarked(_), .. }) => Kind::Bare,
             _ => Kind::Other,
         }
     }
@@ -1058,13 +1067,15 @@ impl Visitor for Printer<'_> {
     }
 
     fn begin_optional(&mut self, node: NodeId) {
-        if self.begin(node).is_some() {
+        if self.begin(node).is_some_and(|text| !matches!(text.kind, Kind::Bare)) {
             self.out.put(b"{ ");
         }
     }
 
     fn end_optional(&mut self, node: NodeId) {
-        self.mark(node, b" }");
+        if !matches!(self.table.nodes[node as usize].kind, Kind::Bare) {
+            self.mark(node, b" }");
+        }
     }
 
     fn absent(&mut self, node: NodeId) {

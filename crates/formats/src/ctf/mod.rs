@@ -6,6 +6,7 @@ mod lttng_index;
 mod open;
 mod packets;
 mod quirks;
+pub mod rfc;
 pub mod tsdl;
 pub(crate) mod write;
 

@@ -216,7 +216,7 @@ fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
 }
 
 /// Refuses a schema whose plans would be out of proportion to its metadata. Linear in the schema.
-fn check_size(schema: &Schema, metadata_bytes: u64) -> Result<()> {
+pub(super) fn check_size(schema: &Schema, metadata_bytes: u64) -> Result<()> {
     let limit = MAX_FIELDS.saturating_add(metadata_bytes);
     let refuse = |what: &str, size: u64, limit: u64| {
         let message = format!("{what} {size} fields when every type is written out, more than the limit of {limit}");

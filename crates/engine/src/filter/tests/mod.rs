@@ -2,6 +2,7 @@
 
 mod errors;
 mod fields;
+mod keys;
 mod language;
 mod spine;
 

@@ -286,6 +286,7 @@ impl<'a> Reader<'a> {
         }
         let stream = StreamClass {
             id,
+            has_no_id: false,
             name: fragment.string("name")?,
             namespace: fragment.string("namespace")?,
             uid: fragment.string("uid")?,

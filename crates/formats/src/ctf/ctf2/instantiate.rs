@@ -52,7 +52,7 @@ impl<'n> Instantiation<'_, 'n> {
             let message = format!("more than {} field classes when every alias is written out", self.limit);
             return Err(self.error(node.span, message));
         }
-        let id = self.schema.add_field_class(FieldClass { kind, align_bits, roles });
+        let id = self.schema.add_field_class(FieldClass::new(kind, align_bits).with_roles(roles));
         if may_share {
             node.shared.set(Some(id));
         }

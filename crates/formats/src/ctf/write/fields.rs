@@ -4,7 +4,7 @@
 //! whole byte, see [`tracemill_codec::encode`]). Trees keep their shape, so that the paths of lengths and selectors stay
 //! true; where the dialect lacks a class, it becomes another one and is counted as a loss.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_codec::encode::Encode;
@@ -40,14 +40,14 @@ pub(super) struct Mapper<'a> {
     pub(super) to: &'a mut Schema,
     pub(super) losses: &'a mut Losses,
     pub(super) moved: Moved,
-    /// Places of selectors of rendered texts that were given out, with their names; `None` where there can be none.
-    pub(super) selectors: Option<Vec<Arc<str>>>,
+    /// Selectors that the input stores in no field of its own; `None` where there can be none.
+    pub(super) selectors: Option<Selectors>,
+    /// How each class with such a selector is written, once it has one.
+    pub(super) special: HashMap<FieldClassId, Encode>,
     /// Member of the specific context that holds them.
     pub(super) selectors_at: u32,
     /// Roots of the event that is mapped, where all its events share them.
     pub(super) roots: [Option<FieldClassId>; 6],
-    /// Variants that get a tag of their own.
-    pub(super) tagged: HashSet<FieldClassId>,
     in_array: u32,
     names: Vec<Arc<str>>,
 }
@@ -68,9 +68,9 @@ impl<'a> Mapper<'a> {
             losses,
             moved: Moved::default(),
             selectors: None,
+            special: HashMap::new(),
             selectors_at: 0,
             roots: [None; 6],
-            tagged: HashSet::new(),
             in_array: 0,
             names: Vec::new(),
         }
@@ -90,6 +90,12 @@ impl<'a> Mapper<'a> {
     pub(super) fn unsigned(&mut self, len_bits: u32) -> FieldClassId {
         let class = IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(len_bits) };
         self.add(FieldKind::Integer(class))
+    }
+
+    /// A boolean of ours.
+    pub(super) fn boolean(&mut self) -> FieldClassId {
+        let bits = BitsClass { len_bits: 8, byte_order: self.order, reversed_bits: false, flags: Arc::new([]) };
+        self.add(FieldKind::Boolean(bits))
     }
 
     /// A structure of ours.
@@ -121,12 +127,7 @@ impl<'a> Mapper<'a> {
                 }
             },
             FieldKind::Boolean(_) => match self.dialect {
-                Dialect::Ctf2 => FieldKind::Boolean(BitsClass {
-                    len_bits: 8,
-                    byte_order: self.order,
-                    reversed_bits: false,
-                    flags: Arc::new([]),
-                }),
+                Dialect::Ctf2 => return Ok(self.boolean()),
                 Dialect::Ctf18 => {
                     self.losses.add("booleans (they become integers of 8 bits)", 1);
                     FieldKind::Integer(IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(8) })
@@ -141,16 +142,17 @@ impl<'a> Mapper<'a> {
             }
             FieldKind::String(class) => {
                 let encoding = match (self.dialect, class.encoding) {
-                    (Dialect::Ctf18, encoding) if encoding != Encoding::Utf8 => {
+                    (Dialect::Ctf18, encoding) if encoding.unit_bytes() > 1 => {
                         self.losses.add("encodings of strings (they become UTF-8)", 1);
                         Encoding::Utf8
                     }
+                    (_, Encoding::Ascii) => Encoding::Utf8,
                     (_, encoding) => encoding,
                 };
                 string(encoding)
             }
-            FieldKind::Blob(class) => self.blob(class)?,
-            FieldKind::Rendered(_) => return Ok(self.rendered()),
+            FieldKind::Blob(class) => return self.blob(id, class),
+            FieldKind::Rendered(_) => return Ok(self.rendered(id)),
             FieldKind::Struct(class) => {
                 let members = self.members(&class.members, |_| true)?;
                 return Ok(self.structure(members));
@@ -159,9 +161,17 @@ impl<'a> Mapper<'a> {
                 self.in_array += 1;
                 let element = self.class(class.element)?;
                 self.in_array -= 1;
-                FieldKind::Array(ArrayClass { element, length: self.length(&class.length)? })
+                let array = |length| FieldKind::Array(ArrayClass { element, length });
+                return self.counted(id, &class.length, array);
             }
             FieldKind::Optional(class) => match self.dialect {
+                Dialect::Ctf2 if matches!(class.presence, Presence::Unmarked(_)) => {
+                    let content = self.class(class.content)?;
+                    let Some(selector) = self.selector(id, 1, Encode::PresentAt) else {
+                        return Ok(self.counted_optional(id, content));
+                    };
+                    FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content })
+                }
                 Dialect::Ctf2 => {
                     let presence = match &class.presence {
                         Presence::Ranges(ranges) if !ranges.is_empty() => Presence::Ranges(ranges.clone()),
@@ -170,14 +180,18 @@ impl<'a> Mapper<'a> {
                     let content = self.class(class.content)?;
                     FieldKind::Optional(OptionalClass { selector: self.path(&class.selector)?, presence, content })
                 }
-                Dialect::Ctf18 => return self.optional_as_sequence(class),
+                Dialect::Ctf18 => {
+                    let content = self.class(class.content)?;
+                    return Ok(self.counted_optional(id, content));
+                }
             },
             FieldKind::Variant(class) => {
                 if self.dialect == Dialect::Ctf18 {
                     match self.labels_of(class) {
                         Some(labels) => return self.variant_with_labels(class, labels),
                         None => {
-                            self.tagged.insert(id);
+                            let encode = Encode::Tag { bytes: tag_bytes(class), order: self.order };
+                            self.special.insert(id, encode);
                             return self.variant_with_tag(class);
                         }
                     }
@@ -233,29 +247,72 @@ impl<'a> Mapper<'a> {
         joined.into()
     }
 
-    fn blob(&mut self, class: &BlobClass) -> Result<FieldKind> {
-        let length = self.length(&class.length)?;
+    fn blob(&mut self, id: FieldClassId, class: &BlobClass) -> Result<FieldClassId> {
         if self.dialect == Dialect::Ctf2 {
-            return Ok(FieldKind::Blob(BlobClass { length, media_type: class.media_type.clone() }));
+            let media_type = class.media_type.clone();
+            return self.counted(id, &class.length, |length| FieldKind::Blob(BlobClass { length, media_type }));
         }
         self.losses.add("blobs (they become arrays of bytes)", 1);
         let element = self.unsigned(8);
-        Ok(FieldKind::Array(ArrayClass { element, length }))
+        self.counted(id, &class.length, |length| FieldKind::Array(ArrayClass { element, length }))
     }
 
-    fn rendered(&mut self) -> FieldClassId {
+    /// Something that has a length. One that the input stores in no field becomes a selector, or a member before it.
+    fn counted(
+        &mut self,
+        id: FieldClassId,
+        length: &Length,
+        make: impl FnOnce(Length) -> FieldKind,
+    ) -> Result<FieldClassId> {
+        let path = match length {
+            Length::Static(len) => return Ok(self.add(make(Length::Static(*len)))),
+            Length::Field(path) => self.path(path)?,
+            Length::Inline(_) | Length::Table { .. } => {
+                let order = self.order;
+                match self.selector(id, 8, |at| Encode::CountedAt(at, order)) {
+                    Some(path) => path,
+                    None => {
+                        self.losses.add("lengths that are no fields (they become members before the elements)", 1);
+                        self.special.insert(id, Encode::Counted(order));
+                        let counted = self.add(make(Length::Field(before())));
+                        let length = self.unsigned(64);
+                        return Ok(self.pair([("length", length), ("elements", counted)]));
+                    }
+                }
+            }
+        };
+        Ok(self.add(make(Length::Field(path))))
+    }
+
+    /// A selector of our own for a class, of this many bytes; `None` where no place for it is.
+    fn selector(&mut self, id: FieldClassId, bytes: u16, encode: impl FnOnce(u16) -> Encode) -> Option<FieldPath> {
+        if self.in_array > 0 || self.dialect != Dialect::Ctf2 {
+            return None;
+        }
+        let name = self.names.last().map_or("payload", |name| name);
+        let selectors = self.selectors.as_mut()?;
+        let place = selectors.bytes;
+        selectors.bytes = place.checked_add(bytes)?;
+        let at = selectors.members.len() as u32;
+        selectors.members.push((format!("{name} {at}").into(), bytes));
+        self.special.insert(id, encode(place));
+        let steps = vec![PathStep::Member(self.selectors_at), PathStep::Member(at)];
+        Some(FieldPath { scope: Scope::SpecificContext, steps })
+    }
+
+    fn rendered(&mut self, id: FieldClassId) -> FieldClassId {
         let content = self.add(string(Encoding::Utf8));
-        let is_free = self.in_array == 0 && self.dialect == Dialect::Ctf2;
-        let Some(selectors) = self.selectors.as_mut().filter(|_| is_free) else {
+        let Some(selector) = self.selector(id, 1, Encode::Rendered) else {
             self.losses.add("absence of texts that are made when they are shown (it becomes an empty text)", 1);
+            self.special.insert(id, Encode::Plain);
             return content;
         };
-        let at = selectors.len() as u32;
-        let name = self.names.last().map_or("text", |name| name);
-        selectors.push(format!("{name} {at}").into());
-        let steps = vec![PathStep::Member(self.selectors_at), PathStep::Member(at)];
-        let selector = FieldPath { scope: Scope::SpecificContext, steps };
         self.add(FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content }))
+    }
+
+    fn pair(&mut self, members: [(&str, FieldClassId); 2]) -> FieldClassId {
+        let member = |(name, class): (&str, _)| Member { name: name.into(), raw_name: name.into(), class };
+        self.structure(members.into_iter().map(member).collect())
     }
 
     /// The members of a structure that are kept.
@@ -352,24 +409,17 @@ impl<'a> Mapper<'a> {
             ..IntegerClass::unsigned(u32::from(tag_bytes(class)) * 8)
         };
         let tag = self.add(FieldKind::Integer(tag));
-        // The writer of TSDL names the tag by its place: the member before the variant.
-        let selector = FieldPath { scope: Scope::Payload, steps: vec![PathStep::Member(TAG)] };
-        let value = self.add(FieldKind::Variant(VariantClass { selector, options }));
-        let members = [("tag", tag), ("value", value)];
-        let member = |(name, class): (&str, _)| Member { name: name.into(), raw_name: name.into(), class };
-        Ok(self.structure(members.into_iter().map(member).collect()))
+        let value = self.add(FieldKind::Variant(VariantClass { selector: before(), options }));
+        Ok(self.pair([("tag", tag), ("value", value)]))
     }
 
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
-    fn optional_as_sequence(&mut self, class: &OptionalClass) -> Result<FieldClassId> {
+    fn counted_optional(&mut self, id: FieldClassId, element: FieldClassId) -> FieldClassId {
         self.losses.add("optional fields (they become sequences of at most one element)", 1);
-        let element = self.class(class.content)?;
+        self.special.insert(id, Encode::Present);
         let present = self.unsigned(8);
-        let length = Length::Field(FieldPath { scope: Scope::Payload, steps: vec![PathStep::Member(TAG)] });
-        let content = self.add(FieldKind::Array(ArrayClass { element, length }));
-        let members = [("present", present), ("content", content)];
-        let member = |(name, class): (&str, _)| Member { name: name.into(), raw_name: name.into(), class };
-        Ok(self.structure(members.into_iter().map(member).collect()))
+        let content = self.add(FieldKind::Array(ArrayClass { element, length: Length::Field(before()) }));
+        self.pair([("present", present), ("content", content)])
     }
 
     /// What the field at a path of the input is, when it stands behind the headers.
@@ -385,13 +435,6 @@ impl<'a> Mapper<'a> {
             };
         }
         Some(&self.from.field_class(id).kind)
-    }
-
-    fn length(&mut self, length: &Length) -> Result<Length> {
-        Ok(match length {
-            Length::Static(len) => Length::Static(*len),
-            Length::Field(path) => Length::Field(self.path(path)?),
-        })
     }
 
     /// A path of the input in the output.
@@ -426,8 +469,22 @@ impl<'a> Mapper<'a> {
     }
 }
 
+/// Selectors of an event class, in its specific context.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selectors {
+    /// Name and bytes of each.
+    pub members: Vec<(Arc<str>, u16)>,
+    /// Bytes of all.
+    pub bytes: u16,
+}
+
 /// The step of a path that means the first member of the structure around the field itself.
-pub(super) const TAG: u32 = u32::MAX;
+pub(super) const BEFORE: u32 = u32::MAX;
+
+/// The path of the member before a field, in a structure of the two.
+fn before() -> FieldPath {
+    FieldPath { scope: Scope::Payload, steps: vec![PathStep::Member(BEFORE)] }
+}
 
 fn string(encoding: Encoding) -> FieldKind {
     FieldKind::String(StringClass { encoding, length: StringLength::NullTerminated, is_text_array: false })
@@ -461,27 +518,12 @@ fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
 }
 
 /// How the nodes of a plan are written: the same decisions as [`Mapper::class`] has made for their classes.
-pub(super) fn encodes(
-    mapped: &Mapped<'_>,
-    plan: &tracemill_codec::plan::Plan,
-    payload_root: Option<u32>,
-) -> Box<[Encode]> {
-    let mut slots = 0;
-    let mut table = Vec::with_capacity(plan.nodes.len());
-    for (at, node) in plan.nodes.iter().enumerate() {
-        let encode = match &mapped.schema.field_class(node.class).kind {
-            FieldKind::Rendered(_) if payload_root.is_some() && is_free(mapped, plan, at as u32, payload_root) => {
-                slots += 1;
-                Encode::Rendered(slots - 1)
-            }
-            FieldKind::Variant(class) if mapped.tagged.contains(&node.class) => {
-                Encode::Tag { bytes: tag_bytes(class), order: mapped.order }
-            }
-            kind => encode_of(mapped, kind),
-        };
-        table.push(encode);
-    }
-    table.into()
+pub(super) fn encodes(mapped: &Mapped<'_>, plan: &tracemill_codec::plan::Plan) -> Box<[Encode]> {
+    let of = |node: &tracemill_codec::plan::Node| match mapped.special.get(&node.class) {
+        Some(encode) => *encode,
+        None => encode_of(mapped, &mapped.schema.field_class(node.class).kind),
+    };
+    plan.nodes.iter().map(of).collect()
 }
 
 /// What [`encodes`] needs of a mapping.
@@ -489,22 +531,7 @@ pub(super) struct Mapped<'a> {
     pub dialect: Dialect,
     pub order: ByteOrder,
     pub schema: &'a Schema,
-    pub tagged: &'a HashSet<FieldClassId>,
-}
-
-/// Is the node in the payload and in no array?
-fn is_free(mapped: &Mapped<'_>, plan: &tracemill_codec::plan::Plan, node: u32, root: Option<u32>) -> bool {
-    let mut at = node;
-    loop {
-        let Some(entry) = plan.nodes.get(at as usize) else { return false };
-        if matches!(mapped.schema.field_class(entry.class).kind, FieldKind::Array(_)) {
-            return false;
-        }
-        if entry.parent == at {
-            return Some(at) == root;
-        }
-        at = entry.parent;
-    }
+    pub special: &'a HashMap<FieldClassId, Encode>,
 }
 
 fn encode_of(mapped: &Mapped<'_>, kind: &FieldKind) -> Encode {
@@ -522,11 +549,11 @@ fn encode_of(mapped: &Mapped<'_>, kind: &FieldKind) -> Encode {
         FieldKind::Boolean(_) => Encode::Boolean,
         FieldKind::Float(class) if class.len_bits == 32 => Encode::Float32(order),
         FieldKind::Float(_) => Encode::Float64(order),
+        FieldKind::String(class) if class.encoding == Encoding::Ascii => Encode::Utf8(Encoding::Ascii),
         FieldKind::String(class) if is_ctf2 || class.encoding == Encoding::Utf8 => Encode::Text(class.encoding),
         FieldKind::String(class) => Encode::Utf8(class.encoding),
         FieldKind::Blob(_) => Encode::Bytes,
         FieldKind::Rendered(_) => Encode::Plain,
-        FieldKind::Optional(_) if !is_ctf2 => Encode::Present,
         _ => Encode::Parts,
     }
 }

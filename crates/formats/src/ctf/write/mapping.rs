@@ -14,7 +14,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Moved, encodes};
+use super::fields::{Mapped, Mapper, Moved, Selectors, encodes};
 use crate::target::{Losses, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -32,7 +32,7 @@ pub(super) struct Mapping {
     pub(super) keeps_header: Vec<bool>,
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
-    tagged: HashSet<FieldClassId>,
+    special: HashMap<FieldClassId, Encode>,
     pub(super) losses: Losses,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct StreamMapping {
 pub(super) struct EventMapping {
     /// Numeric id in the output.
     pub(super) id: u64,
-    /// Selectors of texts that may be absent.
+    /// Bytes of selectors that stand before the payload.
     pub(super) selectors: usize,
     pub(super) is_untimed: bool,
     pub(super) is_open: bool,
@@ -123,28 +123,26 @@ impl Mapping {
             mapper.moved = moved_of[class.stream.0 as usize].clone();
             events.push(map_event(&mut mapper, class)?);
         }
-        let tagged = std::mem::take(&mut mapper.tagged);
+        let special = std::mem::take(&mut mapper.special);
         if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
-        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, tagged, losses })
+        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, losses })
     }
 
     fn mapped(&self) -> Mapped<'_> {
-        Mapped { dialect: self.dialect, order: self.order, schema: &self.from, tagged: &self.tagged }
+        Mapped { dialect: self.dialect, order: self.order, schema: &self.from, special: &self.special }
     }
 
     /// Makes the table of an event class when its first event comes.
     #[cold]
     pub(super) fn prepare(&mut self, plans: &TracePlans, class: EventClassId) {
         let plan = plans.event_rows(class);
-        let has_selectors = self.events[class.0 as usize].selectors > 0;
-        let payload = plan.roots.get(2).copied().flatten().filter(|_| has_selectors);
-        let nodes = encodes(&self.mapped(), plan, payload);
+        let nodes = encodes(&self.mapped(), plan);
         self.events[class.0 as usize].nodes = Some(nodes);
         let stream = self.from.event(class).stream;
         if self.streams[stream.0 as usize].header_nodes.is_none() {
-            let nodes = encodes(&self.mapped(), plans.header_rows(stream), None);
+            let nodes = encodes(&self.mapped(), plans.header_rows(stream));
             self.streams[stream.0 as usize].header_nodes = Some(nodes);
         }
     }
@@ -180,7 +178,7 @@ impl Mapping {
 }
 
 fn encodes_of_kept(mapped: &Mapped<'_>, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
-    let mut nodes = encodes(mapped, plan, None);
+    let mut nodes = encodes(mapped, plan);
     let Some(root) = plan.roots.iter().flatten().next().copied() else { return nodes };
     let tops: Vec<u32> =
         (0..plan.nodes.len() as u32).filter(|&at| at != root && plan.nodes[at as usize].parent == root).collect();
@@ -427,25 +425,22 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
         Some(FieldKind::Struct(structure)) => mapper.members(&structure.members, |_| true)?,
         _ => Vec::new(),
     };
-    mapper.selectors = Some(Vec::new());
+    mapper.selectors = Some(Selectors::default());
     mapper.selectors_at = members.len() as u32;
     let payload = class.payload.map(|root| mapper.class(root)).transpose()?;
     let selectors = mapper.selectors.take().unwrap_or_default();
-    if !selectors.is_empty() {
+    if selectors.bytes > 0 {
         let mut flags = Vec::new();
-        for name in &selectors {
-            let bits = tracemill_model::schema::BitsClass {
-                len_bits: 8,
-                byte_order: mapper.order,
-                reversed_bits: false,
-                flags: Arc::new([]),
+        for (name, bytes) in &selectors.members {
+            let class = match bytes {
+                1 => mapper.boolean(),
+                _ => mapper.unsigned(64),
             };
-            let class = mapper.add(FieldKind::Boolean(bits));
             flags.push(Member { name: name.clone(), raw_name: name.clone(), class });
         }
         let flags = mapper.structure(flags);
         let mut taken: HashSet<Arc<str>> = members.iter().map(|member| member.name.clone()).collect();
-        let name = mapper.free_name(&"present".into(), &"present".into(), &mut taken);
+        let name = mapper.free_name(&"selectors".into(), &"selectors".into(), &mut taken);
         members.push(Member { raw_name: name.clone(), name, class: flags });
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
@@ -457,7 +452,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     mapper.to.add_event(mapped);
     Ok(EventMapping {
         id: class.id,
-        selectors: selectors.len(),
+        selectors: selectors.bytes.into(),
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),
         nodes: None,

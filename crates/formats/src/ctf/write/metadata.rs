@@ -8,6 +8,7 @@ use tracemill_model::schema::{
     StreamClass, StringLength,
 };
 
+use super::fields::BEFORE;
 use super::json::{Object, put_string};
 use crate::ctf::ctf2::locations::origin_text;
 
@@ -121,6 +122,8 @@ struct Parts<'a> {
     schema: &'a Schema,
     scope: Scope,
     roots: Roots,
+    /// Name of the member that was written last.
+    before: std::sync::Arc<str>,
 }
 
 impl Parts<'_> {
@@ -208,6 +211,9 @@ impl Parts<'_> {
                     }
                     let mut object = Object::begin(members);
                     object.string("name", &member.name);
+                    if let Some(before) = at.checked_sub(1).and_then(|at| structure.members.get(at)) {
+                        self.before = before.name.clone();
+                    }
                     self.class(object.key("field-class"), member.class);
                     object.end();
                 }
@@ -282,12 +288,23 @@ impl Parts<'_> {
                 object.string("type", dynamic);
                 self.location(object.key("length-field-location"), path);
             }
+            // Not of CTF 2: the mapping leaves none.
+            Length::Inline(_) | Length::Table { .. } => object.string("type", fixed),
         }
     }
 
     /// The names of the members on the way: what stands between them (elements, options) goes without saying.
     fn location(&self, out: &mut String, path: &FieldPath) {
         let mut object = Object::begin(out);
+        if path.steps == [PathStep::Member(BEFORE)] {
+            // Without an origin, the structure around the field is meant; ours has two members.
+            let names = object.key("path");
+            names.push('[');
+            put_string(names, &self.before);
+            names.push(']');
+            object.end();
+            return;
+        }
         object.string("origin", origin_text(path.scope));
         let names = object.key("path");
         names.push('[');
@@ -355,7 +372,7 @@ fn layout(object: &mut Object<'_>, len_bits: u32, order: ByteOrder, is_reversed:
 
 fn encoding(object: &mut Object<'_>, encoding: Encoding) {
     match encoding {
-        Encoding::Utf8 => {}
+        Encoding::Utf8 | Encoding::Ascii => {}
         Encoding::Utf16Be => object.string("encoding", "utf-16be"),
         Encoding::Utf16Le => object.string("encoding", "utf-16le"),
         Encoding::Utf32Be => object.string("encoding", "utf-32be"),

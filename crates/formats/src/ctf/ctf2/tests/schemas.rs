@@ -35,7 +35,7 @@ fn length_path(class: &FieldClass) -> FieldPath {
     };
     match length {
         Length::Field(path) => path.clone(),
-        Length::Static(length) => panic!("static length {length}"),
+        length => panic!("no field holds the length {length:?}"),
     }
 }
 

@@ -1,0 +1,28 @@
+//! What the events of traces say together: time between occurrences, durations of pairs, regressions.
+//!
+//! An analysis reads the merged timeline of a session once, in one thread, and gives a [`Report`](report::Report): rows of
+//! statistics, one for each group of events. Groups are the values of paths of the filter language; no analysis knows
+//! the name of a format.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`registry`] | the analyses, and what each needs of a trace |
+//! | [`target`] | which events are meant by a name or a number |
+//! | [`groups`] | keys of events as small integers |
+//! | [`run`] | the loop over the timeline |
+//! | [`state`], [`pairs`], [`nested`] | the analyses |
+//! | [`durations`], [`mod@line`] | statistics |
+#![forbid(unsafe_code)]
+
+pub mod durations;
+pub mod groups;
+pub mod line;
+pub mod nested;
+pub mod pairs;
+pub mod registry;
+pub mod report;
+pub mod run;
+pub mod state;
+mod stats;
+mod sums;
+pub mod target;

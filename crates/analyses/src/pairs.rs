@@ -1,0 +1,77 @@
+//! Durations from one event to another of the same key.
+
+use tracemill_engine::filter::{FilterEvent, KeyBy};
+use tracemill_engine::merge::Note;
+use tracemill_engine::print::Flow;
+use tracemill_model::error::Result;
+
+use crate::groups::Groups;
+use crate::registry::{Analysis, Needs};
+use crate::report::Report;
+use crate::run::{Input, Role, Take, between, run};
+use crate::stats::Table;
+use crate::target::Target;
+
+/// In the registry.
+pub(crate) const ANALYSIS: Analysis = Analysis {
+    options: "--from EVENT --to EVENT",
+    needs: Needs::NamesAndTimes,
+    tells: "time from one event to the next other one of the same group",
+};
+
+/// What is asked.
+pub struct Question<'a> {
+    /// The event that begins.
+    pub from: &'a Target,
+    /// The event that ends.
+    pub to: &'a Target,
+    /// What the durations are grouped by, and what both events have in common.
+    pub by: &'a KeyBy,
+    /// Are lines wanted?
+    pub regress: bool,
+}
+
+/// Measures pairs. The latest beginning of a group counts; an event that is both ends the pair before and begins the
+/// next one.
+///
+/// # Errors
+/// Those of [`Target::bind`].
+pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
+    let mut pairs = Pairs {
+        groups: Groups::new(input.session, question.by),
+        table: Table::new(question.regress),
+        open: Vec::new(),
+    };
+    let left_out = run(input, question.from, Some(question.to), &mut pairs, note)?;
+    pairs.table.left_out.untimed = left_out.untimed;
+    pairs.table.left_out.unfinished = pairs.open.iter().flatten().count() as u64;
+    Ok(pairs.table.report(pairs.groups))
+}
+
+struct Pairs {
+    groups: Groups,
+    table: Table,
+    /// Time of the open beginning, by group.
+    open: Vec<Option<i64>>,
+}
+
+impl Take for Pairs {
+    #[inline]
+    fn event(&mut self, role: Role, ns: i64, event: &FilterEvent) {
+        let group = self.groups.number(event);
+        let at = group as usize;
+        if self.open.len() <= at {
+            self.open.resize(at + 1, None);
+        }
+        if role.ends {
+            match self.open[at].take() {
+                Some(from) => self.table.add(group, between(from, ns)),
+                // An event that is both has nothing to end the first time.
+                None => self.table.left_out.only_ends += u64::from(!role.begins),
+            }
+        }
+        if role.begins && self.open[at].replace(ns).is_some() {
+            self.table.left_out.restarted += 1;
+        }
+    }
+}

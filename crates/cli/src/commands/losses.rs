@@ -1,0 +1,43 @@
+//! Losses in words.
+
+use tracemill_engine::render::out::Out;
+use tracemill_engine::render::time::WallClock;
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline::StreamOf;
+use tracemill_formats::ctf::uuid_text;
+use tracemill_model::packet::{Gap, GapKind};
+
+/// A loss in words: what, how many, when, where.
+pub(super) fn gap_text(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> String {
+    let trace = &session.traces[of.trace];
+    let thing = match gap.kind {
+        GapKind::DiscardedEvents => "event",
+        GapKind::LostPackets => "packet",
+    };
+    let count = match gap.count {
+        None => format!("an unknown number of {thing}s"),
+        Some(1) => format!("1 {thing}"),
+        Some(count) => format!("{count} {thing}s"),
+    };
+    let verb = match gap.kind {
+        GapKind::DiscardedEvents => "discarded by the tracer",
+        GapKind::LostPackets => "lost",
+    };
+    let mut time = |cycles: Option<u64>| {
+        let ns = of.clock.as_ref()?.ns(cycles?);
+        let mut out = Out::default();
+        wall.put(&mut out, ns);
+        Some(String::from_utf8_lossy(out.written()).into_owned())
+    };
+    let when = match (time(gap.begin_cycles), time(gap.end_cycles)) {
+        (Some(begin), Some(end)) => format!("between [{begin}] and [{end}]"),
+        _ => "at an unknown time".to_string(),
+    };
+    let uuid = trace.schema.uuid.as_ref().map_or("no uuid".to_string(), |uuid| format!("uuid {}", uuid_text(uuid)));
+    let class = trace.schema.stream(of.stream.class).id;
+    let id = of.stream.id.map_or("no id".to_string(), |id| format!("id {id}"));
+    format!(
+        "{count} {verb} {when} in trace `{}` ({uuid}), stream `{}` (class {class}, {id})",
+        trace.name, of.stream.name
+    )
+}

@@ -1,0 +1,187 @@
+//! `tracemill report`: statistics of the time between events.
+
+use tracemill_analyses::registry::{self, Needs};
+use tracemill_analyses::report::{Report, Sort};
+use tracemill_analyses::run::Input;
+use tracemill_analyses::target::Target;
+use tracemill_analyses::{nested, pairs, state};
+use tracemill_engine::filter::{ColumnList, KeyBy};
+use tracemill_engine::merge::Note;
+use tracemill_engine::print::Flow;
+use tracemill_engine::render::time::{TimeStyle, WallClock};
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline;
+use tracemill_formats::registry::FORMATS;
+use tracemill_model::error::{Error, ErrorKind};
+
+use super::losses::gap_text;
+use super::open::open;
+use super::report_forms::{Form, render};
+use super::select::{Typed, misuse_of, parse_option};
+use crate::args::{ReportOptions, ReportSort};
+use crate::progress;
+use crate::report::{Outcome, Sink};
+
+/// The field that events are grouped by when the user does not say: the lane on which they happen.
+const LANE: KeyBy = KeyBy::First(&["track"]);
+/// The same for regressions: what a call is about, otherwise its lane.
+const ABOUT: KeyBy = KeyBy::First(&["datum", "track"]);
+
+/// Statistics of traces.
+pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
+    let asked = Asked::of(options)?;
+    let typed = Typed::parse(&options.events)?;
+    let by = parse_option(&options.by, ColumnList::parse, "--by")?;
+    let lane = parse_option(&options.lane, ColumnList::parse, "--lane")?;
+    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    let Some(asked) = asked else { return Err(no_calls(&opened.session)) };
+    let session = &opened.session;
+    let wanted = typed.bind(&options.events, options.clock_gmt, &options.input, session)?;
+    let by = bind(by, session, "--by")?;
+    let lane = bind(lane, session, "--lane")?.unwrap_or(LANE);
+    let streams = timeline::streams(session, &options.events.stream)?;
+    let input = Input { session, streams: &streams, selection: wanted.selection, filter: wanted.filter };
+    let mut stopped = false;
+    let reporter = &mut opened.reporter;
+    let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
+    let mut note = |note: Note| {
+        match note {
+            Note::Fault(error) => stopped = reporter.fault(&error),
+            Note::Warning(error) => reporter.warning(&error),
+            Note::Gap(stream, gap) => {
+                let of = &streams[stream.0 as usize];
+                reporter.loss(&gap_text(&mut wall, session, of, &gap));
+            }
+        }
+        if stopped { Flow::Stop } else { Flow::Continue }
+    };
+    let shown = progress::show(&options.input, &session.progress, false);
+    let regress = options.regress;
+    let found = match &asked {
+        Asked::State(event) => {
+            let by = by.unwrap_or(LANE);
+            state::report(&input, &state::Question { event, by: &by, within: options.within, regress }, &mut note)
+        }
+        Asked::Pairs(from, to) if regress => {
+            let by = by.unwrap_or(ABOUT);
+            nested::report(&input, &nested::Question { from, to, lane: &lane, by: &by }, &mut note)
+        }
+        Asked::Pairs(from, to) => {
+            let by = by.unwrap_or(LANE);
+            pairs::report(&input, &pairs::Question { from, to, by: &by, regress }, &mut note)
+        }
+    };
+    drop(shown);
+    let mut found = found.map_err(with_formats)?;
+    if stopped {
+        return Ok(Outcome::Nothing);
+    }
+    warn(&found, |text| reporter.loss(text));
+    found.sort(match options.sort {
+        ReportSort::Total => Sort::Total,
+        ReportSort::Count => Sort::Count,
+        ReportSort::Group => Sort::Key,
+    });
+    let form = Form { format: options.format, title: asked.title(options), regress, model: &options.model };
+    let text = render(&mut found, &form);
+    let mut sink = Sink::open(options.output.as_deref())?;
+    sink.write(text.as_bytes())?;
+    sink.flush()?;
+    Ok(if sink.is_closed { Outcome::Done } else { opened.reporter.outcome() })
+}
+
+/// The events that are asked about.
+enum Asked {
+    State(Target),
+    Pairs(Target, Target),
+}
+
+impl Asked {
+    /// `None` without any of the options: that is the statistics of calls.
+    fn of(options: &ReportOptions) -> Result<Option<Self>, Error> {
+        Ok(match (&options.state, &options.from, &options.to) {
+            (Some(event), _, _) => Some(Asked::State(Target::parse(event))),
+            (None, Some(from), Some(to)) => Some(Asked::Pairs(Target::parse(from), Target::parse(to))),
+            _ if options.regress => {
+                let error = Error::misuse("--regress needs the events whose durations it is about");
+                return Err(error.with_help("add --from EVENT --to EVENT, or --state EVENT"));
+            }
+            _ => None,
+        })
+    }
+
+    fn title(&self, options: &ReportOptions) -> (&'static str, String) {
+        match self {
+            Asked::State(event) if options.within => {
+                ("state", format!("time from each `{0}` to the next `{0}` of the same group", event.text()))
+            }
+            Asked::State(event) => {
+                ("state", format!("time from each `{0}` to the next `{0}`, charged to the earlier one", event.text()))
+            }
+            Asked::Pairs(from, to) if options.regress => {
+                ("regress", format!("time from `{}` to `{}` without inner pairs", from.text(), to.text()))
+            }
+            Asked::Pairs(from, to) => ("pairs", format!("time from `{}` to `{}`", from.text(), to.text())),
+        }
+    }
+}
+
+fn bind(list: Option<ColumnList>, session: &Session, option: &'static str) -> Result<Option<KeyBy>, Error> {
+    let Some(list) = list else { return Ok(None) };
+    let columns = list.bind(session).map_err(|error| misuse_of(option, error))?;
+    if columns.names().count() > MAX_PATHS {
+        return Err(Error::misuse(format!("{option} has more than {MAX_PATHS} paths")));
+    }
+    Ok(Some(KeyBy::Paths(columns)))
+}
+
+/// Paths of a key.
+const MAX_PATHS: usize = 64;
+
+/// Without options the statistics are those of calls, which no trace here has.
+fn no_calls(session: &Session) -> Error {
+    let mut formats: Vec<&str> = session.traces.iter().map(|trace| trace.schema.format).collect();
+    formats.sort_unstable();
+    formats.dedup();
+    let message = format!(
+        "statistics of calls need beginnings and ends of function calls, and traces of the format {} have none",
+        formats.join(", ")
+    );
+    let has_calls = registry::ANALYSES.iter().any(|analysis| analysis.needs == Needs::Calls);
+    let who = if has_calls { "" } else { "no format that this version reads has calls (uftrace has them); " };
+    let generic: Vec<&str> = registry::generic().collect();
+    Error::new(ErrorKind::Unsupported, message).with_help(format!(
+        "{who}{} work on any trace whose events have names and times: {}",
+        generic.join(", "),
+        format_names()
+    ))
+}
+
+/// A trace whose events have no time: says which formats have them.
+fn with_formats(error: Error) -> Error {
+    match (error.kind(), error.help()) {
+        (ErrorKind::Unsupported, None) => {
+            error.with_help(format!("formats whose events may have names and times: {}", format_names()))
+        }
+        _ => error,
+    }
+}
+
+fn format_names() -> String {
+    FORMATS.iter().flat_map(|format| format.names).copied().collect::<Vec<_>>().join(", ")
+}
+
+/// Says what is missing in the statistics though the user may expect it there.
+fn warn(report: &Report, mut say: impl FnMut(&str)) {
+    let left_out = &report.left_out;
+    let events = |count: u64| if count == 1 { "1 event".to_string() } else { format!("{count} events") };
+    if left_out.untimed > 0 {
+        say(&format!("{} without time left out", events(left_out.untimed)));
+    }
+    if left_out.negative > 0 {
+        say(&format!("{} left out: their durations are below zero, time goes back", events(left_out.negative)));
+    }
+    if left_out.too_many > 0 {
+        say(&format!("{} left out: too many pairs are open at a time", events(left_out.too_many)));
+    }
+}

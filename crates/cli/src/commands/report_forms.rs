@@ -1,0 +1,311 @@
+//! The forms of a report: table, JSON, CSV.
+
+use std::fmt::Write as _;
+
+use tracemill_analyses::durations::Moments;
+use tracemill_analyses::line::Fit;
+use tracemill_analyses::report::{LeftOut, Report, Row};
+use tracemill_engine::filter::KeyValue;
+
+use crate::args::ReportFormat;
+
+/// What is shown, and how.
+pub(super) struct Form<'a> {
+    pub(super) format: ReportFormat,
+    /// A word for programs and a sentence for people.
+    pub(super) title: (&'static str, String),
+    /// Are there lines?
+    pub(super) regress: bool,
+    /// Numbers of durations to predict.
+    pub(super) model: &'a [u64],
+}
+
+/// Percentiles that are shown.
+const PERCENTS: [u32; 4] = [50, 90, 95, 99];
+
+/// The text of a report.
+pub(super) fn render(report: &mut Report, form: &Form<'_>) -> String {
+    let all = report.all();
+    let percentiles: Vec<Vec<u64>> =
+        report.rows.iter_mut().map(|row| row.durations.percentiles_ns(&PERCENTS)).collect();
+    let rows = report.rows.iter().zip(&percentiles);
+    let rows: Vec<Shown> = rows
+        .map(|(row, percentiles)| Shown {
+            row,
+            percentiles,
+            fit: row.line.as_ref().and_then(|line| line.fit(&row.durations.moments)),
+        })
+        .collect();
+    match form.format {
+        ReportFormat::Table => table(report, &rows, &all, form),
+        ReportFormat::Json => json(report, &rows, &all, form),
+        ReportFormat::Csv => csv(report, &rows, form),
+    }
+}
+
+struct Shown<'a> {
+    row: &'a Row,
+    percentiles: &'a [u64],
+    fit: Option<Fit>,
+}
+
+impl Shown<'_> {
+    fn predictions<'a>(&'a self, form: &'a Form<'_>) -> impl Iterator<Item = Option<f64>> + 'a {
+        form.model.iter().map(|&count| self.fit.map(|fit| fit.predict_ns(count)))
+    }
+}
+
+// ---- Table --------------------------------------------------------------------------------------------------------
+
+fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> String {
+    let mut head: Vec<String> = vec!["group".into(), "count".into(), "total".into(), "mean".into(), "deviation".into()];
+    head.extend(["min".into(), "max".into()]);
+    if form.regress {
+        head.extend(["offset".into(), "slope".into(), "r".into()]);
+        head.extend(form.model.iter().map(|count| format!("T({count})")));
+    }
+    head.extend(PERCENTS.iter().map(|percent| format!("p{percent}")));
+    let mut lines = vec![head];
+    for shown in rows {
+        let mut line = vec![group_text(report, shown.row)];
+        line.extend(moments_cells(&shown.row.durations.moments));
+        if form.regress {
+            let fit = shown.fit;
+            line.push(fit.map_or("-".into(), |fit| us_real(fit.offset_ns)));
+            line.push(fit.map_or("-".into(), |fit| us_real(fit.slope_ns)));
+            line.push(fit.and_then(|fit| fit.r).map_or("-".into(), |r| format!("{r:.4}")));
+            line.extend(shown.predictions(form).map(|ns| ns.map_or("-".into(), us_real)));
+        }
+        let mark = if shown.row.durations.is_exact() { "" } else { "~" };
+        line.extend(shown.percentiles.iter().map(|&ns| format!("{mark}{}", us(ns.into()))));
+        lines.push(line);
+    }
+    if rows.len() > 1 {
+        let mut line = vec!["(all)".to_string()];
+        line.extend(moments_cells(all));
+        lines.push(line);
+    }
+    let mut text = format!("{}; times in microseconds\n", escaped(&form.title.1));
+    text.push_str(&aligned(&lines));
+    if rows.iter().any(|shown| !shown.row.durations.is_exact()) {
+        text.push_str("~ within 1 %, of a group with more than a million durations\n");
+    }
+    if rows.is_empty() {
+        text.push_str("no durations\n");
+    }
+    for (count, what) in left_out_words(&report.left_out) {
+        if count > 0 {
+            let _ = writeln!(text, "{count} {what}");
+        }
+    }
+    text
+}
+
+fn moments_cells(moments: &Moments) -> [String; 6] {
+    let real = |ns: Option<f64>| ns.map_or("-".into(), us_real);
+    [
+        moments.count.to_string(),
+        us(moments.total_ns),
+        real(moments.mean_ns()),
+        real(moments.deviation_ns()),
+        us(moments.min_ns.into()),
+        us(moments.max_ns.into()),
+    ]
+}
+
+/// Exact microseconds.
+fn us(ns: u128) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+fn us_real(ns: f64) -> String {
+    format!("{:.3}", ns / 1000.0)
+}
+
+fn left_out_words(left_out: &LeftOut) -> [(u64, &'static str); 3] {
+    [
+        (left_out.only_ends, "ends without a beginning"),
+        (left_out.restarted, "beginnings followed by another one"),
+        (left_out.unfinished, "beginnings without an end"),
+    ]
+}
+
+fn group_text(report: &Report, row: &Row) -> String {
+    let mut values = Vec::new();
+    for (name, value) in &row.key {
+        let value = match value {
+            KeyValue::Absent => "-".to_string(),
+            value => plain(value),
+        };
+        // One value needs no name: it stands alone in its column.
+        let is_alone = row.key.len() == 1;
+        values.push(if is_alone { value } else { format!("{}={value}", report.names[*name]) });
+    }
+    let key = values.join(" ");
+    escaped(&match &row.label {
+        Some(label) if *label != key => format!("{label} ({key})"),
+        _ => key,
+    })
+}
+
+/// Without characters that move the cursor.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
+/// The first column to the left, all others to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for line in lines {
+        for (at, cell) in line.iter().enumerate() {
+            let pad = " ".repeat(widths[at] - cell.chars().count());
+            match at {
+                0 => text.extend([cell, &*pad]),
+                _ => text.extend(["  ", &*pad, cell]),
+            }
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        text.push('\n');
+    }
+    text
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------------------------
+
+/// Written by hand: sums have more digits than a JSON library takes.
+fn json(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> String {
+    let mut text = format!("{{\"report\":\"{}\",\"unit\":\"ns\",\"groups\":[", form.title.0);
+    for (at, shown) in rows.iter().enumerate() {
+        text.push_str(if at > 0 { ",{\"group\":{" } else { "{\"group\":{" });
+        for (place, (name, value)) in shown.row.key.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            let _ = write!(text, "{comma}{}:{}", quoted(&report.names[*name]), json_value(value));
+        }
+        let label = shown.row.label.as_deref().map_or("null".into(), quoted);
+        let _ = write!(text, "}},\"label\":{label},");
+        put_moments(&mut text, &shown.row.durations.moments);
+        text.push_str(",\"percentiles\":{");
+        for (percent, ns) in PERCENTS.iter().zip(shown.percentiles) {
+            let _ = write!(text, "\"{percent}\":{ns},");
+        }
+        let _ = write!(text, "\"exact\":{}}}", shown.row.durations.is_exact());
+        if form.regress {
+            let real = |value: Option<f64>| value.map_or("null".to_string(), |value| value.to_string());
+            let fit = shown.fit;
+            let _ = write!(
+                text,
+                ",\"offset\":{},\"slope\":{},\"r\":{},\"model\":{{",
+                real(fit.map(|fit| fit.offset_ns)),
+                real(fit.map(|fit| fit.slope_ns)),
+                real(fit.and_then(|fit| fit.r))
+            );
+            for (place, (count, ns)) in form.model.iter().zip(shown.predictions(form)).enumerate() {
+                let comma = if place > 0 { "," } else { "" };
+                let _ = write!(text, "{comma}\"{count}\":{}", real(ns));
+            }
+            text.push('}');
+        }
+        text.push('}');
+    }
+    text.push_str("],\"all\":{");
+    put_moments(&mut text, all);
+    let left = &report.left_out;
+    let _ = writeln!(
+        text,
+        "}},\"left_out\":{{\"untimed\":{},\"negative\":{},\"only_ends\":{},\"restarted\":{},\"unfinished\":{},\"too_many\":{}}}}}",
+        left.untimed, left.negative, left.only_ends, left.restarted, left.unfinished, left.too_many
+    );
+    text
+}
+
+fn put_moments(text: &mut String, moments: &Moments) {
+    let real = |value: Option<f64>| value.map_or("null".to_string(), |value| value.to_string());
+    let extreme = |ns: u64| if moments.count > 0 { ns.to_string() } else { "null".to_string() };
+    let _ = write!(
+        text,
+        "\"count\":{},\"total\":{},\"mean\":{},\"deviation\":{},\"min\":{},\"max\":{}",
+        moments.count,
+        moments.total_ns,
+        real(moments.mean_ns()),
+        real(moments.deviation_ns()),
+        extreme(moments.min_ns),
+        extreme(moments.max_ns)
+    );
+}
+
+fn json_value(value: &KeyValue) -> String {
+    match value {
+        KeyValue::Absent => "null".into(),
+        KeyValue::Number(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => text.clone(),
+        KeyValue::Integer(_) | KeyValue::Bool(_) => plain(value),
+        KeyValue::Number(_) | KeyValue::Text(_) => quoted(&plain(value)),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+// ---- CSV ----------------------------------------------------------------------------------------------------------
+
+fn csv(report: &Report, rows: &[Shown], form: &Form<'_>) -> String {
+    // Names that no group has take no column.
+    let is_used = |name: &usize| rows.iter().any(|shown| shown.row.key.iter().any(|(of, _)| of == name));
+    let names: Vec<usize> = (0..report.names.len()).filter(is_used).collect();
+    let mut head: Vec<String> = names.iter().map(|&name| report.names[name].clone()).collect();
+    let fixed = ["label", "count", "total_ns", "mean_ns", "deviation_ns", "min_ns", "max_ns"];
+    head.extend(fixed.map(String::from));
+    head.extend(PERCENTS.iter().map(|percent| format!("p{percent}_ns")));
+    head.push("percentiles".into());
+    if form.regress {
+        head.extend(["offset_ns", "slope_ns", "r"].map(String::from));
+        head.extend(form.model.iter().map(|count| format!("model_{count}_ns")));
+    }
+    let mut text = csv_line(&head);
+    for shown in rows {
+        let (row, moments) = (shown.row, &shown.row.durations.moments);
+        let value = |name: &usize| row.key.iter().find(|(of, _)| of == name).map(|(_, value)| plain(value));
+        let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let mut line: Vec<String> = names.iter().map(|name| value(name).unwrap_or_default()).collect();
+        line.push(row.label.clone().unwrap_or_default());
+        line.extend([moments.count.to_string(), moments.total_ns.to_string()]);
+        line.extend([real(moments.mean_ns()), real(moments.deviation_ns())]);
+        line.extend([moments.min_ns.to_string(), moments.max_ns.to_string()]);
+        line.extend(shown.percentiles.iter().map(u64::to_string));
+        line.push(if row.durations.is_exact() { "exact" } else { "within 1 %" }.into());
+        if form.regress {
+            line.push(real(shown.fit.map(|fit| fit.offset_ns)));
+            line.push(real(shown.fit.map(|fit| fit.slope_ns)));
+            line.push(real(shown.fit.and_then(|fit| fit.r)));
+            line.extend(shown.predictions(form).map(real));
+        }
+        text.push_str(&csv_line(&line));
+    }
+    text
+}
+
+fn csv_line(cells: &[String]) -> String {
+    let cell = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    cells.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// A value as it is.
+fn plain(value: &KeyValue) -> String {
+    match value {
+        KeyValue::Absent => String::new(),
+        KeyValue::Integer(value) => value.to_string(),
+        KeyValue::Bool(value) => value.to_string(),
+        KeyValue::Number(text) => text.clone(),
+        KeyValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}

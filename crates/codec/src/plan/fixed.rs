@@ -1,0 +1,140 @@
+//! Integers at a fixed place in their event: read without a visit of the fields around them.
+
+use super::{Input, NodeId, Op, Plan};
+
+/// An integer of whole bytes that is always the same number of bytes behind the header of its event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FixedInteger {
+    offset_bytes: usize,
+    width_bytes: usize,
+    is_signed: bool,
+    big: bool,
+}
+
+impl Plan {
+    /// The integer `node` of an event's row plan, when it stands at a fixed place.
+    pub fn fixed_integer(&self, node: NodeId) -> Option<FixedInteger> {
+        let mut bits = 0u64;
+        for op in self.ops.iter() {
+            let (at, width_bytes, is_signed, big) = match *op {
+                Op::U8 { node } => (node, 1, false, false),
+                Op::S8 { node } => (node, 1, true, false),
+                Op::U16 { node, big } => (node, 2, false, big),
+                Op::S16 { node, big } => (node, 2, true, big),
+                Op::U32 { node, big } => (node, 4, false, big),
+                Op::S32 { node, big } => (node, 4, true, big),
+                Op::U64 { node, big } => (node, 8, false, big),
+                Op::S64 { node, big } => (node, 8, true, big),
+                other => {
+                    bits = bits.checked_add(fixed_bits(&other, bits)?)?;
+                    continue;
+                }
+            };
+            if at == node {
+                let offset_bytes = usize::try_from(bits / 8).ok().filter(|_| bits.is_multiple_of(8))?;
+                return Some(FixedInteger { offset_bytes, width_bytes, is_signed, big });
+            }
+            bits = bits.checked_add(width_bytes as u64 * 8)?;
+        }
+        None
+    }
+}
+
+/// The bits that an instruction always passes over, `bits` behind a byte boundary.
+fn fixed_bits(op: &Op, bits: u64) -> Option<u64> {
+    match *op {
+        Op::Advance { bits } => Some(bits),
+        Op::Align { mask: 0..=7 } if bits.is_multiple_of(8) => Some(0),
+        Op::F32 { .. } => Some(32),
+        Op::F64 { .. } => Some(64),
+        Op::Bits { len, .. } => Some(len.into()),
+        Op::Wide { len, .. } | Op::Boolean { len, .. } | Op::Float { len, .. } => Some(len.into()),
+        Op::Rendered { bytes, .. } => Some(u64::from(bytes) * 8),
+        Op::BeginStruct { .. } | Op::EndStruct { .. } => Some(0),
+        Op::Save { .. } | Op::SaveWide { .. } | Op::Set { .. } | Op::Role { .. } | Op::Clock { .. } => Some(0),
+        _ => None,
+    }
+}
+
+impl FixedInteger {
+    /// Is the integer signed?
+    pub fn is_signed(&self) -> bool {
+        self.is_signed
+    }
+
+    /// The value of the event whose fields begin at `body_bits`, as the 64 bits of a `u64` or, when it is signed, of
+    /// an `i64`. `None` when the event does not begin on a byte, or ends before.
+    #[inline]
+    pub fn read(&self, input: Input<'_>, body_bits: u64) -> Option<u64> {
+        if !body_bits.is_multiple_of(8) {
+            return None;
+        }
+        let begin = ((body_bits >> 3) as usize).checked_add(self.offset_bytes)?;
+        let end = begin.checked_add(self.width_bytes)?;
+        if end as u64 > input.end_bits >> 3 {
+            return None;
+        }
+        let bytes = input.bytes.get(begin..)?;
+        macro_rules! number {
+            ($unsigned:ty, $signed:ty) => {{
+                let chunk = *bytes.first_chunk()?;
+                let value =
+                    if self.big { <$unsigned>::from_be_bytes(chunk) } else { <$unsigned>::from_le_bytes(chunk) };
+                if self.is_signed { i64::from(value as $signed) as u64 } else { u64::from(value) }
+            }};
+        }
+        Some(match self.width_bytes {
+            1 => number!(u8, i8),
+            2 => number!(u16, i16),
+            4 => number!(u32, i32),
+            _ => number!(u64, i64),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Node;
+    use tracemill_model::schema::FieldClassId;
+
+    fn plan(ops: &[Op]) -> Plan {
+        let node = Node { class: FieldClassId(0), name: "".into(), parent: 0 };
+        Plan { ops: ops.into(), nodes: vec![node; 8].into(), ..Plan::default() }
+    }
+
+    #[test]
+    fn what_stands_before_is_added_up() {
+        let plan = plan(&[
+            Op::BeginStruct { node: 0 },
+            Op::U8 { node: 1 },
+            Op::Advance { bits: 24 },
+            Op::S16 { node: 2, big: true },
+            Op::Rendered { node: 3, render: 0, bytes: 0 },
+            Op::Align { mask: 7 },
+            Op::U32 { node: 4, big: false },
+            Op::Str { node: 5, unit: 1 },
+            Op::U8 { node: 6 },
+        ]);
+        let bytes = [9, 7, 0, 0, 0, 0xff, 0xfe, 0x78, 0x56, 0x34, 0x12, 0, 1];
+        let read = |node, end_bytes: u64| plan.fixed_integer(node)?.read(Input::new(&bytes, end_bytes * 8), 8);
+        assert_eq!(read(1, 13), Some(7));
+        assert_eq!(read(2, 13), Some(-2i64 as u64));
+        assert_eq!(read(4, 13), Some(0x1234_5678));
+        assert_eq!(read(4, 10), None, "the content ends before");
+        assert!(plan.fixed_integer(6).is_none(), "a string stands before");
+        assert!(plan.fixed_integer(3).is_none(), "no integer");
+        let first = plan.fixed_integer(1).expect("it is fixed");
+        assert_eq!(first.read(Input::new(&bytes, 104), 4), None, "not on a byte");
+        assert_eq!(first.read(Input::new(&bytes, 104), u64::MAX - 7), None);
+    }
+
+    #[test]
+    fn bits_and_wide_alignments_are_not_fixed() {
+        let bits = Op::Bits { node: 0, len: 3, big: false, reversed: false, signed: false };
+        assert!(plan(&[bits, Op::U8 { node: 1 }]).fixed_integer(1).is_none());
+        assert!(plan(&[Op::Align { mask: 31 }, Op::U8 { node: 1 }]).fixed_integer(1).is_none());
+        let rest = Op::Bits { node: 2, len: 5, big: false, reversed: false, signed: false };
+        assert!(plan(&[bits, rest, Op::U8 { node: 1 }]).fixed_integer(1).is_some());
+    }
+}

@@ -1,0 +1,459 @@
+//! Paths as keys: what puts events into groups. Most keys are an integer at a fixed place, read without a visit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::{FixedInteger, NoVisitor, State};
+use tracemill_model::schema::{EventClassId, Schema, Scope};
+
+use super::capture::{Capture, Stored, Values, Wanted};
+use super::columns::Columns;
+use super::matcher::FilterEvent;
+use super::number::Number;
+use super::resolve::{self, Detail, Place};
+use super::syntax::{Head, Path, Step, StepKind};
+use crate::session::Session;
+use tracemill_codec::text::Span;
+
+/// What the events of a session are grouped by.
+#[derive(Clone, Debug)]
+pub enum KeyBy {
+    /// The values of paths, over all traces together.
+    Paths(Columns),
+    /// In each trace on its own: the first of these fields that an event has, otherwise the name of its stream.
+    First(&'static [&'static str]),
+}
+
+/// One value of a key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum KeyValue {
+    /// The event has no such thing.
+    Absent,
+    /// An integer.
+    Integer(i128),
+    /// A boolean.
+    Bool(bool),
+    /// The text of a number that is no integer of 128 bits.
+    Number(String),
+    /// A string.
+    Text(Vec<u8>),
+}
+
+/// Reads the keys of events, in one thread.
+pub struct KeyReader {
+    by: KeyBy,
+    names: Vec<String>,
+    traces: Vec<TraceKeys>,
+    /// What is the same for all events whose keys differ in an integer only, by its encoding.
+    spaces: HashMap<Vec<u8>, u64>,
+    values: Values,
+    state: State,
+    indices: Vec<u64>,
+}
+
+struct TraceKeys {
+    name: String,
+    streams: Vec<String>,
+    schema: Arc<Schema>,
+    /// Number of streams in the traces before.
+    first_stream: u64,
+    /// By event class.
+    programs: Vec<Option<Box<Program>>>,
+}
+
+/// Keys of one event class.
+struct Program {
+    /// Index of the name, and where the value is.
+    parts: Vec<(u8, Place, Detail)>,
+    wants: Wants,
+    label_places: Vec<(Place, Detail)>,
+    labels: Wants,
+    quick: Quick,
+}
+
+/// How much of a key its class decides.
+enum Quick {
+    /// All but, maybe, an integer. The number is of `spaces`.
+    Space(u64, Option<FixedInteger>),
+    /// The same, and the stream decides too.
+    Stream(Option<FixedInteger>),
+    Never,
+}
+
+/// What is wanted of the scopes of an event.
+#[derive(Default)]
+struct Wants {
+    packet: Wanted,
+    header: Wanted,
+    body: Wanted,
+    sections: [bool; 3],
+}
+
+/// The scopes whose fields come one after the other in a plan.
+const BODY: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+/// Ends of the names of fields that say in words what the field of the same name without them says in numbers.
+const LABELS: [&str; 2] = ["_name", "_text"];
+
+impl KeyReader {
+    /// A reader for the events of a session.
+    pub fn new(session: &Session, by: &KeyBy) -> Self {
+        let mut first_stream = 0;
+        let traces = session.traces.iter().map(|trace| {
+            let keys = TraceKeys {
+                name: trace.name.clone(),
+                streams: trace.streams.iter().map(|stream| stream.name.clone()).collect(),
+                schema: trace.schema.clone(),
+                first_stream,
+                programs: std::iter::repeat_with(|| None).take(trace.schema.events().len()).collect(),
+            };
+            first_stream += trace.streams.len() as u64;
+            keys
+        });
+        let names = match by {
+            KeyBy::Paths(columns) => columns.names().map(str::to_string).collect(),
+            KeyBy::First(fields) => {
+                ["trace"].iter().chain(fields.iter()).chain(&["stream"]).map(|name| name.to_string()).collect()
+            }
+        };
+        KeyReader {
+            by: by.clone(),
+            names,
+            traces: traces.collect(),
+            spaces: HashMap::new(),
+            values: Values::default(),
+            state: State::default(),
+            indices: Vec::new(),
+        }
+    }
+
+    /// The names of the values that keys may have.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// A cheap name of the event's key: events with equal ones have equal keys. `None` when it has no cheap one.
+    #[inline]
+    pub fn quick(&mut self, event: &FilterEvent) -> Option<(u64, u64)> {
+        let class = event.event.class();
+        if self.traces[event.trace].programs[class.0 as usize].is_none() {
+            self.prepare(event);
+        }
+        let trace = &self.traces[event.trace];
+        let (space, fixed) = match &trace.programs[class.0 as usize].as_ref()?.quick {
+            Quick::Space(space, fixed) => (*space, fixed),
+            Quick::Stream(fixed) => {
+                (1 << 63 | (trace.first_stream + event.stream as u64) << 32 | u64::from(class.0), fixed)
+            }
+            Quick::Never => return None,
+        };
+        let chunk = event.event.chunk;
+        match fixed {
+            None => Some((space, 0)),
+            Some(fixed) => Some((space, fixed.read(chunk.packet.input(), chunk.body_bits(event.event.at))?)),
+        }
+    }
+
+    /// Appends the event's key: equal bytes are equal keys. [`KeyReader::decode`] takes it apart.
+    pub fn encode(&mut self, event: &FilterEvent, out: &mut Vec<u8>) {
+        self.prepare(event);
+        let KeyReader { traces, values, state, indices, .. } = self;
+        let trace = &traces[event.trace];
+        let Some(program) = &trace.programs[event.event.class().0 as usize] else { return };
+        program.wants.capture(event.event, program.parts.len(), values, state, indices);
+        for (at, (name, place, _)) in program.parts.iter().enumerate() {
+            out.push(*name);
+            match place {
+                Place::Absent => out.push(0),
+                Place::Spine(head) => trace.put_spine(event, *head, out),
+                Place::Field(_) => put_stored(values, at, out),
+            }
+        }
+    }
+
+    /// The values of a key with the indexes of their names.
+    pub fn decode(key: &[u8]) -> Vec<(usize, KeyValue)> {
+        let mut rest = key;
+        let mut parts = Vec::new();
+        while let Some((&[name, tag], after)) = rest.split_first_chunk::<2>() {
+            let Some((value, after)) = decode_value(tag, after) else { break };
+            parts.push((usize::from(name), value));
+            rest = after;
+        }
+        parts
+    }
+
+    /// What the event calls its key: for each value with words beside it (a field of the same name and `_name` or
+    /// `_text`, or the labels of an enumeration) those.
+    pub fn label(&mut self, event: &FilterEvent) -> Option<String> {
+        self.prepare(event);
+        let KeyReader { traces, values, state, indices, .. } = self;
+        let program = traces[event.trace].programs[event.event.class().0 as usize].as_ref()?;
+        let mut words = Vec::new();
+        program.labels.capture(event.event, program.label_places.len(), values, state, indices);
+        let mut beside = (0..program.parts.len()).map(|at| {
+            let mut out = Vec::new();
+            put_stored(values, at, &mut out);
+            match decode_value(*out.first()?, &out[1..])?.0 {
+                KeyValue::Text(text) if !text.is_empty() => Some(String::from_utf8_lossy(&text).into_owned()),
+                _ => None,
+            }
+        });
+        let beside: Vec<Option<String>> = beside.by_ref().collect();
+        program.wants.capture(event.event, program.parts.len(), values, state, indices);
+        for (at, (_, _, detail)) in program.parts.iter().enumerate() {
+            let of_value = || match (detail, values.get(at)) {
+                (Detail::Labels(mappings), Some(Stored::Number(Number::Int(value)))) => {
+                    mappings.iter().find(|mapping| mapping.contains(*value)).map(|mapping| mapping.label.to_string())
+                }
+                _ => None,
+            };
+            words.extend(beside[at].clone().or_else(of_value));
+        }
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    fn prepare(&mut self, event: &FilterEvent) {
+        let class = event.event.class();
+        let trace = &self.traces[event.trace];
+        if trace.programs[class.0 as usize].is_some() {
+            return;
+        }
+        let (parts, label_places) = self.parts(&trace.schema, class);
+        let mut program = Program {
+            wants: Wants::new(event.event, parts.iter().map(|(_, place, detail)| (place, detail))),
+            labels: Wants::new(event.event, label_places.iter().map(|(place, detail)| (place, detail))),
+            parts,
+            label_places,
+            quick: Quick::Never,
+        };
+        program.quick = self.quick_of(event, &program);
+        self.traces[event.trace].programs[class.0 as usize] = Some(Box::new(program));
+    }
+
+    /// The values of the keys of a class, and what may stand beside them.
+    #[expect(clippy::type_complexity, reason = "two lists that belong together")]
+    fn parts(&self, schema: &Schema, class: EventClassId) -> (Vec<(u8, Place, Detail)>, Vec<(Place, Detail)>) {
+        let detail = |place: &Place| match place {
+            Place::Field(field) => field.detail(schema),
+            _ => Detail::Plain,
+        };
+        let paths: Vec<(u8, Option<Path>, Place)> = match &self.by {
+            KeyBy::Paths(columns) => {
+                let places = columns.places(schema, class).into_iter();
+                places
+                    .zip(columns.paths())
+                    .enumerate()
+                    .map(|(at, (place, path))| (at as u8, Some(path.clone()), place))
+                    .collect()
+            }
+            KeyBy::First(fields) => {
+                let found = fields.iter().enumerate().find_map(|(at, name)| {
+                    let path = bare(name);
+                    let place = resolve::resolve(schema, class, &path).ok()?;
+                    let is_value = place.kind(schema).is_some_and(|kind| !matches!(kind, resolve::Kind::Nothing(_)));
+                    is_value.then_some((at as u8 + 1, Some(path), place))
+                });
+                let stream = (fields.len() as u8 + 1, None, Place::Spine(Head::StreamName));
+                let trace = (self.traces.len() > 1).then_some((0, None, Place::Spine(Head::Trace)));
+                trace.into_iter().chain([found.unwrap_or(stream)]).collect()
+            }
+        };
+        let labels = paths.iter().map(|(_, path, _)| {
+            let place = path.as_ref().and_then(|path| beside(schema, class, path)).unwrap_or(Place::Absent);
+            let detail = detail(&place);
+            (place, detail)
+        });
+        let labels = labels.collect();
+        let parts = paths.into_iter().map(|(name, _, place)| {
+            let detail = detail(&place);
+            (name, place, detail)
+        });
+        (parts.collect(), labels)
+    }
+
+    fn quick_of(&mut self, event: &FilterEvent, program: &Program) -> Quick {
+        let trace = &self.traces[event.trace];
+        let class = trace.schema.event(event.event.class());
+        let (mut fixed, mut by_stream, mut space) = (None, false, Vec::new());
+        for (at, (name, place, _)) in program.parts.iter().enumerate() {
+            space.push(*name);
+            match place {
+                Place::Absent => space.push(0),
+                Place::Spine(Head::StreamName) => by_stream = true,
+                Place::Spine(Head::Name | Head::Id) if class.open_ids.is_some() => return Quick::Never,
+                Place::Spine(head @ (Head::Name | Head::Id | Head::Stream | Head::Trace)) => {
+                    trace.put_spine(event, *head, &mut space);
+                }
+                Place::Spine(_) => return Quick::Never,
+                Place::Field(_) => {
+                    let Some(integer) = program.wants.fixed(event.event, at).filter(|_| fixed.is_none()) else {
+                        return Quick::Never;
+                    };
+                    space.extend([u8::MAX, integer.is_signed().into()]);
+                    fixed = Some(integer);
+                }
+            }
+        }
+        if by_stream {
+            return Quick::Stream(fixed);
+        }
+        let next = self.spaces.len() as u64;
+        Quick::Space(*self.spaces.entry(space).or_insert(next), fixed)
+    }
+}
+
+impl TraceKeys {
+    fn put_spine(&self, event: &FilterEvent, head: Head, out: &mut Vec<u8>) {
+        let class = self.schema.event(event.event.class());
+        let integer = |value: i128, out: &mut Vec<u8>| put_integer(value, out);
+        let mut name = Vec::new();
+        let own = class.open_ids.as_ref().and_then(|_| event.event.own_id(&mut name));
+        match (head, event.ns) {
+            (Head::Name, _) if own.is_some() => put_text(&name, out),
+            (Head::Name, _) => match &class.name {
+                Some(name) => put_text(name.as_bytes(), out),
+                None => out.push(0),
+            },
+            (Head::Id, _) => integer(own.map_or(class.id.into(), i128::from), out),
+            (Head::Stream, _) => integer(self.schema.stream(class.stream).id.into(), out),
+            (Head::StreamName, _) => put_text(self.streams.get(event.stream).map_or(b"", |name| name.as_bytes()), out),
+            (Head::Trace, _) => put_text(self.name.as_bytes(), out),
+            (Head::Cpu, _) => match event.event.chunk.packet.cpu {
+                Some(cpu) => integer(cpu.into(), out),
+                None => out.push(0),
+            },
+            (Head::Ns | Head::Time, Some(ns)) => integer(ns.into(), out),
+            (Head::Cycles, _) => integer(event.event.cycles().into(), out),
+            _ => out.push(0),
+        }
+    }
+}
+
+fn put_integer(value: i128, out: &mut Vec<u8>) {
+    out.push(1);
+    out.extend(value.to_le_bytes());
+}
+
+fn put_text(text: &[u8], out: &mut Vec<u8>) {
+    out.push(2);
+    out.extend((text.len() as u64).to_le_bytes());
+    out.extend(text);
+}
+
+fn put_stored(values: &Values, at: usize, out: &mut Vec<u8>) {
+    match values.get(at) {
+        Some(Stored::Number(Number::Int(value))) => put_integer(*value, out),
+        Some(Stored::Number(Number::Real(value))) => {
+            let begin = out.len();
+            put_text(value.to_string().as_bytes(), out);
+            out[begin] = 4;
+        }
+        Some(Stored::Number(Number::Wide(wide))) => {
+            let begin = out.len();
+            put_text(wide.to_decimal().as_bytes(), out);
+            out[begin] = 4;
+        }
+        Some(Stored::Bool(value)) => out.extend([3, u8::from(*value)]),
+        Some(Stored::Text(begin, end)) => put_text(values.text(*begin, *end), out),
+        Some(Stored::Other(_)) | None => out.push(0),
+    }
+}
+
+fn decode_value(tag: u8, rest: &[u8]) -> Option<(KeyValue, &[u8])> {
+    Some(match tag {
+        0 => (KeyValue::Absent, rest),
+        1 => {
+            let (bytes, rest) = rest.split_first_chunk::<16>()?;
+            (KeyValue::Integer(i128::from_le_bytes(*bytes)), rest)
+        }
+        3 => {
+            let (&byte, rest) = rest.split_first()?;
+            (KeyValue::Bool(byte != 0), rest)
+        }
+        _ => {
+            let (len, rest) = rest.split_first_chunk::<8>()?;
+            let (text, rest) = rest.split_at_checked(u64::from_le_bytes(*len) as usize)?;
+            let number = || KeyValue::Number(String::from_utf8_lossy(text).into_owned());
+            (if tag == 4 { number() } else { KeyValue::Text(text.to_vec()) }, rest)
+        }
+    })
+}
+
+/// A path of one word.
+fn bare(name: &str) -> Path {
+    let span = Span::default();
+    Path { head: Head::Bare, steps: vec![Step { kind: StepKind::Member(name.into()), span }], span }
+}
+
+/// The text beside the field of a path that says it in words.
+fn beside(schema: &Schema, class: EventClassId, path: &Path) -> Option<Place> {
+    let (last, before) = path.steps.split_last()?;
+    let StepKind::Member(name) = &last.kind else { return None };
+    LABELS.iter().find_map(|end| {
+        let mut path = Path { steps: before.to_vec(), ..path.clone() };
+        path.steps.push(Step { kind: StepKind::Member(format!("{name}{end}").into()), span: last.span });
+        let place = resolve::resolve(schema, class, &path).ok()?;
+        (place.kind(schema) == Some(resolve::Kind::Text)).then_some(place)
+    })
+}
+
+impl Wants {
+    fn new<'a>(event: EventRef<'_>, places: impl Iterator<Item = (&'a Place, &'a Detail)>) -> Self {
+        let packet = &event.chunk.packet;
+        let (plans, stream) = (&packet.plans, packet.packet.class);
+        let mut wants = Wants::default();
+        for (at, (place, detail)) in places.enumerate() {
+            let Place::Field(place) = place else { continue };
+            let detail = detail.clone();
+            match place.scope {
+                Scope::PacketHeader => {}
+                Scope::PacketContext => wants.packet.add(plans.packet_context_rows(stream), 0, at, place, detail),
+                Scope::EventHeader => wants.header.add(plans.header_rows(stream), 0, at, place, detail),
+                scope => {
+                    let section = scope as usize - Scope::CommonContext as usize;
+                    wants.body.add(plans.event_rows(event.class()), section, at, place, detail);
+                    wants.sections[section] = true;
+                }
+            }
+        }
+        wants
+    }
+
+    /// The integer of a path, when it stands at a fixed place.
+    fn fixed(&self, event: EventRef<'_>, path: usize) -> Option<FixedInteger> {
+        let node = self.body.node_of(path)?;
+        event.chunk.packet.plans.event_rows(event.class()).fixed_integer(node)
+    }
+
+    /// Decodes what is wanted, and no scope behind the last one that is.
+    fn capture(
+        &self,
+        event: EventRef<'_>,
+        paths: usize,
+        values: &mut Values,
+        state: &mut State,
+        indices: &mut Vec<u64>,
+    ) {
+        values.clear(paths);
+        // Faults end the visit: the boundary pass has told them, and what was read before them counts.
+        if !self.packet.is_empty() {
+            let _ = event.chunk.packet.visit_context(&mut Capture::new(&self.packet, values, indices));
+        }
+        if !self.header.is_empty() {
+            let _ = event.visit_header(state, &mut Capture::new(&self.header, values, indices));
+        }
+        let Some(last) = self.sections.iter().rposition(|&is_wanted| is_wanted) else { return };
+        let mut fields = event.fields(state);
+        for section in 0..=last {
+            let read = if self.sections[section] {
+                fields.visit(BODY[section], state, &mut Capture::new(&self.body, values, indices))
+            } else {
+                fields.visit(BODY[section], state, &mut NoVisitor)
+            };
+            if read.is_err() {
+                return;
+            }
+        }
+    }
+}

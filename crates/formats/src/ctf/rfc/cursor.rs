@@ -1,0 +1,225 @@
+//! Walking over tokens: what both parsers do in the same way.
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::{Error, ErrorKind, Result};
+
+use super::lexer::{self, Token, TokenKind};
+
+/// Types and blocks deeper than this are refused (decision 46).
+pub(super) const MAX_DEPTH: u32 = 256;
+
+/// A word, name or type with its place in the text. Two are equal when their values are.
+#[derive(Clone, Debug)]
+pub(super) struct Spanned<T> {
+    pub(super) value: T,
+    pub(super) span: Span,
+}
+
+impl<T: PartialEq> PartialEq for Spanned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+/// A place between two tokens.
+pub(super) struct Cursor<'s> {
+    pub(super) source: &'s str,
+    tokens: Vec<Token>,
+    pub(super) at: usize,
+    depth: u32,
+    /// What was passed over.
+    pub(super) warnings: Vec<Error>,
+}
+
+impl<'s> Cursor<'s> {
+    /// At the first token of a text.
+    pub(super) fn new(source: &'s str) -> Result<Self> {
+        Ok(Cursor { source, tokens: lexer::tokens(source)?, at: 0, depth: 0, warnings: Vec::new() })
+    }
+
+    /// The next token.
+    pub(super) fn peek(&self) -> Token {
+        self.look(0)
+    }
+
+    /// The token `ahead` behind the next one.
+    pub(super) fn look(&self, ahead: usize) -> Token {
+        let last = Token { kind: TokenKind::End, span: Span::new(self.source.len(), self.source.len()) };
+        self.tokens.get(self.at + ahead).or(self.tokens.last()).copied().unwrap_or(last)
+    }
+
+    /// Takes the next token.
+    pub(super) fn next(&mut self) -> Token {
+        let token = self.peek();
+        self.at = (self.at + 1).min(self.tokens.len());
+        token
+    }
+
+    pub(super) fn is_end(&self) -> bool {
+        self.peek().kind == TokenKind::End
+    }
+
+    pub(super) fn text(&self, token: Token) -> &'s str {
+        token.span.text(self.source)
+    }
+
+    /// Is the next token this punctuator?
+    pub(super) fn is(&self, symbol: u8) -> bool {
+        self.peek().kind == TokenKind::Symbol(symbol)
+    }
+
+    /// Is the next token this word?
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        let token = self.peek();
+        token.kind == TokenKind::Word && self.text(token) == word
+    }
+
+    /// Takes a punctuator when it is next.
+    pub(super) fn accept(&mut self, symbol: u8) -> bool {
+        let is_next = self.is(symbol);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    pub(super) fn expect(&mut self, symbol: u8, after: &str) -> Result<Span> {
+        if self.is(symbol) {
+            return Ok(self.next().span);
+        }
+        Err(self.unexpected(&format!("`{}` {after}", char::from(symbol))))
+    }
+
+    /// The error that something else should be here.
+    pub(super) fn unexpected(&self, wanted: &str) -> Error {
+        let token = self.peek();
+        let found = match token.kind {
+            TokenKind::End => "the end of the metadata".to_string(),
+            _ => format!("`{}`", self.text(token).chars().take(60).collect::<String>().escape_debug()),
+        };
+        token.span.malformed(self.source, format!("expected {wanted}, found {found}"))
+    }
+
+    pub(super) fn identifier(&mut self, what: &str) -> Result<Spanned<String>> {
+        if self.peek().kind != TokenKind::Word {
+            return Err(self.unexpected(what));
+        }
+        let token = self.next();
+        Ok(Spanned { value: self.text(token).to_string(), span: token.span })
+    }
+
+    /// An identifier or a string.
+    pub(super) fn word(&mut self, what: &str) -> Result<Spanned<String>> {
+        let token = self.peek();
+        if token.kind != TokenKind::Text {
+            return self.identifier(what);
+        }
+        self.at += 1;
+        Ok(Spanned { value: lexer::text_of(self.source, token.span)?, span: token.span })
+    }
+
+    pub(super) fn integer(&mut self, what: &str) -> Result<Spanned<i128>> {
+        match self.peek().kind {
+            TokenKind::Integer(value) => Ok(Spanned { value, span: self.next().span }),
+            _ => Err(self.unexpected(what)),
+        }
+    }
+
+    /// An integer in a range.
+    pub(super) fn number(&mut self, what: &str, low: i128, high: i128) -> Result<Spanned<i128>> {
+        let found = self.integer(what)?;
+        if (low..=high).contains(&found.value) {
+            return Ok(found);
+        }
+        let message = format!("{what} is {}, and must be between {low} and {high}", found.value);
+        Err(found.span.malformed(self.source, message))
+    }
+
+    /// A power of two from 1 on.
+    pub(super) fn power_of_two(&mut self, what: &str) -> Result<u32> {
+        let found = self.number(what, 1, 1 << 31)?;
+        let value = found.value as u32;
+        if value.is_power_of_two() {
+            return Ok(value);
+        }
+        Err(found.span.malformed(self.source, format!("{what} is {value}, and must be a power of two")))
+    }
+
+    pub(super) fn boolean(&mut self, what: &str) -> Result<bool> {
+        let token = self.peek();
+        let value = match (token.kind, self.text(token)) {
+            (TokenKind::Word, "true" | "TRUE") | (TokenKind::Integer(1), _) => true,
+            (TokenKind::Word, "false" | "FALSE") | (TokenKind::Integer(0), _) => false,
+            _ => return Err(self.unexpected(&format!("`true` or `false` for {what}"))),
+        };
+        self.at += 1;
+        Ok(value)
+    }
+
+    /// Opens a block or a type inside others.
+    pub(super) fn enter(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let message = format!("types and blocks are nested deeper than {MAX_DEPTH}");
+            return Err(self.peek().span.malformed(self.source, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Passes over an attribute that nobody knows, up to its `;`, with a warning.
+    pub(super) fn skip_unknown(&mut self, name: &Spanned<String>, block: &str) -> Result<()> {
+        self.warn(name.span, format!("the {block} has no attribute `{}`; it is passed over", name.value));
+        let mut open = 0u32;
+        loop {
+            match self.peek().kind {
+                TokenKind::End => return Err(self.unexpected(&format!("`;` behind `{}`", name.value))),
+                TokenKind::Symbol(b';') if open == 0 => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                TokenKind::Symbol(b'{') => open += 1,
+                TokenKind::Symbol(b'}') if open == 0 => return Ok(()),
+                TokenKind::Symbol(b'}') => open -= 1,
+                _ => {}
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Passes over a block whose `{` is next, with all braces in it.
+    pub(super) fn skip_braces(&mut self) -> Result<()> {
+        let mut open = 0u32;
+        loop {
+            match self.peek().kind {
+                TokenKind::End => return Err(self.unexpected("`}`")),
+                TokenKind::Symbol(b'{') => open += 1,
+                TokenKind::Symbol(b'}') => open = open.saturating_sub(1),
+                _ => {}
+            }
+            self.at += 1;
+            if open == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn warn(&mut self, span: Span, message: impl Into<String>) {
+        let warning = Error::new(ErrorKind::Inconsistent, message).at_text(span.place(self.source));
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// Warnings that anybody reads.
+const MAX_WARNINGS: usize = 1000;
+
+/// Notes a value that a block may give once.
+pub(super) fn set_once<T>(place: &mut Option<T>, value: T, name: &Spanned<String>, source: &str) -> Result<()> {
+    if place.replace(value).is_some() {
+        return Err(name.span.malformed(source, format!("`{}` is given twice in one block", name.value)));
+    }
+    Ok(())
+}

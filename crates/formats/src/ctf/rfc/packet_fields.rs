@@ -1,0 +1,57 @@
+//! What the fields of packet headers and contexts mean, under the names that both dialects use.
+
+/// What a field of a packet context means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Meaning {
+    ContentSize,
+    PacketSize,
+    Begin,
+    End,
+    Checksum,
+    Count,
+    CountBits,
+    Discarded,
+    Compression,
+    Encryption,
+    ChecksumScheme,
+    Cpu,
+}
+
+/// The meaning of a name at the top level of a packet context; v1.1 says section where v1.6 says stream.
+pub(super) fn meaning(name: &str) -> Option<Meaning> {
+    Some(match name {
+        "content_size" => Meaning::ContentSize,
+        "packet_size" => Meaning::PacketSize,
+        "timestamp_begin" => Meaning::Begin,
+        "timestamp_end" => Meaning::End,
+        "checksum" => Meaning::Checksum,
+        "stream_packet_count" => Meaning::Count,
+        "stream_packet_count_bits" => Meaning::CountBits,
+        "events_discarded" => Meaning::Discarded,
+        "compression_scheme" => Meaning::Compression,
+        "encryption_scheme" => Meaning::Encryption,
+        "checksum_scheme" => Meaning::ChecksumScheme,
+        "cpu_id" => Meaning::Cpu,
+        _ => return None,
+    })
+}
+
+/// Does a name of a packet context mean something?
+pub(super) fn is_known(name: &str) -> bool {
+    meaning(name).is_some()
+}
+
+/// Offsets in the fixed header of v1.1, which has no alignment to think of (section 6 of the note).
+pub(super) const HEADER_11: [(&str, u32); 11] = [
+    ("content_size", 32),
+    ("packet_size", 32),
+    ("checksum", 32),
+    ("section_packet_count", 32),
+    ("timestamp_begin", 64),
+    ("timestamp_end", 64),
+    ("events_discarded", 32),
+    ("section_packet_count_bits", 8),
+    ("compression_scheme", 8),
+    ("encryption_scheme", 8),
+    ("checksum_scheme", 8),
+];

@@ -1,0 +1,332 @@
+//! What both metadata languages describe: types, groups of events (sections, streams), events.
+//!
+//! A type cannot be wrong: sizes are in range, bounds fit, alignments are powers of two, elements have a size. It knows
+//! its own alignment, so that everything that holds it can ask.
+
+use std::sync::Arc;
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{ByteOrder, Mapping};
+
+use super::cursor::{MAX_DEPTH, Spanned};
+
+/// Byte order as the metadata writes it; the native one is known from the packets only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Order {
+    #[default]
+    Native,
+    Little,
+    Big,
+}
+
+impl Order {
+    /// The order of a word of the metadata.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "native" => Order::Native,
+            "network" | "be" => Order::Big,
+            "le" => Order::Little,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn resolve(self, native: ByteOrder) -> ByteOrder {
+        match self {
+            Order::Native => native,
+            Order::Little => ByteOrder::Little,
+            Order::Big => ByteOrder::Big,
+        }
+    }
+}
+
+/// An integer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Int {
+    pub(super) size: u32,
+    pub(super) signed: bool,
+    pub(super) order: Order,
+}
+
+impl Int {
+    /// Least and largest value.
+    pub(super) fn bounds(self) -> (i128, i128) {
+        match self.signed {
+            true => (-(1i128 << (self.size - 1)), (1i128 << (self.size - 1)) - 1),
+            false => (0, (1i128 << self.size) - 1),
+        }
+    }
+}
+
+/// What a type is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Integer(Int),
+    Enum(Int, Arc<[Mapping]>),
+    Float {
+        bits: u32,
+        order: Order,
+    },
+    Text {
+        is_ascii: bool,
+    },
+    Struct(Vec<Field>),
+    Array(u64, Type),
+    /// Type of the length, then of the elements.
+    Sequence(Type, Type),
+}
+
+/// A member of a structure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Field {
+    pub(super) name: Arc<str>,
+    pub(super) class: Type,
+}
+
+/// A type, shared by its users.
+pub(super) type Type = Arc<Class>;
+
+/// See [`Type`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Class {
+    pub(super) kind: Kind,
+    /// Its own alignment.
+    pub(super) align: u32,
+    /// What it asks of the structure around it.
+    pub(super) outer_align: u32,
+    /// Unit of a bit-field, 0 for any other.
+    pub(super) unit: u32,
+    /// Can an instance take no bits?
+    can_be_empty: bool,
+    depth: u32,
+    /// Is it a structure with two fields called `checksum`, the second of which is the scheme (decision 11)?
+    pub(super) has_twin: bool,
+}
+
+/// Elements without size that an array may have (decision 46).
+const MAX_EMPTY: u64 = 65_536;
+
+impl Class {
+    /// A leaf with an alignment.
+    pub(super) fn leaf(kind: Kind, align: u32) -> Type {
+        Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth: 1, has_twin: false })
+    }
+
+    /// An integer whose alignment is not said (decision 12).
+    pub(super) fn integer(int: Int, align: Option<u32>) -> Type {
+        Class::leaf(Kind::Integer(int), align.unwrap_or(default_align(int.size)))
+    }
+
+    /// A bit-field of C in units of `unit` bits, for which the structure is aligned on `outer_align`.
+    pub(super) fn bit_field(int: Int, align: u32, unit: u32, outer_align: u32) -> Type {
+        let outer_align = outer_align.max(align);
+        Arc::new(Class {
+            kind: Kind::Integer(int),
+            align,
+            outer_align,
+            unit,
+            can_be_empty: false,
+            depth: 1,
+            has_twin: false,
+        })
+    }
+
+    pub(super) fn text(is_ascii: bool) -> Type {
+        Class::leaf(Kind::Text { is_ascii }, 8)
+    }
+
+    /// A floating point number; the second value is a warning.
+    pub(super) fn float(exponent: i128, mantissa: i128, order: Order, align: Option<u32>) -> Option<(Type, bool)> {
+        let bits = match (exponent, mantissa) {
+            (5, 11) => 16,
+            (8, 24) => 32,
+            (11, 53) => 64,
+            (15, 113) => 128,
+            _ => return None,
+        };
+        Some((Class::leaf(Kind::Float { bits, order }, align.unwrap_or(8)), matches!(bits, 16 | 128)))
+    }
+
+    /// An enumeration. `labels` have inclusive ranges.
+    pub(super) fn enumeration(
+        int: Int,
+        align: u32,
+        labels: &[(Spanned<String>, i128, i128)],
+        source: &str,
+    ) -> Result<Type> {
+        let (low, high) = int.bounds();
+        for (label, from, to) in labels {
+            if to < from {
+                let message = format!("the range of `{}` ends before it begins", label.value);
+                return Err(label.span.malformed(source, message));
+            }
+            if *from < low || *to > high {
+                let message =
+                    format!("`{}` has a bound outside of {low} to {high}, which its integer holds", label.value);
+                return Err(label.span.malformed(source, message));
+            }
+        }
+        let mappings = labels
+            .iter()
+            .map(|(label, from, to)| Mapping { label: label.value.as_str().into(), ranges: vec![(*from, *to)] });
+        Ok(Class::leaf(Kind::Enum(int, mappings.collect()), align))
+    }
+
+    /// A structure of fields with different names. With `twin` a second `checksum` is the scheme of the first.
+    pub(super) fn structure(mut fields: Vec<(Spanned<String>, Type)>, twin: bool, source: &str) -> Result<Type> {
+        let mut names = std::collections::HashSet::new();
+        let mut has_twin = false;
+        for (name, class) in &mut fields {
+            if twin && name.value == "checksum" && names.contains("checksum") {
+                name.value = "checksum_scheme".to_string();
+                has_twin = true;
+            }
+            if !names.insert(name.value.clone()) {
+                let message = format!("two fields of one structure have the name `{}`", name.value);
+                return Err(name.span.malformed(source, message));
+            }
+            check_part(class, name.span, source)?;
+        }
+        let align = fields.iter().map(|(_, class)| class.outer_align).max().unwrap_or(1);
+        let depth = fields.iter().map(|(_, class)| class.depth).max().unwrap_or(0) + 1;
+        let can_be_empty = fields.iter().all(|(_, class)| class.can_be_empty);
+        let fields = fields.into_iter().map(|(name, class)| Field { name: name.value.into(), class });
+        let kind = Kind::Struct(fields.collect());
+        Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty, depth, has_twin }))
+    }
+
+    pub(super) fn array(length: u64, element: Type, span: Span, source: &str) -> Result<Type> {
+        check_element(&element, span, source)?;
+        if element.can_be_empty && length > MAX_EMPTY {
+            let message = format!("an array of {length} elements that take no bits; at most {MAX_EMPTY} are read");
+            return Err(span.malformed(source, message));
+        }
+        let can_be_empty = length == 0 || element.can_be_empty;
+        let (align, depth) = (element.align, element.depth + 1);
+        let kind = Kind::Array(length, element);
+        Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty, depth, has_twin: false }))
+    }
+
+    pub(super) fn sequence(length: Type, element: Type, span: Span, source: &str) -> Result<Type> {
+        check_element(&element, span, source)?;
+        if length.as_integer().is_none() || length.unit > 0 {
+            let what = "the length of a sequence must be an integer that is no bit-field";
+            return Err(span.malformed(source, what));
+        }
+        let (align, depth) = (length.align.max(element.align), element.depth + 1);
+        let kind = Kind::Sequence(length, element);
+        Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth, has_twin: false }))
+    }
+
+    /// The integer that it is or, as an enumeration, stands on.
+    pub(super) fn as_integer(&self) -> Option<Int> {
+        match self.kind {
+            Kind::Integer(int) | Kind::Enum(int, _) => Some(int),
+            _ => None,
+        }
+    }
+}
+
+fn check_element(element: &Type, span: Span, source: &str) -> Result<()> {
+    if element.unit > 0 {
+        return Err(span.malformed(source, "a bit-field cannot be an element of an array or sequence"));
+    }
+    check_part(element, span, source)
+}
+
+fn check_part(class: &Type, span: Span, source: &str) -> Result<()> {
+    if class.depth >= MAX_DEPTH {
+        return Err(span.malformed(source, format!("types are nested deeper than {MAX_DEPTH}")));
+    }
+    if class.has_twin {
+        return Err(span.malformed(source, "two fields of the structure have the name `checksum`"));
+    }
+    Ok(())
+}
+
+/// Alignment of an integer that has none in the metadata: byte-packed.
+pub(super) fn default_align(size: u32) -> u32 {
+    if size.is_multiple_of(8) { 8 } else { 1 }
+}
+
+/// `uintN_t`, `intN_t`, `uint`, `float`, `double`, `string`: names that need no declaration (decision 6).
+pub(super) fn fallback(name: &str) -> Option<Type> {
+    let int = |size: u32, signed: bool| Class::integer(Int { size, signed, order: Order::Native }, None);
+    match name {
+        "uint" => return Some(int(32, false)),
+        "float" => return Class::float(8, 24, Order::Native, None).map(|(class, _)| class),
+        "double" => return Class::float(11, 53, Order::Native, None).map(|(class, _)| class),
+        "string" => return Some(Class::text(false)),
+        _ => {}
+    }
+    let (rest, signed) = match name.strip_prefix('u') {
+        Some(rest) => (rest, false),
+        None => (name, true),
+    };
+    let digits = rest.strip_prefix("int")?.strip_suffix("_t")?;
+    let is_plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let size: u32 = digits.parse().ok().filter(|size| is_plain && (1..=64).contains(size))?;
+    Some(int(size, signed))
+}
+
+/// A form of the event header, plain or extended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// 5 bits of id, 27 of time.
+    One,
+    /// 32 bits of time, 16 of id.
+    Two,
+}
+
+/// A section (v1.1) or a `stream` block (v1.6).
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Group {
+    /// Name of the section.
+    pub(super) name: Option<String>,
+    /// Id of the stream; sections are counted.
+    pub(super) id: u64,
+    pub(super) header: Form,
+    pub(super) extension: Form,
+    /// Does the context of each event begin with its size?
+    pub(super) has_event_size: bool,
+    /// Context of each event.
+    pub(super) context: Option<Type>,
+    /// Context of the packets, v1.6 only.
+    pub(super) packet_context: Option<Type>,
+}
+
+/// An event.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Event {
+    pub(super) name: String,
+    pub(super) id: u64,
+    pub(super) payload: Type,
+}
+
+/// All that a metadata text says.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Metadata {
+    /// Groups with their events.
+    pub(super) groups: Vec<(Group, Vec<Event>)>,
+    /// Alignments that the built-in layouts prefer for integers of 32 and 64 bits (decision 13).
+    pub(super) preferred: (u32, u32),
+    pub(super) session_id: Option<u32>,
+    pub(super) uuid: Option<[u8; 16]>,
+    /// What the user should know.
+    pub(super) warnings: Vec<Error>,
+}
+
+/// P(32) and P(64) of the alignments of `uint32_t` and `uint64_t`, and what is odd about them.
+pub(super) fn preferred(u32_align: Option<u32>, u64_align: Option<u32>) -> ((u32, u32), Option<String>) {
+    let warning = match (u32_align, u64_align) {
+        (None, Some(align)) if align > 8 => Some(("uint32_t", "uint64_t", align)),
+        (Some(align), None) if align > 8 => Some(("uint64_t", "uint32_t", align)),
+        _ => None,
+    };
+    let warning = warning.map(|(missing, other, align)| {
+        format!(
+            "`{missing}` is not declared, and `{other}` is aligned to {align} bits: headers take 8 bits for `{missing}`"
+        )
+    });
+    ((u32_align.unwrap_or(8).max(8), u64_align.unwrap_or(8).max(8)), warning)
+}

@@ -1,0 +1,110 @@
+//! Syntax tree of v1.1 metadata. Two trees are equal when they say the same, wherever they stand.
+
+use tracemill_codec::text::Span;
+
+use super::super::cursor::Spanned;
+use super::super::types::{Form, Order};
+
+/// A top-level declaration.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Trace(Trace),
+    Section(Section),
+    Event(Event),
+    Abstract(Spanned<String>, Body),
+    Concrete(Spanned<String>, Body),
+}
+
+/// `trace { }`
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    pub(super) session_id: Option<Spanned<i128>>,
+}
+
+/// `section { }`
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Section {
+    pub(super) name: Spanned<String>,
+    pub(super) header: Form,
+    pub(super) has_event_size: bool,
+    pub(super) context: Option<TypeRef>,
+}
+
+/// `event { }`
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Event {
+    pub(super) name: Spanned<String>,
+    pub(super) id: Spanned<i128>,
+    pub(super) section: Spanned<String>,
+    pub(super) fields: TypeRef,
+}
+
+/// A name, or a type without one.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum TypeRef {
+    Name(Spanned<String>),
+    Body(Box<Body>),
+}
+
+impl TypeRef {
+    pub(super) fn span(&self) -> Span {
+        match self {
+            TypeRef::Name(name) => name.span,
+            TypeRef::Body(body) => body.span.value,
+        }
+    }
+}
+
+/// A span that does not count when trees are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) value: Span,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// `{ attribute; ... }`: each attribute once.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Body {
+    pub(super) span: Place,
+    pub(super) parent: Option<Spanned<String>>,
+    pub(super) size: Option<Spanned<i128>>,
+    pub(super) align: Option<u32>,
+    pub(super) unit_size: Option<u32>,
+    pub(super) length: Option<Spanned<i128>>,
+    pub(super) exp_dig: Option<Spanned<i128>>,
+    pub(super) mant_dig: Option<Spanned<i128>>,
+    pub(super) signed: Option<bool>,
+    pub(super) byte_order: Option<Order>,
+    pub(super) is_ascii: Option<bool>,
+    pub(super) elem_type: Option<TypeRef>,
+    pub(super) length_type: Option<TypeRef>,
+    pub(super) map: Option<Vec<(Spanned<String>, i128, i128)>>,
+    pub(super) fields: Option<Vec<(Spanned<String>, TypeRef)>>,
+}
+
+impl Body {
+    pub(super) fn new(span: Span) -> Self {
+        Body {
+            span: Place { value: span },
+            parent: None,
+            size: None,
+            align: None,
+            unit_size: None,
+            length: None,
+            exp_dig: None,
+            mant_dig: None,
+            signed: None,
+            byte_order: None,
+            is_ascii: None,
+            elem_type: None,
+            length_type: None,
+            map: None,
+            fields: None,
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! `trace`, `stream` and `event` blocks.
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::Result;
+
+use super::super::cursor::{Spanned, set_once};
+use super::super::types::{Event, Form, Group, Kind, Type};
+use super::Parser;
+use super::specs::Start;
+
+impl Parser<'_> {
+    /// Reads the trace block before all others: what it says of words and pointers holds everywhere.
+    pub(super) fn find_trace(&mut self) -> Result<()> {
+        let mut open = 0u32;
+        while !self.cursor.is_end() {
+            if open == 0 && self.cursor.is_word("trace") && self.cursor.look(1).kind == BRACE {
+                self.cursor.next();
+                self.trace()?;
+                continue;
+            }
+            if self.cursor.is(b'{') {
+                open += 1;
+            } else if self.cursor.is(b'}') {
+                open = open.saturating_sub(1);
+            }
+            self.cursor.next();
+        }
+        self.cursor.at = 0;
+        Ok(())
+    }
+
+    /// A top-level declaration.
+    pub(super) fn entry(&mut self) -> Result<()> {
+        let token = self.cursor.peek();
+        match self.cursor.text(token) {
+            "trace" => {
+                // It has been read.
+                self.cursor.next();
+                if self.cursor.peek().kind != BRACE {
+                    return Err(self.cursor.unexpected("`{` of the trace"));
+                }
+                self.cursor.skip_braces()
+            }
+            "stream" => self.stream(),
+            "event" => self.event(),
+            "typedef" => self.typedef(),
+            "struct" | "enum" => match self.start()? {
+                Start::Skipped => Ok(()),
+                Start::Made { has_tag: true, .. } => self.cursor.expect(b';', "behind the declaration").map(|_| ()),
+                Start::Made { .. } => {
+                    Err(token.span.malformed(self.cursor.source, "a type without a tag declares nothing"))
+                }
+                Start::Words => Err(self.cursor.unexpected("a declaration with a body")),
+            },
+            _ => Err(self.cursor.unexpected("`trace`, `stream`, `event`, `typedef`, `struct` or `enum`")),
+        }
+    }
+
+    /// A block of attributes and blocks.
+    fn block(&mut self, what: &str, mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>) -> Result<()> {
+        self.cursor.expect(b'{', &format!("of the {what}"))?;
+        self.cursor.enter()?;
+        while !self.cursor.accept(b'}') {
+            if self.cursor.accept(b';') {
+                continue;
+            }
+            let name = self.cursor.identifier(&format!("an attribute of the {what}, or `}}`"))?;
+            if !take(self, &name)? {
+                self.cursor.skip_unknown(&name, what)?;
+            }
+        }
+        self.cursor.leave();
+        Ok(())
+    }
+
+    fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
+        self.cursor.expect(b'=', &format!("behind `{}`", name.value)).map(|_| ())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.cursor.expect(b';', "behind the value").map(|_| ())
+    }
+
+    fn trace(&mut self) -> Result<()> {
+        let (mut major, mut minor, mut uuid, mut word_size) = (None, None, None, None);
+        self.block("trace", |parser, name| {
+            let source = parser.cursor.source;
+            if !matches!(name.value.as_str(), "major" | "minor" | "uuid" | "word_size") {
+                return Ok(false);
+            }
+            parser.equals(name)?;
+            let number = |parser: &mut Self, high| parser.cursor.number(&name.value, 0, high);
+            match name.value.as_str() {
+                "major" => set_once(&mut major, number(parser, u32::MAX.into())?.value, name, source)?,
+                "minor" => set_once(&mut minor, number(parser, u32::MAX.into())?.value, name, source)?,
+                "word_size" => {
+                    let size = parser.cursor.number("word_size", 1, 64)?;
+                    set_once(&mut word_size, size.value as u32, name, source)?;
+                }
+                _ => {
+                    let word = parser.cursor.word("the uuid")?;
+                    let bad =
+                        || word.span.malformed(source, format!("`{}` is not a uuid of 36 characters", word.value));
+                    set_once(&mut uuid, uuid_of(&word.value).ok_or_else(bad)?, name, source)?;
+                }
+            }
+            parser.end()?;
+            Ok(true)
+        })?;
+        self.word_size = word_size.unwrap_or(self.word_size);
+        if let Some(uuid) = uuid
+            && self.uuid.replace(uuid).is_some_and(|known| known != uuid)
+        {
+            let span = self.cursor.peek().span;
+            return Err(span.malformed(self.cursor.source, "the trace block before gave another uuid"));
+        }
+        Ok(())
+    }
+
+    /// A form of the header, or of its extension.
+    fn form(&mut self, is_extension: bool) -> Result<Form> {
+        if self.cursor.is_word("struct") {
+            self.cursor.next();
+        }
+        let word = self.cursor.identifier("a built-in event header")?;
+        let name = match word.value.strip_suffix("_ext") {
+            Some(name) if is_extension => name,
+            None if !is_extension => word.value.as_str(),
+            _ => "",
+        };
+        let wanted = if is_extension {
+            "event_header_1_ext` or `event_header_2_ext"
+        } else {
+            "event_header_1` or `event_header_2"
+        };
+        match name {
+            "event_header_1" => Ok(Form::One),
+            "event_header_2" => Ok(Form::Two),
+            _ => {
+                let message = format!("`{}` is no built-in event header: `{wanted}`", word.value);
+                Err(word.span.malformed(self.cursor.source, message))
+            }
+        }
+    }
+
+    /// A structure as the value of an attribute, anywhere but in a packet context.
+    fn structure_value(&mut self, name: &Spanned<String>) -> Result<Type> {
+        let class = self.any_structure_value(name)?;
+        if class.has_twin {
+            let message = "two fields of one structure have the name `checksum`, which only a packet context may have";
+            return Err(name.span.malformed(self.cursor.source, message));
+        }
+        Ok(class)
+    }
+
+    fn any_structure_value(&mut self, name: &Spanned<String>) -> Result<Type> {
+        self.equals(name)?;
+        let span = self.cursor.peek().span;
+        let class = self.plain_type()?;
+        if !matches!(class.kind, Kind::Struct(_)) {
+            return Err(span.malformed(self.cursor.source, format!("`{}` must be a struct", name.value)));
+        }
+        // `;` behind a body is optional.
+        if !self.cursor.accept(b';') && !self.is_behind_brace() {
+            return Err(self.cursor.unexpected("`;` behind the type"));
+        }
+        Ok(class)
+    }
+
+    fn is_behind_brace(&mut self) -> bool {
+        if self.cursor.at == 0 {
+            return false;
+        }
+        self.cursor.at -= 1;
+        let is_brace = self.cursor.is(b'}');
+        self.cursor.at += 1;
+        is_brace
+    }
+
+    fn stream(&mut self) -> Result<()> {
+        let word = self.cursor.next();
+        let (mut id, mut event, mut packet_context) = (None, None, None);
+        self.block("stream", |parser, name| {
+            let source = parser.cursor.source;
+            match name.value.as_str() {
+                "id" => {
+                    parser.equals(name)?;
+                    let value = parser.cursor.number("the id of the stream", 0, u32::MAX.into())?.value as u64;
+                    set_once(&mut id, value, name, source)?;
+                    parser.end()?;
+                }
+                "event" => {
+                    let block = parser.stream_event(name)?;
+                    set_once(&mut event, block, name, source)?;
+                }
+                "packet" => {
+                    let block = parser.stream_packet(name)?;
+                    set_once(&mut packet_context, block, name, source)?;
+                }
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let source = self.cursor.source;
+        let missing = |what: &str| word.span.malformed(source, format!("the stream has no `{what}`"));
+        let id = id.ok_or_else(|| missing("id"))?;
+        let (header, extension, context) = event.ok_or_else(|| missing("event"))?;
+        let packet_context = Some(packet_context.ok_or_else(|| missing("packet"))?);
+        let group = Group { name: None, id, header, extension, has_event_size: false, context, packet_context };
+        match self.streams.iter().find(|(known, _)| known.id == id) {
+            None => self.streams.push((group, word.span)),
+            Some((known, _)) if *known == group => {}
+            Some((_, span)) => {
+                let message = format!("the stream {id} is declared a second time, otherwise");
+                let error = word.span.malformed(source, message);
+                return Err(error.with_related("the first declaration", span.place(source)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The block `event` of a stream: header, extension, context.
+    fn stream_event(&mut self, word: &Spanned<String>) -> Result<(Form, Form, Option<Type>)> {
+        let (mut header, mut extension, mut context) = (None, None, None);
+        self.block("stream's `event`", |parser, name| {
+            let source = parser.cursor.source;
+            match name.value.as_str() {
+                "header_type" => {
+                    parser.equals(name)?;
+                    set_once(&mut header, parser.form(false)?, name, source)?;
+                    parser.end()?;
+                }
+                "header_type_ext" => {
+                    parser.equals(name)?;
+                    set_once(&mut extension, parser.form(true)?, name, source)?;
+                    parser.end()?;
+                }
+                "context_type" => set_once(&mut context, parser.structure_value(name)?, name, source)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let missing = || word.span.malformed(self.cursor.source, "the stream's `event` has no `header_type`");
+        let header = header.ok_or_else(missing)?;
+        Ok((header, extension.unwrap_or(header), context))
+    }
+
+    /// The block `packet` of a stream: its context, with both sizes in it (decision 34).
+    fn stream_packet(&mut self, word: &Spanned<String>) -> Result<Type> {
+        let mut context = None;
+        self.block("stream's `packet`", |parser, name| {
+            if name.value != "context_type" {
+                return Ok(false);
+            }
+            let class = parser.any_structure_value(name)?;
+            set_once(&mut context, class, name, parser.cursor.source)?;
+            Ok(true)
+        })?;
+        let source = self.cursor.source;
+        let missing = |what: &str| word.span.malformed(source, format!("the stream's `packet` has no `{what}`"));
+        let context = context.ok_or_else(|| missing("context_type"))?;
+        self.check_packet_context(&context, word.span)?;
+        Ok(context)
+    }
+
+    fn check_packet_context(&mut self, context: &Type, span: Span) -> Result<()> {
+        let Kind::Struct(fields) = &context.kind else { return Ok(()) };
+        for name in ["content_size", "packet_size"] {
+            let field = fields.iter().find(|field| &*field.name == name);
+            let message = match field.map(|field| field.class.as_integer()) {
+                None => format!("the packet context has no `{name}`"),
+                Some(Some(int)) if !int.signed => continue,
+                Some(_) => format!("`{name}` of the packet context must be an unsigned integer"),
+            };
+            return Err(span.malformed(self.cursor.source, message));
+        }
+        for field in fields {
+            let is_known = super::super::packet_fields::is_known(&field.name);
+            if is_known && &*field.name != "checksum" && field.class.as_integer().is_none() {
+                let message = format!("`{}` of the packet context is no integer, and so means nothing", field.name);
+                self.cursor.warn(span, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<()> {
+        let word = self.cursor.next();
+        let (mut name, mut id, mut stream, mut fields) = (None, None, None, None);
+        self.block("event", |parser, attribute| {
+            let source = parser.cursor.source;
+            if !matches!(attribute.value.as_str(), "name" | "id" | "stream" | "fields") {
+                return Ok(false);
+            }
+            if attribute.value == "fields" {
+                set_once(&mut fields, parser.structure_value(attribute)?, attribute, source)?;
+                return Ok(true);
+            }
+            parser.equals(attribute)?;
+            match attribute.value.as_str() {
+                "name" => set_once(&mut name, parser.cursor.word("the name of the event")?, attribute, source)?,
+                "id" => {
+                    let value = parser.cursor.number("the id of the event", 0, u32::MAX.into())?;
+                    set_once(&mut id, value, attribute, source)?;
+                }
+                _ => {
+                    let value = parser.cursor.number("the id of the stream", 0, u32::MAX.into())?;
+                    set_once(&mut stream, value.value as u64, attribute, source)?;
+                }
+            }
+            parser.end()?;
+            Ok(true)
+        })?;
+        let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the event has no `{what}`"));
+        let id = id.ok_or_else(|| missing("id"))?;
+        let event = Event {
+            name: name.ok_or_else(|| missing("name"))?.value,
+            id: id.value as u64,
+            payload: fields.ok_or_else(|| missing("fields"))?,
+        };
+        let stream = stream.ok_or_else(|| missing("stream"))?;
+        self.events.push((event, stream, id.span));
+        Ok(())
+    }
+}
+
+const BRACE: super::super::lexer::TokenKind = super::super::lexer::TokenKind::Symbol(b'{');
+
+/// The bytes of a uuid in its form of 36 characters.
+fn uuid_of(text: &str) -> Option<[u8; 16]> {
+    let is_formed = text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect();
+    let value = u128::from_str_radix(&digits, 16).ok().filter(|_| is_formed)?;
+    Some(value.to_be_bytes())
+}

@@ -1,0 +1,350 @@
+//! Specifiers, declarators and typedefs: what makes a type (decisions 5, 17 and 18).
+
+use tracemill_codec::text::Span;
+use tracemill_model::error::Result;
+
+use super::super::cursor::{Spanned, set_once};
+use super::super::lexer::TokenKind;
+use super::super::types::{Class, Int, Order, Type};
+use super::{Parser, Space};
+
+/// Names of the built-in event headers: a structure of such a name is documentation (decision 22).
+const HEADERS: [&str; 4] = ["event_header_1", "event_header_2", "event_header_1_ext", "event_header_2_ext"];
+
+/// The beginning of a declaration.
+pub(super) enum Start {
+    /// A type with a body: what follows is its name, or the name of a field, or nothing when it has a tag.
+    Made { class: Type, is_basic: bool, has_tag: bool },
+    /// A structure that describes a built-in header: nothing is declared.
+    Skipped,
+    /// Words: a type that has a name, and in a declaration the name that is declared behind it.
+    Words,
+}
+
+impl<'s> Parser<'s> {
+    /// A type with a body, when one is next; otherwise nothing is taken.
+    pub(super) fn start(&mut self) -> Result<Start> {
+        while self.cursor.is_word("const") {
+            self.cursor.next();
+        }
+        let token = self.cursor.peek();
+        let has_body = self.cursor.look(1).kind == TokenKind::Symbol(b'{');
+        match self.cursor.text(token) {
+            _ if token.kind != TokenKind::Word => Ok(Start::Words),
+            "integer" if has_body => Ok(Start::Made { class: self.integer()?, is_basic: true, has_tag: false }),
+            "floating_point" if has_body => {
+                Ok(Start::Made { class: self.floating_point()?, is_basic: true, has_tag: false })
+            }
+            "string" if has_body => Ok(Start::Made { class: self.string()?, is_basic: true, has_tag: false }),
+            "enum" => self.enumeration(),
+            "struct" => {
+                let tag = (!has_body).then(|| self.cursor.look(1));
+                let brace = if has_body { 1 } else { 2 };
+                let is_body = self.cursor.look(brace).kind == TokenKind::Symbol(b'{');
+                if !is_body || tag.is_some_and(|tag| tag.kind != TokenKind::Word) {
+                    return Ok(Start::Words);
+                }
+                self.structure()
+            }
+            _ => Ok(Start::Words),
+        }
+    }
+
+    /// `struct [TAG] { ... }`
+    fn structure(&mut self) -> Result<Start> {
+        let word = self.cursor.next();
+        let tag = if self.cursor.is(b'{') { None } else { Some(self.cursor.identifier("a tag")?) };
+        if tag.as_ref().is_some_and(|tag| HEADERS.contains(&tag.value.as_str())) {
+            self.cursor.skip_braces()?;
+            if self.cursor.is(b';') {
+                return Ok(Start::Skipped);
+            }
+            return Err(self.cursor.unexpected("`;` behind the description of a built-in header"));
+        }
+        self.cursor.expect(b'{', "of the struct")?;
+        self.cursor.enter()?;
+        self.open_structs.extend(tag.as_ref().map(|tag| tag.value.clone()));
+        let mut fields = Vec::new();
+        while !self.cursor.accept(b'}') {
+            if !self.cursor.accept(b';') {
+                self.member(&mut fields)?;
+            }
+        }
+        self.cursor.leave();
+        let class = Class::structure(fields, true, self.cursor.source)?;
+        let has_tag = tag.is_some();
+        if let Some(tag) = tag {
+            self.open_structs.pop();
+            self.declare(Space::Struct, tag.value, class.clone(), word.span.to(tag.span))?;
+        }
+        Ok(Start::Made { class, is_basic: false, has_tag })
+    }
+
+    /// A field, or a declaration, of a structure.
+    fn member(&mut self, fields: &mut Vec<(Spanned<String>, Type)>) -> Result<()> {
+        if self.cursor.is_word("typedef") {
+            return self.typedef();
+        }
+        let from = self.cursor.peek().span;
+        let (class, first) = match self.start()? {
+            Start::Skipped => return Ok(()),
+            Start::Made { has_tag: true, .. } if self.cursor.accept(b';') => return Ok(()),
+            Start::Made { class, .. } => (class, self.cursor.identifier("the name of the field")?),
+            Start::Words => {
+                let mut words = self.words()?;
+                let name = self.last_word(&mut words, from, "field")?;
+                let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
+                let span = words.iter().fold(from, |span, (_, word)| span.to(*word));
+                if texts.iter().all(|word| *word == "const") {
+                    let message = format!("the field `{}` has no type, or a type and no name", name.value);
+                    return Err(name.span.malformed(self.cursor.source, message));
+                }
+                (self.named(&texts, span)?, name)
+            }
+        };
+        let mut name = first;
+        loop {
+            let field = if self.cursor.accept(b':') {
+                self.bit_field(&class, &name)?
+            } else {
+                self.brackets(class.clone(), name.span)?
+            };
+            fields.push((name, field));
+            if !self.cursor.accept(b',') {
+                break;
+            }
+            name = self.cursor.identifier("the name of another field")?;
+        }
+        self.cursor.expect(b';', "behind the field").map(|_| ())
+    }
+
+    /// A bit-field of `class`, whose width is next.
+    fn bit_field(&mut self, class: &Type, name: &Spanned<String>) -> Result<Type> {
+        let source = self.cursor.source;
+        let super::super::types::Kind::Integer(unit) = class.kind else {
+            return Err(name.span.malformed(source, "the unit of a bit-field must be an integer"));
+        };
+        let width = self.cursor.number("the width of a bit-field", 1, unit.size.into())?.value as u32;
+        Ok(Class::bit_field(Int { size: width, ..unit }, 1, unit.size, class.align))
+    }
+
+    /// `typedef SPEC NAME [..];`
+    pub(super) fn typedef(&mut self) -> Result<()> {
+        let word = self.cursor.next();
+        let from = self.cursor.peek().span;
+        let is_string = self.cursor.is_word("string");
+        let start = self.start()?;
+        let (class, name) = match start {
+            Start::Skipped => return Err(self.cursor.unexpected("a type that is no built-in header")),
+            Start::Made { class, is_basic: true, .. } => (class, self.new_name()?),
+            Start::Made { class, .. } => {
+                let name = self.cursor.identifier("the name of the type")?;
+                (class, name)
+            }
+            // `string` without a body is a basic class too.
+            Start::Words if is_string && !self.typedefs.contains_key("string") => {
+                self.cursor.next();
+                (Class::text(false), self.new_name()?)
+            }
+            Start::Words => {
+                let mut words = self.words()?;
+                let name = self.last_word(&mut words, from, "type")?;
+                let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
+                let span = words.iter().fold(from, |span, (_, word)| span.to(*word));
+                (self.named(&texts, span)?, name)
+            }
+        };
+        let class = self.brackets(class, name.span)?;
+        self.cursor.expect(b';', "behind the name of the type")?;
+        self.declare(Space::Typedef, name.value, class, word.span.to(name.span))
+    }
+
+    /// All words up to `;` or `[`: a name of several words.
+    fn new_name(&mut self) -> Result<Spanned<String>> {
+        let words = self.words()?;
+        let texts: Vec<&str> = words.iter().map(|&(word, _)| word).filter(|word| *word != "const").collect();
+        match (words.first(), words.last()) {
+            (Some((_, first)), Some((_, last))) if !texts.is_empty() => {
+                Ok(Spanned { value: texts.join(" "), span: first.to(*last) })
+            }
+            _ => Err(self.cursor.unexpected("the name of the type")),
+        }
+    }
+
+    /// Words and `*`, as many as there are.
+    fn words(&mut self) -> Result<Vec<(&'s str, Span)>> {
+        let mut words = Vec::new();
+        while matches!(self.cursor.peek().kind, TokenKind::Word | TokenKind::Symbol(b'*')) {
+            let token = self.cursor.next();
+            words.push((self.cursor.text(token), token.span));
+            if words.len() > MAX_WORDS {
+                return Err(token.span.malformed(self.cursor.source, "a name of more than 64 words"));
+            }
+        }
+        Ok(words)
+    }
+
+    /// Takes the last word, which is the name that is declared.
+    fn last_word(&self, words: &mut Vec<(&'s str, Span)>, from: Span, what: &str) -> Result<Spanned<String>> {
+        match words.pop() {
+            Some((word, span)) if word != "*" => Ok(Spanned { value: word.to_string(), span }),
+            Some((_, span)) => {
+                let message = format!("there is no name of the {what} behind `*`");
+                Err(span.malformed(self.cursor.source, message))
+            }
+            None if self.cursor.is_end() => Err(self.cursor.unexpected(&format!("a {what}, or `}}`"))),
+            None => Err(from.malformed(self.cursor.source, format!("expected a {what}"))),
+        }
+    }
+
+    /// `[N]` and `[TYPE]` behind a name; the leftmost is the outermost.
+    fn brackets(&mut self, class: Type, name: Span) -> Result<Type> {
+        enum Bracket {
+            Fixed(u64),
+            Counted(Type),
+        }
+        let mut brackets = Vec::new();
+        while self.cursor.accept(b'[') {
+            self.cursor.enter()?;
+            let bracket = match self.cursor.peek().kind {
+                TokenKind::Integer(_) => {
+                    Bracket::Fixed(self.cursor.number("the length of the array", 0, u64::MAX.into())?.value as u64)
+                }
+                TokenKind::Symbol(b']') => {
+                    return Err(self.cursor.unexpected("a length, or the type of one"));
+                }
+                _ => Bracket::Counted(self.plain_type()?),
+            };
+            self.cursor.expect(b']', "behind the length")?;
+            brackets.push(bracket);
+        }
+        let mut class = class;
+        for bracket in brackets.into_iter().rev() {
+            self.cursor.leave();
+            class = match bracket {
+                Bracket::Fixed(length) => Class::array(length, class, name, self.cursor.source)?,
+                Bracket::Counted(length) => Class::sequence(length, class, name, self.cursor.source)?,
+            };
+        }
+        Ok(class)
+    }
+
+    /// A type that nothing is declared behind.
+    pub(super) fn plain_type(&mut self) -> Result<Type> {
+        let from = self.cursor.peek().span;
+        match self.start()? {
+            Start::Made { class, .. } => Ok(class),
+            Start::Skipped => Err(self.cursor.unexpected("a type that is no built-in header")),
+            Start::Words => {
+                let words = self.words()?;
+                if words.is_empty() {
+                    return Err(self.cursor.unexpected("a type"));
+                }
+                let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
+                let span = words.iter().fold(from, |span, (_, word)| span.to(*word));
+                self.named(&texts, span)
+            }
+        }
+    }
+
+    /// `{ NAME = VALUE; ... }`: `take` reads the value of an attribute, and says false when it does not know the name.
+    pub(super) fn attributes(
+        &mut self,
+        what: &str,
+        mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>,
+    ) -> Result<Span> {
+        let word = self.cursor.next();
+        self.cursor.expect(b'{', &format!("of the {what}"))?;
+        while !self.cursor.accept(b'}') {
+            if self.cursor.accept(b';') {
+                continue;
+            }
+            let name = self.cursor.identifier(&format!("an attribute of the {what}, or `}}`"))?;
+            self.cursor.expect(b'=', &format!("behind `{}`", name.value))?;
+            if take(self, &name)? {
+                self.cursor.expect(b';', "behind the value")?;
+            } else {
+                self.cursor.skip_unknown(&name, what)?;
+            }
+        }
+        Ok(word.span)
+    }
+
+    fn byte_order(&mut self) -> Result<Order> {
+        let word = self.cursor.identifier("`native`, `network`, `be` or `le`")?;
+        let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
+        Order::of(&word.value).ok_or_else(|| word.span.malformed(self.cursor.source, message()))
+    }
+
+    fn integer(&mut self) -> Result<Type> {
+        let (mut size, mut signed, mut align, mut order) = (None, None, None, None);
+        let span = self.attributes("integer", |parser, name| {
+            let source = parser.cursor.source;
+            match name.value.as_str() {
+                "size" => set_once(&mut size, parser.cursor.number("the size in bits", 1, 64)?.value, name, source)?,
+                "signed" => set_once(&mut signed, parser.cursor.boolean("signed")?, name, source)?,
+                "align" => set_once(&mut align, parser.cursor.power_of_two("the alignment")?, name, source)?,
+                "byte_order" => set_once(&mut order, parser.byte_order()?, name, source)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let Some(size) = size else { return Err(span.malformed(self.cursor.source, "the integer has no `size`")) };
+        let int = Int { size: size as u32, signed: signed.unwrap_or(false), order: order.unwrap_or_default() };
+        Ok(Class::integer(int, align))
+    }
+
+    fn floating_point(&mut self) -> Result<Type> {
+        let (mut exponent, mut mantissa, mut align, mut order) = (None, None, None, None);
+        let span = self.attributes("floating_point", |parser, name| {
+            let source = parser.cursor.source;
+            match name.value.as_str() {
+                "exp_dig" => set_once(&mut exponent, parser.cursor.number("exp_dig", 0, 1 << 16)?.value, name, source)?,
+                "mant_dig" => {
+                    set_once(&mut mantissa, parser.cursor.number("mant_dig", 0, 1 << 16)?.value, name, source)?
+                }
+                "align" => set_once(&mut align, parser.cursor.power_of_two("the alignment")?, name, source)?,
+                "byte_order" => set_once(&mut order, parser.byte_order()?, name, source)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let source = self.cursor.source;
+        let missing = |what: &str| span.malformed(source, format!("the floating_point has no `{what}`"));
+        let exponent = exponent.ok_or_else(|| missing("exp_dig"))?;
+        let mantissa = mantissa.ok_or_else(|| missing("mant_dig"))?;
+        let Some((class, is_odd)) = Class::float(exponent, mantissa, order.unwrap_or_default(), align) else {
+            let message = format!("no floating point numbers with {exponent} and {mantissa} digits");
+            return Err(span.unsupported(source, message));
+        };
+        if is_odd {
+            let message = "floating point numbers of this size are shown with the precision of 64 bits";
+            self.cursor.warn(span, message);
+        }
+        Ok(class)
+    }
+
+    fn string(&mut self) -> Result<Type> {
+        let mut is_ascii = None;
+        self.attributes("string", |parser, name| {
+            if name.value != "encoding" {
+                return Ok(false);
+            }
+            let source = parser.cursor.source;
+            let word = parser.cursor.identifier("`UTF8` or `ASCII`")?;
+            let value = match word.value.as_str() {
+                "UTF8" => false,
+                "ASCII" => true,
+                other => {
+                    return Err(word.span.malformed(source, format!("`{other}` is no encoding: `UTF8` or `ASCII`")));
+                }
+            };
+            set_once(&mut is_ascii, value, name, source)?;
+            Ok(true)
+        })?;
+        Ok(Class::text(is_ascii.unwrap_or(false)))
+    }
+}
+
+/// Words of a name that anybody writes.
+const MAX_WORDS: usize = 64;
