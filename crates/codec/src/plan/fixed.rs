@@ -99,7 +99,7 @@ mod tests {
     use tracemill_model::schema::FieldClassId;
 
     fn plan(ops: &[Op]) -> Plan {
-        let node = Node { class: FieldClassId(0), name: "".into(), parent: 0 };
+        let node = Node { class: FieldClassId(0), name: "".into(), parent: 0, is_content: false };
         Plan { ops: ops.into(), nodes: vec![node; 8].into(), ..Plan::default() }
     }
 

@@ -1,5 +1,8 @@
 //! Running a plan over the bytes of a packet.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{ByteOrder, RenderedClass, Role};
 
@@ -52,7 +55,7 @@ impl Plan {
             return Ok(());
         }
         state.grow(self.slots);
-        let tables = Tables { selects: &self.tables, renders: &self.renders };
+        let tables = Tables { selects: &self.tables, renders: &self.renders, lengths: &self.lengths };
         run_list(&self.ops[..range.end], range.start, tables, input, pos_bits, state, visitor)
             .map_err(|(kind, at)| Fault { kind, at_bits: *pos_bits, node: self.node_at(at) })
     }
@@ -88,7 +91,8 @@ const _: () = assert!(size_of::<std::sync::OnceLock<Short>>() <= 128);
 impl Short {
     /// The short form of a plan; empty, and not all, when it is too long or needs tables.
     pub(crate) fn of(plan: &Plan, is_all: bool) -> Self {
-        let fits = plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty();
+        let fits =
+            plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
         let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false };
         let Ok(slots) = u8::try_from(plan.slots) else { return short };
         if fits && is_all {
@@ -118,10 +122,11 @@ impl Short {
 struct Tables<'a> {
     selects: &'a [SelectTable],
     renders: &'a [RenderedClass],
+    lengths: &'a [Arc<BTreeMap<u64, u64>>],
 }
 
 impl Tables<'_> {
-    const NONE: Tables<'static> = Tables { selects: &[], renders: &[] };
+    const NONE: Tables<'static> = Tables { selects: &[], renders: &[], lengths: &[] };
 }
 
 /// Runs instructions from `start` on. The error is why the event ends early, and at which instruction.
@@ -489,7 +494,7 @@ impl<'a> Run<'a> {
             }
             Op::LookUp { from, to, table } => {
                 let value = state.slots[usize::from(from)];
-                state.slots[usize::from(to)] = plan.lengths[table as usize].get(&value).copied().unwrap_or(0);
+                state.slots[usize::from(to)] = tables.lengths[table as usize].get(&value).copied().unwrap_or(0);
             }
             Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
             Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
