@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Print(options) => commands::print::run(&options),
         Command::Report(options) => commands::report::run(&options),
         Command::Check(options) => commands::check::run(&options),
+        Command::Convert(options) => commands::convert::run(&options),
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),
         Command::Man(options) => commands::man::run(&options),

@@ -330,15 +330,11 @@ impl<'a> Mapper<'a> {
     }
 
     /// The name itself unless another one has it.
-    pub(super) fn free_name(&mut self, name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc<str>>) -> Arc<str> {
-        let mut free = if taken.contains(name) { raw.clone() } else { name.clone() };
-        while taken.contains(&free) {
-            free = format!("{free}_").into();
-        }
+    fn free_name(&mut self, name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc<str>>) -> Arc<str> {
+        let free = free_name(name, raw, taken);
         if free != *name {
             self.losses.add("names that two members of a structure share (one gets underscores)", 1);
         }
-        taken.insert(free.clone());
         free
     }
 
@@ -480,6 +476,16 @@ pub(super) struct Selectors {
 
 /// The step of a path that means the first member of the structure around the field itself.
 pub(super) const BEFORE: u32 = u32::MAX;
+
+/// The name itself unless another one has it.
+pub(super) fn free_name(name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc<str>>) -> Arc<str> {
+    let mut free = if taken.contains(name) { raw.clone() } else { name.clone() };
+    while taken.contains(&free) {
+        free = format!("{free}_").into();
+    }
+    taken.insert(free.clone());
+    free
+}
 
 /// The path of the member before a field, in a structure of the two.
 fn before() -> FieldPath {

@@ -14,7 +14,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Moved, Selectors, encodes};
+use super::fields::{Mapped, Mapper, Moved, Selectors, encodes, free_name};
 use crate::target::{Losses, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -328,7 +328,7 @@ fn own_and_kept(
     if let Some(FieldKind::Struct(structure)) = root.map(|root| &from.field_class(root).kind) {
         let kept = mapper.members(&structure.members, |at| keep.get(at) == Some(&true))?;
         for mut member in kept {
-            member.name = mapper.free_name(&member.name, &member.raw_name, &mut taken);
+            member.name = free_name(&member.name, &member.raw_name, &mut taken);
             member.raw_name = member.name.clone();
             members.push(member);
         }
@@ -393,6 +393,7 @@ fn map_stream(
     let moved = mapper.moved.clone();
     let mapped = StreamClass {
         id: class.id,
+        has_no_id: false,
         name: class.name.clone(),
         namespace: class.namespace.clone(),
         uid: class.uid.clone(),
@@ -440,7 +441,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
         }
         let flags = mapper.structure(flags);
         let mut taken: HashSet<Arc<str>> = members.iter().map(|member| member.name.clone()).collect();
-        let name = mapper.free_name(&"selectors".into(), &"selectors".into(), &mut taken);
+        let name = free_name(&"selectors".into(), &"selectors".into(), &mut taken);
         members.push(Member { raw_name: name.clone(), name, class: flags });
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();

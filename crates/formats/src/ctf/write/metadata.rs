@@ -62,6 +62,7 @@ impl Writer<'_> {
                 schema: self.schema,
                 scope: Scope::PacketHeader,
                 roots: [self.schema.packet_header, None, None, None, None, None],
+                before: "".into(),
             },
         );
         object.end();
