@@ -7,7 +7,7 @@ use crate::target::Target;
 pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT, &crate::ctf::rfc::FORMAT];
 
 /// Every format that tracemill writes traces in.
-pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF2];
+pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF18, &crate::ctf::write::CTF2];
 
 /// The format of a name.
 pub fn by_name(name: &str) -> Option<&'static Format> {

@@ -158,18 +158,19 @@ impl<'a> Mapper<'a> {
                 return Ok(self.structure(members));
             }
             FieldKind::Array(class) => {
+                let count = self.count(id, &class.length)?;
                 self.in_array += 1;
                 let element = self.class(class.element)?;
                 self.in_array -= 1;
                 let array = |length| FieldKind::Array(ArrayClass { element, length });
-                return self.counted(id, &class.length, array);
+                return Ok(self.counted(count, array));
             }
             FieldKind::Optional(class) => match self.dialect {
                 Dialect::Ctf2 if matches!(class.presence, Presence::Unmarked(_)) => {
-                    let content = self.class(class.content)?;
                     let Some(selector) = self.selector(id, 1, Encode::PresentAt) else {
-                        return Ok(self.counted_optional(id, content));
+                        return self.optional_as_sequence(id, class);
                     };
+                    let content = self.class(class.content)?;
                     FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content })
                 }
                 Dialect::Ctf2 => {
@@ -180,10 +181,7 @@ impl<'a> Mapper<'a> {
                     let content = self.class(class.content)?;
                     FieldKind::Optional(OptionalClass { selector: self.path(&class.selector)?, presence, content })
                 }
-                Dialect::Ctf18 => {
-                    let content = self.class(class.content)?;
-                    return Ok(self.counted_optional(id, content));
-                }
+                Dialect::Ctf18 => return self.optional_as_sequence(id, class),
             },
             FieldKind::Variant(class) => {
                 if self.dialect == Dialect::Ctf18 {
@@ -248,40 +246,42 @@ impl<'a> Mapper<'a> {
     }
 
     fn blob(&mut self, id: FieldClassId, class: &BlobClass) -> Result<FieldClassId> {
+        let count = self.count(id, &class.length)?;
         if self.dialect == Dialect::Ctf2 {
             let media_type = class.media_type.clone();
-            return self.counted(id, &class.length, |length| FieldKind::Blob(BlobClass { length, media_type }));
+            return Ok(self.counted(count, |length| FieldKind::Blob(BlobClass { length, media_type })));
         }
         self.losses.add("blobs (they become arrays of bytes)", 1);
         let element = self.unsigned(8);
-        self.counted(id, &class.length, |length| FieldKind::Array(ArrayClass { element, length }))
+        Ok(self.counted(count, |length| FieldKind::Array(ArrayClass { element, length })))
     }
 
-    /// Something that has a length. One that the input stores in no field becomes a selector, or a member before it.
-    fn counted(
-        &mut self,
-        id: FieldClassId,
-        length: &Length,
-        make: impl FnOnce(Length) -> FieldKind,
-    ) -> Result<FieldClassId> {
-        let path = match length {
-            Length::Static(len) => return Ok(self.add(make(Length::Static(*len)))),
-            Length::Field(path) => self.path(path)?,
+    /// Where the length of a class stands in the output; `None` is right before its elements, in a member of its own.
+    fn count(&mut self, id: FieldClassId, length: &Length) -> Result<Option<Length>> {
+        Ok(match length {
+            Length::Static(len) => Some(Length::Static(*len)),
+            Length::Field(path) => Some(Length::Field(self.path(path)?)),
             Length::Inline(_) | Length::Table { .. } => {
                 let order = self.order;
-                match self.selector(id, 8, |at| Encode::CountedAt(at, order)) {
-                    Some(path) => path,
-                    None => {
-                        self.losses.add("lengths that are no fields (they become members before the elements)", 1);
-                        self.special.insert(id, Encode::Counted(order));
-                        let counted = self.add(make(Length::Field(before())));
-                        let length = self.unsigned(64);
-                        return Ok(self.pair([("length", length), ("elements", counted)]));
-                    }
+                let own = self.selector(id, 8, |at| Encode::CountedAt(at, order));
+                if own.is_none() {
+                    self.losses.add("lengths that are no fields (they become members before the elements)", 1);
+                    self.special.insert(id, Encode::Counted(order));
                 }
+                own.map(Length::Field)
             }
-        };
-        Ok(self.add(make(Length::Field(path))))
+        })
+    }
+
+    fn counted(&mut self, count: Option<Length>, make: impl FnOnce(Length) -> FieldKind) -> FieldClassId {
+        match count {
+            Some(length) => self.add(make(length)),
+            None => {
+                let counted = self.add(make(Length::Field(before())));
+                let length = self.unsigned(64);
+                self.pair([("length", length), ("elements", counted)])
+            }
+        }
     }
 
     /// A selector of our own for a class, of this many bytes; `None` where no place for it is.
@@ -410,32 +410,29 @@ impl<'a> Mapper<'a> {
     }
 
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
-    fn counted_optional(&mut self, id: FieldClassId, element: FieldClassId) -> FieldClassId {
+    fn optional_as_sequence(&mut self, id: FieldClassId, class: &OptionalClass) -> Result<FieldClassId> {
         self.losses.add("optional fields (they become sequences of at most one element)", 1);
         self.special.insert(id, Encode::Present);
+        self.in_array += 1;
+        let element = self.class(class.content)?;
+        self.in_array -= 1;
         let present = self.unsigned(8);
         let content = self.add(FieldKind::Array(ArrayClass { element, length: Length::Field(before()) }));
-        self.pair([("present", present), ("content", content)])
+        Ok(self.pair([("present", present), ("content", content)]))
     }
 
     /// What the field at a path of the input is, when it stands behind the headers.
     fn kind_at(&self, path: &FieldPath) -> Option<&FieldKind> {
         let mut id = *self.roots.get(path.scope as usize)?.as_ref()?;
         for step in &path.steps {
-            id = match (&self.from.field_class(id).kind, step) {
-                (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(*at as usize)?.class,
-                (FieldKind::Array(class), PathStep::Element) => class.element,
-                (FieldKind::Variant(class), PathStep::Option(at)) => class.options.get(*at as usize)?.class,
-                (FieldKind::Optional(class), PathStep::Content) => class.content,
-                _ => return None,
-            };
+            id = self.child(id, step)?;
         }
         Some(&self.from.field_class(id).kind)
     }
 
     /// A path of the input in the output.
     fn path(&self, path: &FieldPath) -> Result<FieldPath> {
-        let mut path = path.clone();
+        let mut path = FieldPath { scope: path.scope, steps: self.steps(path) };
         let places = match path.scope {
             Scope::PacketHeader => &self.moved.header,
             Scope::PacketContext => &self.moved.context,
@@ -452,6 +449,39 @@ impl<'a> Mapper<'a> {
             None => return Err(self.unreachable(&path)),
         }
         Ok(path)
+    }
+
+    /// The steps of a path, with one more where a class has become a structure of a number and itself.
+    fn steps(&self, path: &FieldPath) -> Vec<PathStep> {
+        let mut steps = Vec::with_capacity(path.steps.len());
+        let mut at = self.roots[path.scope as usize];
+        for step in &path.steps {
+            let special = at.and_then(|id| self.special.get(&id));
+            let step = match (special, step) {
+                (Some(Encode::Present), PathStep::Content) => &PathStep::Element,
+                (_, step) => step,
+            };
+            if let Some(Encode::Present | Encode::Counted(_) | Encode::Tag { .. }) = special {
+                steps.push(PathStep::Member(1));
+            }
+            steps.push(*step);
+            at = at.and_then(|id| self.child(id, step));
+        }
+        steps
+    }
+
+    fn child(&self, id: FieldClassId, step: &PathStep) -> Option<FieldClassId> {
+        match (&self.from.field_class(id).kind, step) {
+            (FieldKind::Struct(class), PathStep::Member(at)) => {
+                class.members.get(*at as usize).map(|member| member.class)
+            }
+            (FieldKind::Array(class), PathStep::Element) => Some(class.element),
+            (FieldKind::Variant(class), PathStep::Option(at)) => {
+                class.options.get(*at as usize).map(|option| option.class)
+            }
+            (FieldKind::Optional(class), PathStep::Content | PathStep::Element) => Some(class.content),
+            _ => None,
+        }
     }
 
     fn unreachable(&self, path: &FieldPath) -> Error {

@@ -108,6 +108,7 @@ impl Mapping {
         let has_stream_ids = has_own_ids(source);
         let mut mapper = Mapper::new(dialect, order, &from, &mut to, &mut losses);
         let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced);
+        mapper.roots[0] = from.packet_header;
         let header = packet_header(&mut mapper, &keeps_header, has_stream_ids)?;
         mapper.to.packet_header = Some(header);
         let mut streams = Vec::new();
@@ -124,6 +125,9 @@ impl Mapping {
             events.push(map_event(&mut mapper, class)?);
         }
         let special = std::mem::take(&mut mapper.special);
+        if dialect == Dialect::Ctf18 {
+            count_names(&from, &mut losses);
+        }
         if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
@@ -175,6 +179,16 @@ impl Mapping {
         self.events[class.0 as usize].own_ids.insert((id, name.to_vec()), free);
         free
     }
+}
+
+/// Counts the names that CTF 1.8 has no place for.
+fn count_names(from: &Schema, losses: &mut Losses) {
+    let streams = from.streams().iter().flat_map(|class| [&class.name, &class.namespace, &class.uid]);
+    let events = from.events().iter().flat_map(|class| [&class.namespace, &class.uid]);
+    let clocks = from.clocks().iter().flat_map(|clock| [&clock.namespace]);
+    let trace = [&from.name, &from.namespace, &from.uid];
+    let names = streams.chain(events).chain(clocks).chain(trace).flatten().count();
+    losses.add("names of traces and streams, namespaces and unique ids", names as u64);
 }
 
 fn encodes_of_kept(mapped: &Mapped<'_>, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
@@ -348,6 +362,7 @@ fn map_stream(
     if class.default_clock.is_some() && clock.is_none() && used {
         mapper.losses.add("clock values of streams whose clock has no known frequency", 1);
     }
+    mapper.roots = [from.packet_header, class.packet_context, class.event_header, class.common_context, None, None];
     let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced);
     let has_member = |name: &str| match class.packet_context.map(|root| &from.field_class(root).kind) {
         Some(FieldKind::Struct(structure)) => structure.members.iter().any(|member| &*member.name == name),
@@ -388,7 +403,6 @@ fn map_stream(
         members.push(Member { name: "stored".into(), raw_name: "stored".into(), class });
     }
     let header = mapper.structure(members);
-    mapper.roots = [None, None, None, class.common_context, None, None];
     let common_context = class.common_context.map(|root| mapper.class(root)).transpose()?;
     let moved = mapper.moved.clone();
     let mapped = StreamClass {
@@ -420,7 +434,15 @@ fn map_stream(
 
 fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping> {
     let from = mapper.from;
-    mapper.roots = [None, None, None, from.stream(class.stream).common_context, class.specific_context, class.payload];
+    let stream = from.stream(class.stream);
+    mapper.roots = [
+        from.packet_header,
+        stream.packet_context,
+        stream.event_header,
+        stream.common_context,
+        class.specific_context,
+        class.payload,
+    ];
     let context = class.specific_context.map(|root| &from.field_class(root).kind);
     let mut members = match context {
         Some(FieldKind::Struct(structure)) => mapper.members(&structure.members, |_| true)?,

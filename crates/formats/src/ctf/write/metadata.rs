@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tracemill_model::schema::{
     BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EnvValue, EventClass, FieldClassId,
-    FieldKind, FieldPath, IntegerClass, Length, Mapping, PathStep, Presence, Range, Role, Roles, Schema, Scope,
+    FieldKind, FieldPath, IntegerClass, Length, Mapping, Member, PathStep, Presence, Range, Role, Roles, Schema, Scope,
     StreamClass, StringLength,
 };
 
@@ -309,7 +309,7 @@ impl Parts<'_> {
         object.string("origin", origin_text(path.scope));
         let names = object.key("path");
         names.push('[');
-        for (at, name) in member_names(self.schema, &self.roots, path, false).iter().enumerate() {
+        for (at, name) in member_names(self.schema, &self.roots, path).iter().enumerate() {
             if at > 0 {
                 names.push(',');
             }
@@ -321,26 +321,33 @@ impl Parts<'_> {
 }
 
 /// The names of the members that a path goes through, below the roots of the scopes.
-pub(super) fn member_names(schema: &Schema, roots: &Roots, path: &FieldPath, raw: bool) -> Vec<String> {
+pub(super) fn member_names(schema: &Schema, roots: &Roots, path: &FieldPath) -> Vec<String> {
     let mut names = Vec::new();
-    let mut at = roots[path.scope as usize];
+    walk(schema, roots, path, |member| names.push(member.name.to_string()));
+    names
+}
+
+/// The class at the end of a path.
+pub(super) fn class_at(schema: &Schema, roots: &Roots, path: &FieldPath) -> Option<FieldClassId> {
+    walk(schema, roots, path, |_| {})
+}
+
+fn walk(schema: &Schema, roots: &Roots, path: &FieldPath, mut through: impl FnMut(&Member)) -> Option<FieldClassId> {
+    let mut at = roots[path.scope as usize]?;
     for step in &path.steps {
-        let Some(kind) = at.map(|id| &schema.field_class(id).kind) else { break };
-        at = match (kind, step) {
+        at = match (&schema.field_class(at).kind, step) {
             (FieldKind::Struct(class), PathStep::Member(index)) => {
-                let member = class.members.get(*index as usize);
-                names.extend(member.map(|member| if raw { &member.raw_name } else { &member.name }.to_string()));
-                member.map(|member| member.class)
+                let member = class.members.get(*index as usize)?;
+                through(member);
+                member.class
             }
-            (FieldKind::Array(class), PathStep::Element) => Some(class.element),
-            (FieldKind::Variant(class), PathStep::Option(index)) => {
-                class.options.get(*index as usize).map(|option| option.class)
-            }
-            (FieldKind::Optional(class), PathStep::Content) => Some(class.content),
-            _ => None,
+            (FieldKind::Array(class), PathStep::Element) => class.element,
+            (FieldKind::Variant(class), PathStep::Option(index)) => class.options.get(*index as usize)?.class,
+            (FieldKind::Optional(class), PathStep::Content) => class.content,
+            _ => return None,
         };
     }
-    names
+    Some(at)
 }
 
 /// Roots of the scopes that stand before and around what is written.

@@ -9,6 +9,7 @@ mod json;
 mod mapping;
 mod metadata;
 mod packets;
+mod tsdl;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,26 @@ pub(crate) static CTF2: Target = Target {
     is_folder: true,
     wants_order: false,
     create: create_ctf2,
+};
+
+/// CTF 1.8.
+pub(crate) static CTF18: Target = Target {
+    names: &["ctf1.8"],
+    description: "Common Trace Format 1.8",
+    cannot_hold: &[
+        "events without time",
+        "optional fields (they become sequences)",
+        "variants without an enumeration of their options (they get a tag)",
+        "integers of variable length (they become integers of 64 bits)",
+        "blobs, bit maps, booleans (they become integers)",
+        "encodings of strings other than UTF-8",
+        "floating point numbers wider than 64 bits",
+        "namespaces and unique ids",
+        "form of text lines",
+    ],
+    is_folder: true,
+    wants_order: false,
+    create: create_ctf18,
 };
 
 /// A version of the metadata, and what fields there are in it.
@@ -58,6 +79,10 @@ impl Dialect {
 
 fn create_ctf2(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     Ok(Box::new(Writer::new(Dialect::Ctf2, path, sources, options)?))
+}
+
+fn create_ctf18(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    Ok(Box::new(Writer::new(Dialect::Ctf18, path, sources, options)?))
 }
 
 /// Writes traces.
@@ -136,7 +161,10 @@ impl TraceWriter for Writer {
         }
         for trace in &self.traces {
             make_folder(&trace.folder)?;
-            let text = metadata::write(&trace.mapping.to, &trace.comment);
+            let text = match trace.mapping.dialect {
+                Dialect::Ctf2 => metadata::write(&trace.mapping.to, &trace.comment),
+                Dialect::Ctf18 => tsdl::write(&trace.mapping.to, &trace.comment),
+            };
             let path = trace.folder.join("metadata");
             fs::write(&path, text).map_err(|error| Error::io("write the metadata", &path, &error))?;
         }
