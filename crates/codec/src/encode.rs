@@ -279,8 +279,10 @@ impl Visitor for Encoder<'_> {
     }
 
     #[inline]
-    fn boolean(&mut self, _node: NodeId, value: bool) {
-        self.out.push(u8::from(value));
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        if self.encode(node) == Encode::Boolean {
+            self.out.push(u8::from(value));
+        }
     }
 
     #[inline]
@@ -314,8 +316,10 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.count(node, bytes.len() as u64);
-        self.out.extend_from_slice(bytes);
+        if self.encode(node) != Encode::Parts {
+            self.count(node, bytes.len() as u64);
+            self.out.extend_from_slice(bytes);
+        }
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_codec::encode::Encode;
+use tracemill_codec::plan::Plan;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
     ArrayClass, BitsClass, BlobClass, ByteOrder, DisplayBase, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath,
@@ -42,14 +43,19 @@ pub(super) struct Mapper<'a> {
     pub(super) moved: Moved,
     /// Selectors that the input stores in no field of its own; `None` where there can be none.
     pub(super) selectors: Option<Selectors>,
-    /// How each class with such a selector is written, once it has one.
-    pub(super) special: HashMap<FieldClassId, Encode>,
+    /// How fields are written whose classes do not say it all.
+    pub(super) special: Special,
+    /// Stream class that is mapped, and event class, when one is.
+    pub(super) owner: (u32, u32),
     /// Member of the specific context that holds them.
     pub(super) selectors_at: u32,
     /// Roots of the event that is mapped, where all its events share them.
     pub(super) roots: [Option<FieldClassId>; 6],
     in_array: u32,
     names: Vec<Arc<str>>,
+    /// The field of the input that is mapped.
+    pub(super) scope: Scope,
+    steps: Vec<PathStep>,
 }
 
 impl<'a> Mapper<'a> {
@@ -68,11 +74,14 @@ impl<'a> Mapper<'a> {
             losses,
             moved: Moved::default(),
             selectors: None,
-            special: HashMap::new(),
+            special: Special::new(),
+            owner: (0, 0),
             selectors_at: 0,
             roots: [None; 6],
             in_array: 0,
             names: Vec::new(),
+            scope: Scope::PacketHeader,
+            steps: Vec::new(),
         }
     }
 
@@ -103,6 +112,49 @@ impl<'a> Mapper<'a> {
         self.add(FieldKind::Struct(StructClass { members }))
     }
 
+    /// The root of a scope.
+    pub(super) fn root(&mut self, scope: Scope, id: FieldClassId) -> Result<FieldClassId> {
+        self.scope = scope;
+        self.class(id)
+    }
+
+    /// Remembers how the field that is mapped is written.
+    fn note(&mut self, encode: Encode) {
+        let owner = owner_of(self.scope, self.owner);
+        self.special.insert((owner, self.scope, self.steps.clone()), encode);
+    }
+
+    fn special_at(&self, scope: Scope, steps: &[PathStep]) -> Option<&Encode> {
+        self.special.get(&(owner_of(scope, self.owner), scope, steps.to_vec()))
+    }
+
+    fn inside(&mut self, step: PathStep, id: FieldClassId) -> Result<FieldClassId> {
+        self.steps.push(step);
+        let class = self.class(id);
+        self.steps.pop();
+        class
+    }
+
+    /// Can the output refer to the field from here? Not to one in an option of a variant that does not hold the user.
+    fn is_in_reach(&self, path: &FieldPath) -> bool {
+        let shared = match path.scope == self.scope {
+            true => path.steps.iter().zip(&self.steps).take_while(|(a, b)| a == b).count(),
+            false => 0,
+        };
+        for (depth, step) in path.steps.iter().enumerate() {
+            let is_sequence = self.special_at(path.scope, &path.steps[..depth]) == Some(&Encode::Present);
+            let is_closed = match step {
+                PathStep::Option(_) => true,
+                PathStep::Content => is_sequence,
+                _ => false,
+            };
+            if is_closed && depth >= shared {
+                return false;
+            }
+        }
+        true
+    }
+
     /// The class that stands for one of the input.
     ///
     /// # Errors
@@ -120,7 +172,10 @@ impl<'a> Mapper<'a> {
                     let flags = self.mappings(&class.flags);
                     FieldKind::BitMap(BitsClass { flags, ..self.bits(class) })
                 }
-                Dialect::Ctf2 => FieldKind::BitArray(self.bits(class)),
+                Dialect::Ctf2 => {
+                    self.losses.add("bit maps without flags (they become bit arrays)", 1);
+                    FieldKind::BitArray(self.bits(class))
+                }
                 Dialect::Ctf18 => {
                     self.losses.add("names of the flags of bit maps", 1);
                     self.bits_as_integer(class)
@@ -151,26 +206,28 @@ impl<'a> Mapper<'a> {
                 };
                 string(encoding)
             }
-            FieldKind::Blob(class) => return self.blob(id, class),
-            FieldKind::Rendered(_) => return Ok(self.rendered(id)),
+            FieldKind::Blob(class) => return self.blob(class),
+            FieldKind::Rendered(_) => return Ok(self.rendered()),
             FieldKind::Struct(class) => {
                 let members = self.members(&class.members, |_| true)?;
                 return Ok(self.structure(members));
             }
             FieldKind::Array(class) => {
-                let count = self.count(id, &class.length)?;
+                let count = self.count(&class.length)?;
                 self.in_array += 1;
-                let element = self.class(class.element)?;
+                let element = self.inside(PathStep::Element, class.element)?;
                 self.in_array -= 1;
                 let array = |length| FieldKind::Array(ArrayClass { element, length });
                 return Ok(self.counted(count, array));
             }
             FieldKind::Optional(class) => match self.dialect {
-                Dialect::Ctf2 if matches!(class.presence, Presence::Unmarked(_)) => {
-                    let Some(selector) = self.selector(id, 1, Encode::PresentAt) else {
-                        return self.optional_as_sequence(id, class);
+                Dialect::Ctf2
+                    if matches!(class.presence, Presence::Unmarked(_)) || !self.is_in_reach(&class.selector) =>
+                {
+                    let Some(selector) = self.selector(1, Encode::PresentAt) else {
+                        return self.optional_as_sequence(class);
                     };
-                    let content = self.class(class.content)?;
+                    let content = self.inside(PathStep::Content, class.content)?;
                     FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content })
                 }
                 Dialect::Ctf2 => {
@@ -178,10 +235,10 @@ impl<'a> Mapper<'a> {
                         Presence::Ranges(ranges) if !ranges.is_empty() => Presence::Ranges(ranges.clone()),
                         _ => Presence::Boolean,
                     };
-                    let content = self.class(class.content)?;
+                    let content = self.inside(PathStep::Content, class.content)?;
                     FieldKind::Optional(OptionalClass { selector: self.path(&class.selector)?, presence, content })
                 }
-                Dialect::Ctf18 => return self.optional_as_sequence(id, class),
+                Dialect::Ctf18 => return self.optional_as_sequence(class),
             },
             FieldKind::Variant(class) => {
                 if self.dialect == Dialect::Ctf18 {
@@ -189,7 +246,7 @@ impl<'a> Mapper<'a> {
                         Some(labels) => return self.variant_with_labels(class, labels),
                         None => {
                             let encode = Encode::Tag { bytes: tag_bytes(class), order: self.order };
-                            self.special.insert(id, encode);
+                            self.note(encode);
                             return self.variant_with_tag(class);
                         }
                     }
@@ -245,8 +302,8 @@ impl<'a> Mapper<'a> {
         joined.into()
     }
 
-    fn blob(&mut self, id: FieldClassId, class: &BlobClass) -> Result<FieldClassId> {
-        let count = self.count(id, &class.length)?;
+    fn blob(&mut self, class: &BlobClass) -> Result<FieldClassId> {
+        let count = self.count(&class.length)?;
         if self.dialect == Dialect::Ctf2 {
             let media_type = class.media_type.clone();
             return Ok(self.counted(count, |length| FieldKind::Blob(BlobClass { length, media_type })));
@@ -257,16 +314,16 @@ impl<'a> Mapper<'a> {
     }
 
     /// Where the length of a class stands in the output; `None` is right before its elements, in a member of its own.
-    fn count(&mut self, id: FieldClassId, length: &Length) -> Result<Option<Length>> {
+    fn count(&mut self, length: &Length) -> Result<Option<Length>> {
         Ok(match length {
             Length::Static(len) => Some(Length::Static(*len)),
-            Length::Field(path) => Some(Length::Field(self.path(path)?)),
-            Length::Inline(_) | Length::Table { .. } => {
+            Length::Field(path) if self.is_in_reach(path) => Some(Length::Field(self.path(path)?)),
+            Length::Field(_) | Length::Inline(_) | Length::Table { .. } => {
                 let order = self.order;
-                let own = self.selector(id, 8, |at| Encode::CountedAt(at, order));
+                let own = self.selector(8, |at| Encode::CountedAt(at, order));
                 if own.is_none() {
                     self.losses.add("lengths that are no fields (they become members before the elements)", 1);
-                    self.special.insert(id, Encode::Counted(order));
+                    self.note(Encode::Counted(order));
                 }
                 own.map(Length::Field)
             }
@@ -285,7 +342,7 @@ impl<'a> Mapper<'a> {
     }
 
     /// A selector of our own for a class, of this many bytes; `None` where no place for it is.
-    fn selector(&mut self, id: FieldClassId, bytes: u16, encode: impl FnOnce(u16) -> Encode) -> Option<FieldPath> {
+    fn selector(&mut self, bytes: u16, encode: impl FnOnce(u16) -> Encode) -> Option<FieldPath> {
         if self.in_array > 0 || self.dialect != Dialect::Ctf2 {
             return None;
         }
@@ -295,16 +352,16 @@ impl<'a> Mapper<'a> {
         selectors.bytes = place.checked_add(bytes)?;
         let at = selectors.members.len() as u32;
         selectors.members.push((format!("{name} {at}").into(), bytes));
-        self.special.insert(id, encode(place));
+        self.note(encode(place));
         let steps = vec![PathStep::Member(self.selectors_at), PathStep::Member(at)];
         Some(FieldPath { scope: Scope::SpecificContext, steps })
     }
 
-    fn rendered(&mut self, id: FieldClassId) -> FieldClassId {
+    fn rendered(&mut self) -> FieldClassId {
         let content = self.add(string(Encoding::Utf8));
-        let Some(selector) = self.selector(id, 1, Encode::Rendered) else {
+        let Some(selector) = self.selector(1, Encode::Rendered) else {
             self.losses.add("absence of texts that are made when they are shown (it becomes an empty text)", 1);
-            self.special.insert(id, Encode::Plain);
+            self.note(Encode::Plain);
             return content;
         };
         self.add(FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content }))
@@ -319,9 +376,9 @@ impl<'a> Mapper<'a> {
     pub(super) fn members(&mut self, members: &[Member], keep: impl Fn(usize) -> bool) -> Result<Vec<Member>> {
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         let mut mapped = Vec::with_capacity(members.len());
-        for (_, member) in members.iter().enumerate().filter(|(at, _)| keep(*at)) {
+        for (at, member) in members.iter().enumerate().filter(|(at, _)| keep(*at)) {
             self.names.push(member.name.clone());
-            let class = self.class(member.class)?;
+            let class = self.inside(PathStep::Member(at as u32), member.class)?;
             self.names.pop();
             let name = self.free_name(&member.name, &member.raw_name, &mut taken);
             mapped.push(Member { raw_name: name.clone(), name, class });
@@ -342,10 +399,10 @@ impl<'a> Mapper<'a> {
         let mut options = Vec::with_capacity(class.options.len());
         let mut taken: Vec<Range> = Vec::new();
         let mut names = HashSet::new();
-        for option in &class.options {
+        for (at, option) in class.options.iter().enumerate() {
             let ranges = without(&option.ranges, &taken);
             taken.extend_from_slice(&option.ranges);
-            let content = self.class(option.class)?;
+            let content = self.inside(PathStep::Option(at as u32), option.class)?;
             let name = option.name.as_ref().map(|name| {
                 let raw = option.raw_name.as_ref().unwrap_or(name);
                 self.free_name(name, raw, &mut names)
@@ -361,6 +418,9 @@ impl<'a> Mapper<'a> {
 
     /// The label of each option, when the selector is an enumeration whose labels are the options, as CTF 1.8 wants it.
     fn labels_of(&self, class: &VariantClass) -> Option<Vec<Arc<str>>> {
+        if !self.is_in_reach(&class.selector) {
+            return None;
+        }
         let Some(FieldKind::Integer(selector)) = self.kind_at(&class.selector) else { return None };
         let mappings = selector.mappings.as_ref()?;
         let label = |option: &VariantOption| {
@@ -378,8 +438,8 @@ impl<'a> Mapper<'a> {
 
     fn variant_with_labels(&mut self, class: &VariantClass, labels: Vec<Arc<str>>) -> Result<FieldClassId> {
         let mut options = Vec::with_capacity(class.options.len());
-        for (option, label) in class.options.iter().zip(labels) {
-            let content = self.class(option.class)?;
+        for ((at, option), label) in class.options.iter().enumerate().zip(labels) {
+            let content = self.inside(PathStep::Option(at as u32), option.class)?;
             let (name, ranges) = (option.name.clone(), option.ranges.clone());
             options.push(VariantOption { name, raw_name: Some(label), ranges, class: content });
         }
@@ -393,7 +453,7 @@ impl<'a> Mapper<'a> {
         let mut options = Vec::with_capacity(class.options.len());
         let mut mappings = Vec::new();
         for (at, option) in class.options.iter().enumerate() {
-            let content = self.class(option.class)?;
+            let content = self.inside(PathStep::Option(at as u32), option.class)?;
             let label: Arc<str> = format!("option{at}").into();
             let ranges = vec![(at as i128, at as i128)];
             mappings.push(Mapping { label: label.clone(), ranges: ranges.clone() });
@@ -410,11 +470,11 @@ impl<'a> Mapper<'a> {
     }
 
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
-    fn optional_as_sequence(&mut self, id: FieldClassId, class: &OptionalClass) -> Result<FieldClassId> {
+    fn optional_as_sequence(&mut self, class: &OptionalClass) -> Result<FieldClassId> {
         self.losses.add("optional fields (they become sequences of at most one element)", 1);
-        self.special.insert(id, Encode::Present);
+        self.note(Encode::Present);
         self.in_array += 1;
-        let element = self.class(class.content)?;
+        let element = self.inside(PathStep::Content, class.content)?;
         self.in_array -= 1;
         let present = self.unsigned(8);
         let content = self.add(FieldKind::Array(ArrayClass { element, length: Length::Field(before()) }));
@@ -432,6 +492,9 @@ impl<'a> Mapper<'a> {
 
     /// A path of the input in the output.
     fn path(&self, path: &FieldPath) -> Result<FieldPath> {
+        if !self.is_in_reach(path) {
+            return Err(self.unreachable(path));
+        }
         let mut path = FieldPath { scope: path.scope, steps: self.steps(path) };
         let places = match path.scope {
             Scope::PacketHeader => &self.moved.header,
@@ -454,9 +517,8 @@ impl<'a> Mapper<'a> {
     /// The steps of a path, with one more where a class has become a structure of a number and itself.
     fn steps(&self, path: &FieldPath) -> Vec<PathStep> {
         let mut steps = Vec::with_capacity(path.steps.len());
-        let mut at = self.roots[path.scope as usize];
-        for step in &path.steps {
-            let special = at.and_then(|id| self.special.get(&id));
+        for (depth, step) in path.steps.iter().enumerate() {
+            let special = self.special_at(path.scope, &path.steps[..depth]);
             let step = match (special, step) {
                 (Some(Encode::Present), PathStep::Content) => &PathStep::Element,
                 (_, step) => step,
@@ -465,7 +527,6 @@ impl<'a> Mapper<'a> {
                 steps.push(PathStep::Member(1));
             }
             steps.push(*step);
-            at = at.and_then(|id| self.child(id, step));
         }
         steps
     }
@@ -553,13 +614,51 @@ fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     left
 }
 
-/// How the nodes of a plan are written: the same decisions as [`Mapper::class`] has made for their classes.
-pub(super) fn encodes(mapped: &Mapped<'_>, plan: &tracemill_codec::plan::Plan) -> Box<[Encode]> {
-    let of = |node: &tracemill_codec::plan::Node| match mapped.special.get(&node.class) {
-        Some(encode) => *encode,
-        None => encode_of(mapped, &mapped.schema.field_class(node.class).kind),
-    };
-    plan.nodes.iter().map(of).collect()
+/// How fields are written, by stream or event class, scope and place.
+pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
+
+/// Who has a scope: a stream class or an event class.
+fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
+    match scope {
+        Scope::PacketHeader => 0,
+        Scope::PacketContext | Scope::EventHeader | Scope::CommonContext => stream,
+        Scope::SpecificContext | Scope::Payload => event,
+    }
+}
+
+/// How the nodes of a plan are written: what [`Mapper::class`] has decided. `scopes` are those of the plan's sections.
+pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Box<[Encode]> {
+    let mut table = vec![Encode::Parts; plan.nodes.len()];
+    let mut places: Vec<(Scope, Vec<PathStep>)> = vec![(Scope::PacketHeader, Vec::new()); plan.nodes.len()];
+    let mut parts = vec![0u32; plan.nodes.len()];
+    for (root, scope) in plan.roots.iter().zip(scopes) {
+        if let Some(place) = root.and_then(|root| places.get_mut(root as usize)) {
+            place.0 = *scope;
+        }
+    }
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let parent = node.parent as usize;
+        if parent != at {
+            let index = parts[parent];
+            parts[parent] += 1;
+            let step = match mapped.schema.field_class(plan.nodes[parent].class).kind {
+                FieldKind::Struct(_) => PathStep::Member(index),
+                FieldKind::Variant(_) => PathStep::Option(index),
+                FieldKind::Array(_) => PathStep::Element,
+                _ => PathStep::Content,
+            };
+            let (scope, mut steps) = places[parent].clone();
+            steps.push(step);
+            places[at] = (scope, steps);
+        }
+        let (scope, steps) = &places[at];
+        let special = mapped.special.get(&(owner_of(*scope, owner), *scope, steps.clone()));
+        table[at] = match special {
+            Some(encode) => *encode,
+            None => encode_of(mapped, &mapped.schema.field_class(node.class).kind),
+        };
+    }
+    table.into()
 }
 
 /// What [`encodes`] needs of a mapping.
@@ -567,7 +666,7 @@ pub(super) struct Mapped<'a> {
     pub dialect: Dialect,
     pub order: ByteOrder,
     pub schema: &'a Schema,
-    pub special: &'a HashMap<FieldClassId, Encode>,
+    pub special: &'a Special,
 }
 
 fn encode_of(mapped: &Mapped<'_>, kind: &FieldKind) -> Encode {

@@ -14,7 +14,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Moved, Selectors, encodes, free_name};
+use super::fields::{Mapped, Mapper, Moved, Selectors, Special, encodes, free_name};
 use crate::target::{Losses, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -32,7 +32,7 @@ pub(super) struct Mapping {
     pub(super) keeps_header: Vec<bool>,
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
-    special: HashMap<FieldClassId, Encode>,
+    special: Special,
     pub(super) losses: Losses,
 }
 
@@ -63,6 +63,8 @@ pub(super) struct EventMapping {
     pub(super) is_open: bool,
     /// For each node of the plan of the event's rows. Made when the first event comes.
     pub(super) nodes: Option<Box<[Encode]>>,
+    /// Bits that its last field leaves in its last byte: no content of a packet that ends there.
+    pub(super) loose: u8,
     /// Ids of classes that stand for many, once an event had them.
     pub(super) own_ids: HashMap<(u32, Vec<u8>), u64>,
 }
@@ -115,12 +117,14 @@ impl Mapping {
         let mut moved_of = Vec::new();
         for (at, class) in from.streams().iter().enumerate() {
             let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
+            mapper.owner = (at as u32, 0);
             let (mapping, moved) = map_stream(&mut mapper, class, &referenced, at, used)?;
             streams.push(mapping);
             moved_of.push(moved);
         }
         let mut events = Vec::with_capacity(from.events().len());
-        for class in from.events() {
+        for (at, class) in from.events().iter().enumerate() {
+            mapper.owner = (class.stream.0, at as u32);
             mapper.moved = moved_of[class.stream.0 as usize].clone();
             events.push(map_event(&mut mapper, class)?);
         }
@@ -142,18 +146,22 @@ impl Mapping {
     #[cold]
     pub(super) fn prepare(&mut self, plans: &TracePlans, class: EventClassId) {
         let plan = plans.event_rows(class);
-        let nodes = encodes(&self.mapped(), plan);
+        let owner = (self.from.event(class).stream.0, class.0);
+        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        let nodes = encodes(&self.mapped(), plan, owner, &scopes);
+        self.events[class.0 as usize].loose = loose_bits(&self.from, plan, &nodes);
         self.events[class.0 as usize].nodes = Some(nodes);
         let stream = self.from.event(class).stream;
         if self.streams[stream.0 as usize].header_nodes.is_none() {
-            let nodes = encodes(&self.mapped(), plans.header_rows(stream));
+            let nodes = encodes(&self.mapped(), plans.header_rows(stream), owner, &[Scope::EventHeader]);
             self.streams[stream.0 as usize].header_nodes = Some(nodes);
         }
     }
 
     /// How the members of a header or context are written that are kept: nothing for the others.
-    pub(super) fn kept_nodes(&self, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
-        encodes_of_kept(&self.mapped(), plan, keep)
+    pub(super) fn kept_nodes(&self, plan: &Plan, stream: StreamClassId, scope: Scope, keep: &[bool]) -> Box<[Encode]> {
+        let nodes = encodes(&self.mapped(), plan, (stream.0, 0), &[scope]);
+        only_kept(nodes, plan, keep)
     }
 
     /// The id of an event whose class stands for many, a class of its own in the output.
@@ -191,8 +199,22 @@ fn count_names(from: &Schema, losses: &mut Losses) {
     losses.add("names of traces and streams, namespaces and unique ids", names as u64);
 }
 
-fn encodes_of_kept(mapped: &Mapped<'_>, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
-    let mut nodes = encodes(mapped, plan);
+/// Bits that an event of the plan always leaves in its last byte: those of an integer that no array, option or optional
+/// is around, where one comes last.
+fn loose_bits(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> u8 {
+    let Some(Encode::Fixed { len_bits, .. }) = nodes.last() else { return 0 };
+    let mut at = plan.nodes.len() - 1;
+    while plan.nodes[at].parent as usize != at {
+        at = plan.nodes[at].parent as usize;
+        if !matches!(schema.field_class(plan.nodes[at].class).kind, FieldKind::Struct(_)) {
+            return 0;
+        }
+    }
+    (8 - len_bits % 8) % 8
+}
+
+/// Writes nothing of the members of a root that are not kept.
+fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
     let Some(root) = plan.roots.iter().flatten().next().copied() else { return nodes };
     let tops: Vec<u32> =
         (0..plan.nodes.len() as u32).filter(|&at| at != root && plan.nodes[at as usize].parent == root).collect();
@@ -340,6 +362,7 @@ fn own_and_kept(
         _ => mapper.moved.context = places,
     }
     if let Some(FieldKind::Struct(structure)) = root.map(|root| &from.field_class(root).kind) {
+        mapper.scope = scope;
         let kept = mapper.members(&structure.members, |at| keep.get(at) == Some(&true))?;
         for mut member in kept {
             member.name = free_name(&member.name, &member.raw_name, &mut taken);
@@ -399,11 +422,11 @@ fn map_stream(
     let keeps_event_header = kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
     mapper.moved.event_header = keeps_event_header.then_some(members.len() as u32);
     if let Some(root) = class.event_header.filter(|_| keeps_event_header) {
-        let class = mapper.class(root)?;
+        let class = mapper.root(Scope::EventHeader, root)?;
         members.push(Member { name: "stored".into(), raw_name: "stored".into(), class });
     }
     let header = mapper.structure(members);
-    let common_context = class.common_context.map(|root| mapper.class(root)).transpose()?;
+    let common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
     let moved = mapper.moved.clone();
     let mapped = StreamClass {
         id: class.id,
@@ -444,13 +467,14 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
         class.payload,
     ];
     let context = class.specific_context.map(|root| &from.field_class(root).kind);
+    mapper.scope = Scope::SpecificContext;
     let mut members = match context {
         Some(FieldKind::Struct(structure)) => mapper.members(&structure.members, |_| true)?,
         _ => Vec::new(),
     };
     mapper.selectors = Some(Selectors::default());
     mapper.selectors_at = members.len() as u32;
-    let payload = class.payload.map(|root| mapper.class(root)).transpose()?;
+    let payload = class.payload.map(|root| mapper.root(Scope::Payload, root)).transpose()?;
     let selectors = mapper.selectors.take().unwrap_or_default();
     if selectors.bytes > 0 {
         let mut flags = Vec::new();
@@ -479,6 +503,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),
         nodes: None,
+        loose: 0,
         own_ids: HashMap::new(),
     })
 }

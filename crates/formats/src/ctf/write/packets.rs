@@ -56,7 +56,8 @@ struct Open {
     /// Encoded members of the input's packet that it keeps.
     kept: Vec<u8>,
     cpu: Option<u32>,
-    events: u64,
+    /// Bits that the last event leaves in its last byte.
+    loose: u8,
 }
 
 /// Offsets into the packet.
@@ -160,7 +161,7 @@ impl StreamWriter {
         match result {
             Ok(()) => {
                 if let Some(open) = &mut self.open {
-                    open.events += 1;
+                    open.loose = of.loose;
                 }
             }
             // It was whole when it was found: the file has changed.
@@ -229,7 +230,7 @@ impl StreamWriter {
         let mut kept = Vec::new();
         if stream.keeps_context.contains(&true) {
             let plan = input.plans.packet_context_rows(input.packet.class);
-            let nodes = mapping.kept_nodes(plan, &stream.keeps_context);
+            let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
             let mut encoder =
                 Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
             // It was read when the packet was opened.
@@ -247,7 +248,7 @@ impl StreamWriter {
         };
         let class = input.packet.class;
         self.header(mapping, class, Some(input), &kept);
-        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu, events: 0 });
+        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu, loose: 0 });
         Ok(())
     }
 
@@ -271,7 +272,7 @@ impl StreamWriter {
         }
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
-            let nodes = mapping.kept_nodes(plan, &mapping.keeps_header);
+            let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
             let mut encoder = Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
@@ -312,7 +313,8 @@ impl StreamWriter {
             }
         };
         set(places.total, bits);
-        set(places.total + 8, bits);
+        // Bits that no field has are not content.
+        set(places.total + 8, bits - u64::from(open.loose));
         if let Some(begin) = places.begin {
             set(begin, open.begin);
             set(begin + 8, open.end);
@@ -350,7 +352,7 @@ impl StreamWriter {
             }
             let end = end.unwrap_or(self.latest).max(self.latest);
             self.header(mapping, class, None, &[]);
-            let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, events: 0 };
+            let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, loose: 0 };
             self.flush(&open)?;
         }
         self.packet = Vec::new();
