@@ -350,9 +350,9 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) packet_size: Option<usize>,
 
-    /// Order of the bytes of numbers
-    #[arg(long, value_name = "ORDER", default_value = "little")]
-    pub(crate) byte_order: WrittenOrder,
+    /// Order of the bytes of numbers [default: little]
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) byte_order: Option<WrittenOrder>,
 
     /// Read times without a zone in --begin, --end and --filter as universal time
     #[arg(long)]

@@ -14,6 +14,8 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
 
+use crate::api::OpenTrace;
+
 /// A format that can be written.
 pub struct Target {
     /// Names by which the user knows it; the first is the one that is listed.
@@ -28,7 +30,13 @@ pub struct Target {
     pub wants_order: bool,
     /// Begins to write traces at a path where nothing is. Touches no file yet.
     pub create: Create,
+    /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
+    /// must be read and written anew.
+    pub copy: Option<CopyTrace>,
 }
+
+/// See [`Target::copy`].
+pub type CopyTrace = fn(&OpenTrace, &Path) -> Result<bool>;
 
 /// See [`Target::create`].
 pub type Create = fn(&Path, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;

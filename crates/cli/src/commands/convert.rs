@@ -38,20 +38,26 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     let pending = Pending::new(&options.output)?;
+    interrupt::remove_on_interrupt(pending.path().to_path_buf());
     let write_options = WriteOptions {
         packet_bytes: options.packet_size,
         byte_order: match options.byte_order {
-            WrittenOrder::Little => ByteOrder::Little,
-            WrittenOrder::Big => ByteOrder::Big,
+            None | Some(WrittenOrder::Little) => ByteOrder::Little,
+            Some(WrittenOrder::Big) => ByteOrder::Big,
         },
         index: false,
     };
+    if is_all(options) && copy(target, &opened.session, pending.path())? {
+        let _whole = interrupt::hold();
+        pending.commit()?;
+        tell(options, &opened.reporter, &Losses::default(), None)?;
+        return Ok(opened.reporter.outcome());
+    }
     let sources = sources(&opened.session, &streams);
     let writer = (target.create)(pending.path(), &sources, &write_options)?;
     if options.input.strict && !writer.losses().is_empty() {
         return Err(refused(target, &writer.losses()));
     }
-    interrupt::remove_on_interrupt(pending.path().to_path_buf());
     let conversion = Conversion {
         session: &opened.session,
         streams: &streams,
@@ -89,8 +95,27 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         let _whole = interrupt::hold();
         pending.commit()?;
     }
-    tell(options, session, reporter, &converted.losses, converted.events)?;
+    tell(options, reporter, &converted.losses, Some(converted.events))?;
     Ok(opened.reporter.outcome())
+}
+
+/// Is everything wanted as it is?
+fn is_all(options: &ConvertOptions) -> bool {
+    let events = &options.select.events;
+    let input = &options.input;
+    let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
+    let has_form = options.packet_size.is_some() || options.byte_order.is_some();
+    let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty();
+    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
+    !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted
+}
+
+/// Copies the only trace when it has the format already.
+fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> {
+    match (target.copy, session.traces.as_slice()) {
+        (Some(copy), [trace]) if session.failures.is_empty() => copy(trace, path),
+        _ => Ok(false),
+    }
 }
 
 /// The form of lines that has this name.
@@ -173,18 +198,12 @@ fn refused(target: &Target, losses: &Losses) -> Error {
 }
 
 /// Says what was lost.
-fn tell(
-    options: &ConvertOptions,
-    _session: &Session,
-    reporter: &Reporter,
-    losses: &Losses,
-    events: u64,
-) -> Result<(), Error> {
+fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
     for (kind, count) in &losses.0 {
         reporter.loss(&format!("not kept in {}: {kind} ({count})", options.to));
     }
     match &options.loss_report {
-        Some(path) => write_report(path, &options.to, losses, Some(events)),
+        Some(path) => write_report(path, &options.to, losses, events),
         None => Ok(()),
     }
 }

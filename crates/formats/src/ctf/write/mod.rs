@@ -4,6 +4,7 @@
 //! built in memory and written when they end. The metadata come last: without them a folder is no trace, and by then
 //! all event classes are known.
 
+mod copy;
 mod fields;
 mod json;
 mod mapping;
@@ -30,6 +31,7 @@ pub(crate) static CTF2: Target = Target {
     is_folder: true,
     wants_order: false,
     create: create_ctf2,
+    copy: Some(copy::copy_ctf2),
 };
 
 /// CTF 1.8.
@@ -50,6 +52,7 @@ pub(crate) static CTF18: Target = Target {
     is_folder: true,
     wants_order: false,
     create: create_ctf18,
+    copy: Some(copy::copy_ctf18),
 };
 
 /// A version of the metadata, and what fields there are in it.
