@@ -190,7 +190,8 @@ fn what_the_target_cannot_hold_is_told() {
     optional(&folder);
     let run = folder.run("convert --to ctf1.8 -o out --loss-report report optional");
     run.ends(0, &["not kept in ctf1.8: optional fields", "not kept in ctf1.8: booleans"]);
-    let report: Value = serde_json::from_slice(&fs::read(folder.path("report")).expect("it was written")).expect("JSON");
+    let report: Value =
+        serde_json::from_slice(&fs::read(folder.path("report")).expect("it was written")).expect("JSON");
     assert_eq!(report["events"], 3);
     assert_eq!(report["losses"].as_array().map(Vec::len), Some(2));
     let payloads: Vec<Value> = events(&folder, "out").into_iter().map(|event| event.2).collect();
@@ -209,6 +210,32 @@ fn lines_are_targets_too() {
         convert(&folder, "orders", form, &format!("--to {form}")).ends(0, &[]);
         let want = folder.run_with(&format!("print --format {form}"), &[&demo("orders")]).ends(0, &[]).stdout;
         assert_eq!(fs::read_to_string(folder.path(form)).expect("it was written"), want);
+    }
+}
+
+#[test]
+fn chrome_json_is_whole_and_exact() {
+    let folder = Folder::new();
+    for trace in TRACES {
+        convert(&folder, trace, trace, "--to chrome").ends(0, &[]);
+        let text = fs::read_to_string(folder.path(trace)).expect("it was written");
+        let json: Value = serde_json::from_str(&text).expect("it is strict JSON");
+        let list = json["traceEvents"].as_array().expect("it has events");
+        let is_own = |event: &&Value| event["ph"] == "i" && event["args"].get("count").is_none();
+        let found: Vec<_> = list.iter().filter(is_own).collect();
+        let want = events(&folder, &demo(trace));
+        assert_eq!(found.len(), want.len(), "{trace}");
+        for (found, want) in found.iter().zip(&want) {
+            assert_eq!((&found["name"], &found["args"]["payload"]), (&want.1, &want.2));
+        }
+        // The text of the time has every ns.
+        let times: Vec<i64> = text
+            .lines()
+            .filter(|line| line.contains("\"ph\":\"i\"") && !line.contains("\"args\":{\"count\""))
+            .filter_map(|line| line.split("\"ts\":").nth(1)?.split(',').next()?.replace('.', "").parse().ok())
+            .collect();
+        let want: Vec<i64> = want.iter().filter_map(|event| event.0.as_i64()).collect();
+        assert_eq!(times, want, "{trace}");
     }
 }
 

@@ -6,20 +6,26 @@ use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWrite
 use tracemill_model::error::{Error, Result};
 
 use crate::cursor::{Item, ReadyChunk};
+use crate::export;
 use crate::filter::{Filter, FilterEvent, Matcher};
 use crate::merge::{Note, StreamIndex};
 use crate::print::Flow;
 use crate::session::Session;
 use crate::timeline::{self, Selection, StreamOf};
 
+/// Every format that traces are written in.
+pub fn targets() -> impl Iterator<Item = &'static Target> {
+    registry::TARGETS.iter().chain(export::TARGETS).copied()
+}
+
 /// The target of a name.
 ///
 /// # Errors
 /// When there is none; the help names all.
 pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
-    let found = registry::TARGETS.iter().copied().find(|target| target.names.contains(&name));
+    let found = targets().find(|target| target.names.contains(&name));
     found.ok_or_else(|| {
-        let names = registry::TARGETS.iter().flat_map(|target| target.names).chain(others);
+        let names = targets().flat_map(|target| target.names).chain(others);
         let names: Vec<&str> = names.copied().collect();
         Error::misuse(format!("unknown output format `{name}`"))
             .with_help(format!("formats that can be written: {}", names.join(", ")))

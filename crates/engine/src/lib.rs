@@ -4,6 +4,7 @@
 pub mod check;
 pub mod convert;
 pub mod cursor;
+pub mod export;
 pub mod filter;
 pub mod merge;
 pub mod output;

@@ -1,6 +1,7 @@
 //! `tracemill formats`.
 
 use serde_json::json;
+use tracemill_engine::convert::targets;
 use tracemill_formats::registry;
 use tracemill_model::error::Error;
 
@@ -30,7 +31,7 @@ fn rows() -> Vec<Row> {
             rows.push(Row { name, description: format.description, read: true, write: false, cannot_hold: &[] });
         }
     }
-    for target in registry::TARGETS {
+    for target in targets() {
         let Some(name) = target.names.first() else { continue };
         match rows.iter_mut().find(|row| row.name == *name) {
             Some(row) => (row.write, row.cannot_hold) = (true, target.cannot_hold),
