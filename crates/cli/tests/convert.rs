@@ -251,3 +251,23 @@ fn formats_lists_what_can_be_written() {
     }
     run("convert --to nonsense -o x orders").ends(2, &["unknown output format", "ctf2", "jsonl"]);
 }
+
+#[test]
+fn the_table_of_formats_is_that_of_the_program() {
+    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
+    let mut table = String::from("| format | read | write |\n|---|---|---|\n");
+    for format in list["formats"].as_array().expect("a list") {
+        let can = |key: &str| if format[key] == true { "yes" } else { "" };
+        table += &format!("| `{}` | {} | {} |\n", format["name"].as_str().unwrap_or(""), can("read"), can("write"));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/convert.md");
+    let text = fs::read_to_string(&path).expect("the page is there");
+    let (before, rest) = text.split_once("<!-- formats -->\n").expect("it has the table");
+    let (found, after) = rest.split_once("<!-- /formats -->").expect("the table ends");
+    if std::env::var_os("TRACEMILL_BLESS").is_some() {
+        let text = format!("{before}<!-- formats -->\n{table}<!-- /formats -->{after}");
+        fs::write(&path, text).expect("the page can be written");
+    } else {
+        assert_eq!(found, table, "write it anew with TRACEMILL_BLESS=1 cargo test -p tracemill-cli --test convert");
+    }
+}

@@ -198,7 +198,8 @@ fn what_is_written_reads_back() {
                 continue;
             }
         };
-        let after = Session::open(&FileSystem, &[path.clone()], &OpenOptions::default()).expect("options are right");
+        let after = Session::open(&FileSystem, std::slice::from_ref(&path), &OpenOptions::default())
+            .expect("options are right");
         let failures: Vec<String> = after.failures.iter().map(ToString::to_string).collect();
         assert!(failures.is_empty(), "seed {seed}: {failures:?}");
         if losses.0.keys().any(|kind| is_shown(kind)) {

@@ -224,7 +224,7 @@ fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encod
             top = plan.nodes[top as usize].parent;
         }
         let member = tops.iter().position(|&node| node == top);
-        if !member.is_some_and(|member| keep.get(member) == Some(&true)) {
+        if member.is_none_or(|member| keep.get(member) != Some(&true)) {
             // A node without encoding of its own writes nothing.
             nodes[at as usize] = Encode::Parts;
         }
@@ -352,10 +352,9 @@ fn own_and_kept(
     }
     let from = mapper.from;
     let mut places = vec![None; keep.len()];
-    let mut next = members.len() as u32;
-    for (place, _) in places.iter_mut().zip(keep).filter(|(_, keep)| **keep) {
+    let kept = places.iter_mut().zip(keep).filter(|(_, keep)| **keep);
+    for (next, (place, _)) in (members.len() as u32..).zip(kept) {
         *place = Some(next);
-        next += 1;
     }
     match scope {
         Scope::PacketHeader => mapper.moved.header = places,
