@@ -354,6 +354,10 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "ORDER")]
     pub(crate) byte_order: Option<WrittenOrder>,
 
+    /// Write an LTTng index beside each stream that has a clock
+    #[arg(long)]
+    pub(crate) index: bool,
+
     /// Read times without a zone in --begin, --end and --filter as universal time
     #[arg(long)]
     pub(crate) clock_gmt: bool,

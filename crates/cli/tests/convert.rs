@@ -271,3 +271,39 @@ fn the_table_of_formats_is_that_of_the_program() {
         assert_eq!(found, table, "write it anew with TRACEMILL_BLESS=1 cargo test -p tracemill-cli --test convert");
     }
 }
+
+#[test]
+fn an_index_describes_the_packets() {
+    let folder = Folder::new();
+    for (trace, to) in [("losses", "ctf1.8"), ("overwritten", "ctf2"), ("mill", "ctf1.8")] {
+        convert(&folder, trace, "plain", &format!("--to {to} --byte-order little --force")).ends(0, &[]);
+        convert(&folder, trace, "indexed", &format!("--to {to} --index --force")).ends(0, &[]);
+        assert!(folder.path("indexed/index").is_dir(), "{trace}");
+        let packets = |name: &str| {
+            let run = folder.run_with("info --json --packets", &[name]).ends(0, &[]);
+            assert!(!run.stderr.contains("the index is ignored"), "{}", run.stderr);
+            let info: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+            info["traces"][0]["packets"].clone()
+        };
+        assert_eq!(packets("indexed"), packets("plain"), "{trace}");
+        assert_eq!(events(&folder, "indexed"), events(&folder, "plain"), "{trace}");
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_nothing_that_looks_whole() {
+    let folder = Folder::new();
+    let want = events(&folder, &demo("mill"));
+    for milliseconds in [0, 1, 3, 5, 8, 12, 20, 35, 60] {
+        let mut child = util::command();
+        child.current_dir(folder.path(".")).args(["convert", "--to", "ctf2", "--force", "-o", "out"]).arg(demo("mill"));
+        let mut child = child.spawn().expect("the program starts");
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        // It may have ended already.
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        if folder.path("out").exists() {
+            assert_eq!(events(&folder, "out"), want, "after {milliseconds} ms");
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             None | Some(WrittenOrder::Little) => ByteOrder::Little,
             Some(WrittenOrder::Big) => ByteOrder::Big,
         },
-        index: false,
+        index: options.index,
     };
     if is_all(options) && copy(target, &opened.session, pending.path())? {
         let _whole = interrupt::hold();
@@ -104,7 +104,7 @@ fn is_all(options: &ConvertOptions) -> bool {
     let events = &options.select.events;
     let input = &options.input;
     let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
-    let has_form = options.packet_size.is_some() || options.byte_order.is_some();
+    let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty();
     let is_counted = options.select.skip > 0 || options.select.limit.is_some();
     !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted

@@ -119,13 +119,8 @@ impl Writer {
             for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
                 writer.trace_of.push(writer.traces.len());
                 let id = stream.id.unwrap_or(at as u64);
-                writer.streams.push(StreamWriter::new(
-                    folder.join(name),
-                    stream.class,
-                    id,
-                    order,
-                    options.packet_bytes,
-                ));
+                let stream = StreamWriter::new(folder.join(name), stream.class, id, order, options.packet_bytes);
+                writer.streams.push(if options.index { stream.with_index() } else { stream });
             }
             let comment = format!(
                 "converted from {} {}.{}",
@@ -149,7 +144,8 @@ impl TraceWriter for Writer {
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        self.streams[stream].gap(gap, &mut self.losses)
+        let trace = &self.traces[self.trace_of[stream]];
+        self.streams[stream].gap(&trace.mapping, gap, &mut self.losses)
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
@@ -160,6 +156,7 @@ impl TraceWriter for Writer {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
+            self.streams[stream].write_index()?;
             self.losses.extend(&self.streams[stream].losses());
         }
         for trace in &self.traces {

@@ -13,6 +13,7 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::mapping::{Mapping, context_members};
+use crate::ctf::lttng_index;
 use crate::target::Losses;
 
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -46,6 +47,9 @@ pub(super) struct StreamWriter {
     losses: Losses,
     untimed: u64,
     unreadable: u64,
+    /// Entries of its index, when one is wanted.
+    index: Option<Vec<u8>>,
+    offset: u64,
 }
 
 /// The packet that is being built.
@@ -96,7 +100,34 @@ impl StreamWriter {
             losses: Losses::default(),
             untimed: 0,
             unreadable: 0,
+            index: None,
+            offset: 0,
         }
+    }
+
+    /// Keeps an index of the packets too.
+    #[must_use]
+    pub(super) fn with_index(mut self) -> Self {
+        self.index = Some(Vec::new());
+        self
+    }
+
+    /// Writes the index beside the stream: `index/NAME.idx`. A stream without packets has none.
+    pub(super) fn write_index(&self) -> Result<()> {
+        let (Some(entries), Some(folder), Some(name)) = (&self.index, self.path.parent(), self.path.file_name()) else {
+            return Ok(());
+        };
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = lttng_index::header();
+        bytes.extend_from_slice(entries);
+        let folder = folder.join("index");
+        super::make_folder(&folder)?;
+        let mut name = name.to_os_string();
+        name.push(".idx");
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).map_err(|error| Error::io("write the index", &path, &error))
     }
 
     /// Writes an event.
@@ -106,7 +137,7 @@ impl StreamWriter {
         if !is_same {
             self.begin_input(mapping, &event.chunk.packet)?;
         } else if self.packet.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
-            self.end_packet(false)?;
+            self.end_packet(mapping, false)?;
         }
         let class = event.class();
         if mapping.events[class.0 as usize].nodes.is_none() {
@@ -193,12 +224,12 @@ impl StreamWriter {
     }
 
     /// Something is missing here.
-    pub(super) fn gap(&mut self, gap: &Gap, losses: &mut Losses) -> Result<()> {
+    pub(super) fn gap(&mut self, mapping: &Mapping, gap: &Gap, losses: &mut Losses) -> Result<()> {
         let Some(count) = gap.count else {
             losses.add("gaps of unknown size", 1);
             return Ok(());
         };
-        self.end_packet(true)?;
+        self.end_packet(mapping, true)?;
         self.input = None;
         match gap.kind {
             GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
@@ -218,7 +249,7 @@ impl StreamWriter {
             self.open.as_ref().is_some_and(same)
         };
         if !is_joined {
-            self.end_packet(true)?;
+            self.end_packet(mapping, true)?;
         }
         self.input = Some(input.clone());
         Ok(())
@@ -293,15 +324,15 @@ impl StreamWriter {
     }
 
     /// Ends the packet that is being built. `input_ends` when that of the input ends here too.
-    fn end_packet(&mut self, input_ends: bool) -> Result<()> {
+    fn end_packet(&mut self, mapping: &Mapping, input_ends: bool) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         let input_end = self.input.as_ref().and_then(|input| input.packet.end_cycles).filter(|_| input_ends);
         open.end = open.end.max(input_end.unwrap_or(0));
         self.latest = self.latest.max(open.end);
-        self.flush(&open)
+        self.flush(mapping, &open)
     }
 
-    fn flush(&mut self, open: &Open) -> Result<()> {
+    fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
         let bits = self.packet.len() as u64 * 8;
         let (order, places) = (self.order, self.places);
         let packet = &mut self.packet;
@@ -319,6 +350,13 @@ impl StreamWriter {
             set(begin, open.begin);
             set(begin + 8, open.end);
         }
+        if let (Some(index), Some(_)) = (&mut self.index, places.begin) {
+            let class = mapping.streams[open.class.0 as usize].id;
+            let content = bits - u64::from(open.loose);
+            let of_time = [open.begin, open.end, self.discarded];
+            lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.sequence]);
+        }
+        self.offset += bits / 8;
         self.sequence = self.sequence.wrapping_add(1);
         self.pending = None;
         self.class = open.class;
@@ -339,7 +377,7 @@ impl StreamWriter {
 
     /// No more events come.
     pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
-        self.end_packet(true)?;
+        self.end_packet(mapping, true)?;
         self.input = None;
         if let Some(end) = self.pending.take() {
             let class = self.class;
@@ -353,7 +391,7 @@ impl StreamWriter {
             let end = end.unwrap_or(self.latest).max(self.latest);
             self.header(mapping, class, None, &[]);
             let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, loose: 0 };
-            self.flush(&open)?;
+            self.flush(mapping, &open)?;
         }
         self.packet = Vec::new();
         self.file = None;
