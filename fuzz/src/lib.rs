@@ -10,17 +10,32 @@
 //! | [`run_packets`] | the seed of a random schema (8 bytes), then packets of it |
 //! | [`run_lttng_index`] | an index file beside a fixed trace |
 //! | [`run_filter`] | a filter expression, or a time |
+//! | [`run_lttng_definitions`] | a byte, then a definition file of LTTng 0.7 |
+//! | [`run_lttng_blocks`] | a byte, then a tracefile of LTTng 0.7 or 0.8 |
+//! | [`run_lttng_markers`] | two files of LTTng 2.x |
+//! | [`run_lttng_formats`] | a marker format of LTTng 2.x and payloads |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
+//! | [`run_ftrace_file`] | a whole `trace.dat` |
+//! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
+//! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
+//! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
+//! | [`run_elog`] | an event log of VPP behind its magic |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
 
 mod exercise;
+mod ftrace;
+mod lttng_legacy;
+mod lttng_markers;
 // The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
 // more of them.
 #[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/schemas.rs"]
 mod generator;
+#[allow(dead_code)]
+#[path = "../../crates/codec/tests/random/leaves.rs"]
+mod leaves;
 #[path = "../../crates/codec/tests/random/packets.rs"]
 mod packets;
 mod storage;
@@ -36,6 +51,10 @@ use tracemill_engine::session::Session;
 use tracemill_formats::ctf::{ctf2, rfc, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
+
+pub use lttng_markers::{run_lttng_formats, run_lttng_markers};
+
+pub use lttng_legacy::{block_seeds, run_lttng_blocks, run_lttng_definitions};
 
 use generator::{Rng, random_schema};
 use storage::Folder;
@@ -136,8 +155,8 @@ const SOME_PACKET_11: &[u8] = &[
 
 /// A packet of RFC v1.6 of 56 bytes, with a context of two sizes of 32 bits.
 const SOME_PACKET_16: &[u8] = &[
-    0xc1, 0x1f, 0xfc, 0xc1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 0, 0, 0, 56, 0, 0, 0, 56, 0, 0, 0,
-    0x21, 0, 0, 0, 1, 2, b'a', 0, 0x1f, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+    0xc1, 0x1f, 0xfc, 0xc1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 0, 0, 0, 56, 0, 0, 0, 56, 0, 0,
+    0, 0x21, 0, 0, 0, 1, 2, b'a', 0, 0x1f, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
 ];
 
 /// Every error of metadata says where it is.
@@ -249,11 +268,43 @@ pub fn run_trace(data: &[u8]) {
     exercise::read(&Folder::new(&data[..end], &data[end + 1..]));
 }
 
+/// A whole `trace.dat`.
+pub fn run_ftrace_file(data: &[u8]) {
+    ftrace::read(data);
+}
+
+/// A byte of choices (1: big-endian, 2: a long of 4 bytes, 4: version 7), then the pages of a CPU.
+pub fn run_ftrace_pages(data: &[u8]) {
+    let Some((&choices, pages)) = data.split_first() else { return };
+    ftrace::read(&ftrace::file(choices, ftrace::FORMATS, pages));
+}
+
+/// An event format, a zero byte, and the data of a record.
+pub fn run_ftrace_format(data: &[u8]) {
+    let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+    let text = String::from_utf8_lossy(&data[..end]);
+    for choices in [0, 3] {
+        ftrace::check_format(&text, choices, data.get(end + 1..).unwrap_or(&[]));
+    }
+}
+
+/// A file that is a trace by its content: CPEL, Gist.
+pub fn run_cpel(data: &[u8]) {
+    exercise::read(&Folder::with_file("log", data));
+}
+
+/// An event log of VPP.
+pub fn run_elog(data: &[u8]) {
+    // Without its magic it is no log.
+    let log = [&b"\0\0\0\x07elog v0"[..], data].concat();
+    exercise::read(&Folder::with_file("log", &log));
+}
+
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 17] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -262,6 +313,15 @@ pub const TARGETS: [Target; 8] = [
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("lttng_definitions", run_lttng_definitions),
+    ("lttng_blocks", run_lttng_blocks),
+    ("lttng_markers", run_lttng_markers),
+    ("lttng_formats", run_lttng_formats),
+    ("ftrace_file", run_ftrace_file),
+    ("ftrace_pages", run_ftrace_pages),
+    ("ftrace_format", run_ftrace_format),
+    ("cpel", run_cpel),
+    ("elog", run_elog),
 ];
 
 /// A schema that passed the front end is of bounded size.

@@ -1,4 +1,4 @@
-//! A folder in memory.
+//! Folders in memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,30 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_formats::api::{Entry, EntryKind, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-/// One folder with files.
+/// A folder with files, and folders with files.
 pub(crate) struct Folder(BTreeMap<PathBuf, Arc<Vec<u8>>>);
 
 impl Folder {
     /// Its name.
     pub(crate) const PATH: &str = "/fuzz";
 
+    /// A folder without files.
+    pub(crate) fn empty() -> Self {
+        Folder(BTreeMap::new())
+    }
+
     /// A folder with metadata and one data stream file.
     pub(crate) fn new(metadata: &[u8], stream: &[u8]) -> Self {
         let mut folder = Folder(BTreeMap::new());
         folder.add("metadata", metadata);
         folder.add("stream", stream);
+        folder
+    }
+
+    /// A folder with one file.
+    pub(crate) fn with_file(name: &str, bytes: &[u8]) -> Self {
+        let mut folder = Folder(BTreeMap::new());
+        folder.add(name, bytes);
         folder
     }
 
@@ -40,20 +52,26 @@ impl Folder {
 
 impl Storage for Folder {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
-        let inside = self.0.iter().filter(|(path, _)| path.parent() == Some(directory));
-        let entry = |(path, bytes): (&PathBuf, &Arc<Vec<u8>>)| Entry {
-            path: path.clone(),
-            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            kind: EntryKind::File(bytes.len() as u64),
+        let mut entries: BTreeMap<PathBuf, EntryKind> = BTreeMap::new();
+        for (path, bytes) in &self.0 {
+            let Some(first) = path.strip_prefix(directory).ok().and_then(|rest| rest.iter().next()) else { continue };
+            let inside = directory.join(first);
+            let kind = if inside == *path { EntryKind::File(bytes.len() as u64) } else { EntryKind::Directory };
+            entries.insert(inside, kind);
+        }
+        let entry = |(path, kind): (PathBuf, EntryKind)| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Entry { path, name, kind }
         };
-        Ok(inside.map(entry).collect())
+        Ok(entries.into_iter().map(entry).collect())
     }
 
     fn kind(&self, path: &Path) -> Option<EntryKind> {
         if let Some(bytes) = self.0.get(path) {
             return Some(EntryKind::File(bytes.len() as u64));
         }
-        (path == Path::new(Self::PATH)).then_some(EntryKind::Directory)
+        let is_folder = path == Path::new(Self::PATH) || self.0.keys().any(|file| file.starts_with(path));
+        is_folder.then_some(EntryKind::Directory)
     }
 
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {

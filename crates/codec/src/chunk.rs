@@ -3,6 +3,7 @@
 //! A chunk holds the *spine* of its events (where, what class, when) in flat columns and keeps the encoded bytes. The
 //! fields are decoded from those bytes only when a visitor asks for them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::packet::Packet;
@@ -107,6 +108,9 @@ pub struct Spine {
     pub starts: Vec<u32>,
     /// First bit behind each header.
     pub bodies: Vec<u32>,
+    /// Events that end before their last field: from the first bit behind the header to the end. Members of the payload
+    /// that are not whole there are absent.
+    pub cuts: HashMap<u32, u32>,
 }
 
 impl Spine {
@@ -117,6 +121,19 @@ impl Spine {
         self.classes.push(class.0);
         self.starts.push(start_bits);
         self.bodies.push(body_bits);
+    }
+
+    /// Makes room for so many events more.
+    pub fn reserve(&mut self, events: usize) {
+        self.cycles.reserve(events);
+        self.classes.reserve(events);
+        self.starts.reserve(events);
+        self.bodies.reserve(events);
+    }
+
+    /// Says that the event whose body begins at `body_bits` ends at `end_bits`, whatever its class says.
+    pub fn cut(&mut self, body_bits: u32, end_bits: u32) {
+        self.cuts.insert(body_bits, end_bits);
     }
 
     /// Number of events.
@@ -130,6 +147,12 @@ impl Spine {
     }
 
     fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
+        if let Some(taken) = sink.events(self, *pos as usize) {
+            *pos += taken as u64;
+            state.clock =
+                (*pos as usize).checked_sub(1).and_then(|last| self.cycles.get(last)).map_or(state.clock, |&c| c);
+            return if *pos as usize >= self.len() { ScanEnd::Complete } else { ScanEnd::Full };
+        }
         for at in *pos as usize..self.len() {
             let class = EventClassId(self.classes[at]);
             state.clock = self.cycles[at];
@@ -265,6 +288,17 @@ impl SpineSink for ChunkSink<'_> {
         self.left -= 1;
         self.left > 0 && self.has_room_at(body_bits)
     }
+
+    fn events(&mut self, spine: &Spine, from: usize) -> Option<usize> {
+        // Offsets of a chunk over a spine count from the packet, as those of the spine do.
+        let range = from.min(spine.len())..spine.len().min(from.saturating_add(self.left));
+        self.chunk.cycles.extend_from_slice(&spine.cycles[range.clone()]);
+        self.chunk.classes.extend_from_slice(&spine.classes[range.clone()]);
+        self.chunk.starts.extend_from_slice(&spine.starts[range.clone()]);
+        self.chunk.bodies.extend_from_slice(&spine.bodies[range.clone()]);
+        self.left -= range.len();
+        Some(range.len())
+    }
 }
 
 /// An event of a chunk: costs nothing until a field is read.
@@ -291,25 +325,45 @@ impl<'a> EventRef<'a> {
 
     /// Its own id and name, when its class stands for many: appends the name to `name`.
     pub fn own_id(&self, name: &mut Vec<u8>) -> Option<u32> {
-        let packet = &self.chunk.packet;
-        let open = packet.plans.schema().event(self.class()).open_ids.as_ref()?;
-        let input = packet.input();
-        let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
-        let event = content.get((self.chunk.body_bits(self.at) >> 3) as usize..)?;
+        let open = self.chunk.packet.plans.schema().event(self.class()).open_ids.as_ref()?;
+        let event = self.body();
         let own = event.get(open.offset_bytes as usize..)?.first_chunk::<4>()?;
         open.name.render(event, own, name);
         Some(u32::from_le_bytes(*own))
+    }
+
+    /// The bytes from the first one behind its header on, and what follows it in the packet.
+    #[inline]
+    pub fn body(&self) -> &'a [u8] {
+        let input = self.chunk.packet.input();
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
+        content.get((self.chunk.body_bits(self.at) >> 3) as usize..).unwrap_or(&[])
     }
 
     /// Begins a visit: fields are shown scope by scope, in their order.
     #[inline]
     pub fn fields(&self, state: &mut State) -> EventFields<'a> {
         let plans = &self.chunk.packet.plans;
+        let mut input = self.load(state);
+        let cut = self.cut_bits();
+        input.end_bits = cut.unwrap_or(input.end_bits);
         EventFields {
             plan: plans.event_rows(self.class()),
-            input: self.load(state),
+            input,
             pos: self.chunk.body_bits(self.at),
+            is_cut: cut.is_some(),
         }
+    }
+
+    /// Where the event ends, when that is before the end of its last field.
+    #[inline]
+    fn cut_bits(&self) -> Option<u64> {
+        let cuts = &self.chunk.packet.spine.as_ref()?.cuts;
+        if cuts.is_empty() {
+            return None;
+        }
+        let end = cuts.get(&u32::try_from(self.chunk.body_bits(self.at)).ok()?)?;
+        Some(u64::from(*end))
     }
 
     /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
@@ -317,6 +371,14 @@ impl<'a> EventRef<'a> {
     pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
         let input = self.load(state);
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
+        if let Some(end_bits) = self.cut_bits() {
+            let input = Input { end_bits: end_bits.min(input.end_bits), ..input };
+            let mut pos = self.chunk.body_bits(self.at);
+            for section in 0..plan.sections() {
+                plan.run_cut(section, input, &mut pos, state, visitor);
+            }
+            return Ok(());
+        }
         plan.run(input, &mut self.chunk.body_bits(self.at), state, visitor)
     }
 
@@ -329,8 +391,10 @@ impl<'a> EventRef<'a> {
         state.body_bits = self.chunk.body_bits(self.at);
         if packet.plans.needs_header(self.class()) {
             let mut pos = self.chunk.start_bits(self.at);
+            let body_bits = std::mem::replace(&mut state.body_bits, pos);
             // The boundary pass has read this header without a fault.
             let _ = packet.plans.header_rows(packet.packet.class).skip(input, &mut pos, state);
+            state.body_bits = body_bits;
         }
         input
     }
@@ -340,6 +404,7 @@ impl<'a> EventRef<'a> {
         let packet = &self.chunk.packet;
         state.load(&packet.state.slots);
         let mut pos = self.chunk.start_bits(self.at);
+        state.body_bits = pos;
         packet.plans.header_rows(packet.packet.class).run(packet.input(), &mut pos, state, visitor)
     }
 }
@@ -349,6 +414,7 @@ pub struct EventFields<'a> {
     plan: &'a Plan,
     input: Input<'a>,
     pos: u64,
+    is_cut: bool,
 }
 
 impl EventFields<'_> {
@@ -356,6 +422,11 @@ impl EventFields<'_> {
     /// none left out.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
-        self.plan.run_section(scope as usize - Scope::CommonContext as usize, self.input, &mut self.pos, state, visitor)
+        let section = scope as usize - Scope::CommonContext as usize;
+        if self.is_cut {
+            self.plan.run_cut(section, self.input, &mut self.pos, state, visitor);
+            return Ok(());
+        }
+        self.plan.run_section(section, self.input, &mut self.pos, state, visitor)
     }
 }

@@ -265,6 +265,13 @@ impl Gatherer {
     }
 }
 
+impl Step {
+    /// Does it move the place of the event?
+    fn moves(&self) -> bool {
+        matches!(self, Step::Str { .. } | Step::SavedBytes { .. } | Step::Array { len: Len::Saved(_), .. })
+    }
+}
+
 /// The column that an instruction of a row plan fills.
 fn column_of(op: &Op) -> Option<(NodeId, Values)> {
     Some(match *op {
@@ -335,6 +342,11 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
             // Places are on byte boundaries and every step takes whole bytes.
             Op::Align { mask: 0..=7 } => continue,
             Op::BeginStruct { .. } | Op::EndStruct { .. } | Op::Fit { .. } => continue,
+            // Counted from where the event stands, which steps of variable size have left.
+            Op::Seek { bytes } if !steps.iter().any(Step::moves) => {
+                offset = bytes as usize;
+                continue;
+            }
             Op::Advance { bits } if bits % 8 == 0 => {
                 offset = offset.checked_add(usize::try_from(bits / 8).ok()?)?;
                 continue;
@@ -685,6 +697,15 @@ mod tests {
         let stream = schema.add_stream(StreamClass::default()).expect("the first stream");
         let event = EventClass { payload: Some(payload), ..EventClass::new(0, stream) };
         schema.add_event(event).expect("the first event");
+        let packet = packet_data(schema, stream, bytes);
+        let mut chunk = Chunk::new(Arc::new(packet), 0, 16);
+        let packet = chunk.packet.clone();
+        let mut sink = ChunkSink::new(&mut chunk, 100);
+        packet.plans.scanner(stream).scan(packet.input(), &mut 0, &mut State::default(), &mut sink);
+        chunk
+    }
+
+    fn packet_data(schema: Schema, stream: StreamClassId, bytes: &[u8]) -> PacketData {
         let plans = Arc::new(TracePlans::new(Arc::new(schema)));
         let bits = bytes.len() as u64 * 8;
         let packet = Packet {
@@ -704,8 +725,8 @@ mod tests {
         };
         let file = Arc::new(bytes.to_vec());
         let state = State::default();
-        let data = PacketData {
-            plans: plans.clone(),
+        PacketData {
+            plans,
             bytes: file.clone(),
             base_bytes: packet.offset_bytes as usize,
             file,
@@ -715,12 +736,7 @@ mod tests {
             context_bits: 0,
             events_bits: 0,
             state,
-        };
-        let mut chunk = Chunk::new(Arc::new(data), 0, 16);
-        let mut sink = ChunkSink::new(&mut chunk, 100);
-        let input = Input::new(bytes, bits);
-        plans.scanner(stream).scan(input, &mut 0, &mut State::default(), &mut sink);
-        chunk
+        }
     }
 
     fn gathered(chunk: Chunk) -> (Columns, bool) {
@@ -800,6 +816,67 @@ mod tests {
         assert_eq!(columns.columns[2].lists, [[0, 2, 4]]);
         assert_eq!(columns.columns[3].values, Values::U8(vec![1, 2, 3, 4, 5]));
         assert_eq!(columns.columns[3].lists, [vec![0, 2, 4], vec![0, 2, 2, 3, 5]]);
+    }
+
+    #[test]
+    fn placed_fields_are_read_where_they_say() {
+        let mut schema = Schema::new("test");
+        let mut leaf = |kind: FieldKind, place: Place| schema.add_field_class(FieldClass::new(kind, 8).at(place));
+        let at = |offset_bytes: u32| Place::At { offset_bytes };
+        let number = |bits: u32| FieldKind::Integer(IntegerClass { signed: true, ..IntegerClass::unsigned(bits) });
+        let text = |length: Length| {
+            let length = StringLength::Bytes(length);
+            FieldKind::String(StringClass { encoding: Encoding::Utf8, length, is_text_array: false })
+        };
+        let late = leaf(number(16), at(6));
+        let early = leaf(number(8), at(1));
+        let next = leaf(number(8), at(2));
+        let fixed = leaf(text(Length::Static(3)), at(9));
+        let located = leaf(text(Length::Located), Place::Located { offset_bytes: 12 });
+        let element = schema.add_field_class(FieldClass::new(number(16), 8));
+        let array = FieldKind::Array(ArrayClass { element, length: Length::Located });
+        let array = schema.add_field_class(FieldClass::new(array, 8).at(Place::Located { offset_bytes: 20 }));
+        let fixed_only = [("late", late), ("early", early), ("next", next), ("fixed", fixed)];
+        let all = [fixed_only.as_slice(), &[("located", located), ("array", array)]].concat();
+        let mut bytes = vec![0xee, 0xfd, 5, 0, 0, 0, 0x34, 0x12, 0, b'a', 0, b'b'];
+        for word in [28u32, 2, 30, 2] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(b"hi\x01\x00\xff\xff");
+        for members in [fixed_only.to_vec(), all] {
+            let mut schema = schema.clone();
+            let count = members.len();
+            let payload = structure(&mut schema, members);
+            let stream = schema.add_stream(StreamClass::default()).expect("one stream");
+            let class = EventClass { payload: Some(payload), ..EventClass::new(0, stream) };
+            let class = schema.add_event(class).expect("one class");
+            let roots = Scope::ALL.map(|scope| schema.scope_root(scope, class));
+            let mut naive = crate::naive::Interpreter::new(&schema, roots, &bytes, bytes.len() as u64 * 8);
+            let value = naive.scope(Scope::Payload).expect("all is there").expect("a payload");
+            let mut packet = packet_data(schema, stream, &bytes);
+            let mut spine = crate::chunk::Spine::default();
+            spine.push(class, 0, 0, 0);
+            packet.spine = Some(spine);
+            let packet = Arc::new(packet);
+            let mut chunk = Chunk::new(packet.clone(), 0, 1);
+            packet.scan(&mut 0, &mut State::default(), &mut ChunkSink::new(&mut chunk, 10));
+            let rows = by_rows(&chunk);
+            let (columns, is_fast) = gathered(chunk);
+            assert_eq!(is_fast, count == 4);
+            assert_eq!(columns, rows);
+            assert_eq!(columns.columns[0].values, Values::I16(vec![0x1234]));
+            assert_eq!(columns.columns[1].values, Values::I8(vec![-3]));
+            assert_eq!(columns.columns[2].values, Values::I8(vec![5]));
+            assert_eq!(columns.columns[3].values, Values::Bytes { offsets: vec![0, 1], data: b"a".to_vec() });
+            use crate::naive::Value::{Array, Signed, String, Struct};
+            let mut expected = vec![Signed(0x1234), Signed(-3), Signed(5), String(b"a".to_vec())];
+            if count == 6 {
+                assert_eq!(columns.columns[4].values, Values::Bytes { offsets: vec![0, 2], data: b"hi".to_vec() });
+                assert_eq!(columns.columns[5].values, Values::I16(vec![1, -1]));
+                expected.extend([String(b"hi".to_vec()), Array(vec![Signed(1), Signed(-1)])]);
+            }
+            assert_eq!(value, Struct(expected));
+        }
     }
 
     /// Values in the order in which a visitor is shown them.

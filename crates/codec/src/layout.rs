@@ -38,7 +38,7 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
 fn length_bits(schema: &Schema, length: &Length) -> u64 {
     match length {
         Length::Inline(class) => min_bits(schema, *class),
-        Length::Static(_) | Length::Field(_) | Length::Table { .. } => 0,
+        Length::Static(_) | Length::Field(_) | Length::Table { .. } | Length::Located => 0,
     }
 }
 
@@ -99,7 +99,7 @@ pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
     };
     match length {
         Length::Field(path) | Length::Table { selector: path, .. } => Some(path),
-        Length::Static(_) | Length::Inline(_) => None,
+        Length::Static(_) | Length::Inline(_) | Length::Located => None,
     }
 }
 

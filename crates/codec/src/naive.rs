@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use tracemill_model::schema::{
     ArrayClass, BitsClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath, FloatClass,
-    IntegerClass, Length, OptionalClass, PathStep, Presence, Role, Schema, Scope, StringClass, StringLength,
+    IntegerClass, Length, OptionalClass, PathStep, Place, Presence, Role, Schema, Scope, StringClass, StringLength,
     StructClass, VariantClass,
 };
 
@@ -91,6 +91,8 @@ pub struct Interpreter<'a> {
     pub pos_bits: u64,
     /// First bit behind the header of the event that is decoded.
     pub body_bits: u64,
+    /// Length of the field that said last where it is.
+    located_len: u64,
     /// The full value of the clock.
     pub clock: u64,
     /// Did a field set the clock?
@@ -122,6 +124,7 @@ impl<'a> Interpreter<'a> {
         let mut interpreter = Interpreter {
             pos_bits: 0,
             body_bits: 0,
+            located_len: 0,
             clock: 0,
             clock_is_set: false,
             roles: RoleValues::default(),
@@ -167,8 +170,23 @@ impl<'a> Interpreter<'a> {
 
     fn field(&mut self, id: FieldClassId) -> Result<Value> {
         let class = self.schema.field_class(id);
-        self.align(id, class.align_bits)?;
-        self.fit_in_unit(id, class)?;
+        match class.place {
+            None => {
+                self.align(id, class.align_bits)?;
+                self.fit_in_unit(id, class)?;
+            }
+            Some(Place::At { offset_bytes }) => self.pos_bits = self.body_bits + u64::from(offset_bytes) * 8,
+            Some(Place::Located { offset_bytes }) => {
+                self.pos_bits = self.body_bits + u64::from(offset_bytes) * 8;
+                self.need(id, 32)?;
+                let offset: u32 = (0..4).map(|at| u32::from(self.byte()) << (8 * at)).sum();
+                self.need(id, 32)?;
+                let len: u32 = (0..4).map(|at| u32::from(self.byte()) << (8 * at)).sum();
+                self.located_len = u64::from(len);
+                self.pos_bits = self.body_bits + u64::from(offset) * 8;
+                self.need(id, 0)?;
+            }
+        }
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(id, class, integer),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => Ok(number_value(&self.bits_of(id, bits)?, false)),
@@ -448,6 +466,7 @@ impl<'a> Interpreter<'a> {
         match length {
             Length::Static(len) => Ok(*len),
             Length::Field(path) => Ok(self.selector(id, path)? as u64),
+            Length::Located => Ok(self.located_len),
             Length::Inline(class) => {
                 let class = self.schema.field_class(*class);
                 self.align(id, class.align_bits)?;

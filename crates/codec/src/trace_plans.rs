@@ -146,6 +146,11 @@ pub trait SpineSink {
     ) -> bool {
         self.event(class, cycles, start_bits, body_bits)
     }
+
+    /// Events from `from` on that a reader has found, as many as the sink takes; how many. `None`: one by one, please.
+    fn events(&mut self, _spine: &crate::chunk::Spine, _from: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// Receives events with all their fields, one after the other ([`Scanner::visit`]). Structures that are always there

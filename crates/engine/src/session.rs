@@ -50,16 +50,15 @@ impl Session {
     /// When a path does not exist or nothing below it is a trace, every path is an error: those are in `failures`.
     /// An error is returned for wrong options only.
     pub fn open(storage: &dyn Storage, paths: &[PathBuf], options: &OpenOptions) -> Result<Session> {
-        let wanted = match &options.input_format {
-            None => None,
-            Some(name) => Some(registry::by_name(name).ok_or_else(|| {
-                let names: Vec<&str> = registry::FORMATS.iter().flat_map(|format| format.names).copied().collect();
-                Error::misuse(format!("unknown input format `{name}`"))
-                    .with_help(format!("formats that can be read: {}", names.join(", ")))
-            })?),
+        let formats: Vec<&'static Format> = match &options.input_format {
+            None => registry::FORMATS.to_vec(),
+            Some(name) => registry::by_name(name),
         };
+        if let (Some(name), true) = (&options.input_format, formats.is_empty()) {
+            let error = Error::misuse(format!("unknown input format `{name}`"));
+            return Err(error.with_help(format!("formats that can be read: {}", registry::names().join(", "))));
+        }
         let mut session = Session::default();
-        let formats: Vec<&'static Format> = wanted.map_or_else(|| registry::FORMATS.to_vec(), |format| vec![format]);
         let mut found: Vec<(usize, Found)> = Vec::new();
         for path in paths {
             if path.as_os_str() == "-" {
@@ -74,7 +73,7 @@ impl Session {
             search.below(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
             // What does not look like the format that the user names: the format says what is wrong with it.
-            let is_forced = wanted.is_some() && found.len() == before && unreadable.is_empty();
+            let is_forced = options.input_format.is_some() && found.len() == before && unreadable.is_empty();
             if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
                 found.push((0, Found { path: path.clone(), name: typed.to_string(), below: String::new() }));
             }
@@ -256,7 +255,8 @@ fn standard_input() -> Error {
 }
 
 fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {
-    let names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
+    let mut names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
+    names.dedup();
     let names = format!("formats that can be read: {}", names.join(", "));
     if let Some(suspect) = suspects.into_iter().next() {
         let message = format!("no trace in this folder or below it: {suspect}");

@@ -4,6 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cpel;
 pub mod ctf;
+pub mod ftrace;
+pub mod lttng_legacy;
+pub mod lttng_markers;
 pub mod registry;
 pub mod target;

@@ -4,14 +4,33 @@ use crate::api::Format;
 use crate::target::Target;
 
 /// Every format that tracemill reads, in the order in which they are asked.
-pub static FORMATS: &[&Format] = &[&crate::ctf::FORMAT, &crate::ctf::rfc::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &crate::ctf::FORMAT,
+    &crate::ctf::rfc::FORMAT,
+    &crate::lttng_markers::FORMAT,
+    &crate::ftrace::FORMAT,
+    &crate::cpel::CPEL,
+    &crate::cpel::ELOG,
+    &crate::lttng_legacy::FORMAT,
+];
 
 /// Every format that tracemill writes traces in.
 pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF18, &crate::ctf::write::CTF2];
 
-/// The format of a name.
-pub fn by_name(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().copied().find(|format| format.names.contains(&name))
+/// The formats of a name: several may share one, each with a probe of its own.
+pub fn by_name(name: &str) -> Vec<&'static Format> {
+    FORMATS.iter().copied().filter(|format| format.names.contains(&name)).collect()
+}
+
+/// The names of all formats, each once.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for name in FORMATS.iter().flat_map(|format| format.names) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// The options that formats add, each once.

@@ -313,6 +313,25 @@ pub enum Length {
         /// Lengths by its value.
         lengths: Arc<BTreeMap<u64, u64>>,
     },
+    /// What stands where the field is said to be: only with [`Place::Located`].
+    Located,
+}
+
+/// Where a field is, for formats whose definitions say it and leave holes between fields. Counted from the first byte
+/// of the event's header for fields of the header, and from the first byte behind it for all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// So many bytes further.
+    At {
+        /// How many.
+        offset_bytes: u32,
+    },
+    /// So many bytes further stand two little-endian integers of 32 bits: the field's own offset in bytes, and its
+    /// length ([`Length::Located`]) in elements or, for texts and blobs, bytes.
+    Located {
+        /// Offset of the two integers.
+        offset_bytes: u32,
+    },
 }
 
 /// How long a string is.
@@ -423,6 +442,13 @@ pub trait Render: Send + Sync + fmt::Debug {
     /// `event` is what is there of the event from the first byte behind its header on, and of what follows it; `own`
     /// are the bytes of the field itself.
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool;
+
+    /// The same text: in `scratch`, or where it is kept ready (a name, a string of the file). What `scratch` held is
+    /// forgotten.
+    fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        scratch.clear();
+        self.render(event, own, scratch).then_some(scratch)
+    }
 }
 
 /// A string that is not stored as one: a program of the format makes it when somebody wants to see it.
@@ -482,6 +508,9 @@ pub struct FieldClass {
     pub align_bits: u32,
     /// What it means to the reader.
     pub roles: Roles,
+    /// Where it is, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
+    /// inside of an array, a variant or an optional field.
+    pub place: Option<Place>,
     /// Rules of place beside the alignment.
     pub placement: Placement,
 }
@@ -505,7 +534,14 @@ impl Default for Placement {
 impl FieldClass {
     /// A class without roles.
     pub fn new(kind: FieldKind, align_bits: u32) -> Self {
-        FieldClass { kind, align_bits, roles: Roles::NONE, placement: Placement::default() }
+        FieldClass { kind, align_bits, roles: Roles::NONE, placement: Placement::default(), place: None }
+    }
+
+    /// The same class at this place.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
     }
 
     /// The same class with this placement.
@@ -564,6 +600,8 @@ pub struct ClockClass {
     pub offset_seconds: i64,
     /// Cycles to add to that; may be any signed number in CTF 1.8, below the frequency in CTF 2.
     pub offset_cycles: i128,
+    /// Nanoseconds to add to the time, for a zero that does not fall on a cycle.
+    pub offset_ns: i64,
     /// What the zero is.
     pub origin: ClockOrigin,
     /// Are its counts ours, made from times that the trace stores? They are then not shown.
@@ -584,6 +622,7 @@ impl ClockClass {
             accuracy: None,
             offset_seconds: 0,
             offset_cycles: 0,
+            offset_ns: 0,
             origin: ClockOrigin::Unknown,
             has_made_cycles: false,
         }

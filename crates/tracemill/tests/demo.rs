@@ -17,7 +17,7 @@ fn demo(trace: &str) -> PathBuf {
 fn counts_are_those_of_the_demo() {
     let (counts, lost) = count::count(&[demo("")]).expect("the demo can be opened");
     let events = |name: &str| counts[name].events;
-    assert_eq!(counts.values().map(|count| count.events).sum::<u64>(), 4085);
+    assert_eq!(counts.values().map(|count| count.events).sum::<u64>(), 4295);
     assert_eq!((events("mill:grind"), events("mill:label"), events("orders:complaint")), (1106, 189, 20));
     assert_eq!(lost, 7070);
     assert!(counts["mill:label"].string_bytes > 0);

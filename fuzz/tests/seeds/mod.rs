@@ -10,6 +10,10 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let cases = match target {
         "tsdl" => "../conformance/cases/ctf18",
         "ctf2_json" => "../conformance/cases/ctf2",
+        "lttng_blocks" => {
+            seeds.extend(tracemill_fuzz::block_seeds());
+            return seeds;
+        }
         "rfc11" | "rfc16" => "../conformance/cases/drafts",
         _ => return seeds,
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{
     BitsClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, IntegerClass, Length, OptionalClass,
-    PathStep, Placement, Presence, Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
+    PathStep, Place, Placement, Presence, Range, RenderedClass, Role, Roles, Schema, Scope, StringLength,
 };
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
@@ -157,6 +157,8 @@ pub struct Compiler<'s> {
     known: Known,
     /// Bits to pass over that are not yet an instruction.
     pending: u64,
+    /// How far behind the beginning of the fields the position is, in bits, when a placed field was the last one.
+    placed: Option<u64>,
     scope: Scope,
     steps: Vec<PathStep>,
     parent: NodeId,
@@ -204,6 +206,7 @@ impl<'s> Compiler<'s> {
             marks: shared.marks.clone(),
             known,
             pending: 0,
+            placed: None,
             scope: Scope::PacketHeader,
             steps: Vec::new(),
             parent: 0,
@@ -242,6 +245,7 @@ impl<'s> Compiler<'s> {
     /// Adds a scope; one that is not declared adds an empty section.
     pub fn add(&mut self, scope: Scope) {
         self.scope = scope;
+        self.placed = None;
         let root_node = self.roots[scope as usize].map(|_| self.nodes.len() as NodeId);
         self.root_nodes.push(root_node);
         self.clear_places(scope);
@@ -415,7 +419,11 @@ impl<'s> Compiler<'s> {
     fn field(&mut self, id: FieldClassId, name: Arc<str>) {
         let class = self.schema.field_class(id);
         let node = self.node(id, name);
-        self.align(class.align_bits);
+        let placed = self.placed.take();
+        match class.place {
+            None => self.align(class.align_bits),
+            Some(place) => self.place(place, placed),
+        }
         self.unit(class);
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
@@ -512,6 +520,30 @@ impl<'s> Compiler<'s> {
                 self.depth -= 1;
             }
         }
+        if let Some(Place::At { offset_bytes }) = class.place {
+            self.placed = layout::leaf_bits(class).and_then(|bits| bits.checked_add(u64::from(offset_bytes) * 8));
+        }
+    }
+
+    /// Goes to where a field says that it is, unless the field before it ends there.
+    fn place(&mut self, place: Place, placed: Option<u64>) {
+        match place {
+            Place::At { offset_bytes } if placed == Some(u64::from(offset_bytes) * 8) => {}
+            Place::At { offset_bytes } => {
+                self.emit(Op::Seek { bytes: offset_bytes });
+                self.known = Known::aligned(8);
+            }
+            Place::Located { offset_bytes } => {
+                let len = self.located_slot();
+                self.emit(Op::Locate { bytes: offset_bytes, len });
+                self.known = Known::aligned(8);
+            }
+        }
+    }
+
+    /// The slot of the length of a field that says itself where it is.
+    fn located_slot(&mut self) -> u16 {
+        self.loop_slots().saturating_add(1)
     }
 
     /// A bit-field moves to the next unit when it does not fit in this one.
@@ -665,6 +697,7 @@ impl<'s> Compiler<'s> {
                 slot
             }
             Length::Field(path) => self.selector(path),
+            Length::Located => self.located_slot(),
             Length::Inline(class) => {
                 let slot = self.loop_slots() + 1;
                 let node = self.nodes.len() as NodeId - 1;

@@ -210,7 +210,8 @@ pub struct RoleValues {
 pub struct State {
     /// Saved lengths and selectors, and loop counters.
     pub(crate) slots: Vec<u64>,
-    /// First bit behind the header of the event that is being decoded: made texts see it from there.
+    /// First bit behind the header of the event that is being decoded: made texts see it from there, and placed fields
+    /// are counted from there. For the header itself, its own first bit.
     pub(crate) body_bits: u64,
     /// The text that was made last.
     pub(crate) text: Vec<u8>,
@@ -353,6 +354,15 @@ pub(crate) enum Op {
         node: NodeId,
         render: u16,
         bytes: u32,
+    },
+    /// Goes to so many bytes behind where the fields begin ([`State::body_bits`]).
+    Seek {
+        bytes: u32,
+    },
+    /// Goes to where two integers, `bytes` behind where the fields begin, say, and notes the length in a slot.
+    Locate {
+        bytes: u32,
+        len: u16,
     },
     Set {
         slot: u16,

@@ -37,6 +37,54 @@ impl Plan {
         self.run_ops(begin as usize..self.ends[index] as usize, input, pos_bits, state, visitor)
     }
 
+    /// The number of sections.
+    pub fn sections(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Decodes the section `index` of an event that may end anywhere: members of the section's structure that are not
+    /// whole are shown as absent.
+    #[cold]
+    pub fn run_cut<V: Visitor>(
+        &self,
+        index: usize,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) {
+        let Some(Some(root)) = self.roots.get(index).copied() else { return };
+        let start = *pos_bits;
+        let Err(fault) = self.run_section(index, input, pos_bits, state, &mut NoVisitor) else {
+            *pos_bits = start;
+            let _ = self.run_section(index, input, pos_bits, state, visitor);
+            return;
+        };
+        let parent = |node: NodeId| self.nodes.get(node as usize).map_or(node, |node| node.parent);
+        // The member in which it ends; nodes are numbered from the root on.
+        let mut member = fault.node.max(root + 1);
+        while parent(member) != root && parent(member) < member {
+            member = parent(member);
+        }
+        *pos_bits = start;
+        let mut before = Before { inner: visitor, limit: member };
+        let _ = self.run_section(index, input, pos_bits, state, &mut before);
+        *pos_bits = input.end_bits;
+        // A structure whose marks are left out is nothing that a visitor hears of: its members are absent instead.
+        let mut is_shown = vec![false; self.nodes.len()];
+        self.ops.iter().filter_map(Op::node).for_each(|node| is_shown[node as usize] = true);
+        for node in member..self.nodes.len() as NodeId {
+            let mut around = parent(node);
+            while around > root && !is_shown[around as usize] {
+                around = parent(around);
+            }
+            if around == root && is_shown[node as usize] {
+                visitor.absent(node);
+            }
+        }
+        visitor.end_struct(root);
+    }
+
     /// Decodes without a visitor.
     pub fn skip(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), Fault> {
         self.run(input, pos_bits, state, &mut NoVisitor)
@@ -69,6 +117,44 @@ impl Plan {
             _ => from.iter().find_map(|op| op.node()),
         };
         found.unwrap_or(0)
+    }
+}
+
+/// Shows the nodes before one of them.
+struct Before<'v, V> {
+    inner: &'v mut V,
+    limit: NodeId,
+}
+
+macro_rules! before {
+    ($($method:ident($($arg:ident: $type:ty),*);)*) => {
+        $(fn $method(&mut self, node: NodeId $(, $arg: $type)*) {
+            if node < self.limit {
+                self.inner.$method(node $(, $arg)*);
+            }
+        })*
+    };
+}
+
+impl<V: Visitor> Visitor for Before<'_, V> {
+    before! {
+        unsigned(value: u64);
+        signed(value: i64);
+        wide(value: &Wide);
+        boolean(value: bool);
+        real(value: f64);
+        string(bytes: &[u8]);
+        blob(bytes: &[u8]);
+        begin_struct();
+        end_struct();
+        begin_array(len: u64);
+        element(index: u64);
+        end_array();
+        begin_variant(option: usize);
+        end_variant();
+        begin_optional();
+        end_optional();
+        absent();
     }
 }
 
@@ -271,12 +357,21 @@ impl<'a> Run<'a> {
         visitor: &mut V,
     ) {
         let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
-        state.text.clear();
-        if class.render.render(event, own, &mut state.text) {
-            visitor.string(node, &state.text);
-        } else {
-            visitor.absent(node);
+        match class.render.text(event, own, &mut state.text) {
+            Some(text) => visitor.string(node, text),
+            None => visitor.absent(node),
         }
+    }
+
+    /// Goes to a field that says itself where it is; its length.
+    #[inline(never)]
+    fn locate(&mut self, bytes: u32, body_bits: u64) -> Result<u64, Stop> {
+        self.pos = body_bits.saturating_add(u64::from(bytes) * 8);
+        let offset = u32::from_le_bytes(self.take::<4>()?);
+        let len = u32::from_le_bytes(self.take::<4>()?);
+        self.pos = body_bits.saturating_add(u64::from(offset) * 8);
+        self.need(0)?;
+        Ok(u64::from(len))
     }
 
     /// Bytes from here to the end of the content.
@@ -329,7 +424,7 @@ impl<'a> Run<'a> {
                     self.pos += bits;
                 }
             }
-            Op::Align { mask } | Op::EndAlign { mask, .. } => {
+            Op::Align { mask } => {
                 let padding = self.pos.wrapping_neg() & u64::from(mask);
                 self.need(padding)?;
                 self.pos += padding;
@@ -392,6 +487,8 @@ impl<'a> Run<'a> {
                 let own = self.take_bytes(u64::from(bytes))?;
                 self.rendered(node, &tables.renders[usize::from(render)], own, state, visitor);
             }
+            Op::Seek { bytes } => self.pos = state.body_bits.saturating_add(u64::from(bytes) * 8),
+            Op::Locate { bytes, len } => state.slots[usize::from(len)] = self.locate(bytes, state.body_bits)?,
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
             Op::Save { slot } => state.slots[usize::from(slot)] = self.last,
             Op::SaveWide { slot } => {
@@ -488,31 +585,18 @@ impl<'a> Run<'a> {
                 visitor.begin_optional(node);
             }
             Op::EndOptional { node } => visitor.end_optional(node),
-            Op::Length { slot, len, big, reversed, signed, .. } => {
-                let value = self.length(u32::from(len), big, reversed, signed)?;
-                state.slots[usize::from(slot)] = value;
-            }
-            Op::LookUp { from, to, table } => {
-                let value = state.slots[usize::from(from)];
-                state.slots[usize::from(to)] = tables.lengths[table as usize].get(&value).copied().unwrap_or(0);
-            }
-            Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
-            Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
-            Op::Unit { base, len, unit } => {
-                let used = self.pos.wrapping_sub(state.slots[usize::from(base)]) % u64::from(unit);
-                if used + u64::from(len) > u64::from(unit) {
-                    let padding = u64::from(unit) - used;
-                    self.need(padding)?;
-                    self.pos += padding;
-                }
-            }
             Op::Unmarked { node, place, index, absent } => {
-                if self.is_marked(state.slots[usize::from(place)], index) {
-                    visitor.absent(node);
-                    return Ok(absent as usize);
+                if self.unmarked(node, state.slots[usize::from(place)], index, visitor) {
+                    return Ok(at + 1);
                 }
-                visitor.begin_optional(node);
+                return Ok(absent as usize);
             }
+            Op::Length { .. }
+            | Op::LookUp { .. }
+            | Op::Place { .. }
+            | Op::Base { .. }
+            | Op::Unit { .. }
+            | Op::EndAlign { .. } => self.rare(op, tables, state)?,
             Op::Jump { to } => return Ok(to as usize),
         }
         Ok(at + 1)
@@ -540,23 +624,58 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A length that stands before its elements.
+    /// What few formats need.
     #[inline(never)]
-    fn length(&mut self, len: u32, big: bool, reversed: bool, signed: bool) -> Result<u64, Stop> {
-        let start = self.pos;
-        let value = self.read(len, big, reversed)?;
-        if signed {
-            let len = bits::sign_extend(value, len);
-            if len < 0 {
-                self.pos = start;
-                return Err(self.fail(FaultKind::Negative { len }));
+    fn rare(&mut self, op: Op, tables: Tables<'_>, state: &mut State) -> Result<(), Stop> {
+        match op {
+            Op::Length { slot, len, big, reversed, signed, .. } => {
+                let start = self.pos;
+                let value = self.read(u32::from(len), big, reversed)?;
+                if signed {
+                    let len = bits::sign_extend(value, u32::from(len));
+                    if len < 0 {
+                        self.pos = start;
+                        return Err(self.fail(FaultKind::Negative { len }));
+                    }
+                }
+                state.slots[usize::from(slot)] = value;
             }
+            Op::LookUp { from, to, table } => {
+                let value = state.slots[usize::from(from)];
+                state.slots[usize::from(to)] = tables.lengths[table as usize].get(&value).copied().unwrap_or(0);
+            }
+            Op::Place { slot } => state.slots[usize::from(slot)] = self.pos + 1,
+            Op::Base { slot } => state.slots[usize::from(slot)] = self.pos,
+            Op::Unit { base, len, unit } => {
+                let used = self.pos.wrapping_sub(state.slots[usize::from(base)]) % u64::from(unit);
+                if used + u64::from(len) > u64::from(unit) {
+                    let padding = u64::from(unit) - used;
+                    self.need(padding)?;
+                    self.pos += padding;
+                }
+            }
+            Op::EndAlign { mask, .. } => {
+                let padding = self.pos.wrapping_neg() & u64::from(mask);
+                self.need(padding)?;
+                self.pos += padding;
+            }
+            _ => {}
         }
-        Ok(value)
+        Ok(())
+    }
+
+    /// Shows whether an optional field is there that a bit may mark as absent.
+    #[inline(never)]
+    fn unmarked<V: Visitor>(&self, node: NodeId, place: u64, index: u32, visitor: &mut V) -> bool {
+        if self.is_marked(place, index) {
+            visitor.absent(node);
+            return false;
+        }
+        visitor.begin_optional(node);
+        true
     }
 
     /// Is a bit set of an array that begins at `place` minus 1? `index` holds the byte order in its lowest bit.
-    #[inline(never)]
     fn is_marked(&self, place: u64, index: u32) -> bool {
         let Some(at) = place.checked_sub(1).and_then(|place| place.checked_add(u64::from(index >> 1))) else {
             return false;
@@ -638,6 +757,8 @@ impl Op {
             Op::Advance { .. }
             | Op::AdvanceBy { .. }
             | Op::Align { .. }
+            | Op::Seek { .. }
+            | Op::Locate { .. }
             | Op::Set { .. }
             | Op::Save { .. }
             | Op::SaveWide { .. }

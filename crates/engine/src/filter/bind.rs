@@ -249,7 +249,7 @@ impl<'a> Checker<'a> {
             }
             (FieldKind::Array(array), StepKind::Index(_)) => match array.length {
                 Length::Static(length) => error.with_help(format!("`{before}` has {length} elements, counted from 0")),
-                Length::Field(_) | Length::Inline(_) | Length::Table { .. } => error,
+                Length::Field(_) | Length::Inline(_) | Length::Table { .. } | Length::Located => error,
             },
             (FieldKind::Array(_), StepKind::Member(_)) => {
                 error.with_help(format!("`{before}` is an array; `{before}[0]` is its first element"))

@@ -88,6 +88,19 @@ impl Out {
         self.len += len;
     }
 
+    /// Appends a text of 8 to 16 bytes, given by its first and last eight.
+    #[inline]
+    pub(crate) fn put_ends(&mut self, first: [u8; 8], last: [u8; 8], len: usize) {
+        self.reserve(24);
+        let at = self.len;
+        if let Some(to) = self.bytes.get_mut(at..).and_then(|to| to.first_chunk_mut::<24>()) {
+            to[..8].copy_from_slice(&first);
+            let last_at = len.clamp(8, 16) - 8;
+            to[last_at..last_at + 8].copy_from_slice(&last);
+            self.len += len;
+        }
+    }
+
     /// Appends a byte.
     #[inline]
     pub fn put_byte(&mut self, byte: u8) {
@@ -393,6 +406,13 @@ fn six_digits_slowly(value: f64) -> (u64, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nine_digits_of_every_size() {
+        let check = |value: u32| assert_eq!(&nine_digits(value), format!("{value:09}").as_bytes(), "{value}");
+        (0..20_000).chain((0..100_000).map(|at| at * 9_999)).for_each(check);
+        [99_999_999, 100_000_000, 999_999_999].into_iter().for_each(check);
+    }
 
     fn g(value: f64) -> String {
         let mut out = Out::default();

@@ -38,10 +38,46 @@ pub(crate) fn put_escaped(out: &mut Out, bytes: &[u8]) {
 }
 
 /// Text inside a line: control characters, which could end it, become escapes of C. No quotes.
+#[inline]
 pub(crate) fn put_plain(out: &mut Out, bytes: &[u8]) {
-    if !bytes.iter().any(|&byte| byte < 0x20 || byte == 0x7f) {
+    // Most texts: looked at and copied as two words.
+    if let (Some(first), Some(last), 8..=16) = (bytes.first_chunk(), bytes.last_chunk(), bytes.len())
+        && control_marks(*first) | control_marks(*last) == 0
+    {
+        return out.put_ends(*first, *last, bytes.len());
+    }
+    if !has_control(bytes) {
         return out.put(bytes);
     }
+    put_without_control(out, bytes);
+}
+
+/// Is there a control character in a text? Eight bytes at a time: most texts are short.
+#[inline]
+fn has_control(bytes: &[u8]) -> bool {
+    // The last words overlap: no loop over single bytes.
+    if let Some(last) = bytes.last_chunk::<8>() {
+        let words = bytes.as_chunks::<8>().0;
+        return words.iter().fold(control_marks(*last), |found, word| found | control_marks(*word)) != 0;
+    }
+    if let (Some(&[a, b, c, d]), Some(&[e, f, g, h])) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        return control_marks([a, b, c, d, e, f, g, h]) != 0;
+    }
+    bytes.iter().fold(false, |found, &byte| found | (byte < 0x20) | (byte == 0x7f))
+}
+
+/// Not 0 when one of the bytes is below 0x20 or is 0x7f.
+#[inline]
+fn control_marks(word: [u8; 8]) -> u64 {
+    const EACH: u64 = u64::MAX / 255;
+    let word = u64::from_le_bytes(word);
+    let delete = word ^ (EACH * 0x7f);
+    // A false mark stands only above a true one.
+    ((word.wrapping_sub(EACH * 0x20) & !word) | (delete.wrapping_sub(EACH) & !delete)) & (EACH << 7)
+}
+
+#[cold]
+fn put_without_control(out: &mut Out, bytes: &[u8]) {
     for &byte in bytes {
         match byte {
             b'\n' => out.put(b"\\n"),

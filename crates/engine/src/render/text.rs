@@ -12,7 +12,7 @@ use tracemill_codec::layout;
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
     DisplayBase, Encoding, EnvValue, EventClassId, FieldClassId, FieldKind, FieldPath, IntegerClass, OptionalClass,
-    PathStep, Presence, Schema, Scope,
+    PathStep, Presence, Render, Schema, Scope, Summary,
 };
 
 use super::out::{Out, Piece, put_g};
@@ -160,6 +160,8 @@ struct SummaryTable {
     /// The name; `None` when it is not shown.
     name: Option<Vec<u8>>,
     is_open: bool,
+    /// What needs no plan, and no name from the event.
+    made: Option<MadeSummary>,
 }
 
 /// A rendered packet context; `None` when there is nothing to print.
@@ -198,6 +200,9 @@ struct Table {
     indexes: Vec<Piece>,
     /// Is any scope printed?
     is_shown: bool,
+    /// The array of characters that is open: where it begins in the line, and its bytes.
+    text_start: usize,
+    characters: Vec<u8>,
     /// What is left to print behind the last value.
     tail_text: Vec<u8>,
     tail: Piece,
@@ -250,6 +255,10 @@ enum Kind {
     Enum(Box<EnumText>),
     Text(Encoding),
     Blob(Arc<str>),
+    /// An 8-bit integer that is a character, in an array.
+    Character,
+    /// An array of those: its text is shown too when it can be.
+    Characters,
     /// An optional field without marks of its own: most often it is there.
     Bare,
     Other,
@@ -401,6 +410,10 @@ impl TextTrace {
             self.summaries[at] = Some(table);
         }
         let Some(Some(table)) = self.summaries.get(at) else { return Ok(()) };
+        if let Some(made) = &table.made {
+            made.put(out, event.body(), &mut self.name);
+            return Ok(());
+        }
         self.name.clear();
         if table.is_open {
             event.own_id(&mut self.name);
@@ -422,16 +435,32 @@ impl TextTrace {
             let is_it = |node: &tracemill_codec::plan::Node| Some(node.parent) == root && &*node.name == name;
             plan.nodes.iter().position(is_it).map(|at| at as NodeId)
         };
+        let name = summary.filter(|summary| summary.has_name).map(|_| {
+            let mut out = Out::default();
+            strings::put_plain(&mut out, event.name.as_deref().unwrap_or_default().as_bytes());
+            out.written().to_vec()
+        });
+        let made = summary.filter(|_| event.open_ids.is_none()).and_then(|summary| self.made(event.payload?, summary));
         SummaryTable {
+            made: made.map(|made| MadeSummary::new(made, name.as_deref(), self.palette)),
             before: summary.and_then(|summary| node_of(&summary.before)),
             after: summary.and_then(|summary| node_of(&summary.after)),
-            name: summary.filter(|summary| summary.has_name).map(|_| {
-                let mut out = Out::default();
-                strings::put_plain(&mut out, event.name.as_deref().unwrap_or_default().as_bytes());
-                out.written().to_vec()
-            }),
+            name,
             is_open: event.open_ids.is_some(),
         }
+    }
+
+    /// What makes the members of a summary, when they take no bytes of their own.
+    fn made(&self, payload: FieldClassId, summary: &Summary) -> Option<[Arc<dyn Render>; 2]> {
+        let FieldKind::Struct(payload) = &self.schema.field_class(payload).kind else { return None };
+        let made = |name: &str| {
+            let member = payload.members.iter().find(|member| &*member.name == name)?;
+            match &self.schema.field_class(member.class).kind {
+                FieldKind::Rendered(rendered) if rendered.len_bytes == 0 => Some(rendered.render.clone()),
+                _ => None,
+            }
+        };
+        Some([made(&summary.before)?, made(&summary.after)?])
     }
 
     /// Renders the context of the packet that a stream has come to.
@@ -694,7 +723,7 @@ impl Table {
         }
         let Builder { nodes, text, .. } = builder;
         let tail = Piece::new(&text);
-        Table { nodes, palette, indexes, is_shown, tail_text: text, tail }
+        Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail_text: text, tail }
     }
 }
 
@@ -749,7 +778,13 @@ impl Builder<'_> {
             }
             FieldKind::Array(array) => {
                 path.steps.push(PathStep::Element);
+                let element = self.nodes.len();
                 self.field(array.element, path, b"", false);
+                if is_character(self.schema, array.element) {
+                    self.nodes[element].kind = Kind::Character;
+                    self.nodes[element].short = Short::No;
+                    self.nodes[element - 1].kind = Kind::Characters;
+                }
                 path.steps.pop();
             }
             FieldKind::Optional(optional) => {
@@ -829,6 +864,13 @@ impl Builder<'_> {
     }
 }
 
+/// Is it an 8-bit integer that is a character, and aligned to bytes?
+fn is_character(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    let is_one = |integer: &IntegerClass| integer.is_character && integer.len_bits == 8 && integer.mappings.is_none();
+    class.align_bits == 8 && matches!(&class.kind, FieldKind::Integer(integer) if is_one(integer))
+}
+
 fn integer_kind(class: &IntegerClass) -> Kind {
     let len_bits = if class.is_variable_length() { 64 } else { class.len_bits };
     // Octal and hexadecimal show a negative number as its bits, rounded up to whole digits.
@@ -842,6 +884,44 @@ fn integer_kind(class: &IntegerClass) -> Kind {
         DisplayBase::Hexadecimal => Kind::Hexadecimal { mask: mask(4) },
         DisplayBase::Octal => Kind::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
         DisplayBase::Binary => Kind::Binary { len_bits },
+    }
+}
+
+/// A line that sums up events of a class by two texts that are made from the event alone.
+struct MadeSummary {
+    before: Arc<dyn Render>,
+    after: Arc<dyn Render>,
+    /// The name with a blank before it when there is one; behind an event without the text before, without the blank.
+    name: [Piece; 2],
+    /// The same with `: ` behind it.
+    name_and_more: [Piece; 2],
+}
+
+impl MadeSummary {
+    fn new([before, after]: [Arc<dyn Render>; 2], name: Option<&[u8]>, palette: Palette) -> Self {
+        let name = name.map(|name| [palette.event.as_bytes(), name, palette.reset.as_bytes()].concat());
+        let with_blank = name.as_ref().map_or(Vec::new(), |name| [b" ", &name[..]].concat());
+        let alone = name.unwrap_or_default();
+        let more = |name: &[u8]| Piece::new([name, b": "].concat());
+        let name_and_more = [more(&alone), more(&with_blank)];
+        MadeSummary { before, after, name: [Piece::new(alone), Piece::new(with_blank)], name_and_more }
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
+        let before = self.before.text(body, &[], scratch);
+        let with_blank = usize::from(before.is_some());
+        if let Some(before) = before {
+            strings::put_plain(out, before);
+        }
+        match self.after.text(body, &[], scratch) {
+            Some(after) if !after.is_empty() => {
+                out.put_piece(&self.name_and_more[with_blank]);
+                strings::put_plain(out, after);
+            }
+            _ => out.put_piece(&self.name[with_blank]),
+        }
+        out.put_byte(b'\n');
     }
 }
 
@@ -928,9 +1008,34 @@ impl Printer<'_> {
         let (color, reset) = (self.table.palette.value, self.table.palette.reset);
         let text = &mut self.table.nodes[node as usize];
         if text.visible {
+            if let Kind::Character = text.kind {
+                self.table.characters.push(value as u8);
+            }
             self.out.put_piece(&text.before);
             put_integer(self.out, &mut text.kind, value, signed, color, reset);
         }
+    }
+
+    /// Puts the text of the array of characters that ends here before it, when it is one that people can read: as the
+    /// labels of an enumeration stand before its number.
+    #[inline(never)]
+    fn characters(&mut self) {
+        let bytes = &self.table.characters;
+        let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let is_plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t' | '\r');
+        let Ok(text) = std::str::from_utf8(&bytes[..len]) else { return };
+        if text.is_empty() || !text.chars().all(is_plain) {
+            return;
+        }
+        let array = self.out.written()[self.table.text_start..].to_vec();
+        self.out.truncate(self.table.text_start);
+        self.out.put(b"( ");
+        self.out.put(self.table.palette.value.as_bytes());
+        strings::put_escaped(self.out, text.as_bytes());
+        self.out.put(self.table.palette.reset.as_bytes());
+        self.out.put(b" : container = ");
+        self.out.put(&array);
+        self.out.put(b" )");
     }
 
     fn mark(&mut self, node: NodeId, text: &[u8]) {
@@ -1029,6 +1134,8 @@ impl Visitor for Printer<'_> {
 
     fn begin_array(&mut self, node: NodeId, _len: u64) {
         if self.begin(node).is_some() {
+            self.table.text_start = self.out.len();
+            self.table.characters.clear();
             self.out.put_byte(b'[');
         }
     }
@@ -1054,6 +1161,9 @@ impl Visitor for Printer<'_> {
 
     fn end_array(&mut self, node: NodeId) {
         self.mark(node, b" ]");
+        if let NodeText { kind: Kind::Characters, visible: true, .. } = self.table.nodes[node as usize] {
+            self.characters();
+        }
     }
 
     fn begin_variant(&mut self, node: NodeId, _option: usize) {

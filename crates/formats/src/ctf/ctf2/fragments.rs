@@ -213,6 +213,7 @@ impl<'a> Reader<'a> {
             accuracy: fragment.unsigned("accuracy")?,
             offset_seconds,
             offset_cycles,
+            offset_ns: 0,
             origin: self.clock_origin(&fragment)?,
             has_made_cycles: false,
         };

@@ -318,7 +318,7 @@ impl<'a> Mapper<'a> {
         Ok(match length {
             Length::Static(len) => Some(Length::Static(*len)),
             Length::Field(path) if self.is_in_reach(path) => Some(Length::Field(self.path(path)?)),
-            Length::Field(_) | Length::Inline(_) | Length::Table { .. } => {
+            Length::Field(_) | Length::Inline(_) | Length::Table { .. } | Length::Located => {
                 let order = self.order;
                 let own = self.selector(8, |at| Encode::CountedAt(at, order));
                 if own.is_none() {

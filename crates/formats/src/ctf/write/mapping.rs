@@ -7,10 +7,11 @@ use tracemill_codec::encode::Encode;
 use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{
-    BlobClass, ByteOrder, ClockClass, EventClass, EventClassId, FieldClassId, FieldKind, Length, Member, Role, Roles,
-    Schema, Scope, StreamClass, StreamClassId,
+    BlobClass, ByteOrder, ClockClass, ClockId, EventClass, EventClassId, FieldClassId, FieldKind, Length, Member, Role,
+    Roles, Schema, Scope, StreamClass, StreamClassId,
 };
 
 use super::Dialect;
@@ -41,6 +42,8 @@ pub(super) struct Mapping {
 pub(super) struct StreamMapping {
     pub(super) id: u64,
     pub(super) has_clock: bool,
+    clock: Option<ClockId>,
+    in_ns: Option<InNs>,
     pub(super) has_cpu: bool,
     /// Bits of the id of an event class.
     pub(super) id_bits: u8,
@@ -102,9 +105,11 @@ impl Mapping {
         to.namespace = from.namespace.clone();
         to.uid = from.uid.clone();
         to.environment = from.environment.clone();
+        let mut in_ns = Vec::new();
         for clock in from.clocks() {
-            let mapped = map_clock(clock, source.correction_ns, &mut losses);
+            let (mapped, map) = map_clock(clock, source.correction_ns, &mut losses);
             to.add_clock(mapped);
+            in_ns.push(map);
         }
         let referenced = references(&from);
         let has_stream_ids = has_own_ids(source);
@@ -119,7 +124,8 @@ impl Mapping {
             let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
             mapper.owner = (at as u32, 0);
             let (mapping, moved) = map_stream(&mut mapper, class, &referenced, at, used)?;
-            streams.push(mapping);
+            let in_ns = mapping.clock.and_then(|clock| in_ns.get(clock.0 as usize).copied().flatten());
+            streams.push(StreamMapping { in_ns, ..mapping });
             moved_of.push(moved);
         }
         let mut events = Vec::with_capacity(from.events().len());
@@ -445,6 +451,8 @@ fn map_stream(
     let mapping = StreamMapping {
         id: class.id,
         has_clock: clock.is_some(),
+        clock,
+        in_ns: None,
         has_cpu,
         id_bits,
         keeps_event_header,
@@ -507,24 +515,49 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     })
 }
 
-/// A clock that has the corrections of the user in its offset.
-fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> ClockClass {
+/// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles it becomes one
+/// of nanoseconds, and every value is brought to those: then there is a map, and the time of its zero.
+fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
     let frequency = i128::from(clock.frequency);
     if frequency == 0 {
-        return clock.clone();
+        return (clock.clone(), None);
     }
-    let correction = i128::from(correction_ns);
+    let correction = i128::from(correction_ns) + i128::from(clock.offset_ns);
     let rest = correction.rem_euclid(NS_PER_SECOND) * frequency;
-    if rest % NS_PER_SECOND != 0 {
-        losses.add("clock corrections that are no whole number of cycles", 1);
-    }
-    let cycles = clock.offset_cycles + rest.div_euclid(NS_PER_SECOND);
-    let seconds =
-        i128::from(clock.offset_seconds) + correction.div_euclid(NS_PER_SECOND) + cycles.div_euclid(frequency);
-    ClockClass {
-        offset_seconds: seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+    let mapped = |cycles: i128, seconds: i128, frequency: i128| ClockClass {
+        frequency: frequency as u64,
+        offset_seconds: (seconds + cycles.div_euclid(frequency)).clamp(i64::MIN.into(), i64::MAX.into()) as i64,
         offset_cycles: cycles.rem_euclid(frequency),
+        offset_ns: 0,
         has_made_cycles: false,
         ..clock.clone()
+    };
+    if rest % NS_PER_SECOND != 0 {
+        losses.add("cycles of clocks whose zero does not fall on one (they become nanoseconds)", 1);
+        let map = ClockMap::new(clock, correction_ns);
+        let zero_ns = map.ns(0);
+        let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns.into(), 0, NS_PER_SECOND) };
+        return (mapped, Some(InNs { map, zero_ns }));
+    }
+    let cycles = clock.offset_cycles + rest.div_euclid(NS_PER_SECOND);
+    let seconds = i128::from(clock.offset_seconds) + correction.div_euclid(NS_PER_SECOND);
+    (mapped(cycles, seconds, frequency), None)
+}
+
+/// From cycles to ns since the zero of a clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InNs {
+    map: ClockMap,
+    zero_ns: i64,
+}
+
+impl StreamMapping {
+    /// A clock value of the input as the output has it.
+    #[inline]
+    pub(super) fn time(&self, cycles: u64) -> u64 {
+        match &self.in_ns {
+            None => cycles,
+            Some(clock) => clock.map.ns(cycles).wrapping_sub(clock.zero_ns) as u64,
+        }
     }
 }

@@ -290,7 +290,7 @@ impl Parts<'_> {
                 self.location(object.key("length-field-location"), path);
             }
             // Not of CTF 2: the mapping leaves none.
-            Length::Inline(_) | Length::Table { .. } => object.string("type", fixed),
+            Length::Inline(_) | Length::Table { .. } | Length::Located => object.string("type", fixed),
         }
     }
 

@@ -143,7 +143,7 @@ impl StreamWriter {
         if mapping.events[class.0 as usize].nodes.is_none() {
             mapping.prepare(&event.chunk.packet.plans, class);
         }
-        let cycles = event.cycles();
+        let cycles = mapping.streams[event.chunk.packet.packet.class.0 as usize].time(event.cycles());
         if self.open.is_none() {
             self.begin_packet(mapping, &event.chunk.packet.clone(), cycles)?;
         }
@@ -236,7 +236,8 @@ impl StreamWriter {
             GapKind::LostPackets if self.sequence == 0 => losses.add("packets lost before the first one", count),
             GapKind::LostPackets => self.sequence = self.sequence.wrapping_add(count),
         }
-        self.pending = Some(gap.end_cycles);
+        let stream = &mapping.streams[self.class.0 as usize];
+        self.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
         Ok(())
     }
 
@@ -272,20 +273,17 @@ impl StreamWriter {
 
     fn begin_packet(&mut self, mapping: &Mapping, input: &PacketData, first: u64) -> Result<()> {
         let kept = self.kept_of(mapping, input);
-        let begin = match input.packet.begin_cycles {
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
+        let begin = match input_begin {
             // What follows inside a packet of the input begins with its own first event.
-            Some(begin) if self.is_first_of(input) => begin.min(first),
+            Some(begin) if self.latest <= begin || self.sequence == 0 => begin.min(first),
             _ => first,
         };
         let class = input.packet.class;
         self.header(mapping, class, Some(input), &kept);
         self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu, loose: 0 });
         Ok(())
-    }
-
-    /// Has no packet of the output events of this one yet?
-    fn is_first_of(&self, input: &PacketData) -> bool {
-        self.latest <= input.packet.begin_cycles.unwrap_or(u64::MAX) || self.sequence == 0
     }
 
     /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
@@ -327,6 +325,7 @@ impl StreamWriter {
     fn end_packet(&mut self, mapping: &Mapping, input_ends: bool) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         let input_end = self.input.as_ref().and_then(|input| input.packet.end_cycles).filter(|_| input_ends);
+        let input_end = input_end.map(|cycles| mapping.streams[open.class.0 as usize].time(cycles));
         open.end = open.end.max(input_end.unwrap_or(0));
         self.latest = self.latest.max(open.end);
         self.flush(mapping, &open)

@@ -246,7 +246,7 @@ impl Writer<'_> {
                     Length::Static(len) => len.to_string(),
                     Length::Field(path) => self.reference(path, before),
                     // Not of CTF 1.8: the mapping leaves none.
-                    Length::Inline(_) | Length::Table { .. } => "0".to_string(),
+                    Length::Inline(_) | Length::Table { .. } | Length::Located => "0".to_string(),
                 };
                 return format!("[{length}]{inner}");
             }

@@ -1,0 +1,70 @@
+//! Options and exit status on traces of the CTF drafts.
+
+mod util;
+
+use util::Folder;
+
+const METADATA: &str = "trace { major = 1; minor = 1; }
+type uint8_t { parent = integer; size = 8; }
+section { name = main; event { header_type = type2; } }
+event { name = tick; id = 1; section = main; fields = type { parent = struct; fields = { { uint8_t, n } } } }
+";
+
+/// A packet of v1.1 with one event; a checksum of its content follows scheme 3.
+fn packet(count: u32, time: u32, n: u8, checksum: u32) -> Vec<u8> {
+    let numbers = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let mut bytes = numbers(&[0xC1FC_1FC1, 7, 55, 55, checksum, count, time, 0, time, 0, 0]);
+    bytes.extend([32, 0, 0, 3]);
+    bytes.extend(numbers(&[time]));
+    bytes.extend([1, 0, n]);
+    bytes
+}
+
+/// Three packets; the checksum of the second does not match.
+fn trace() -> Folder {
+    let folder = Folder::new();
+    // CRC-32 of the seven bytes of each event.
+    let stream = [packet(0, 10, 1, crc(10, 1)), packet(1, 20, 2, 0), packet(2, 30, 3, crc(30, 3))].concat();
+    folder.file("t/metadata", METADATA).file("t/main_0", stream);
+    folder
+}
+
+fn crc(time: u32, n: u8) -> u32 {
+    let [a, b, c, d] = time.to_le_bytes();
+    let mut crc = u32::MAX;
+    for byte in [a, b, c, d, 1, 0, n] {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+#[test]
+fn a_wrong_checksum_is_told_and_its_events_are_withheld_when_strict() {
+    let folder = trace();
+    let said = "t/main_0: byte 55, packet 1: the crc32 checksum";
+    let run = folder.run("print t").ends(3, &[said]);
+    assert_eq!(run.stdout.lines().count(), 3);
+    assert_eq!(run.stderr.matches("checksum").count(), 1, "{}", run.stderr);
+    let run = folder.run("print t --strict").ends(1, &[said]);
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
+    assert!(run.stdout.contains("n = 1"));
+    let run = folder.run("print t --no-verify").ends(0, &[]);
+    assert_eq!(run.stdout.lines().count(), 3);
+    folder.run("check t").ends(3, &[]);
+    folder.run("info t --count").ends(3, &[said]);
+    folder.run("info t").ends(0, &[]);
+}
+
+#[test]
+fn options_of_the_drafts_are_checked() {
+    let folder = trace();
+    folder.run("print t --key-file nothing").ends(2, &["--key-file nothing cannot be read"]);
+    folder.run("print t --max-expanded much").ends(2, &["`much` is no number for --max-expanded"]);
+    let run = folder.run("print t --no-verify --clock-frequency 1000 --clock-offset 1 --format jsonl").ends(0, &[]);
+    assert!(run.stdout.starts_with("{\"ns\":1010000000,\"cycles\":10,"), "{}", run.stdout);
+    // A section has no number: only streams of v1.6 do.
+    assert!(!run.stdout.contains("\"stream\":"), "{}", run.stdout);
+}

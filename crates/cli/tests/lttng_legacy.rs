@@ -1,0 +1,97 @@
+//! A trace of LTTng 0.7, as the program shows it.
+
+mod util;
+
+use util::Folder;
+
+const FS: &str = "<facility name=fs><event name=open><field name=filename><sequence><uint><uchar></sequence></field>
+                  <field name=fd><uint size=4/></field></event></facility>";
+
+/// A block of a 32-bit machine, 1 MHz, that began at 1000.25 s.
+fn block(events: &[(u32, [u8; 2], &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let size = 106 + events.iter().map(|(_, _, data)| 8 + data.len() as u32).sum::<u32>();
+    for word in [500u64, 1000, 5000, 1000] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for word in [0, size, 0x00D6_B7ED, 1, 0, 1234] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend([4, 0, 7, 0, 1, 0]);
+    bytes.extend(1000u32.to_le_bytes());
+    for word in [1000u64, 500, 0, 1000, 250_000] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (time, ids, data) in events {
+        bytes.extend(time.to_le_bytes());
+        bytes.extend(ids);
+        bytes.extend((data.len() as u16).to_le_bytes());
+        bytes.extend(*data);
+    }
+    bytes
+}
+
+fn trace() -> Folder {
+    let folder = Folder::new();
+    let mut load = b"fs\0".to_vec();
+    // The checksum is not that of the file, which is told.
+    for word in [7u32, 3, 4, 4, 4, 4, 0] {
+        load.extend(word.to_le_bytes());
+    }
+    let open = |name: &[u8], fd: u32| [&(name.len() as u32).to_le_bytes(), name, &fd.to_le_bytes()].concat();
+    let (plain, binary) = (open(b"/etc/passwd\0", 3), open(&[1, 2], 4));
+    let short = &open(b"/x", 5)[..6];
+    folder.file("t/eventdefs/fs.xml", FS);
+    folder.file("t/control/facilities_0", block(&[(501, [0, 0], &load)]));
+    folder.file("t/cpu_1", block(&[(600, [3, 0], &plain), (700, [3, 0], &binary), (800, [3, 0], short)]));
+    folder
+}
+
+#[test]
+fn text_shows_bytes_and_what_they_say() {
+    let run = trace().run("print --clock-gmt t");
+    let run =
+        run.ends(3, &["checksum", "t/cpu_1: byte 152, packet 0, field `fd`: an event of 6 bytes of data is too short"]);
+    let lines: Vec<&str> = run.stdout.lines().skip(1).collect();
+    let bytes = "[0] = 47, [1] = 101, [2] = 116, [3] = 99, [4] = 47, [5] = 112, [6] = 97, [7] = 115, [8] = 115, [9] = 119, \
+                 [10] = 100, [11] = 0";
+    let expected = [
+        format!(
+            "[00:16:40.250100000] (+0.000099000) fs.open: {{ filename = ( \"/etc/passwd\" : container = [ {bytes} ] ), \
+             fd = 3 }}"
+        ),
+        "[00:16:40.250200000] (+0.000100000) fs.open: { filename = [ [0] = 1, [1] = 2 ], fd = 4 }".into(),
+        "[00:16:40.250300000] (+0.000100000) fs.open: { filename = ( \"/x\" : container = [ [0] = 47, [1] = 120 ] ), \
+         fd = <none> }"
+            .into(),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn json_has_arrays_and_nulls_and_the_cpu() {
+    let folder = trace();
+    let run = folder.run("print --format jsonl t").ends(3, &[]);
+    let lines: Vec<serde_json::Value> =
+        run.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines[1]["name"], "fs.open");
+    assert_eq!((lines[1]["cpu"].as_u64(), lines[1]["cycles"].as_u64()), (Some(1), Some(600)));
+    assert_eq!(lines[2]["payload"]["filename"], serde_json::json!([1, 2]));
+    assert_eq!(lines[3]["payload"], serde_json::json!({"filename": [47, 120], "fd": null}));
+    let run = folder.run("print --format csv --columns name,payload.fd t").ends(3, &[]);
+    assert_eq!(run.stdout, "name,payload.fd\ncore.facility_load,\nfs.open,3\nfs.open,4\nfs.open,\n");
+    let run = folder.run_with("print --format jsonl t --filter", &["payload.fd >= 4 or not payload.fd > 0"]);
+    assert_eq!(run.stdout.lines().count(), 3);
+}
+
+#[test]
+fn info_shows_clock_facilities_and_checksums() {
+    let run = trace().run("info --json t");
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let trace = &json["traces"][0];
+    assert_eq!((trace["format"].as_str(), trace["version"].as_str()), (Some("lttng-legacy"), Some("0.7")));
+    let sections = trace["sections"].to_string();
+    for word in ["facilities", "frequency_hz", "1000000", "definition_checksum", "eventdefs/fs.xml"] {
+        assert!(sections.contains(word), "{word}: {sections}");
+    }
+}

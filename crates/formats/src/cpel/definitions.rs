@@ -1,0 +1,248 @@
+//! What codes, tracks and data are called: definitions of all sections together (D15, D16, D24).
+
+use std::fmt;
+use std::sync::Arc;
+
+use tracemill_model::schema::Render;
+
+use super::printf::{Format, Names};
+use super::strings::{StringTable, Symbols};
+
+/// Ids below this are looked up in a table.
+const DENSE: u32 = 1 << 16;
+/// Tracks below this have their names at hand.
+const KEPT_TRACKS: u32 = 1024;
+/// No definition.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// From ids to indexes of definitions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ById {
+    dense: Vec<u32>,
+    /// Larger ids, sorted.
+    sparse: Vec<(u32, u32)>,
+}
+
+impl ById {
+    /// The ids of definitions in their order; the first of equal ones counts. The others are given to `twice`.
+    pub(super) fn new(ids: &[u32], mut twice: impl FnMut(usize)) -> Self {
+        let mut by_id = ById::default();
+        let mut sorted: Vec<(u32, u32)> = ids.iter().enumerate().map(|(at, &id)| (id, at as u32)).collect();
+        sorted.sort_unstable();
+        let mut again = Vec::new();
+        let mut before = None;
+        for (id, at) in sorted {
+            if before.replace(id) == Some(id) {
+                again.push(at as usize);
+            } else if id < DENSE {
+                by_id.dense.resize(id as usize + 1, NONE);
+                by_id.dense[id as usize] = at;
+            } else {
+                by_id.sparse.push((id, at));
+            }
+        }
+        again.sort_unstable();
+        again.into_iter().for_each(&mut twice);
+        by_id
+    }
+
+    /// The index of an id, [`NONE`] without one.
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> u32 {
+        match self.dense.get(id as usize) {
+            Some(&at) => at,
+            None => self.get_sparse(id),
+        }
+    }
+
+    fn get_sparse(&self, id: u32) -> u32 {
+        self.sparse.binary_search_by_key(&id, |entry| entry.0).map_or(NONE, |at| self.sparse[at].1)
+    }
+}
+
+/// Leaves the first definition of each id.
+fn first_of_each<T>(mut definitions: Vec<T>, id: impl Fn(&T) -> u32) -> (ById, Vec<T>) {
+    let ids: Vec<u32> = definitions.iter().map(&id).collect();
+    let mut twice = Vec::new();
+    let by_id = ById::new(&ids, |at| twice.push(at));
+    if twice.is_empty() {
+        return (by_id, definitions);
+    }
+    let (mut at, mut next) = (0, twice.iter().peekable());
+    definitions.retain(|_| {
+        at += 1;
+        next.next_if_eq(&&(at - 1)).is_none()
+    });
+    let ids: Vec<u32> = definitions.iter().map(&id).collect();
+    (ById::new(&ids, |_| {}), definitions)
+}
+
+/// Calls `tell` with the index of each id that stands a second time.
+pub(super) fn each_twice(ids: &[u32], tell: impl FnMut(usize)) {
+    ById::new(ids, tell);
+}
+
+/// The definition of an event code.
+#[derive(Clone, Debug)]
+pub(super) struct EventDefinition {
+    /// The code.
+    pub(super) code: u32,
+    /// Format of its name; `None` for the default.
+    pub(super) name: Option<Format>,
+    /// Format of its datum; `None` for no text.
+    pub(super) datum: Option<Format>,
+}
+
+/// The definition of a track.
+#[derive(Clone, Debug)]
+pub(super) struct TrackDefinition {
+    /// The track.
+    pub(super) id: u32,
+    /// Format of its name; `None` for the default.
+    pub(super) name: Option<Format>,
+}
+
+/// All definitions of a file.
+#[derive(Debug)]
+pub(super) struct Definitions {
+    /// Event definitions, in the order of the file.
+    pub(super) events: Vec<EventDefinition>,
+    /// Which of them a code means.
+    pub(super) by_code: ById,
+    /// Track definitions, in the order of the file.
+    pub(super) tracks: Vec<TrackDefinition>,
+    by_track: ById,
+    /// Names of the first tracks, where they are the same whatever refers to them.
+    track_names: Vec<Option<Box<[u8]>>>,
+    /// The symbols of `%k`.
+    pub(super) symbols: Symbols,
+    default_name: Format,
+    default_track: Format,
+}
+
+impl Definitions {
+    /// Puts definitions together; the first one of an id counts.
+    pub(super) fn new(events: Vec<EventDefinition>, tracks: Vec<TrackDefinition>, symbols: Symbols) -> Self {
+        let (by_code, events) = first_of_each(events, |event| event.code);
+        let (by_track, tracks) = first_of_each(tracks, |track| track.id);
+        let name_of = |track: u32| {
+            let definition = tracks.get(by_track.get(track) as usize)?;
+            definition.name.as_ref()?.constant().map(Into::into)
+        };
+        let track_names = (0..KEPT_TRACKS).map(name_of).collect();
+        Definitions {
+            by_code,
+            events,
+            track_names,
+            by_track,
+            tracks,
+            symbols,
+            default_name: Format::of_text("E%d"),
+            default_track: Format::of_text("%d"),
+        }
+    }
+
+    fn names<'a>(&'a self, strings: Option<&'a StringTable>) -> Names<'a> {
+        Names { strings, symbols: &self.symbols }
+    }
+
+    /// Appends the name of an event code.
+    pub(super) fn put_event(&self, code: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
+        self.name_format(code).render(code, self.names(strings), out);
+    }
+
+    fn name_format(&self, code: u32) -> &Format {
+        let event = self.events.get(self.by_code.get(code) as usize);
+        event.and_then(|event| event.name.as_ref()).unwrap_or(&self.default_name)
+    }
+
+    #[inline]
+    fn track_format(&self, track: u32) -> &Format {
+        let track = self.tracks.get(self.by_track.get(track) as usize);
+        track.and_then(|track| track.name.as_ref()).unwrap_or(&self.default_track)
+    }
+
+    #[inline]
+    fn datum_format(&self, code: u32) -> Option<&Format> {
+        self.events.get(self.by_code.get(code) as usize)?.datum.as_ref()
+    }
+}
+
+/// Octets of an event as it is decoded: code, track, datum, little endian.
+pub(super) const EVENT_BYTES: usize = 12;
+
+/// Which text of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Text {
+    /// The name of its code.
+    Name,
+    /// The name of its track.
+    Track,
+    /// Its datum.
+    Datum,
+}
+
+/// Makes one of the texts of an event.
+pub(super) struct EventText {
+    pub(super) text: Text,
+    pub(super) definitions: Arc<Definitions>,
+    /// The table of its section.
+    pub(super) strings: Option<StringTable>,
+}
+
+impl fmt::Debug for EventText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventText({:?})", self.text)
+    }
+}
+
+impl Render for EventText {
+    #[inline]
+    fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(event) = event.first_chunk::<EVENT_BYTES>() else { return false };
+        let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
+        let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
+        match self.text {
+            Text::Name => definitions.name_format(word(0)).render(word(0), names, out),
+            Text::Track => definitions.track_format(word(4)).render(word(4), names, out),
+            Text::Datum => {
+                if let Some(format) = definitions.datum_format(word(0)) {
+                    format.render(word(8), names, out);
+                }
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn text<'a>(&'a self, event: &'a [u8], _own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let event = event.first_chunk::<EVENT_BYTES>()?;
+        let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
+        let (strings, definitions) = (self.strings.as_ref(), &*self.definitions);
+        match self.text {
+            Text::Name => Some(definitions.name_format(word(0)).text_of(word(0), definitions.names(strings), scratch)),
+            Text::Track => match definitions.track_names.get(word(4) as usize) {
+                Some(Some(name)) => Some(name),
+                _ => Some(definitions.track_format(word(4)).text_of(word(4), definitions.names(strings), scratch)),
+            },
+            Text::Datum => match definitions.datum_format(word(0)) {
+                Some(format) => Some(format.text_of(word(8), definitions.names(strings), scratch)),
+                None => Some(&[]),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_ids_counts() {
+        let mut twice = Vec::new();
+        let by_id = ById::new(&[7, 3, 7, 70_000, 0, 70_000, u32::MAX, 7], |at| twice.push(at));
+        assert_eq!(twice, [2, 5, 7]);
+        assert_eq!([0, 3, 7, 70_000, u32::MAX].map(|id| by_id.get(id)), [4, 1, 0, 3, 6]);
+        assert_eq!([1, 8, 65_535, 65_536, u32::MAX - 1].map(|id| by_id.get(id)), [NONE; 5]);
+    }
+}

@@ -1,0 +1,42 @@
+//! CPEL, the container of the G2 viewer, its ancestor Gist, and the event logs of VPP (`.elog`). See `README.md`.
+
+mod container;
+mod definitions;
+mod elog;
+mod events;
+mod gist;
+mod notes;
+mod open;
+mod printf;
+mod settings;
+mod short;
+mod strings;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use crate::api::{Format, Setting};
+
+/// CPEL and Gist.
+pub static CPEL: Format = Format {
+    names: &["cpel", "gist"],
+    description: "CPEL event logs (G2, VPP's perftool), and Gist logs",
+    probe: open::probe,
+    open: open::open,
+    settings: settings::CPEL,
+    looks_like: "a CPEL log is a file that begins with 0x01 or 0x81 and holds sections",
+};
+
+/// Event logs of VPP.
+pub static ELOG: Format = Format {
+    names: &["elog"],
+    description: "event logs of VPP (`event-logger save`)",
+    probe: elog::probe,
+    open: elog::open,
+    settings: &[Setting {
+        name: elog::SHORT_NAMES,
+        value: None,
+        help: "names of VPP events are their formats up to the first blank, `(` or `%`",
+    }],
+    looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
+};

@@ -1,0 +1,100 @@
+//! What is to be said about a file: the first few of each kind, then how many more there are.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tracemill_model::error::{Error, ErrorKind};
+
+/// Messages of one kind that are told one by one.
+const MAX_OF_KIND: u64 = 8;
+
+/// How bad something is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Level {
+    /// Something cannot be read: exit status 3.
+    Fault,
+    /// The user should know.
+    Warning,
+    /// Only `check` tells.
+    Remark,
+}
+
+/// Faults, warnings and remarks about one file.
+#[derive(Debug)]
+pub(super) struct Notes {
+    path: PathBuf,
+    told: Vec<(Level, Error)>,
+    /// For each kind how many there were, and where the first one was that is not told.
+    kinds: HashMap<&'static str, (Level, u64, u64)>,
+}
+
+impl Notes {
+    pub(super) fn new(path: &Path) -> Self {
+        Notes { path: path.to_path_buf(), told: Vec::new(), kinds: HashMap::new() }
+    }
+
+    /// A fault; `kind` says in the plural what it is: `sections are cut`.
+    pub(super) fn fault(&mut self, kind: &'static str, error: Error) {
+        self.add(Level::Fault, kind, error);
+    }
+
+    /// A warning.
+    pub(super) fn warn(&mut self, kind: &'static str, offset: u64, message: impl Into<String>) {
+        self.add(Level::Warning, kind, inconsistent(offset, message));
+    }
+
+    /// Something that only `check` tells.
+    pub(super) fn remark(&mut self, kind: &'static str, offset: u64, message: impl Into<String>) {
+        self.add(Level::Remark, kind, inconsistent(offset, message));
+    }
+
+    /// Adds something of a kind.
+    pub(super) fn add(&mut self, level: Level, kind: &'static str, error: Error) {
+        let offset = error.place().offset.unwrap_or(0);
+        let (_, count, first_more) = self.kinds.entry(kind).or_insert((level, 0, 0));
+        *count += 1;
+        if *count <= MAX_OF_KIND {
+            self.told.push((level, error.in_file(&self.path)));
+        } else if *count == MAX_OF_KIND + 1 {
+            *first_more = offset;
+        }
+    }
+
+    /// Faults, warnings and remarks.
+    pub(super) fn finish(mut self) -> [Vec<Error>; 3] {
+        let mut more: Vec<_> = self.kinds.iter().filter(|(_, (_, count, _))| *count > MAX_OF_KIND).collect();
+        more.sort_by_key(|(kind, (_, _, first))| (*first, **kind));
+        for (kind, (level, count, first)) in more {
+            let message = format!("{} more like these: {kind}", count - MAX_OF_KIND);
+            self.told.push((*level, inconsistent(*first, message).in_file(&self.path)));
+        }
+        [Level::Fault, Level::Warning, Level::Remark].map(|level| {
+            let of_level = self.told.iter().filter(|(of, _)| *of == level);
+            of_level.map(|(_, error)| error.clone()).collect()
+        })
+    }
+}
+
+fn inconsistent(offset: u64, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Inconsistent, message).at_offset(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_of_a_kind_are_counted() {
+        let mut notes = Notes::new(Path::new("f"));
+        for at in 0..20 {
+            notes.warn("definitions stand twice", at, format!("code {at}"));
+        }
+        notes.remark("tables are not padded", 3, "table");
+        let [faults, warnings, remarks] = notes.finish();
+        assert!(faults.is_empty());
+        assert_eq!(warnings.len(), 9);
+        assert_eq!(warnings[8].message(), "12 more like these: definitions stand twice");
+        assert_eq!(warnings[8].place().offset, Some(8));
+        assert_eq!(remarks.len(), 1);
+    }
+}

@@ -1,0 +1,662 @@
+//! The formats of names and data: compiled once, never handed to a C library (D25 to D29, D31).
+
+use super::short::{STEP, Short};
+use super::strings::{MAX_TEXT, StringTable, Symbols};
+
+/// Largest width and precision (D27).
+const MAX_WIDTH: u32 = 1024;
+/// A longer format is read anew for each text.
+const MAX_COMPILED: usize = 4096;
+
+/// What texts refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    /// The table that `%s` looks into.
+    pub(super) strings: Option<&'a StringTable>,
+    /// The symbols of `%k`.
+    pub(super) symbols: &'a Symbols,
+}
+
+/// A format.
+#[derive(Clone, Debug)]
+pub(super) enum Format {
+    /// Compiled.
+    Short(Box<Compiled>),
+    /// Too long to be kept: where it stands.
+    Long(StringTable, u32),
+}
+
+/// A compiled format.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    /// The format, with some octets behind it ([`padded`]).
+    text: Box<[u8]>,
+    len: usize,
+    /// The text of all values, when there are no conversions.
+    constant: Box<[u8]>,
+    pieces: Box<[Piece]>,
+    /// Its texts are UTF-8 whatever the value.
+    is_utf8: bool,
+    shape: Shape,
+}
+
+/// Formats whose texts need not be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shape {
+    /// No conversions, UTF-8.
+    Constant,
+    /// `%s`.
+    String,
+    /// All others.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Piece {
+    /// Octets of the format as they are.
+    Literal(u32, u32),
+    /// A value in base 10 without more, signed.
+    Signed,
+    /// The same, unsigned.
+    Unsigned,
+    /// A value in base 16 without more.
+    Hex,
+    /// A value in base 16, filled with zeros to so many digits.
+    WideHex(u8),
+    /// A string without more.
+    String,
+    /// A conversion with all that C knows.
+    Full(Spec),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spec {
+    minus: bool,
+    plus: bool,
+    blank: bool,
+    hash: bool,
+    zero: bool,
+    width: u16,
+    precision: Option<u16>,
+    /// 8, 16 or 32 bits of the value count.
+    bits: u8,
+    letter: u8,
+}
+
+/// What compiled formats may take together, in octets: definitions may share one long text.
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Budget(32 << 20)
+    }
+}
+
+impl Format {
+    /// The format at an offset of a table, `None` when the offset is outside of it.
+    pub(super) fn at(table: &StringTable, offset: u32, budget: &mut Budget) -> Option<Self> {
+        let rest = table.octets().get(offset as usize..).filter(|rest| !rest.is_empty())?;
+        let near = &rest[..rest.len().min(MAX_COMPILED)];
+        let end = memchr::memchr(0, near).or_else(|| (near.len() == rest.len()).then_some(near.len()));
+        let text = end.map(|end| &near[..end]).filter(|text| budget.0 >= cost(text));
+        Some(match text {
+            None => Format::Long(table.clone(), offset),
+            Some(text) => {
+                budget.0 -= cost(text);
+                Format::Short(Box::new(Compiled::new(text)))
+            }
+        })
+    }
+
+    /// A format of ours.
+    pub(super) fn of_text(text: &str) -> Self {
+        Format::Short(Box::new(Compiled::new(text.as_bytes())))
+    }
+
+    /// Appends the text of a value, in UTF-8: bad octets become U+FFFD (D12).
+    #[inline]
+    pub(super) fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+        match self {
+            Format::Short(compiled) => compiled.render(value, names, out),
+            Format::Long(table, offset) => {
+                if let Some(text) = table.string(*offset) {
+                    Compiled::new(text).render(value, names, out);
+                }
+            }
+        }
+    }
+
+    /// The text of all values, when it is one.
+    pub(super) fn constant(&self) -> Option<&[u8]> {
+        match self {
+            Format::Short(compiled) if compiled.shape == Shape::Constant => Some(&compiled.constant),
+            _ => None,
+        }
+    }
+
+    /// The format itself.
+    pub(super) fn text(&self) -> &[u8] {
+        match self {
+            Format::Short(compiled) => &compiled.text[..compiled.len],
+            Format::Long(table, offset) => table.string(*offset).unwrap_or(&[]),
+        }
+    }
+
+    /// The text of a value, in `scratch` unless it is at hand.
+    #[inline]
+    pub(super) fn text_of<'a>(&'a self, value: u32, names: Names<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        if let Format::Short(compiled) = self {
+            match compiled.shape {
+                Shape::Constant => return &compiled.constant,
+                Shape::String => {
+                    let text = names.strings.and_then(|table| table.string(value));
+                    if let Some(text) = text.filter(|text| text.is_ascii()) {
+                        return text;
+                    }
+                }
+                Shape::Other => {}
+            }
+            if let Some(len) = compiled.quick(value, names, scratch) {
+                return &scratch[..len];
+            }
+        }
+        scratch.clear();
+        self.render(value, names, scratch);
+        scratch
+    }
+
+    /// Is a value of it an offset in the string table?
+    pub(super) fn has_string(&self) -> bool {
+        let Format::Short(compiled) = self else { return false };
+        let is_string = |piece: &Piece| match piece {
+            Piece::String => true,
+            Piece::Full(spec) => spec.letter == b's',
+            _ => false,
+        };
+        compiled.pieces.iter().any(is_string)
+    }
+}
+
+/// An upper bound of what a compiled format takes.
+fn cost(text: &[u8]) -> usize {
+    let conversions = memchr::memchr_iter(b'%', text).count();
+    text.len() + (2 * conversions + 1) * size_of::<Piece>()
+}
+
+impl Compiled {
+    pub(super) fn new(text: &[u8]) -> Self {
+        let mut pieces = Vec::new();
+        let (mut literal, mut at) = (0, 0);
+        let push_literal = |pieces: &mut Vec<Piece>, from: usize, to: usize| {
+            if from < to {
+                pieces.push(Piece::Literal(from as u32, to as u32));
+            }
+        };
+        while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr(b'%', rest)) {
+            let percent = at + found;
+            match conversion(&text[percent + 1..]) {
+                // What is no conversion stays as it is.
+                None => at = percent + 1,
+                Some((len, None)) => {
+                    push_literal(&mut pieces, literal, percent);
+                    at = percent + 1 + len;
+                    // The `%` at its end.
+                    literal = at - 1;
+                }
+                Some((len, Some(piece))) => {
+                    push_literal(&mut pieces, literal, percent);
+                    pieces.push(piece);
+                    at = percent + 1 + len;
+                    literal = at;
+                }
+            }
+        }
+        push_literal(&mut pieces, literal, text.len());
+        let is_text = |piece: &Piece| match piece {
+            Piece::String => true,
+            Piece::Full(spec) => matches!(spec.letter, b's' | b'c' | b'k'),
+            _ => false,
+        };
+        let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
+        let (shape, constant) = match *pieces.as_slice() {
+            [] => (Shape::Constant, &[][..]),
+            [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
+            [Piece::String] => (Shape::String, &[][..]),
+            _ => (Shape::Other, &[][..]),
+        };
+        let constant = constant.into();
+        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8, shape }
+    }
+
+    /// Makes a short text at the beginning of `scratch`: its length. `None` for what is rare or long.
+    #[inline]
+    fn quick(&self, value: u32, names: Names<'_>, scratch: &mut Vec<u8>) -> Option<usize> {
+        let mut short = Short::new(scratch)?;
+        for piece in &self.pieces {
+            match *piece {
+                Piece::Literal(from, to) => short.put_from(&self.text, from as usize, (to - from) as usize),
+                Piece::Signed => short.put_signed(i64::from(value as i32)),
+                Piece::Unsigned => short.put_unsigned(value.into()),
+                Piece::Hex => short.put_hex(value.into(), 1),
+                Piece::WideHex(width) => short.put_hex(value.into(), width.into()),
+                Piece::String => short.put(names.strings?.string(value)?),
+                Piece::Full(_) => return None,
+            }
+        }
+        if self.is_utf8 { short.finish() } else { short.finish_ascii() }
+    }
+
+    fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+        let begin = out.len();
+        for piece in &self.pieces {
+            if out.len() - begin > MAX_TEXT {
+                break;
+            }
+            match *piece {
+                Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
+                Piece::Signed => put_signed(out, i64::from(value as i32)),
+                Piece::Unsigned => put_unsigned(out, u64::from(value)),
+                Piece::Hex => put_hex(out, value),
+                Piece::WideHex(width) => put_wide_hex(out, value, width),
+                Piece::String => match names.strings.and_then(|table| table.string(value)) {
+                    Some(text) => out.extend_from_slice(text),
+                    None => put_bad_string(out, value),
+                },
+                Piece::Full(spec) => spec.put(value, names, out),
+            }
+        }
+        if !self.is_utf8 {
+            make_utf8(out, begin);
+        }
+    }
+}
+
+/// Replaces what is no UTF-8 behind `begin`.
+#[inline]
+pub(super) fn make_utf8(out: &mut Vec<u8>, begin: usize) {
+    if !out[begin..].is_ascii() && std::str::from_utf8(&out[begin..]).is_err() {
+        let text = String::from_utf8_lossy(&out[begin..]).into_owned();
+        out.truncate(begin);
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// What stands behind a `%`: its length, and the conversion; without one it is a `%` (`%%`, also with flags between).
+fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
+    let mut at = 0;
+    let mut spec = Spec {
+        minus: false,
+        plus: false,
+        blank: false,
+        hash: false,
+        zero: false,
+        width: 0,
+        precision: None,
+        bits: 32,
+        letter: 0,
+    };
+    loop {
+        match text.get(at)? {
+            b'-' => spec.minus = true,
+            b'+' => spec.plus = true,
+            b' ' => spec.blank = true,
+            b'#' => spec.hash = true,
+            b'0' => spec.zero = true,
+            _ => break,
+        }
+        at += 1;
+    }
+    spec.width = number(text, &mut at);
+    if text.get(at) == Some(&b'.') {
+        at += 1;
+        spec.precision = Some(number(text, &mut at));
+    }
+    let rest = text.get(at..)?;
+    let (len, bits) = match rest {
+        [b'h', b'h', ..] => (2, 8),
+        [b'h', ..] => (1, 16),
+        [b'l', b'l', ..] => (2, 32),
+        [b'l' | b'L' | b'q' | b'j' | b'z' | b't', ..] => (1, 32),
+        _ => (0, 32),
+    };
+    at += len;
+    spec.bits = bits;
+    spec.letter = *text.get(at)?;
+    let is_bare = at == 0;
+    at += 1;
+    let piece = match spec.letter {
+        b'%' => return Some((at, None)),
+        b'd' | b'i' if is_bare => Piece::Signed,
+        b'u' if is_bare => Piece::Unsigned,
+        b'x' if is_bare => Piece::Hex,
+        b's' if is_bare => Piece::String,
+        b'x' if spec.is_wide_hex() => Piece::WideHex(spec.width as u8),
+        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' | b's' | b'p' | b'k' => Piece::Full(spec),
+        _ => return None,
+    };
+    Some((at, Some(piece)))
+}
+
+/// A decimal number, held at the largest width.
+fn number(text: &[u8], at: &mut usize) -> u16 {
+    let mut value = 0u32;
+    while let Some(digit) = text.get(*at).filter(|octet| octet.is_ascii_digit()) {
+        value = (value * 10 + u32::from(digit - b'0')).min(MAX_WIDTH);
+        *at += 1;
+    }
+    value as u16
+}
+
+impl Spec {
+    /// `%08x` and the like.
+    fn is_wide_hex(&self) -> bool {
+        let is_plain = !self.minus && !self.hash && self.precision.is_none() && self.bits == 32;
+        self.zero && is_plain && self.width <= 8
+    }
+
+    fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+        match self.letter {
+            b's' => match names.strings.and_then(|table| table.string(value)) {
+                Some(text) => self.put_text(text, out),
+                None => {
+                    let mut text = Vec::new();
+                    put_bad_string(&mut text, value);
+                    self.put_text(&text, out);
+                }
+            },
+            b'k' => {
+                let mut text = Vec::new();
+                match names.symbols.find(value) {
+                    Some((name, far)) => {
+                        text.extend_from_slice(name);
+                        text.extend_from_slice(b"+0x");
+                        put_hex(&mut text, far);
+                    }
+                    None => text.extend_from_slice(format!("{value:#010x}").as_bytes()),
+                }
+                self.put_text(&text, out);
+            }
+            b'c' => {
+                let octet = [value as u8];
+                self.put_padded(if octet[0] == 0 { &[] } else { &octet }, out);
+            }
+            _ => self.put_number(value, out),
+        }
+    }
+
+    /// A string: precision and width count octets.
+    fn put_text(&self, text: &[u8], out: &mut Vec<u8>) {
+        let len = self.precision.map_or(text.len(), |most| text.len().min(usize::from(most)));
+        self.put_padded(&text[..len], out);
+    }
+
+    fn put_padded(&self, text: &[u8], out: &mut Vec<u8>) {
+        let blanks = usize::from(self.width).saturating_sub(text.len());
+        if !self.minus {
+            out.resize(out.len() + blanks, b' ');
+        }
+        out.extend_from_slice(text);
+        if self.minus {
+            out.resize(out.len() + blanks, b' ');
+        }
+    }
+
+    fn put_number(&self, value: u32, out: &mut Vec<u8>) {
+        let is_signed = matches!(self.letter, b'd' | b'i');
+        let number = match (is_signed, self.bits) {
+            (true, 8) => i64::from(value as i8),
+            (true, 16) => i64::from(value as i16),
+            (true, _) => i64::from(value as i32),
+            (false, 8) => i64::from(value as u8),
+            (false, 16) => i64::from(value as u16),
+            (false, _) => i64::from(value),
+        };
+        let mut buffer = [0u8; 20];
+        let mut at = buffer.len();
+        let (base, letters) = match self.letter {
+            b'o' => (8, b"0123456789abcdef"),
+            b'x' | b'p' => (16, b"0123456789abcdef"),
+            b'X' => (16, b"0123456789ABCDEF"),
+            _ => (10, b"0123456789abcdef"),
+        };
+        let size = number.unsigned_abs();
+        let mut left = size;
+        while left > 0 || (at == buffer.len() && self.precision != Some(0)) {
+            at -= 1;
+            buffer[at] = letters[(left % base) as usize];
+            left /= base;
+        }
+        let digits = &buffer[at..];
+        let mut zeros = usize::from(self.precision.unwrap_or(0)).saturating_sub(digits.len());
+        if self.letter == b'o' && self.hash && zeros == 0 && digits.first() != Some(&b'0') {
+            zeros = 1;
+        }
+        let prefix = match self.letter {
+            b'p' => "0x",
+            b'x' if self.hash && size != 0 => "0x",
+            b'X' if self.hash && size != 0 => "0X",
+            _ if number < 0 => "-",
+            _ if is_signed && self.plus => "+",
+            _ if is_signed && self.blank => " ",
+            _ => "",
+        };
+        let mut pad = usize::from(self.width).saturating_sub(prefix.len() + zeros + digits.len());
+        if self.zero && !self.minus && self.precision.is_none() {
+            zeros += std::mem::take(&mut pad);
+        }
+        if !self.minus {
+            out.resize(out.len() + pad, b' ');
+        }
+        out.extend_from_slice(prefix.as_bytes());
+        out.resize(out.len() + zeros, b'0');
+        out.extend_from_slice(digits);
+        if self.minus {
+            out.resize(out.len() + pad, b' ');
+        }
+    }
+}
+
+#[cold]
+fn put_bad_string(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(format!("<bad-string:{value:#x}>").as_bytes());
+}
+
+/// A text with octets behind it, so that its last piece is copied as a block too.
+pub(super) fn padded(text: &[u8]) -> Box<[u8]> {
+    [text, &[0; STEP]].concat().into()
+}
+
+/// Appends a piece of a text: as a block of fixed size where the text goes on, which needs no call.
+#[inline]
+pub(super) fn put_short(out: &mut Vec<u8>, text: &[u8], range: std::ops::Range<usize>) {
+    let len = range.len();
+    match text.get(range.start..).and_then(|rest| rest.first_chunk::<STEP>()) {
+        Some(block) if len <= STEP => {
+            let end = out.len() + len;
+            out.extend_from_slice(block);
+            out.truncate(end);
+        }
+        _ => match text.get(range) {
+            Some(short) if len < 8 => short.iter().for_each(|&octet| out.push(octet)),
+            piece => out.extend_from_slice(piece.unwrap_or(&[])),
+        },
+    }
+}
+
+/// Appends a signed number in base 10.
+#[inline]
+pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    put_unsigned(out, value.unsigned_abs());
+}
+
+/// Appends a number in base 10.
+#[inline]
+pub(super) fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
+    if value < 10 {
+        return out.push(b'0' + value as u8);
+    }
+    if value < 100 {
+        return out.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
+    }
+    if value < 1000 {
+        let (high, low) = (value / 10, b'0' + (value % 10) as u8);
+        return out.extend_from_slice(&[b'0' + (high / 10) as u8, b'0' + (high % 10) as u8, low]);
+    }
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    while value >= 10 {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    at -= 1;
+    digits[at] = b'0' + value as u8;
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a number in base 16, with zeros up to a width of at most 8.
+#[inline]
+fn put_wide_hex(out: &mut Vec<u8>, value: u32, width: u8) {
+    let digits = (8 - value.leading_zeros() / 4).max(u32::from(width)).clamp(1, 8) as usize;
+    let mut text = [0u8; 8];
+    for (pair, octet) in text.as_chunks_mut::<2>().0.iter_mut().zip(value.to_be_bytes()) {
+        *pair = [octet >> 4, octet & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    }
+    out.extend_from_slice(&text[8 - digits..]);
+}
+
+/// Appends a number in base 16 without leading zeros.
+#[inline]
+fn put_hex(out: &mut Vec<u8>, value: u32) {
+    let count = (8 - value.leading_zeros() / 4).max(1);
+    for digit in (0..count).rev() {
+        out.push(b"0123456789abcdef"[(value >> (digit * 4) & 15) as usize]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(format: &[u8], value: u32) -> Vec<u8> {
+        let table = StringTable::of_text(b"table\0str\xffing\0".to_vec());
+        let symbols = Symbols::new(vec![table.clone()], vec![(0x1000, 0, 6), (0x2000, 0, 0)]);
+        let mut out = b"kept \xff".to_vec();
+        Compiled::new(format).render(value, Names { strings: Some(&table), symbols: &symbols }, &mut out);
+        let slow = out.split_off(6);
+        let format = Format::Short(Box::new(Compiled::new(format)));
+        let names = Names { strings: Some(&table), symbols: &symbols };
+        assert_eq!(format.text_of(value, names, &mut b"old".to_vec()), slow);
+        slow
+    }
+
+    fn text(format: &str, value: u32) -> String {
+        String::from_utf8(text_of(format.as_bytes(), value)).unwrap()
+    }
+
+    #[test]
+    fn integers_follow_c() {
+        let cases = [
+            ("%d", u32::MAX, "-1"),
+            ("%ld", u32::MAX, "-1"),
+            ("%i|", 0x8000_0000, "-2147483648|"),
+            ("%u", u32::MAX, "4294967295"),
+            ("%x %X %o", 0xbeef, "beef BEEF 137357"),
+            ("%08x", 0xff, "000000ff"),
+            ("%-8x|", 0xff, "ff      |"),
+            ("%#x %#x", 0xff, "0xff 0xff"),
+            ("%#x", 0, "0"),
+            ("%#X", 0xab, "0XAB"),
+            ("%#o", 8, "010"),
+            ("%#o", 0, "0"),
+            ("%.0d|", 0, "|"),
+            ("%#.0o", 0, "0"),
+            ("%08.3d|", 7, "     007|"),
+            ("%+d % d", 5, "+5  5"),
+            ("%+05d", 5, "+0005"),
+            ("%-05d|", 5, "5    |"),
+            ("%05d", -5i32 as u32, "-0005"),
+            ("%hhd %hhu", 0x1ff, "-1 255"),
+            ("%hd %hu %hx", 0x1_8001, "-32767 32769 8001"),
+            ("%p", 0, "0x0"),
+            ("%10p|%-10p|", 0xabc, "     0xabc|0xabc     |"),
+            ("%lld %qd %jd %zd %td %Ld", 3, "3 3 3 3 3 3"),
+        ];
+        for (format, value, want) in cases {
+            assert_eq!(text(format, value), want, "{format}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_conversion_stays() {
+        for format in ["%f", "%n", "%*d", "%2$d", "%U", "%", "a%", "%-", "%5.", "%l", "%.*s", "%hh", "%Q %"] {
+            assert_eq!(text(format, 3), format);
+        }
+        assert_eq!(text("%%", 1), "%");
+        assert_eq!(text("100%% %d%-5%x", 7), "100% 7%x");
+        assert_eq!(text("%U%d", 7), "%U7");
+        assert_eq!(text("0x%08x(%d)", 3), "0x00000003(3)");
+        assert_eq!(text("", 3), "");
+    }
+
+    #[test]
+    fn strings_and_symbols() {
+        assert_eq!(text("%s", 0), "table");
+        assert_eq!(text("%3.2s|%-4.1s|", 0), " ta|t   |");
+        assert_eq!(text("%s", 6), "str\u{fffd}ing");
+        assert_eq!(text("%s", 13), "");
+        assert_eq!(text("%s", 14), "<bad-string:0xe>");
+        assert_eq!(text("%5.3s|", 0xffff), "  <ba|");
+        assert_eq!(text("%k", 0x2010), "table+0x10");
+        assert_eq!(text("%k", 0x2000), "table+0x0");
+        assert_eq!(text("%k", 0xfff), "0x00000fff");
+        assert_eq!(text("%12k|%-12k|%.4k", 0x2001), "   table+0x1|table+0x1   |tabl");
+    }
+
+    #[test]
+    fn characters() {
+        assert_eq!(text("[%c]", 0x141), "[A]");
+        assert_eq!(text("[%c]", 0), "[]");
+        assert_eq!(text("[%3c]", b'x'.into()), "[  x]");
+        assert_eq!(text("%c", 0xff), "\u{fffd}");
+        // Octets of one character that come from two conversions.
+        assert_eq!(text_of(b"\xc3%c", 0xa9), "é".as_bytes());
+    }
+
+    #[test]
+    fn widths_are_bounded() {
+        assert_eq!(text("%99999999999d", 1).len(), 1024);
+        assert_eq!(text("%.99999999999d", 1).len(), 1024);
+        assert_eq!(text("%-2000s|", 0).len(), 1025);
+    }
+
+    #[test]
+    fn texts_are_bounded() {
+        let format = "%1024d".repeat(1000);
+        let len = text(&format, 1).len();
+        assert!((MAX_TEXT..MAX_TEXT + 2048).contains(&len), "{len}");
+    }
+
+    #[test]
+    fn long_formats_are_read_where_they_stand() {
+        let mut octets = b"T\0".to_vec();
+        octets.extend(std::iter::repeat_n(b'x', 5000));
+        octets.extend_from_slice(b"%d\0short %u\0");
+        let table = StringTable::of_text(octets);
+        let mut budget = Budget::new();
+        let names = Names { strings: None, symbols: &Symbols::default() };
+        let long = Format::at(&table, 2, &mut budget).unwrap();
+        assert!(matches!(long, Format::Long(..)));
+        let mut out = Vec::new();
+        long.render(7, names, &mut out);
+        assert_eq!((out.len(), out.last()), (5001, Some(&b'7')));
+        let short = Format::at(&table, 5005, &mut budget).unwrap();
+        assert!(matches!(short, Format::Short(_)));
+        budget = Budget(3);
+        assert!(matches!(Format::at(&table, 5005, &mut budget), Some(Format::Long(..))));
+        assert!(Format::at(&table, 6000, &mut budget).is_none());
+    }
+}

@@ -1,0 +1,41 @@
+//! The kernel's tracer: `trace.dat` of trace-cmd, versions 6 and 7.
+//!
+//! [`event_format`] and [`ring_buffer`] know nothing of that file: other recorders keep the same format files and the
+//! same pages in files of their own.
+//!
+//! ```text
+//! bytes, compression          numbers of either byte order, unpacking
+//! container, v6, v7, options  what a file holds, and where
+//! event_format                format files: what records hold
+//! ring_buffer                 pages: where records are, and when
+//! classes                     from formats to a schema
+//! packets, open               the trace as the engine reads it
+//! ```
+
+#[cfg(test)]
+pub(crate) mod builder;
+mod bytes;
+mod classes;
+mod compression;
+mod container;
+pub mod event_format;
+mod open;
+mod options;
+mod packets;
+pub mod ring_buffer;
+#[cfg(test)]
+mod tests;
+mod v6;
+mod v7;
+
+use crate::api::Format;
+
+/// `trace.dat` of trace-cmd.
+pub static FORMAT: Format = Format {
+    names: &["ftrace"],
+    description: "trace.dat of trace-cmd, versions 6 and 7",
+    probe: open::probe,
+    open: open::open,
+    settings: &[],
+    looks_like: "a trace of trace-cmd is a file `trace.dat`",
+};

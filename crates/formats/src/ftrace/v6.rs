@@ -1,0 +1,124 @@
+//! Version 6: one section behind the other, in a fixed order.
+
+use tracemill_model::error::{Error, Result};
+
+use super::bytes::Reader;
+use super::container::{Buffer, Container, CpuData, MAX_CPUS};
+use super::options::id;
+
+/// The words that say what follows, with blanks up to ten bytes.
+const WORD_BYTES: u64 = 10;
+
+/// Reads everything behind the size of a page. What cannot be read ends it: nothing says where the rest is.
+pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) {
+    if let Err(error) = read_all(container, reader, file) {
+        container.fault(error.with_help("nothing behind it can be found"));
+    }
+}
+
+fn read_all(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) -> Result<()> {
+    container.read_header_info(reader)?;
+    container.read_ftrace_formats(reader)?;
+    container.read_event_formats(reader)?;
+    let len = reader.u32("the size of the kernel's symbols")?;
+    reader.take(len.into(), "the kernel's symbols")?;
+    let len = reader.u32("the size of the kernel's format strings")?;
+    reader.take(len.into(), "the kernel's format strings")?;
+    container.read_comms(reader)?;
+    let cpus = reader.u32("the number of CPUs")?;
+    let mut word = reader.take(WORD_BYTES, "the kind of the data")?;
+    let mut instances = Vec::new();
+    if word.starts_with(b"options") {
+        instances = read_options(container, reader)?;
+        word = reader.take(WORD_BYTES, "the kind of the data")?;
+    }
+    let page_bytes = container.page_bytes;
+    let top = Buffer { page_bytes, ..Buffer::default() };
+    let top = read_buffer(top, word, cpus, reader)?;
+    container.buffers.push(top);
+    // Instances can share one table of CPUs: not without end.
+    let mut left = MAX_CPUS.saturating_sub(cpus);
+    for instance in instances {
+        let buffer = Buffer { name: instance.name, page_bytes, ..Buffer::default() };
+        let mut reader = Reader::new(file, container.byte_order, 0);
+        let cpus = instance.cpus.unwrap_or(cpus);
+        let Some(after) = left.checked_sub(cpus.max(1)) else {
+            let message = format!("more than {MAX_CPUS} CPUs in all instances");
+            container.fault(Error::unsupported(message).at_offset(instance.offset));
+            break;
+        };
+        left = after;
+        let read = reader
+            .take(instance.offset, "what lies before an instance")
+            .and_then(|_| reader.take(WORD_BYTES, "the kind of the data"))
+            .and_then(|word| read_buffer(buffer, word, cpus, &mut reader));
+        match read {
+            Ok(buffer) => container.buffers.push(buffer),
+            Err(error) => container.fault(error),
+        }
+    }
+    Ok(())
+}
+
+/// An instance of the tracer beside the top one.
+struct Instance {
+    name: String,
+    offset: u64,
+    cpus: Option<u32>,
+}
+
+fn read_options(container: &mut Container, reader: &mut Reader<'_>) -> Result<Vec<Instance>> {
+    let mut instances: Vec<Instance> = Vec::new();
+    loop {
+        let option = reader.u16("the number of an option")?;
+        if option == id::DONE {
+            return Ok(instances);
+        }
+        let len = reader.u32("the size of an option")?;
+        let offset = reader.offset();
+        let content = reader.take(len.into(), "an option")?;
+        let order = container.byte_order;
+        let result = match option {
+            id::BUFFER => {
+                let mut reader = Reader::new(content, order, offset);
+                reader.u64("the place of an instance").and_then(|at| {
+                    let name = reader.string("the name of an instance")?;
+                    instances.push(Instance { name, offset: at, cpus: None });
+                    Ok(())
+                })
+            }
+            // Behind an instance it is about that.
+            id::CPUCOUNT if !instances.is_empty() => {
+                let count = Reader::new(content, order, offset).u32("the number of CPUs");
+                count.map(|count| instances.last_mut().into_iter().for_each(|last| last.cpus = Some(count)))
+            }
+            _ => container.options.take(option, content, order, offset).map(drop),
+        };
+        if let Err(error) = result {
+            container.fault(error.with_help("the option is skipped"));
+        }
+    }
+}
+
+/// Reads where the data of a buffer is, behind the word that says what it is.
+fn read_buffer(mut buffer: Buffer, word: &[u8], cpus: u32, reader: &mut Reader<'_>) -> Result<Buffer> {
+    if word.starts_with(b"latency") {
+        let rest = reader.rest().len() as u64;
+        buffer.is_text = true;
+        buffer.cpus.push(CpuData { cpu: 0, offset: reader.offset(), len: rest });
+        return Ok(buffer);
+    }
+    if !word.starts_with(b"flyrecord") {
+        let message = format!("found `{}`, expected `flyrecord` or `latency`", word.escape_ascii());
+        return Err(Error::malformed(message).at_offset(reader.offset() - WORD_BYTES));
+    }
+    if cpus > MAX_CPUS {
+        return Err(Error::unsupported(format!("{cpus} CPUs, more than {MAX_CPUS}")).at_offset(reader.offset()));
+    }
+    for cpu in 0..cpus {
+        let offset = reader.u64("the place of the data of a CPU")?;
+        let len = reader.u64("the size of the data of a CPU")?;
+        buffer.cpus.push(CpuData { cpu, offset, len });
+    }
+    Ok(buffer)
+}

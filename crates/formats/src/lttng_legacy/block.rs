@@ -1,0 +1,322 @@
+//! Block and trace headers (section 3), and the blocks of a file.
+
+use std::path::Path;
+
+use tracemill_model::error::{Error, ErrorKind};
+
+use super::layout::number;
+
+/// The number that tells the byte order.
+pub(super) const MAGIC: u32 = 0x00D6_B7ED;
+
+/// Files shorter than that hold no block.
+pub(super) const MIN_FILE: usize = 66;
+
+/// Offset of the magic number in a block.
+const MAGIC_AT: usize = 40;
+
+/// Where older versions have it, whose block headers are longer.
+const OLDER_MAGIC_AT: [usize; 3] = [40, 56, 72];
+
+/// What a block says of its file and its trace: the same in every block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct TraceHeader {
+    /// Are its numbers big-endian?
+    pub(super) is_big: bool,
+    /// Kind of processor.
+    pub(super) arch: u32,
+    /// Variant of it.
+    pub(super) arch_variant: u32,
+    /// 0 for no floats, 1234 little-endian, 4321 big-endian.
+    pub(super) float_word_order: u32,
+    /// Bytes of a pointer.
+    pub(super) arch_size: u8,
+    /// Minor version: 7 or 8.
+    pub(super) minor: u8,
+    /// Is it one of a flight recorder?
+    pub(super) flight_recorder: bool,
+    /// Do event headers have 32 bits of time?
+    pub(super) has_heartbeat: bool,
+    /// Largest alignment of event headers, 0 for none.
+    pub(super) alignment: u8,
+    /// Bits of the clock that compact headers leave out at its low end.
+    pub(super) tsc_lsb_truncate: u8,
+    /// Bits of the clock in compact headers.
+    pub(super) tsc_bits: u8,
+    /// Factor of the frequency.
+    pub(super) freq_scale: u32,
+    /// Frequency of the clock.
+    pub(super) start_freq: u64,
+    /// The clock when the trace began.
+    pub(super) start_tsc: u64,
+    /// Time when it began: seconds since 1970.
+    pub(super) start_sec: u64,
+    /// Microseconds behind them.
+    pub(super) start_usec: u64,
+    /// First byte behind the header.
+    pub(super) len: usize,
+}
+
+/// What is the block's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BlockHeader {
+    /// Clock at its beginning.
+    pub(super) begin_tsc: u64,
+    /// Frequency at its beginning.
+    pub(super) begin_freq: u64,
+    /// Clock at its end.
+    pub(super) end_tsc: u64,
+    /// Bytes at its end that are not used.
+    pub(super) lost_size: u32,
+    /// All of its bytes.
+    pub(super) buf_size: u32,
+}
+
+/// A block of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// Its number, bad ones counted.
+    pub(super) index: u64,
+    /// First byte in the file.
+    pub(super) offset: u64,
+    /// Its bytes in the file.
+    pub(super) len: u64,
+    /// End of its events, from its first byte.
+    pub(super) limit: u64,
+    /// Its header.
+    pub(super) header: BlockHeader,
+}
+
+/// The version of a trace before 0.7 whose file begins so.
+pub(super) fn older_version(start: &[u8]) -> Option<u8> {
+    OLDER_MAGIC_AT.into_iter().find_map(|at| {
+        byte_order(start, at)?;
+        let version = [*start.get(at + 17)?, *start.get(at + 18)?];
+        (version[0] == 0 && (3..=6).contains(&version[1])).then_some(version[1])
+    })
+}
+
+/// Does a file begin with a block of any version that has facilities?
+pub(super) fn is_block(start: &[u8]) -> bool {
+    let is_known = |version: &[u8]| version[0] == 0 && (3..=9).contains(&version[1]);
+    older_version(start).is_some() || (byte_order(start, MAGIC_AT).is_some() && start.get(57..59).is_some_and(is_known))
+}
+
+/// Is the magic number big-endian? `None` when it is not there.
+fn byte_order(bytes: &[u8], at: usize) -> Option<bool> {
+    let magic = bytes.get(at..)?.first_chunk::<4>()?;
+    match (u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)) {
+        (MAGIC, _) => Some(false),
+        (_, MAGIC) => Some(true),
+        _ => None,
+    }
+}
+
+/// Reads numbers one after the other.
+struct Numbers<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    is_big: bool,
+}
+
+impl Numbers<'_> {
+    /// The next one of `len` bytes; 0 behind the end, which the caller has checked.
+    fn next(&mut self, len: usize) -> u64 {
+        let own = self.bytes.get(self.at..self.at + len).unwrap_or(&[]);
+        self.at += len;
+        number(own, self.is_big)
+    }
+}
+
+impl TraceHeader {
+    /// The header in the block that `bytes` begin with.
+    ///
+    /// # Errors
+    /// When there is none, or one of a version that cannot be read.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        if let Some(minor) = older_version(bytes) {
+            return Err(refuse_version(minor).at_offset(MAGIC_AT as u64));
+        }
+        if bytes.len() < MIN_FILE {
+            let message = format!("{} bytes hold no block", bytes.len());
+            return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
+        }
+        let Some(is_big) = byte_order(bytes, MAGIC_AT) else {
+            let found = number(&bytes[MAGIC_AT..MAGIC_AT + 4], false);
+            let message = format!("no magic number: {found:#010x}, expected {MAGIC:#010x} in either byte order");
+            return Err(Error::malformed(message).at_offset(MAGIC_AT as u64).with_help("the file is skipped"));
+        };
+        let mut numbers = Numbers { bytes, at: 44, is_big };
+        let mut header = TraceHeader {
+            is_big,
+            arch: numbers.next(4) as u32,
+            arch_variant: numbers.next(4) as u32,
+            float_word_order: numbers.next(4) as u32,
+            arch_size: numbers.next(1) as u8,
+            minor: 0,
+            flight_recorder: false,
+            has_heartbeat: false,
+            alignment: 0,
+            tsc_lsb_truncate: 0,
+            tsc_bits: 0,
+            freq_scale: 0,
+            start_freq: 0,
+            start_tsc: 0,
+            start_sec: 0,
+            start_usec: 0,
+            len: 0,
+        };
+        let major = numbers.next(1) as u8;
+        header.minor = numbers.next(1) as u8;
+        if (major, header.minor) != (0, 7) && (major, header.minor) != (0, 8) {
+            let message =
+                format!("version {major}.{} of the facility format is not read, only 0.7 and 0.8", header.minor);
+            return Err(Error::unsupported(message).at_offset(57));
+        }
+        header.flight_recorder = numbers.next(1) != 0;
+        header.has_heartbeat = numbers.next(1) != 0;
+        header.alignment = numbers.next(1) as u8;
+        if header.minor == 8 {
+            header.tsc_lsb_truncate = numbers.next(1) as u8;
+            header.tsc_bits = numbers.next(1) as u8;
+        }
+        header.freq_scale = numbers.next(4) as u32;
+        header.start_freq = numbers.next(8);
+        header.start_tsc = numbers.next(8);
+        let _start_monotonic = numbers.next(8);
+        header.start_sec = numbers.next(8);
+        header.start_usec = numbers.next(8);
+        header.len = numbers.at;
+        if bytes.len() < header.len {
+            let message = format!("the file ends inside of the header of its first block, after {} bytes", bytes.len());
+            return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
+        }
+        let is_power = |value: u8| value == 0 || value.is_power_of_two();
+        if !is_power(header.alignment) || !matches!(header.arch_size, 1 | 2 | 4 | 8) {
+            let message = format!(
+                "an alignment of {} and pointers of {} bytes, expected powers of two",
+                header.alignment, header.arch_size
+            );
+            return Err(Error::malformed(message).at_offset(56).with_help("the file is skipped"));
+        }
+        Ok(header)
+    }
+
+    /// What event headers are aligned to.
+    pub(super) fn header_align(&self) -> u8 {
+        self.alignment.min(self.arch_size).max(1)
+    }
+
+    /// Name of the architecture, as file names have it.
+    pub(super) fn arch_name(&self) -> Option<&'static str> {
+        const NAMES: [&str; 10] = ["i386", "ppc", "sh", "s390", "mips", "arm", "ppc64", "x86_64", "c2", "powerpc"];
+        NAMES.get(self.arch.checked_sub(1)? as usize).copied()
+    }
+}
+
+/// The error of a version before 0.7.
+pub(super) fn refuse_version(minor: u8) -> Error {
+    Error::unsupported(format!("a trace of LTTng version 0.{minor}, which is not read: versions 0.7 and 0.8 are"))
+        .with_help("its blocks and clocks are laid out otherwise, and no trace of it is known")
+}
+
+impl BlockHeader {
+    fn read(bytes: &[u8], is_big: bool) -> Self {
+        let mut numbers = Numbers { bytes, at: 0, is_big };
+        let (begin_tsc, begin_freq) = (numbers.next(8), numbers.next(8));
+        let (end_tsc, _end_freq) = (numbers.next(8), numbers.next(8));
+        let (lost_size, buf_size) = (numbers.next(4) as u32, numbers.next(4) as u32);
+        BlockHeader { begin_tsc, begin_freq, end_tsc, lost_size, buf_size }
+    }
+}
+
+/// Blocks that a file may have however small they are: what is kept of each takes more than 300 bytes.
+const MANY_BLOCKS: u64 = 1 << 18;
+/// What they must have on average from there on; tracers write whole pages.
+const MIN_MEAN_BYTES: u64 = 1024;
+/// Faults that are told one by one for a file.
+const MAX_FAULTS: usize = 1000;
+
+/// Finds all blocks of a file whose first header is `header`.
+pub(super) fn blocks(bytes: &[u8], header: &TraceHeader, path: &Path) -> (Vec<Block>, Vec<Error>) {
+    let (mut blocks, mut faults) = (Vec::new(), Vec::new());
+    let (mut offset, mut index, mut previous) = (0u64, 0u64, 0u64);
+    while (offset as usize) < bytes.len() && faults.len() < MAX_FAULTS {
+        if index >= MANY_BLOCKS && offset / index < MIN_MEAN_BYTES {
+            let message = format!("{index} blocks of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
+            let error = Error::unsupported(message).in_file(path).at_offset(offset);
+            faults.push(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)));
+            break;
+        }
+        let rest = &bytes[offset as usize..];
+        let left = rest.len() as u64;
+        let place = |error: Error| error.in_file(path).at_offset(offset).in_packet(index);
+        if rest.len() < header.len {
+            let message = format!("{left} bytes at the end of the file are no block");
+            faults.push(place(Error::new(ErrorKind::Truncated, message)));
+            break;
+        }
+        let own = BlockHeader::read(rest, header.is_big);
+        let size = u64::from(own.buf_size);
+        match refusal(rest, header, &own) {
+            None => {
+                let used = size - u64::from(own.lost_size);
+                if size > left {
+                    let message = format!("the file ends inside of the block: {left} of its {size} bytes are there");
+                    let fault = place(Error::new(ErrorKind::Truncated, message));
+                    faults.push(fault.with_help("the events that are whole are read"));
+                }
+                let (len, limit) = (size.min(left), used.min(left));
+                blocks.push(Block { index, offset, len, limit, header: own });
+                offset += len;
+                previous = size;
+            }
+            Some(reason) => {
+                let is_next = |size: u64| {
+                    let next = rest.get(size as usize..);
+                    size >= header.len as u64
+                        && next.is_some_and(|next| next.is_empty() || byte_order(next, MAGIC_AT) == Some(header.is_big))
+                };
+                let step = [size, previous].into_iter().find(|&size| is_next(size));
+                let lost = step.unwrap_or(left);
+                let help = match step {
+                    Some(_) => format!("the block, {lost} bytes, is skipped"),
+                    None => format!("the rest of the file, {lost} bytes, is skipped"),
+                };
+                faults.push(place(reason).with_help(help));
+                offset += lost;
+            }
+        }
+        index += 1;
+    }
+    if faults.len() >= MAX_FAULTS && (offset as usize) < bytes.len() {
+        let message = "more blocks have faults like these; the rest of the file is skipped";
+        faults.push(Error::malformed(message).in_file(path).at_offset(offset));
+    }
+    (blocks, faults)
+}
+
+/// Why a block cannot be read.
+fn refusal(bytes: &[u8], header: &TraceHeader, own: &BlockHeader) -> Option<Error> {
+    let size = u64::from(own.buf_size);
+    if byte_order(bytes, MAGIC_AT) != Some(header.is_big) {
+        let found = number(&bytes[MAGIC_AT..MAGIC_AT + 4], header.is_big);
+        return Some(Error::malformed(format!("no magic number in the block: {found:#010x}, expected {MAGIC:#010x}")));
+    }
+    if own.buf_size == 0 {
+        return Some(Error::malformed("the block says that it has 0 bytes (buf_size)"));
+    }
+    if size < header.len as u64 {
+        let message =
+            format!("the block says that it has {size} bytes (buf_size), less than its header of {}", header.len);
+        return Some(Error::malformed(message));
+    }
+    if u64::from(own.lost_size) > size - header.len as u64 {
+        let message = format!(
+            "{} bytes at the end of the block are said to be unused (lost_size), but it has {size} with its header of {}",
+            own.lost_size, header.len
+        );
+        return Some(Error::malformed(message));
+    }
+    None
+}

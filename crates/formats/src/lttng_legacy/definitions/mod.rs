@@ -1,0 +1,158 @@
+//! The definition language: facilities with their types, events and fields (section 6 of the note).
+
+mod checksum;
+mod lexer;
+mod parser;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_model::error::Error;
+use tracemill_model::schema::Mapping;
+
+pub(super) use parser::read_attributes;
+
+/// A facility as a definition file describes it.
+#[derive(Clone, Debug)]
+pub struct FacilityDefinition {
+    /// Name.
+    pub name: String,
+    /// Architecture, of facilities that have one for each.
+    pub arch: Option<String>,
+    /// What it is.
+    pub description: String,
+    /// Events; their ids are their places.
+    pub events: Vec<EventDefinition>,
+    /// Checksum by which a trace names it.
+    pub checksum: u32,
+}
+
+/// An event of a facility.
+#[derive(Clone, Debug)]
+pub struct EventDefinition {
+    /// Name.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Its fields.
+    pub fields: Vec<FieldDefinition>,
+    /// Is its first field in the header of compact tracefiles?
+    pub has_compact_data: bool,
+}
+
+/// A field of an event, a structure or a union.
+#[derive(Clone, Debug)]
+pub struct FieldDefinition {
+    /// Name.
+    pub name: Arc<str>,
+    /// Type.
+    pub class: Arc<Type>,
+}
+
+/// A type.
+#[derive(Clone, Debug)]
+pub struct Type {
+    /// What it is.
+    pub kind: Kind,
+    /// How the producer wants it shown, as for `printf`.
+    pub format: Option<String>,
+    /// Is it big-endian whatever the trace is?
+    pub is_network: bool,
+    /// Fields and labels when every type is written out at each of its uses.
+    size: u64,
+}
+
+/// What a type is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Integer.
+    Integer(Integer),
+    /// Floating point number of 4 or 8 bytes.
+    Float(u8),
+    /// Signed integer with labels.
+    Enumeration(Arc<[Mapping]>),
+    /// Null-terminated string.
+    String,
+    /// So many elements.
+    Array(u64, Arc<Type>),
+    /// A length and elements.
+    Sequence(Arc<Type>, Arc<Type>),
+    /// Fields one after the other.
+    Struct(Vec<FieldDefinition>),
+    /// Fields in the same bytes.
+    Union(Vec<FieldDefinition>),
+}
+
+/// An integer type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Integer {
+    /// Of so many bytes, signed or not.
+    Fixed(u8, bool),
+    /// `char`.
+    Char,
+    /// `uchar`.
+    UChar,
+    /// `short`.
+    Short,
+    /// `ushort`.
+    UShort,
+    /// `int`.
+    Int,
+    /// `uint`.
+    UInt,
+    /// `long`.
+    Long,
+    /// `ulong`.
+    ULong,
+    /// `pointer`.
+    Pointer,
+    /// `size_t`.
+    Size,
+    /// `ssize_t`.
+    SSize,
+    /// `off_t`.
+    Offset,
+}
+
+impl Integer {
+    /// Is it signed?
+    pub fn is_signed(self) -> bool {
+        use Integer::{Char, Fixed, Int, Long, SSize, Short};
+        matches!(self, Fixed(_, true) | Char | Short | Int | Long | SSize)
+    }
+}
+
+/// What a definition file holds.
+#[derive(Clone, Debug, Default)]
+pub struct DefinitionFile {
+    /// Facilities that can be used.
+    pub facilities: Vec<Arc<FacilityDefinition>>,
+    /// Facilities that cannot: the name, when it was read, and why.
+    pub broken: Vec<(Option<String>, Error)>,
+}
+
+impl DefinitionFile {
+    /// Reads a definition file in any of its three dialects. Every facility that is whole is usable.
+    pub fn parse(text: &[u8], path: &Path) -> Self {
+        parser::parse(text, path)
+    }
+}
+
+impl Type {
+    /// A type without attributes.
+    pub fn plain(kind: Kind) -> Self {
+        Type { kind, format: None, is_network: false, size: 1 }
+    }
+
+    /// Fields and labels when every type in it is written out at each of its uses.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl FacilityDefinition {
+    /// Fields and labels of all events.
+    pub fn size(&self) -> u64 {
+        self.events.iter().map(|event| 1 + parser::fields_size(&event.fields)).fold(0, u64::saturating_add)
+    }
+}

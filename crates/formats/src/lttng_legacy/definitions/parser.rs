@@ -1,0 +1,417 @@
+//! From tags to facilities.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_model::error::Error;
+use tracemill_model::schema::Mapping;
+
+use super::lexer::{Lexer, Problem, Tag};
+use super::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type, checksum};
+
+/// Types inside types.
+const MAX_DEPTH: u32 = 32;
+/// Fields and labels of an event when every type is written out: types that contain one another several times grow by
+/// multiplication.
+const MAX_EVENT_SIZE: u64 = 1 << 14;
+/// The same for all events of a facility.
+const MAX_FACILITY_SIZE: u64 = 1 << 20;
+
+/// Faults that are told of one file.
+const MAX_BROKEN: usize = 100;
+
+type Result<T> = std::result::Result<T, Problem>;
+
+pub(super) fn parse(text: &[u8], path: &Path) -> DefinitionFile {
+    let mut file = DefinitionFile::default();
+    let mut lexer = Lexer::new(text);
+    while file.broken.len() < MAX_BROKEN {
+        let begin = lexer.pos();
+        let tag = match lexer.next() {
+            Ok(Some(tag)) => tag,
+            Ok(None) => break,
+            Err(problem) => {
+                file.broken.push((None, problem.error(text, path)));
+                if !lexer.resume(begin + 1, "facility") {
+                    break;
+                }
+                continue;
+            }
+        };
+        if tag.name != "facility" || tag.is_end {
+            continue;
+        }
+        let name = tag.value("name").map(str::to_string);
+        let mut parser = Parser { lexer: &mut lexer, types: HashMap::new() };
+        match parser.facility(&tag) {
+            Ok(facility) => file.facilities.push(Arc::new(facility)),
+            Err(problem) => {
+                file.broken.push((name, problem.error(text, path)));
+                lexer.resume(tag.at + 1, "facility");
+            }
+        }
+    }
+    if file.facilities.is_empty() && file.broken.is_empty() {
+        file.broken.push((None, Error::malformed("no element `facility` in the file").in_file(path).at_offset(0)));
+    }
+    file
+}
+
+/// The attributes of every start tag called `name`, and the text behind each, for files that are only shown.
+pub(in super::super) fn read_attributes(text: &[u8], names: &[&str]) -> (Vec<Element>, bool) {
+    let mut lexer = Lexer::new(text);
+    let mut elements = Vec::new();
+    loop {
+        match lexer.next() {
+            Ok(Some(tag)) if !tag.is_end && names.contains(&tag.name.as_str()) => {
+                let text = if tag.is_empty { Ok(String::new()) } else { lexer.raw_text() };
+                let attributes = tag.attributes.into_iter();
+                let attributes = attributes.map(|of| (of.name, of.value.unwrap_or_default())).collect();
+                elements.push((tag.name, attributes, text.clone().unwrap_or_default()));
+                if text.is_err() {
+                    return (elements, false);
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return (elements, true),
+            Err(_) => return (elements, false),
+        }
+    }
+}
+
+/// Name, attributes and text of an element.
+pub(in super::super) type Element = (String, Vec<(String, String)>, String);
+
+struct Parser<'l, 'a> {
+    lexer: &'l mut Lexer<'a>,
+    types: HashMap<String, Arc<Type>>,
+}
+
+impl Parser<'_, '_> {
+    fn facility(&mut self, tag: &Tag) -> Result<FacilityDefinition> {
+        let mut facility = FacilityDefinition {
+            name: required(tag, "name")?.to_string(),
+            arch: tag.value("arch").map(str::to_string),
+            description: String::new(),
+            events: Vec::new(),
+            checksum: 0,
+        };
+        let mut size = 0u64;
+        self.children(tag, |parser, child| {
+            match child.name.as_str() {
+                "type" => parser.named_type(&child)?,
+                "event" => {
+                    let event = parser.event(&child)?;
+                    let of_event = fields_size(&event.fields);
+                    size = size.saturating_add(of_event);
+                    if of_event > MAX_EVENT_SIZE || size > MAX_FACILITY_SIZE {
+                        let message = "the event has too many fields when every type is written out";
+                        return Err(problem(&child, message));
+                    }
+                    facility.events.push(event);
+                }
+                "description" => facility.description = parser.description(&child)?,
+                name => return Err(problem(&child, format!("an element `{name}` in a facility"))),
+            }
+            Ok(())
+        })?;
+        facility.checksum = checksum::of(&facility);
+        Ok(facility)
+    }
+
+    fn named_type(&mut self, tag: &Tag) -> Result<()> {
+        let name = required(tag, "name")?.to_string();
+        let mut class = None;
+        self.children(tag, |parser, child| {
+            if child.name == "description" {
+                parser.description(&child)?;
+            } else if class.is_some() {
+                return Err(problem(&child, format!("a second type under the name `{name}`")));
+            } else {
+                class = Some(parser.class(&child, 0)?);
+            }
+            Ok(())
+        })?;
+        let class = class.ok_or_else(|| problem(tag, format!("no type under the name `{name}`")))?;
+        self.types.insert(name, class);
+        Ok(())
+    }
+
+    fn event(&mut self, tag: &Tag) -> Result<EventDefinition> {
+        let mut event = EventDefinition {
+            name: required(tag, "name")?.to_string(),
+            description: String::new(),
+            fields: Vec::new(),
+            has_compact_data: tag
+                .attributes
+                .iter()
+                .any(|one| one.name == "attribute" && one.value.as_deref() == Some("compact_data")),
+        };
+        self.children(tag, |parser, child| {
+            match child.name.as_str() {
+                "description" => event.description = parser.description(&child)?,
+                "field" => event.fields.push(parser.field(&child, 0)?),
+                // Files of early 2005 wrap the fields.
+                "struct" => event.fields.append(&mut parser.fields(&child, 0)?),
+                name => return Err(problem(&child, format!("an element `{name}` in an event"))),
+            }
+            Ok(())
+        })?;
+        Ok(event)
+    }
+
+    fn field(&mut self, tag: &Tag, depth: u32) -> Result<FieldDefinition> {
+        let name = required(tag, "name")?.to_string();
+        let mut class = None;
+        self.children(tag, |parser, child| {
+            if child.name == "description" {
+                parser.description(&child)?;
+            } else if class.is_some() {
+                return Err(problem(&child, format!("a second type of the field `{name}`")));
+            } else {
+                class = Some(parser.class(&child, depth)?);
+            }
+            Ok(())
+        })?;
+        let class = class.ok_or_else(|| problem(tag, format!("no type of the field `{name}`")))?;
+        Ok(FieldDefinition { name: name.into(), class })
+    }
+
+    fn fields(&mut self, tag: &Tag, depth: u32) -> Result<Vec<FieldDefinition>> {
+        let mut fields = Vec::new();
+        self.children(tag, |parser, child| {
+            match child.name.as_str() {
+                "description" => drop(parser.description(&child)?),
+                "field" => fields.push(parser.field(&child, depth)?),
+                name => return Err(problem(&child, format!("an element `{name}` among fields"))),
+            }
+            Ok(())
+        })?;
+        Ok(fields)
+    }
+
+    /// The type that begins with a tag.
+    fn class(&mut self, tag: &Tag, depth: u32) -> Result<Arc<Type>> {
+        if depth > MAX_DEPTH {
+            return Err(problem(tag, format!("types inside types, more than {MAX_DEPTH} deep")));
+        }
+        if let Some(kind) = primitive(tag)? {
+            self.optional_end(tag)?;
+            return Ok(finish(tag, kind));
+        }
+        let kind = match tag.name.as_str() {
+            "typeref" => {
+                let name = required(tag, "name")?;
+                let known = self.types.get(name).cloned();
+                self.optional_end(tag)?;
+                return known.ok_or_else(|| problem(tag, format!("no type `{name}` is declared before")));
+            }
+            "enum" => self.enumeration(tag)?,
+            "array" => {
+                let len = number(tag, "size")?.ok_or_else(|| problem(tag, "no `size` of the array"))?;
+                let len = u64::try_from(len).ok().filter(|&len| len > 0);
+                let len = len.ok_or_else(|| problem(tag, "the `size` of the array is not above 0"))?;
+                let mut classes = self.classes(tag, depth)?;
+                let (Some(element), None) = (classes.pop(), classes.pop()) else {
+                    return Err(problem(tag, "an array has one type of elements"));
+                };
+                Kind::Array(len, with_size(tag, element)?)
+            }
+            "sequence" => self.sequence(tag, depth)?,
+            "struct" => Kind::Struct(self.fields(tag, depth + 1)?),
+            "union" => Kind::Union(self.fields(tag, depth + 1)?),
+            name => return Err(problem(tag, format!("`{name}` is no type"))),
+        };
+        let class = finish(tag, kind);
+        if class.size > MAX_EVENT_SIZE {
+            return Err(problem(tag, "the type has too many fields when every type in it is written out"));
+        }
+        Ok(class)
+    }
+
+    fn classes(&mut self, tag: &Tag, depth: u32) -> Result<Vec<Arc<Type>>> {
+        let mut classes = Vec::new();
+        self.children(tag, |parser, child| {
+            if child.name == "description" {
+                parser.description(&child)?;
+            } else {
+                classes.push(parser.class(&child, depth + 1)?);
+            }
+            Ok(())
+        })?;
+        Ok(classes)
+    }
+
+    fn sequence(&mut self, tag: &Tag, depth: u32) -> Result<Kind> {
+        let mut classes = self.classes(tag, depth)?.into_iter();
+        let first = match number(tag, "lengthsize")? {
+            Some(bytes) => Some(finish(tag, Kind::Integer(Integer::Fixed(size_of(tag, "lengthsize", bytes)?, false)))),
+            None => classes.next(),
+        };
+        let (Some(length), Some(element), None) = (first, classes.next(), classes.next()) else {
+            return Err(problem(tag, "a sequence has a type of its length and one of its elements"));
+        };
+        let is_unsigned = |integer: &Integer| !integer.is_signed() && *integer != Integer::Pointer;
+        if !matches!(&length.kind, Kind::Integer(integer) if is_unsigned(integer)) {
+            return Err(problem(tag, "the length of a sequence is an unsigned integer"));
+        }
+        Ok(Kind::Sequence(length, with_size(tag, element)?))
+    }
+
+    fn enumeration(&mut self, tag: &Tag) -> Result<Kind> {
+        let mut labels: Vec<Mapping> = Vec::new();
+        let mut next = 0i128;
+        self.children(tag, |parser, child| {
+            match child.name.as_str() {
+                "description" => drop(parser.description(&child)?),
+                "label" => {
+                    let value = number(&child, "value")?.unwrap_or(next);
+                    next = value.saturating_add(1);
+                    let label = required(&child, "name")?.into();
+                    parser.optional_end(&child)?;
+                    labels.push(Mapping { label, ranges: vec![(value, value)] });
+                }
+                name => return Err(problem(&child, format!("an element `{name}` among labels"))),
+            }
+            Ok(())
+        })?;
+        Ok(Kind::Enumeration(labels.into()))
+    }
+
+    /// The text of a description; its end tag may be missing.
+    fn description(&mut self, tag: &Tag) -> Result<String> {
+        if tag.is_empty {
+            return Ok(String::new());
+        }
+        let text = self.lexer.raw_text()?;
+        self.optional_end(tag)?;
+        Ok(text)
+    }
+
+    /// Takes the end tag of an element that needs none.
+    fn optional_end(&mut self, tag: &Tag) -> Result<()> {
+        if !tag.is_empty && self.lexer.peek()?.is_some_and(|next| next.is_end && next.name == tag.name) {
+            self.lexer.next()?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for the start tags inside an element, up to its end tag.
+    fn children(&mut self, tag: &Tag, mut each: impl FnMut(&mut Self, Tag) -> Result<()>) -> Result<()> {
+        if tag.is_empty {
+            return Ok(());
+        }
+        loop {
+            let Some(child) = self.lexer.next()? else {
+                let message = format!("the file ends inside of the element `{}`, which begins here", tag.name);
+                return Err(problem(tag, message));
+            };
+            if !child.is_end {
+                each(self, child)?;
+            } else if child.name == tag.name {
+                return Ok(());
+            } else {
+                let message = format!("`</{}>` where `</{}>` is expected", child.name, tag.name);
+                return Err(problem(&child, message));
+            }
+        }
+    }
+}
+
+fn problem(tag: &Tag, message: impl Into<String>) -> Problem {
+    Problem::new(tag.at, tag.end.saturating_sub(tag.at).max(1), message)
+}
+
+fn required<'t>(tag: &'t Tag, name: &str) -> Result<&'t str> {
+    let value = tag.value(name).filter(|value| !value.is_empty());
+    value.ok_or_else(|| problem(tag, format!("the element `{}` has no `{name}`", tag.name)))
+}
+
+/// The number that an attribute holds: decimal or hexadecimal, also negative.
+fn number(tag: &Tag, name: &str) -> Result<Option<i128>> {
+    let Some(attribute) = tag.attribute(name) else { return Ok(None) };
+    let text = attribute.value.as_deref().unwrap_or_default().trim();
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => digits.parse::<u64>().ok(),
+    };
+    let value = value.map(|value| if is_negative { -i128::from(value) } else { i128::from(value) });
+    let message = || Problem::new(attribute.at, name.len(), format!("`{text}` is no number for `{name}`"));
+    value.map(Some).ok_or_else(message)
+}
+
+/// Bytes of an integer.
+fn size_of(tag: &Tag, name: &str, bytes: i128) -> Result<u8> {
+    match bytes {
+        1 | 2 | 4 | 8 => Ok(bytes as u8),
+        _ => Err(problem(tag, format!("`{name}` is {bytes}, expected 1, 2, 4 or 8"))),
+    }
+}
+
+/// The type that an element without content stands for.
+fn primitive(tag: &Tag) -> Result<Option<Kind>> {
+    let size = || {
+        let bytes = number(tag, "size")?.ok_or_else(|| problem(tag, format!("no `size` of `{}`", tag.name)))?;
+        size_of(tag, "size", bytes)
+    };
+    Ok(Some(match tag.name.as_str() {
+        "int_fixed" => Kind::Integer(Integer::Fixed(size()?, true)),
+        "uint_fixed" => Kind::Integer(Integer::Fixed(size()?, false)),
+        "char" => Kind::Integer(Integer::Char),
+        "uchar" => Kind::Integer(Integer::UChar),
+        "short" => Kind::Integer(Integer::Short),
+        "ushort" => Kind::Integer(Integer::UShort),
+        "int" => Kind::Integer(Integer::Int),
+        "uint" => Kind::Integer(Integer::UInt),
+        "long" => Kind::Integer(Integer::Long),
+        "ulong" => Kind::Integer(Integer::ULong),
+        "pointer" => Kind::Integer(Integer::Pointer),
+        "size_t" => Kind::Integer(Integer::Size),
+        "ssize_t" => Kind::Integer(Integer::SSize),
+        "off_t" => Kind::Integer(Integer::Offset),
+        "string" => Kind::String,
+        "float" => match size()? {
+            bytes @ (4 | 8) => Kind::Float(bytes),
+            bytes => return Err(problem(tag, format!("a `float` of {bytes} bytes, expected 4 or 8"))),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn finish(tag: &Tag, kind: Kind) -> Arc<Type> {
+    let inside = match &kind {
+        Kind::Array(_, element) => element.size,
+        Kind::Sequence(length, element) => length.size.saturating_add(element.size),
+        Kind::Struct(fields) | Kind::Union(fields) => fields_size(fields),
+        Kind::Enumeration(labels) => labels.iter().map(|label| name_size(&label.label)).fold(0, u64::saturating_add),
+        Kind::Integer(_) | Kind::Float(_) | Kind::String => 0,
+    };
+    let is_network = tag.value("byte_order") == Some("network");
+    let format = tag.value("format").map(str::to_string);
+    Arc::new(Type { kind, format, is_network, size: inside.saturating_add(1) })
+}
+
+pub(super) fn fields_size(fields: &[FieldDefinition]) -> u64 {
+    fields.iter().map(|field| field.class.size.saturating_add(name_size(&field.name))).fold(0, u64::saturating_add)
+}
+
+/// What a name counts for: long ones for more, since checksums go through all of them.
+fn name_size(name: &str) -> u64 {
+    1 + name.len() as u64 / 16
+}
+
+/// Refuses elements without size: any number of them fits.
+fn with_size(tag: &Tag, element: Arc<Type>) -> Result<Arc<Type>> {
+    fn is_empty(class: &Type) -> bool {
+        match &class.kind {
+            Kind::Struct(fields) | Kind::Union(fields) => fields.iter().all(|field| is_empty(&field.class)),
+            _ => false,
+        }
+    }
+    if is_empty(&element) { Err(problem(tag, "its elements are structures without fields")) } else { Ok(element) }
+}

@@ -1,0 +1,273 @@
+//! Which facility ids mean what: the loads in `control/facilities_N`, and the definitions that belong to them
+//! (sections 4 and 6.2).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_model::error::{Error, ErrorKind};
+
+use super::builtin;
+use super::definitions::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
+use super::layout::{Sizes, number};
+
+/// Id of the facility that no file defines.
+pub(super) const CORE: u8 = 0;
+
+/// A facility load, as stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Load {
+    /// Name of the facility.
+    pub(super) name: String,
+    /// Checksum of its definition.
+    pub(super) checksum: u32,
+    /// Its id in this trace.
+    pub(super) id: u32,
+    /// Bytes of `int`, `long`, pointers and `size_t`.
+    pub(super) sizes: [u32; 4],
+    /// Largest alignment of its fields, 0 for none.
+    pub(super) alignment: u32,
+}
+
+impl Load {
+    /// Reads the payload of a load event; `tail` is what its name is padded to.
+    pub(super) fn read(data: &[u8], tail: u8, is_big: bool) -> Option<Load> {
+        let end = memchr::memchr(0, data)?;
+        let name = String::from_utf8_lossy(&data[..end]).into_owned();
+        let at = (end + 1).next_multiple_of(usize::from(tail.max(1)));
+        let words = data.get(at..at.checked_add(28)?)?;
+        let word = |at: usize| number(&words[at * 4..at * 4 + 4], is_big) as u32;
+        let sizes = [word(2), word(3), word(4), word(5)];
+        Some(Load { name, checksum: word(0), id: word(1), sizes, alignment: word(6) })
+    }
+
+    /// The sizes, when they can be used.
+    pub(super) fn usable_sizes(&self) -> Result<Sizes, String> {
+        let names = ["int", "long", "pointer", "size_t"];
+        for (name, size) in names.iter().zip(self.sizes) {
+            if !matches!(size, 1 | 2 | 4 | 8) {
+                return Err(format!("its `{name}` is said to have {size} bytes, expected 1, 2, 4 or 8"));
+            }
+        }
+        let align = self.alignment.clamp(1, 8);
+        if !align.is_power_of_two() {
+            return Err(format!("its fields are said to be aligned to {align} bytes, which is no power of two"));
+        }
+        let [int, long, pointer, size] = self.sizes.map(|size| size as u8);
+        Ok(Sizes { int, long, pointer, size, align: align as u8 })
+    }
+}
+
+/// Where the definition of a facility comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// A file of the trace, by its name.
+    File(String),
+    /// Our own definitions.
+    BuiltIn,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// A facility of a trace.
+#[derive(Clone, Debug)]
+pub(super) struct Facility {
+    /// Its load.
+    pub(super) load: Load,
+    /// Its id.
+    pub(super) id: u8,
+    /// Was it loaded before tracing began?
+    pub(super) was_loaded: bool,
+    /// Its definition.
+    pub(super) definition: Option<Arc<FacilityDefinition>>,
+    /// Where that comes from.
+    pub(super) source: Source,
+    /// Its sizes, when they can be used.
+    pub(super) sizes: Option<Sizes>,
+}
+
+/// The definition files of a trace.
+#[derive(Default)]
+pub(super) struct Library {
+    /// Name without `.xml`, path, and content.
+    pub(super) files: Vec<(String, PathBuf, DefinitionFile)>,
+    /// Broken parts that some facility needed.
+    used_broken: Vec<(usize, usize)>,
+}
+
+impl Library {
+    /// Finds the definition of a loaded facility (D29, D32).
+    pub(super) fn resolve(
+        &mut self,
+        load: Load,
+        was_loaded: bool,
+        arch: Option<&str>,
+        messages: &mut Messages,
+    ) -> Facility {
+        let (definition, source) = self.find(&load, arch, messages);
+        let sizes = match load.usable_sizes() {
+            Ok(sizes) => Some(sizes),
+            Err(reason) => {
+                let message = format!("the facility `{}` cannot be decoded: {reason}", load.name);
+                messages.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(UNDECODED));
+                None
+            }
+        };
+        Facility { id: load.id as u8, load, was_loaded, definition, source, sizes }
+    }
+
+    fn find(
+        &mut self,
+        load: &Load,
+        arch: Option<&str>,
+        messages: &mut Messages,
+    ) -> (Option<Arc<FacilityDefinition>>, Source) {
+        let candidates = self.candidates(&load.name, load.checksum, arch);
+        let good = candidates.iter().find(|(_, definition)| definition.checksum == load.checksum);
+        if let Some((file, definition)) = good.or(candidates.first()) {
+            if definition.checksum != load.checksum {
+                let message = format!(
+                    "the definition of the facility `{}` has the checksum {}, the trace was made with {}",
+                    load.name, definition.checksum, load.checksum
+                );
+                let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&self.files[*file].1);
+                messages.warnings.push(warning.with_help("it is used all the same; its fields may be wrong"));
+            }
+            return (Some(definition.clone()), Source::File(self.files[*file].0.clone()));
+        }
+        let is_broken = self.tell_broken(load, messages);
+        if is_broken {
+            return (None, Source::Nowhere);
+        }
+        match builtin::find(&load.name, load.checksum) {
+            Some(definition) => {
+                let message = format!(
+                    "the trace has no definition of the facility `{}`; our own with its checksum, {}, is used",
+                    load.name, load.checksum
+                );
+                messages.warnings.push(Error::new(ErrorKind::Inconsistent, message));
+                (Some(definition), Source::BuiltIn)
+            }
+            None => {
+                let message = format!(
+                    "no definition of the facility `{}` with the checksum {}, neither in the trace nor ours",
+                    load.name, load.checksum
+                );
+                messages.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(UNDECODED));
+                (None, Source::Nowhere)
+            }
+        }
+    }
+
+    /// The definitions that could be meant, best first: by the name of their file, then any of that name.
+    fn candidates(&self, name: &str, checksum: u32, arch: Option<&str>) -> Vec<(usize, Arc<FacilityDefinition>)> {
+        let mut names = vec![format!("{name}_{checksum}")];
+        if let (true, Some(arch)) = (name.ends_with("_arch"), arch) {
+            names.push(format!("{name}_{arch}"));
+        }
+        names.push(name.to_string());
+        let rank = |file: &str| names.iter().position(|name| name == file).unwrap_or(names.len());
+        let mut found: Vec<(usize, usize, Arc<FacilityDefinition>)> = Vec::new();
+        for (at, (file, _, content)) in self.files.iter().enumerate() {
+            let of_name = content.facilities.iter().filter(|definition| definition.name == name);
+            found.extend(of_name.map(|definition| (rank(file), at, definition.clone())));
+        }
+        found.sort_by_key(|(rank, at, _)| (*rank, *at));
+        found.into_iter().map(|(_, at, definition)| (at, definition)).collect()
+    }
+
+    /// Tells the faults of the definitions of a facility; false when there are none.
+    fn tell_broken(&mut self, load: &Load, messages: &mut Messages) -> bool {
+        let mut is_broken = false;
+        for (at, (file, _, content)) in self.files.iter().enumerate() {
+            for (number, (name, error)) in content.broken.iter().enumerate() {
+                let is_it = match name {
+                    Some(name) => *name == load.name,
+                    None => *file == load.name || *file == format!("{}_{}", load.name, load.checksum),
+                };
+                if !is_it {
+                    continue;
+                }
+                is_broken = true;
+                if !self.used_broken.contains(&(at, number)) {
+                    self.used_broken.push((at, number));
+                    messages.faults.push(error.clone().with_help(UNDECODED));
+                }
+            }
+        }
+        is_broken
+    }
+
+    /// Broken parts that no facility of the trace needs.
+    pub(super) fn unused_broken(&self) -> impl Iterator<Item = &Error> {
+        let used = &self.used_broken;
+        self.files.iter().enumerate().flat_map(move |(at, (_, _, content))| {
+            let parts = content.broken.iter().enumerate();
+            parts.filter(move |(number, _)| !used.contains(&(at, *number))).map(|(_, (_, error))| error)
+        })
+    }
+}
+
+/// What becomes of a facility without definition.
+const UNDECODED: &str = "its events are shown as `FACILITY.event_N` without fields";
+
+/// What is to be told of a trace.
+#[derive(Default)]
+pub(super) struct Messages {
+    /// Parts that cannot be read.
+    pub(super) faults: Vec<Error>,
+    /// What is no fault.
+    pub(super) warnings: Vec<Error>,
+}
+
+/// What a core event does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CoreEvent {
+    /// A facility is loaded; `true` when it was before tracing began.
+    Load(bool),
+    /// A facility is unloaded.
+    Unload,
+    /// The clock is alive.
+    Heartbeat,
+    /// The whole clock.
+    FullHeartbeat,
+}
+
+/// The core events of a version, by their ids (D11).
+pub(super) fn core_events(minor: u8) -> &'static [CoreEvent] {
+    use CoreEvent::{FullHeartbeat, Heartbeat, Load, Unload};
+    if minor == 7 {
+        &[Load(false), Unload, Heartbeat, Load(true)]
+    } else {
+        &[Load(false), Unload, Heartbeat, FullHeartbeat, Load(true)]
+    }
+}
+
+/// The facility that no file defines (section 4): its integers have 32 bits whatever an `int` has.
+pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
+    let load = || {
+        let names = ["checksum", "id", "int_size", "long_size", "pointer_size", "size_t_size", "has_alignment"];
+        let mut fields = vec![field("name", Kind::String)];
+        fields.extend(names.map(|name| field(name, unsigned(4))));
+        fields
+    };
+    let events = core_events(minor).iter().map(|event| {
+        let (name, fields) = match event {
+            CoreEvent::Load(false) => ("facility_load", load()),
+            CoreEvent::Load(true) => ("state_dump_facility_load", load()),
+            CoreEvent::Unload => ("facility_unload", vec![field("id", unsigned(4))]),
+            CoreEvent::Heartbeat => ("time_heartbeat", Vec::new()),
+            CoreEvent::FullHeartbeat => ("heartbeat_full", vec![field("tsc", unsigned(8))]),
+        };
+        EventDefinition { name: name.to_string(), description: String::new(), fields, has_compact_data: false }
+    });
+    let events = events.collect();
+    FacilityDefinition { name: "core".to_string(), arch: None, description: String::new(), events, checksum: 0 }
+}
+
+fn unsigned(bytes: u8) -> Kind {
+    Kind::Integer(Integer::Fixed(bytes, false))
+}
+
+fn field(name: &str, kind: Kind) -> FieldDefinition {
+    FieldDefinition { name: name.into(), class: Arc::new(Type::plain(kind)) }
+}

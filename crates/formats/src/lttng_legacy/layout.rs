@@ -1,0 +1,296 @@
+//! Where the fields of an event are (section 6.1): sizes and alignment of types, once a facility load has said how large
+//! an `int` is.
+//!
+//! Offsets count from the first byte of the event's data. A layout is walked to find where an event ends and whether its
+//! fields fit, and copied from where plans cannot decode it in place.
+
+use super::definitions::{FieldDefinition, Integer, Kind, Type};
+
+/// Sizes of the types of C, and the alignment of fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sizes {
+    /// Bytes of an `int`.
+    pub(super) int: u8,
+    /// Bytes of a `long`.
+    pub(super) long: u8,
+    /// Bytes of a pointer.
+    pub(super) pointer: u8,
+    /// Bytes of a `size_t`.
+    pub(super) size: u8,
+    /// Largest alignment of a field in bytes; 1 when fields are packed.
+    pub(super) align: u8,
+}
+
+impl Sizes {
+    /// Bytes of an integer.
+    pub(super) fn of(&self, integer: Integer) -> u8 {
+        match integer {
+            Integer::Fixed(bytes, _) => bytes,
+            Integer::Char | Integer::UChar => 1,
+            Integer::Short | Integer::UShort => 2,
+            Integer::Int | Integer::UInt => self.int,
+            Integer::Long | Integer::ULong => self.long,
+            Integer::Pointer => self.pointer,
+            Integer::Size | Integer::SSize | Integer::Offset => self.size,
+        }
+    }
+
+    /// What strings and sequences are padded to at their end.
+    pub(super) fn tail(&self) -> u8 {
+        self.pointer.min(self.align)
+    }
+}
+
+/// A type in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Alignment in bytes, a power of two.
+    pub(super) align: u8,
+    /// Bytes that it always takes, from an aligned place on.
+    pub(super) fixed: Option<u64>,
+    /// Is there padding behind it, or behind something in it?
+    pub(super) has_tail: bool,
+    /// Does it hold a union?
+    pub(super) has_union: bool,
+    kind: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Scalar(u8),
+    String { tail: u8 },
+    Array { len: u64, element: Box<Layout> },
+    Sequence { length: u8, is_big: bool, element: Box<Layout>, tail: u8 },
+    Struct(Box<[Layout]>),
+    Union(Box<[Layout]>),
+}
+
+impl Layout {
+    /// The layout of a type in a trace whose integers are `is_big`-endian.
+    pub(super) fn of(class: &Type, sizes: &Sizes, is_big: bool) -> Self {
+        let scalar = |bytes: u8| Layout::new(bytes.min(sizes.align), Some(u64::from(bytes)), Shape::Scalar(bytes));
+        match &class.kind {
+            Kind::Integer(integer) => scalar(sizes.of(*integer)),
+            Kind::Float(bytes) => scalar(*bytes),
+            Kind::Enumeration(_) => scalar(sizes.int),
+            Kind::String => {
+                let tail = sizes.tail();
+                Layout { has_tail: tail > 1, ..Layout::new(1, None, Shape::String { tail }) }
+            }
+            Kind::Array(len, element) => {
+                let element = Box::new(Layout::of(element, sizes, is_big));
+                let fixed = element.fixed_elements(*len);
+                let (has_tail, has_union) = (element.has_tail, element.has_union);
+                Layout { has_tail, has_union, ..Layout::new(element.align, fixed, Shape::Array { len: *len, element }) }
+            }
+            Kind::Sequence(length, element) => {
+                let length_is_big = is_big || length.is_network;
+                let length = if let Kind::Integer(integer) = length.kind { sizes.of(integer) } else { 4 };
+                let element = Box::new(Layout::of(element, sizes, is_big));
+                let tail = sizes.tail();
+                let align = element.align.max(length.min(sizes.align));
+                let (has_tail, has_union) = (tail > 1 || element.has_tail, element.has_union);
+                let shape = Shape::Sequence { length, is_big: length_is_big, element, tail };
+                Layout { has_tail, has_union, ..Layout::new(align, None, shape) }
+            }
+            Kind::Struct(fields) => Layout::structure(fields, sizes, is_big),
+            Kind::Union(fields) => {
+                let members = Layout::members(fields, sizes, is_big);
+                let fixed = members.iter().try_fold(0, |largest: u64, member| Some(largest.max(member.fixed?)));
+                let align = align_of(&members);
+                let has_tail = members.iter().any(|member| member.has_tail);
+                Layout { has_tail, has_union: true, ..Layout::new(align, fixed, Shape::Union(members)) }
+            }
+        }
+    }
+
+    /// The layout of fields one after the other.
+    pub(super) fn structure(fields: &[FieldDefinition], sizes: &Sizes, is_big: bool) -> Self {
+        let members = Layout::members(fields, sizes, is_big);
+        let fixed = members.iter().try_fold(0u64, |at, member| pad(at, member.align)?.checked_add(member.fixed?));
+        let align = align_of(&members);
+        let has_tail = members.iter().any(|member| member.has_tail);
+        let has_union = members.iter().any(|member| member.has_union);
+        Layout { has_tail, has_union, ..Layout::new(align, fixed, Shape::Struct(members)) }
+    }
+
+    fn members(fields: &[FieldDefinition], sizes: &Sizes, is_big: bool) -> Box<[Layout]> {
+        fields.iter().map(|field| Layout::of(&field.class, sizes, is_big)).collect()
+    }
+
+    fn new(align: u8, fixed: Option<u64>, kind: Shape) -> Self {
+        Layout { align: align.max(1), fixed, has_tail: false, has_union: false, kind }
+    }
+
+    /// The fields of a structure.
+    pub(super) fn fields(&self) -> &[Layout] {
+        if let Shape::Struct(members) = &self.kind { members } else { &[] }
+    }
+
+    /// The element of an array or sequence.
+    pub(super) fn element(&self) -> Option<&Layout> {
+        match &self.kind {
+            Shape::Array { element, .. } | Shape::Sequence { element, .. } => Some(element),
+            _ => None,
+        }
+    }
+
+    /// Bytes of so many elements of this kind.
+    fn fixed_elements(&self, len: u64) -> Option<u64> {
+        let bytes = self.fixed?;
+        let stride = pad(bytes, self.align)?;
+        stride.checked_mul(len.checked_sub(1)?)?.checked_add(bytes)
+    }
+
+    /// Where the type ends that begins at `at`, padding included: that may lie behind the data when only padding does.
+    /// `Err` when the data end inside of it.
+    #[inline]
+    pub(super) fn end(&self, data: &[u8], at: u64) -> Result<u64, Short> {
+        self.walk(data, at, &mut NoCopy)
+    }
+
+    /// The same, and appends it to `out` without padding, members of unions one after the other.
+    pub(super) fn copy(&self, data: &[u8], at: u64, out: &mut Vec<u8>, max: usize) -> Result<u64, Short> {
+        self.walk(data, at, &mut Copy { out, max })
+    }
+
+    #[inline]
+    fn walk<S: Sink>(&self, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Short> {
+        let at = pad(at, self.align).ok_or(Short::End)?;
+        if let (Some(bytes), false) = (self.fixed, S::COPIES) {
+            return Ok(at + take(data, at, bytes)?.len() as u64);
+        }
+        match &self.kind {
+            Shape::Scalar(bytes) => {
+                let own = take(data, at, u64::from(*bytes))?;
+                sink.put(own)?;
+                Ok(at + u64::from(*bytes))
+            }
+            Shape::String { tail } => {
+                let rest = data.get(at as usize..).ok_or(Short::End)?;
+                let end = memchr::memchr(0, rest).ok_or(Short::Unterminated)?;
+                sink.put(&rest[..=end])?;
+                pad(at + end as u64 + 1, *tail).ok_or(Short::End)
+            }
+            Shape::Array { len, element } => element.elements(*len, data, at, sink),
+            Shape::Sequence { length, is_big, element, tail } => {
+                let own = take(data, at, u64::from(*length))?;
+                sink.put(own)?;
+                let len = number(own, *is_big);
+                let at = pad(at + own.len() as u64, element.align).ok_or(Short::End)?;
+                let left = (data.len() as u64).saturating_sub(at);
+                if len > left {
+                    return Err(Short::TooLong { len, left });
+                }
+                let at = if len == 0 { at } else { element.elements(len, data, at, sink)? };
+                pad(at, *tail).ok_or(Short::End)
+            }
+            Shape::Struct(members) => members.iter().try_fold(at, |at, member| member.walk(data, at, sink)),
+            Shape::Union(members) => {
+                members.iter().try_fold(at, |end, member| Ok(end.max(member.walk(data, at, sink)?)))
+            }
+        }
+    }
+
+    fn elements<S: Sink>(&self, len: u64, data: &[u8], at: u64, sink: &mut S) -> Result<u64, Short> {
+        if let Some(bytes) = self.fixed {
+            let all = self.fixed_elements(len).ok_or(Short::End)?;
+            let own = take(data, at, all)?;
+            if !S::COPIES {
+                return Ok(at + all);
+            }
+            if matches!(self.kind, Shape::Scalar(_)) && pad(bytes, self.align) == Some(bytes) {
+                sink.put(own)?;
+                return Ok(at + all);
+            }
+        }
+        (0..len).try_fold(at, |at, _| self.walk(data, at, sink))
+    }
+}
+
+/// Why the data do not hold a type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Short {
+    /// They end inside of it.
+    End,
+    /// A string has no end in them.
+    Unterminated,
+    /// A sequence has more elements than there are bytes.
+    TooLong {
+        /// Elements.
+        len: u64,
+        /// Bytes.
+        left: u64,
+    },
+    /// Written out, it is absurdly long.
+    Huge,
+}
+
+impl std::fmt::Display for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Short::End => f.write_str("its data end inside of the field"),
+            Short::Unterminated => f.write_str("the string has no end in its data"),
+            Short::TooLong { len, left } => {
+                write!(f, "a sequence of {len} elements, more than the {left} bytes that are left of its data")
+            }
+            Short::Huge => f.write_str("the field is too long when all members of its unions are written out"),
+        }
+    }
+}
+
+trait Sink {
+    const COPIES: bool;
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Short>;
+}
+
+struct NoCopy;
+
+impl Sink for NoCopy {
+    const COPIES: bool = false;
+    fn put(&mut self, _: &[u8]) -> Result<(), Short> {
+        Ok(())
+    }
+}
+
+struct Copy<'o> {
+    out: &'o mut Vec<u8>,
+    /// Length that `out` may have.
+    max: usize,
+}
+
+impl Sink for Copy<'_> {
+    const COPIES: bool = true;
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Short> {
+        if self.out.len() + bytes.len() > self.max {
+            return Err(Short::Huge);
+        }
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn align_of(members: &[Layout]) -> u8 {
+    members.iter().map(|member| member.align).max().unwrap_or(1)
+}
+
+/// The next multiple of a power of two.
+#[inline]
+fn pad(at: u64, align: u8) -> Option<u64> {
+    let mask = u64::from(align.max(1)) - 1;
+    Some(at.checked_add(mask)? & !mask)
+}
+
+#[inline]
+fn take(data: &[u8], at: u64, len: u64) -> Result<&[u8], Short> {
+    let from = usize::try_from(at).map_err(|_| Short::End)?;
+    let len = usize::try_from(len).map_err(|_| Short::End)?;
+    data.get(from..from.checked_add(len).ok_or(Short::End)?).ok_or(Short::End)
+}
+
+/// An unsigned integer of up to 8 bytes.
+#[inline]
+pub(super) fn number(bytes: &[u8], is_big: bool) -> u64 {
+    let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    if is_big { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
+}

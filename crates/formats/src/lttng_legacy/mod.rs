@@ -1,0 +1,32 @@
+//! Traces of LTTng 0.7 and 0.8: facilities, described by files that look like XML. See the README of this folder.
+
+mod block;
+mod builtin;
+mod classes;
+pub mod definitions;
+mod directory;
+mod facilities;
+mod info;
+mod layout;
+mod open;
+mod reader;
+mod scan;
+
+use crate::api::{Format, Setting};
+
+/// LTTng 0.7 and 0.8.
+pub static FORMAT: Format = Format {
+    names: &["lttng-legacy"],
+    description: "LTTng 0.7 and 0.8: facilities, from kernel traces of 2006 and 2007",
+    probe: directory::probe,
+    open: open::open,
+    settings: &[Setting {
+        name: open::DIVIDE,
+        value: None,
+        help: "The clock of LTTng 0.7 and 0.8 runs at start_freq / freq_scale, not at their product",
+    }],
+    looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,485 @@
+//! Directory, blocks, clocks, core events, and the numbered decisions of the note.
+
+use super::*;
+
+const XML: &str = "<event name=e><field name=n><uchar/></field></event>";
+
+fn at(machine: &Machine, after: u64) -> Event {
+    event(machine.start.0 + after, (7, 0), &[after as u8])
+}
+
+#[test]
+fn a_trace_is_known_by_its_folders_and_a_magic_number() {
+    // D1.
+    let machine = i386();
+    let folder = machine.trace(XML, &[]);
+    let is_one = |folder: &Folder| (FORMAT.probe)(folder, Path::new(ROOT));
+    assert!(is_one(&folder));
+    let mut flat = Folder::default();
+    flat.add("cpu_0", folder.0["cpu_0"].clone());
+    assert!(!is_one(&flat), "neither eventdefs nor control");
+    let mut other = Folder::default();
+    other.add("control/facilities_0", vec![0; 4096]);
+    other.add("eventdefs/t.xml", vec![b' '; 4096]);
+    assert!(!is_one(&other), "no magic number");
+    // The formats with markers have theirs at byte 16.
+    let mut markers = Folder::default();
+    let mut bytes = vec![0; 4096];
+    bytes[16..20].copy_from_slice(&0x00D6_B7EDu32.to_le_bytes());
+    bytes[20] = 2;
+    markers.add("control/metadata_0", bytes);
+    assert!(!is_one(&markers));
+}
+
+#[test]
+fn names_say_channel_and_cpu_and_some_files_are_none() {
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    let block = || machine.block(machine.start.0, machine.start.0 + 9, &[at(&machine, 1)], 0);
+    folder.0.remove("cpu_0");
+    for name in ["cpu_12", "flight-cpu_3", "control/processes_1", "ust/a/prog-12.34.56", "ust/x_y"] {
+        folder.add(name, block());
+    }
+    for name in [".hidden", "eventdefs/cpu_0", "info/notes.xml"] {
+        folder.add(name, vec![1; 5000]);
+    }
+    folder.add("empty_0", Vec::new());
+    let read = folder.read();
+    assert_eq!(read.faults, [""; 0]);
+    assert!(read.trace.remarks[0].to_string().contains("empty_0: byte 0: the file is empty"));
+    let cpu = |name: &str| {
+        let stream = read.trace.streams.iter().find(|stream| stream.name == name).expect(name);
+        read.trace.reader.open_packet(&read.trace.plans, stream, 0, 0).expect(name).data.cpu
+    };
+    let cpus = ["cpu_12", "flight-cpu_3", "control/processes_1", "ust/a/prog-12.34.56", "ust/x_y"].map(cpu);
+    assert_eq!(cpus, [Some(12), Some(3), Some(1), Some(0), Some(0)]);
+    assert_eq!(read.trace.streams.len(), 6);
+}
+
+#[test]
+fn blocks_may_have_any_size_and_be_empty() {
+    // D6, D8, D9.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    let block = |from: u64, lost| {
+        let events = if from == 2 { Vec::new() } else { vec![at(&machine, from)] };
+        machine.block(machine.start.0 + from, machine.start.0 + from, &events, lost)
+    };
+    folder.add("cpu_0", [block(1, 7), block(2, 0), block(3, 5000)].concat());
+    let read = folder.read();
+    read.is(&["t.e { n=1 }", "t.e { n=3 }"]);
+    let stream = read.trace.streams.iter().find(|stream| stream.name == "cpu_0").expect("it");
+    let sizes: Vec<(u64, u64)> = stream.packets.iter().map(|one| (one.offset_bytes, one.total_bits / 8)).collect();
+    assert_eq!(sizes, [(0, 122), (122, 106), (228, 5115)]);
+    assert!(stream.packets.iter().all(|one| one.discarded_snapshot.is_none() && one.lost_packets_before == 0));
+    assert_eq!(stream.packets[2].content_bits / 8, 115);
+}
+
+#[test]
+fn thirty_two_bits_of_time_go_on_from_the_block_and_wrap() {
+    let machine = i386();
+    let start = machine.start.0;
+    let times = [start + 5, start + 5, start + 0xffff_fff0, start + 0x1_0000_0001, start + 0x1_0000_0001];
+    let events: Vec<Event> = times.iter().map(|&tsc| event(tsc, (7, 0), &[1])).collect();
+    let mut folder = machine.trace(XML, &[]);
+    folder.add("cpu_0", machine.block(start, start + 0x1_0000_0009, &events, 0));
+    let read = folder.read();
+    let cycles: Vec<u64> = read.times("cpu_0").iter().map(|time| time.0).collect();
+    assert_eq!(cycles, times);
+    assert_eq!(read.warnings, [""; 0]);
+    // D21: a wrap far behind the end of the block is told, once, and kept.
+    folder.add("cpu_0", machine.block(start, start + 9, &[at(&machine, 5), at(&machine, 4), at(&machine, 3)], 0));
+    let read = folder.read();
+    assert_eq!(read.times("cpu_0")[2].0, start + 0x2_0000_0003);
+    assert_eq!(read.warnings.len(), 1, "{:?}", read.warnings);
+    assert!(read.warnings[0].contains("far behind the end of its block"));
+}
+
+#[test]
+fn without_heartbeat_times_have_64_bits() {
+    let machine = Machine { has_heartbeat: false, is_big: true, alignment: 8, arch_size: 8, ..i386() };
+    let events = [at(&machine, 9), at(&machine, 3)];
+    let read = machine.trace(XML, &events).read();
+    let cycles: Vec<u64> = read.times("cpu_0").iter().map(|time| time.0 - machine.start.0).collect();
+    assert_eq!(cycles, [9, 3]);
+}
+
+#[test]
+fn heartbeat_and_alignment_are_those_of_each_file_and_differences_are_told() {
+    // D5.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[at(&machine, 1)]);
+    let long = Machine { has_heartbeat: false, alignment: 4, ..i386() };
+    folder.add("cpu_1", long.block(machine.start.0, machine.start.0 + 9, &[at(&machine, 2), at(&machine, 3)], 0));
+    let read = folder.read();
+    assert_eq!(read.payloads("cpu_1"), ["t.e { n=2 }", "t.e { n=3 }"]);
+    assert_eq!(read.warnings, [""; 0]);
+    let big = Machine { is_big: true, float_word_order: 4321, ..i386() };
+    folder.add("cpu_2", big.block(machine.start.0, machine.start.0 + 9, &[at(&machine, 4)], 0));
+    let read = folder.read();
+    assert_eq!(read.payloads("cpu_2"), ["t.e { n=4 }"]);
+    assert!(read.warnings[0].starts_with("/t/cpu_2: byte 40: version 0.7, big-endian"), "{:?}", read.warnings);
+}
+
+#[test]
+fn core_events_have_the_ids_of_their_version() {
+    // D11, D12, D13.
+    let machine = i386();
+    let load = machine.load("x", 5, 200, [4; 4], 0);
+    let core = |ids: u8, data: &[u8]| event(machine.start.0 + 3, (0, ids), data);
+    let mut folder = machine.trace(XML, &[core(1, &[7, 0, 0, 0]), core(2, &[]), core(2, &[1; 16]), core(3, &load)]);
+    let read = folder.read();
+    let shown = "{ name=\"x\" checksum=5 id=200 int_size=4 long_size=4 pointer_size=4 size_t_size=4 has_alignment=0 }";
+    read.is(&[
+        "core.facility_unload { id=7 }",
+        "core.time_heartbeat",
+        "core.time_heartbeat",
+        &format!("core.state_dump_facility_load {shown}"),
+    ]);
+    let machine = Machine { minor: 8, ..machine };
+    let full = machine.start.0 + 0x5_0000_0000;
+    let events = [
+        event(machine.start.0 + 3, (0, 3), &full.to_le_bytes()),
+        event(full + 2, (7, 0), &[1]),
+        event(full + 3, (0, 4), &load),
+    ];
+    folder = machine.trace(XML, &events);
+    folder.add("cpu_0", machine.block(machine.start.0, full + 9, &events, 0));
+    let read = folder.read();
+    let names = [format!("core.heartbeat_full {{ tsc={full} }}"), "t.e { n=1 }".into()];
+    assert_eq!(read.payloads("cpu_0")[..2], names);
+    let cycles: Vec<u64> = read.times("cpu_0").iter().map(|time| time.0).collect();
+    assert_eq!(cycles, [full, full + 2, full + 3]);
+}
+
+#[test]
+fn loads_with_alignment_8_and_short_names_are_read() {
+    // D14: the name is padded to 8; the size of the event is what it says.
+    let machine = Machine { is_big: true, arch: 7, arch_size: 8, alignment: 8, ..i386() };
+    let read = machine.trace(XML, &[at(&machine, 1)]).read();
+    read.is(&["t.e { n=1 }"]);
+    assert!(read.payloads("control/facilities_0")[0].contains("name=\"t\""), "{:?}", read.lines);
+}
+
+#[test]
+fn facilities_of_all_cpus_are_known_before_any_event_is_read() {
+    // D15: loaded on CPU 1, behind the events that need it; again with the same id; with another one.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[at(&machine, 1)]);
+    let load = folder.0["control/facilities_0"].clone();
+    folder.add("control/facilities_1", load);
+    folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0, &[], 0));
+    folder.read().is(&["t.e { n=1 }"]);
+    let other = machine.load("u", 5, 7, [4; 4], 0);
+    let again = event(machine.start.0 + 90, (0, 0), &other);
+    folder.add("control/facilities_2", machine.block(machine.start.0, machine.start.0 + 99, &[again], 0));
+    let read = folder.read();
+    assert_eq!(read.payloads("cpu_0"), ["t.e { n=1 }"]);
+    assert!(
+        read.warnings[0].contains("the facility `u` is loaded with the id 7, which `t` has"),
+        "{:?}",
+        read.warnings
+    );
+}
+
+#[test]
+fn other_events_in_a_file_of_facilities_are_told_and_shown() {
+    // D16.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    let mut events = vec![at(&machine, 1), at(&machine, 2)];
+    let bytes = &folder.0["control/facilities_0"];
+    let load = bytes[114..bytes.len() - 5].to_vec();
+    events.push(event(machine.start.0 + 3, (0, 0), &load));
+    folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0 + 9, &events, 0));
+    let read = folder.read();
+    assert_eq!(read.payloads("control/facilities_0")[..2], ["t.e { n=1 }", "t.e { n=2 }"]);
+    assert_eq!(read.warnings.len(), 1);
+    assert!(read.warnings[0].contains("not of the core facility in a file of facilities"));
+}
+
+#[test]
+fn sizes_that_cannot_be_are_told_and_the_facility_is_not_decoded() {
+    // D17.
+    for (sizes, alignment, expected) in
+        [([4, 3, 4, 4], 0, "`long` is said to have 3 bytes"), ([4; 4], 6, "aligned to 6")]
+    {
+        let machine = i386();
+        let read = machine.trace_of(XML, sizes, alignment, &[at(&machine, 1)]).read();
+        assert_eq!(read.payloads("cpu_0"), ["t.event_0"]);
+        assert!(read.warnings[0].contains(expected), "{:?}", read.warnings);
+    }
+}
+
+#[test]
+fn more_data_than_fields_is_told_once_for_each_event() {
+    // D19.
+    let machine = i386();
+    let long = event(machine.start.0 + 1, (7, 0), &[1, 2, 3]);
+    let read = machine.trace(XML, &[long.clone(), at(&machine, 2), Event { tsc: machine.start.0 + 3, ..long }]).read();
+    assert_eq!(read.payloads("cpu_0"), ["t.e { n=1 }", "t.e { n=2 }", "t.e { n=1 }"]);
+    assert_eq!((read.faults.len(), read.warnings.len()), (0, 1));
+    assert!(read.warnings[0].contains("byte 106, packet 0: event 0 of facility 7 has more data than its fields"));
+}
+
+#[test]
+fn fewer_data_than_fields_keep_what_is_there_also_where_fields_are_written_anew() {
+    let machine = i386();
+    let xml = "<event name=e><field name=a><uchar/></field><field name=u><union><field name=b><ushort/></field></union>
+               </field><field name=c><ushort/></field></event>";
+    let events = [&[1, 2, 0, 3][..], &[1, 2], &[], &[1, 2, 0, 3, 0]].map(|data| event(machine.start.0, (7, 0), data));
+    let read = machine.trace(xml, &events).read();
+    let expected =
+        ["{ a=1 u={ b=2 } c=null }", "{ a=1 u=null c=null }", "{ a=null u=null c=null }", "{ a=1 u={ b=2 } c=3 }"];
+    assert_eq!(read.payloads("cpu_0"), expected.map(|line| format!("t.e {line}")));
+    assert_eq!(read.faults.len(), 3);
+}
+
+/// A trace of version 0.8 with a compact tracefile of two blocks' worth of header forms.
+fn compact(machine: &Machine, words: &[(u32, &[u8])]) -> Folder {
+    let xml = "<facility name=compact><event name=tick></event>
+               <event name=small attribute=compact_data><field name=v><uchar/></field></event>
+               <event name=data><field name=p><uint_fixed size=4/></field></event>
+               <event name=both attribute=compact_data><field name=v><ushort/></field><field name=w><ushort/></field>
+               </event></facility>";
+    let file = super::super::definitions::DefinitionFile::parse(xml.as_bytes(), Path::new("c"));
+    let load = machine.load("compact", file.facilities[0].checksum, 9, [4; 4], machine.alignment.into());
+    let mut folder = machine.trace(XML, &[]);
+    folder.add("eventdefs/compact.xml", xml.as_bytes().to_vec());
+    let load = event(machine.start.0, (0, 4), &load);
+    folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0 + 9, &[load], 0));
+    let mut bytes = machine.header(machine.start.0 + 0x123, machine.start.0 + 0xffff);
+    for (word, data) in words {
+        bytes.resize(bytes.len().next_multiple_of(usize::from(machine.alignment.clamp(1, 4))), 0);
+        bytes.extend(machine.u32(*word));
+        bytes.extend(*data);
+    }
+    folder.add("flight-compact_2", machine.finish(bytes, 3));
+    folder
+}
+
+#[test]
+fn compact_headers_hold_time_id_and_a_field() {
+    // Four events: ids of 3 bits. 12 bits of time without the lowest 4: 17 bits are left.
+    let machine = Machine { minor: 8, alignment: 4, tsc: (4, 12), ..i386() };
+    let word = |time: u32, id: u32, data: u32| time | id << 12 | data << 15;
+    let words = [
+        (word(0x12, 0, 0), &[][..]),
+        (word(0x13, 1, 0x1_0205), &[]),
+        (word(0x11, 2, 0), &[9, 0, 0, 0]),
+        (word(0x11, 3, 0x1_0203), &[5, 0]),
+    ];
+    let read = compact(&machine, &words).read();
+    let expected = ["compact.tick", "compact.small { v=5 }", "compact.data { p=9 }", "compact.both { v=515 w=5 }"];
+    assert_eq!(read.payloads("flight-compact_2"), expected, "{:?}", read.faults);
+    let cycles: Vec<u64> = read.times("flight-compact_2").iter().map(|time| time.0 - machine.start.0).collect();
+    assert_eq!(cycles, [0x123, 0x133, 0x1_0113, 0x1_0113]);
+    // D22: on a big-endian machine the low bits too.
+    let big = Machine { is_big: true, ..machine.clone() };
+    let words = [(word(0x13, 1, 0x1_0205), &[][..]), (word(0x11, 3, 0x1_0203), &[0, 5])];
+    let read = compact(&big, &words).read();
+    assert_eq!(read.payloads("flight-compact_2"), ["compact.small { v=5 }", "compact.both { v=515 w=5 }"]);
+    // An id that the facility has not ends the block: nothing says where the next event is.
+    let read = compact(&machine, &[(word(0x12, 0, 0), &[]), (word(0x12, 6, 0), &[])]).read();
+    assert_eq!(read.payloads("flight-compact_2"), ["compact.tick"]);
+    assert!(read.faults[0].contains("event 6 of facility 9, which nothing describes, does not say its size"));
+}
+
+#[test]
+fn compact_files_without_their_facility_or_with_too_many_bits_are_skipped() {
+    let machine = Machine { minor: 8, alignment: 4, tsc: (0, 30), ..i386() };
+    let read = compact(&machine, &[(0, &[])]).read();
+    assert!(read.faults[0].contains("30 bits of time, shifted by 0, and 3 bits of ids"), "{:?}", read.faults);
+    let mut folder = compact(&machine, &[(0, &[])]);
+    folder.0.remove("eventdefs/compact.xml");
+    let read = folder.read();
+    assert!(read.faults[0].contains("no definition of the facility `compact`"), "{:?}", read.faults);
+    assert!(read.payloads("flight-compact_2").is_empty());
+}
+
+#[test]
+fn definitions_are_found_by_checksum_then_by_the_name_of_their_file() {
+    // D29.
+    let machine = i386();
+    let xml =
+        |name: &str| format!("<facility name=t><event name={name}><field name=n><uchar/></field></event></facility>");
+    let checksum = |name: &str| DefinitionFile::parse(xml(name).as_bytes(), Path::new("x")).facilities[0].checksum;
+    use super::super::definitions::DefinitionFile;
+    let with = |loaded: u32, files: &[(&str, &str)]| {
+        let mut folder = machine.trace(XML, &[at(&machine, 1)]);
+        folder.0.remove("eventdefs/t.xml");
+        let load = event(machine.start.0, (0, 0), &machine.load("t", loaded, 7, [4; 4], 0));
+        folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0, &[load], 0));
+        for (file, name) in files {
+            folder.add(&format!("eventdefs/{file}.xml"), xml(name).into_bytes());
+        }
+        folder.read()
+    };
+    let files = [("t", "plain"), ("other", "other"), ("t_77", "seventy")];
+    let read = with(checksum("other"), &files);
+    read.is(&["t.other { n=1 }"]);
+    // None has the checksum: the first one by its name, and a word about it.
+    let read = with(77, &files);
+    assert_eq!(read.payloads("cpu_0"), ["t.seventy { n=1 }"]);
+    assert!(read.warnings[0].starts_with("/t/eventdefs/t_77.xml: the definition of the facility `t` has the checksum"));
+    let read = with(78, &files);
+    assert_eq!(read.payloads("cpu_0"), ["t.plain { n=1 }"]);
+    let read = with(78, &files[1..2]);
+    assert_eq!(read.payloads("cpu_0"), ["t.other { n=1 }"]);
+}
+
+#[test]
+fn our_own_definitions_serve_where_the_trace_has_none_of_that_checksum() {
+    // D32.
+    let machine = i386();
+    let trace = |checksum: u32| {
+        let mut folder = machine.trace(XML, &[event(machine.start.0 + 1, (7, 4), &[3, 0, 0, 0])]);
+        folder.0.remove("eventdefs/t.xml");
+        let load = event(machine.start.0, (0, 0), &machine.load("fs", checksum, 7, [4; 4], 0));
+        folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0, &[load], 0));
+        folder.read()
+    };
+    let read = trace(1_084_638_700);
+    assert_eq!(read.payloads("cpu_0"), ["fs.close { fd=3 }"]);
+    assert!(read.warnings[0].contains("no folder `eventdefs`"), "{:?}", read.warnings);
+    assert!(read.warnings[1].contains("our own with its checksum, 1084638700, is used"), "{:?}", read.warnings);
+    let read = trace(1);
+    assert_eq!(read.payloads("cpu_0"), ["fs.event_4"]);
+    assert_eq!(read.faults, [""; 0]);
+}
+
+#[test]
+fn time_is_exact_and_starts_when_the_trace_did() {
+    // D30, D31: 250 Hz and 7 microseconds, which fall between two ticks.
+    let machine = Machine { freq: 250, scale: 0, start: (1000, 5, 7), ..i386() };
+    let mut folder = machine.trace(XML, &[]);
+    folder.add("cpu_0", machine.block(998, 1003, &[event(998, (7, 0), &[1]), event(1003, (7, 0), &[1])], 0));
+    let read = folder.read();
+    assert_eq!(read.times("cpu_0"), [(998, 4_992_007_000), (1003, 5_012_007_000)]);
+    assert_eq!(read.warnings, [""; 0]);
+    // 3 GHz: thirds of ns are cut.
+    let fast = Machine { freq: 3_000_000, start: (10, 1, 0), ..i386() };
+    let mut folder = fast.trace(XML, &[]);
+    folder.add("cpu_0", fast.block(9, 15, &[event(9, (7, 0), &[1]), event(15, (7, 0), &[1])], 0));
+    assert_eq!(folder.read().times("cpu_0"), [(9, 999_999_999), (15, 1_000_000_001)]);
+    // Without a start there is no origin.
+    let none = Machine { freq: 1000, start: (10, 0, 0), ..i386() };
+    let read = none.trace(XML, &[event(12, (7, 0), &[1])]).read();
+    assert_eq!(read.times("cpu_0"), [(12, 12_000)]);
+}
+
+#[test]
+fn a_clock_that_cannot_be_is_told() {
+    let machine = Machine { freq: 2_000_000_000, scale: 1000, ..i386() };
+    let folder = machine.trace(XML, &[at(&machine, 4)]);
+    let read = folder.read();
+    let warning = "/t/control/facilities_0: byte 62: a clock of 2000000000000 Hz (2000000000 times 1000)";
+    assert!(read.warnings[0].starts_with(warning), "{:?}", read.warnings);
+    let settings = Settings([("freq-scale-divides", String::new())].into());
+    let read = folder.read_with(&settings);
+    assert_eq!(read.trace.schema.clocks()[0].frequency, 2_000_000);
+    assert_eq!(read.times("cpu_0"), [(machine.start.0 + 4, 1_000_250_002_000)]);
+    // No frequency at all: no time.
+    let none = Machine { freq: 0, ..i386() };
+    let read = none.trace(XML, &[at(&none, 4)]).read();
+    assert!(read.warnings[0].contains("the frequency of the clock is 0"), "{:?}", read.warnings);
+    assert!(read.lines.iter().any(|line| line.contains(" null t.e")), "{:?}", read.lines);
+}
+
+#[test]
+fn the_clock_is_that_of_the_first_good_file_of_facilities() {
+    // D33.
+    let machine = i386();
+    let other = Machine { start: (machine.start.0, 2000, 0), ..i386() };
+    let mut folder = machine.trace(XML, &[at(&machine, 4)]);
+    let load = folder.0["control/facilities_0"].clone();
+    folder.add("control/facilities_3", load);
+    folder.add("control/facilities_0", other.block(machine.start.0, machine.start.0, &[], 0));
+    let read = folder.read();
+    assert_eq!(read.times("cpu_0")[0].1, 2_000_000_004_000);
+    assert!(
+        read.warnings[0].contains("the clock starts otherwise than in `control/facilities_0`"),
+        "{:?}",
+        read.warnings
+    );
+    folder.0.get_mut("control/facilities_0").expect("it")[36..40].fill(0);
+    assert_eq!(folder.read().times("cpu_0")[0].1, 1_000_250_004_000);
+}
+
+#[test]
+fn flight_recorder_files_begin_anywhere() {
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    folder.0.remove("cpu_0");
+    let late = machine.start.0 + 0x7_0000_0000;
+    folder.add("flight-cpu_0", machine.block(late, late + 9, &[event(late + 5, (7, 0), &[1])], 0));
+    let read = folder.read();
+    assert_eq!(read.times("flight-cpu_0")[0].0, late + 5);
+    assert_eq!((read.faults.len(), read.warnings.len()), (0, 0));
+}
+
+#[test]
+fn core_definitions_of_a_trace_are_not_used() {
+    // D35.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[event(machine.start.0, (0, 1), &[7, 0, 0, 0])]);
+    let text = b"<facility name=core><event name=other></event><event name=odd></event></facility>";
+    folder.add("eventdefs/core.xml", text.to_vec());
+    folder.read().is(&["core.facility_unload { id=7 }"]);
+}
+
+#[test]
+fn system_and_bookmarks_are_shown() {
+    // D34.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    let system = b"<system node_name=\"box\" cpu=2 arch_size=ILP32>a machine</system>".to_vec();
+    folder.add("info/system.xml", system);
+    let bookmarks = b"<bookmarks><location name=one cpu=1 time=12.5>here</location><location name=two start_cycle=1 \
+                      end_cycle=\"9\"/></bookmarks>";
+    folder.add("info/bookmarks.xml", bookmarks.to_vec());
+    let read = folder.read();
+    assert_eq!((read.faults.len(), read.warnings.len()), (0, 0));
+    let shown = |title: &str| {
+        let section = read.trace.sections.iter().find(|section| section.title == title).expect(title);
+        section
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|value| format!("{value:?}")).collect::<String>())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown("system").len(), 4);
+    assert!(shown("system")[0].contains("box") && shown("system")[3].contains("a machine"));
+    assert!(shown("bookmarks")[0].contains("12.5") && shown("bookmarks")[0].contains("here"));
+    assert_eq!(shown("facilities").len(), 1);
+    assert!(shown("clock")[0].contains("1000000"));
+    folder.add("info/bookmarks.xml", b"<bookmarks><location name=one time=\"1".to_vec());
+    let read = folder.read();
+    assert!(read.warnings[0].contains("info/bookmarks.xml: byte 0: the file cannot be read to its end"));
+}
+
+#[test]
+fn ends_that_contradict_the_next_block_are_not_trusted() {
+    // D10: times that go back stay in the order of the file.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    let block =
+        |from: u64, to: u64| machine.block(machine.start.0 + from, machine.start.0 + to, &[at(&machine, from)], 0);
+    folder.add("cpu_0", [block(10, 20), block(5, 8), block(9, 0)].concat());
+    let read = folder.read();
+    read.is(&["t.e { n=10 }", "t.e { n=5 }", "t.e { n=9 }"]);
+    let stream = read.trace.streams.iter().find(|stream| stream.name == "cpu_0").expect("it");
+    let ends: Vec<Option<u64>> = stream.packets.iter().map(|one| one.end_cycles).collect();
+    assert_eq!(ends, [None, Some(machine.start.0 + 8), None]);
+}
+
+#[test]
+fn unneeded_definition_files_that_are_broken_are_remarks() {
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[at(&machine, 1)]);
+    folder.add("eventdefs/unused.xml", b"<facility name=unused><event".to_vec());
+    folder.add("eventdefs/notes.xml", b"nothing".to_vec());
+    let read = folder.read();
+    read.is(&["t.e { n=1 }"]);
+    assert_eq!(read.trace.remarks.len(), 2);
+}

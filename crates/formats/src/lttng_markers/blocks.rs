@@ -1,0 +1,149 @@
+//! Sub-buffers of a file, one behind the other, and what to do where one is broken.
+
+use std::path::Path;
+
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::schema::ByteOrder;
+
+use super::header::{BadHeader, Header, MAGIC, MAGIC_AT, MIN_LEN};
+
+/// A sub-buffer of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    /// Offset of its first byte in the file.
+    pub offset: u64,
+    /// How many of its bytes are there.
+    pub here_bytes: u64,
+    pub header: Header,
+}
+
+impl Block {
+    /// Its bytes from the header to the end of its events, as far as they are there.
+    pub(crate) fn data<'a>(&self, file: &'a [u8]) -> &'a [u8] {
+        let end = u64::from(self.header.data_bytes).min(self.here_bytes);
+        slice(file, self.offset, end)
+    }
+}
+
+/// A piece of a file, shorter where the file ends.
+pub(crate) fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {
+    let rest = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)).unwrap_or_default();
+    rest.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(rest)
+}
+
+/// What walking over the sub-buffers of a file gave.
+#[derive(Default)]
+pub(crate) struct Walked {
+    pub blocks: Vec<Block>,
+    pub faults: Vec<Error>,
+    pub warnings: Vec<Error>,
+}
+
+/// Faults of headers that are told one by one for a file.
+const MAX_FAULTS: usize = 1000;
+
+/// Finds the sub-buffers of a file. Each says its own size; behind a broken header the next one that makes sense is
+/// looked for.
+pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
+    let mut walked = Walked::default();
+    let (mut offset, mut index, mut more) = (0u64, 0u64, 0u64);
+    while offset < file.len() as u64 {
+        let here = file.len() as u64 - offset;
+        let parsed = Header::parse(slice(file, offset, here)).and_then(|header| same_order(&walked, header));
+        offset += match parsed {
+            Ok(header) => {
+                let block = Block { offset, here_bytes: u64::from(header.total_bytes).min(here), header };
+                let total = u64::from(block.header.total_bytes);
+                if total > here {
+                    walked.faults.push(cut(&block).in_file(path).in_packet(index));
+                }
+                warn_of_version(&mut walked, &block, path, index);
+                walked.blocks.push(block);
+                total
+            }
+            Err(bad) => {
+                let next = next_block(&walked, file, offset, &bad);
+                if walked.faults.len() < MAX_FAULTS {
+                    let kind = match bad.is_unknown_version {
+                        true => ErrorKind::Unsupported,
+                        false if here < MIN_LEN as u64 => ErrorKind::Truncated,
+                        false => ErrorKind::Malformed,
+                    };
+                    let error = Error::new(kind, bad.message).at_offset(offset + bad.at as u64).in_file(path);
+                    let help = format!("{} bytes are skipped, from byte {offset} on", next - offset);
+                    walked.faults.push(error.in_packet(index).with_help(help));
+                } else {
+                    more += 1;
+                }
+                next - offset
+            }
+        };
+        index += 1;
+    }
+    if more > 0 {
+        let error = Error::malformed(format!("{more} more sub-buffers have headers like these"));
+        walked.faults.push(error.in_file(path));
+    }
+    walked
+}
+
+/// All sub-buffers of a file have the byte order of its first one.
+fn same_order(walked: &Walked, header: Header) -> Result<Header, BadHeader> {
+    match walked.blocks.first() {
+        Some(first) if first.header.order != header.order => Err(BadHeader {
+            message: "the magic number has the other byte order than in the first sub-buffer".into(),
+            at: MAGIC_AT,
+            total_bytes: Some(header.total_bytes),
+            is_unknown_version: false,
+        }),
+        _ => Ok(header),
+    }
+}
+
+fn cut(block: &Block) -> Error {
+    let Header { total_bytes, data_bytes, .. } = block.header;
+    let message =
+        format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
+    let error = Error::new(ErrorKind::Truncated, message).at_offset(block.offset + block.here_bytes);
+    if u64::from(data_bytes) <= block.here_bytes {
+        return error.with_help("no event is lost: only padding is missing");
+    }
+    let missing = u64::from(data_bytes) - block.here_bytes;
+    error.with_help(format!("{missing} bytes of events are missing; those that are whole are read"))
+}
+
+fn warn_of_version(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
+    let Some(first) = walked.blocks.first() else { return };
+    let (was, is) = (first.header.minor, block.header.minor);
+    let is_told = walked.blocks.iter().skip(1).any(|before| before.header.minor != was);
+    if was != is && !is_told {
+        let message = format!("the sub-buffer is of version 2.{is}, the first one of 2.{was}; each is read by its own");
+        let warning = Error::new(ErrorKind::Inconsistent, message).in_file(path).at_offset(block.offset + 21);
+        walked.warnings.push(warning.in_packet(index));
+    }
+}
+
+/// The sub-buffer behind a broken one: where its size says when a header stands there, else the next header.
+fn next_block(walked: &Walked, file: &[u8], offset: u64, bad: &BadHeader) -> u64 {
+    let len = file.len() as u64;
+    let fits = |at: u64| {
+        let header = Header::parse(slice(file, at, len.saturating_sub(at)));
+        header.and_then(|header| same_order(walked, header)).is_ok()
+    };
+    if let Some(total) = bad.total_bytes {
+        let next = offset + u64::from(total);
+        if next == len || (next < len && fits(next)) {
+            return next;
+        }
+    }
+    // Once the byte order is known only that is looked for: all searches together then pass over the file once.
+    let known = walked.blocks.first().map(|first| first.header.order);
+    let orders = [(ByteOrder::Little, MAGIC.to_le_bytes()), (ByteOrder::Big, MAGIC.to_be_bytes())];
+    let rest = slice(file, offset + 1 + MAGIC_AT as u64, len);
+    let found =
+        orders.iter().filter(|(order, _)| known.is_none_or(|known| known == *order)).filter_map(|(_, magic)| {
+            let hits = memchr::memmem::find_iter(rest, magic);
+            hits.map(|at| offset + 1 + at as u64).find(|&at| fits(at))
+        });
+    found.min().unwrap_or(len)
+}

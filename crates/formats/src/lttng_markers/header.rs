@@ -1,0 +1,213 @@
+//! The header of a sub-buffer, in all versions from 2.0 to 2.6.
+
+use tracemill_model::schema::ByteOrder;
+
+use super::events::Shape;
+
+/// The magic number in the middle of the header.
+pub(crate) const MAGIC: u32 = 0x00d6_b7ed;
+/// Where it stands.
+pub(crate) const MAGIC_AT: usize = 16;
+/// The only major version of this layout.
+pub(crate) const MAJOR: u8 = 2;
+/// The newest minor version.
+pub(crate) const NEWEST_MINOR: u8 = 6;
+/// The shortest header: that of 2.0 and 2.1.
+pub(crate) const MIN_LEN: usize = 60;
+
+/// The header of a sub-buffer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub order: ByteOrder,
+    pub minor: u8,
+    /// Size of a pointer of the traced kernel.
+    pub arch_size: u8,
+    /// Alignment of event headers, 0 for none.
+    pub alignment: u8,
+    pub begin_cycles: u64,
+    pub end_cycles: u64,
+    pub start: Start,
+    /// Bytes of the header itself: where the first event may begin.
+    pub header_bytes: u32,
+    /// Where the events end, from the start of the sub-buffer.
+    pub data_bytes: u32,
+    /// Size of the sub-buffer.
+    pub total_bytes: u32,
+    /// Events lost since the beginning of the trace, from 2.2 on.
+    pub events_lost: Option<u32>,
+    /// Sub-buffers lost since the beginning of the trace, from 2.2 on.
+    pub corrupt: Option<u32>,
+}
+
+/// The clock of the trace, repeated in every sub-buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Start {
+    pub seconds: u64,
+    pub microseconds: u64,
+    pub frequency: u64,
+    pub scale: u32,
+}
+
+/// A header that is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct BadHeader {
+    pub message: String,
+    /// Offset of what is wrong, from the start of the sub-buffer.
+    pub at: usize,
+    /// The size of the sub-buffer, when the rest of the header can be believed.
+    pub total_bytes: Option<u32>,
+    /// Is it right but for a version that nobody reads?
+    pub is_unknown_version: bool,
+}
+
+impl BadHeader {
+    fn new(at: usize, message: impl Into<String>) -> Self {
+        BadHeader { message: message.into(), at, total_bytes: None, is_unknown_version: false }
+    }
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Header, BadHeader> {
+        let short = || BadHeader::new(0, format!("{} bytes are too few for the header of a sub-buffer", bytes.len()));
+        let order = magic(bytes).ok_or_else(|| match field::<4>(bytes, MAGIC_AT) {
+            None => short(),
+            Some(found) => BadHeader::new(
+                MAGIC_AT,
+                format!("the magic number of a sub-buffer is {MAGIC:#010x}, found the bytes {found:02x?}"),
+            ),
+        })?;
+        let byte = |at: usize| bytes.get(at).copied().ok_or_else(short);
+        let (major, minor, arch_size, alignment) = (byte(20)?, byte(21)?, byte(22)?, byte(23)?);
+        if major != MAJOR || minor > NEWEST_MINOR {
+            let message = format!("the sub-buffer is of version {major}.{minor}; 2.0 to 2.{NEWEST_MINOR} can be read");
+            return Err(BadHeader { is_unknown_version: true, ..BadHeader::new(20, message) });
+        }
+        let u32_at = |at: usize| u32_at(bytes, at, order).ok_or_else(short);
+        let u64_at = |at: usize| u64_at(bytes, at, order).ok_or_else(short);
+        let header_bytes = header_bytes(minor, arch_size);
+        let (size, total_bytes) = (u32_at(52)?, u32_at(56)?);
+        if bytes.len() < header_bytes as usize {
+            return Err(short());
+        }
+        if total_bytes < header_bytes {
+            let message = format!("a sub-buffer of {total_bytes} bytes is smaller than its header of {header_bytes}");
+            return Err(BadHeader::new(56, message));
+        }
+        let bad =
+            |at: usize, message: String| BadHeader { total_bytes: Some(total_bytes), ..BadHeader::new(at, message) };
+        let data_bytes = if minor >= 5 { Some(size) } else { total_bytes.checked_sub(size) };
+        let data_bytes = data_bytes.filter(|data| (header_bytes..=total_bytes).contains(data)).ok_or_else(|| {
+            let what = if minor >= 5 { "used" } else { "unused" };
+            bad(
+                52,
+                format!("{size} {what} bytes do not fit a sub-buffer of {total_bytes} with a header of {header_bytes}"),
+            )
+        })?;
+        if !is_alignment(alignment) {
+            return Err(bad(23, format!("an alignment of {alignment} is no power of two up to 16")));
+        }
+        let has_counters = minor >= 2;
+        Ok(Header {
+            order,
+            minor,
+            arch_size,
+            alignment,
+            begin_cycles: u64_at(0)?,
+            end_cycles: u64_at(8)?,
+            start: Start {
+                seconds: u64_at(24)?,
+                microseconds: u64_at(32)?,
+                frequency: u64_at(40)?,
+                scale: u32_at(48)?,
+            },
+            header_bytes,
+            data_bytes,
+            total_bytes,
+            events_lost: if has_counters { Some(u32_at(60)?) } else { None },
+            corrupt: if has_counters { Some(u32_at(64)?) } else { None },
+        })
+    }
+
+    /// How fields and headers are aligned here.
+    pub(crate) fn rule(&self) -> AlignRule {
+        AlignRule::of(self.minor)
+    }
+
+    /// How events are written here.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { order: self.order, rule: self.rule(), alignment: self.alignment }
+    }
+}
+
+/// May a header or a marker state this alignment?
+pub(crate) fn is_alignment(alignment: u8) -> bool {
+    matches!(alignment, 0 | 1 | 2 | 4 | 8 | 16)
+}
+
+/// 2.0 counted the padding behind the structure, which only 64-bit machines have; 2.2 added two counters.
+fn header_bytes(minor: u8, arch_size: u8) -> u32 {
+    match minor {
+        0 if arch_size == 8 => 64,
+        0 | 1 => 60,
+        _ => 68,
+    }
+}
+
+/// What the stated alignment means.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum AlignRule {
+    /// The most that anything is aligned to: all versions but two.
+    Most,
+    /// Everything is aligned to its own size, unless it is 0: 2.4 and 2.5.
+    Own,
+}
+
+impl AlignRule {
+    pub(crate) fn of(minor: u8) -> Self {
+        if matches!(minor, 4 | 5) { AlignRule::Own } else { AlignRule::Most }
+    }
+
+    /// The alignment of something of `size` bytes (a power of two), in bytes.
+    #[inline]
+    pub(crate) fn bytes(self, alignment: u8, size: u32) -> u32 {
+        match (alignment, self) {
+            (0, _) => 1,
+            (_, AlignRule::Own) => size,
+            (most, AlignRule::Most) => size.min(u32::from(most)),
+        }
+    }
+}
+
+/// The byte order that the magic number tells, `None` without one.
+pub(crate) fn magic(bytes: &[u8]) -> Option<ByteOrder> {
+    let found = field::<4>(bytes, MAGIC_AT)?;
+    match found {
+        _ if found == MAGIC.to_le_bytes() => Some(ByteOrder::Little),
+        _ if found == MAGIC.to_be_bytes() => Some(ByteOrder::Big),
+        _ => None,
+    }
+}
+
+#[inline]
+pub(crate) fn field<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
+    bytes.get(at..)?.first_chunk::<LEN>().copied()
+}
+
+#[inline]
+pub(crate) fn u16_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u16> {
+    let bytes = field::<2>(bytes, at)?;
+    Some(if order == ByteOrder::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+}
+
+#[inline]
+pub(crate) fn u32_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u32> {
+    let bytes = field::<4>(bytes, at)?;
+    Some(if order == ByteOrder::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+}
+
+#[inline]
+pub(crate) fn u64_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u64> {
+    let bytes = field::<8>(bytes, at)?;
+    Some(if order == ByteOrder::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
+}
