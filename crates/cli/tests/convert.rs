@@ -141,7 +141,7 @@ fn an_output_that_exists_is_replaced_only_by_force() {
     convert(&folder, "mill", "out", "--to ctf2 --force").ends(0, &[]);
     assert_eq!(events(&folder, "out"), events(&folder, &demo("mill")));
     folder.run("convert --to ctf1.8 --force -o out out").ends(1, &["would replace an input"]);
-    folder.file("mine/letter.txt", "dear");
+    folder.file("mine/letter.txt", "dear").copy_of("orders", "mine/orders");
     convert(&folder, "mill", "mine", "--to ctf2 --force").ends(1, &["holds no trace"]);
     assert_eq!(fs::read(folder.path("mine/letter.txt")).expect("it is still there"), b"dear");
 }

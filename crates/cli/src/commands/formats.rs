@@ -18,7 +18,7 @@ pub(super) const WRITTEN: [(&str, &str); 3] = [
 /// A name and what can be done with it.
 struct Row {
     name: &'static str,
-    description: &'static str,
+    description: String,
     read: bool,
     write: bool,
     cannot_hold: &'static [&'static str],
@@ -28,7 +28,17 @@ fn rows() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for format in registry::FORMATS {
         for name in format.names {
-            rows.push(Row { name, description: format.description, read: true, write: false, cannot_hold: &[] });
+            match rows.iter_mut().find(|row| row.name == *name) {
+                // Several formats may share a name.
+                Some(row) => row.description = format!("{}; {}", row.description, format.description),
+                None => rows.push(Row {
+                    name,
+                    description: format.description.into(),
+                    read: true,
+                    write: false,
+                    cannot_hold: &[],
+                }),
+            }
         }
     }
     for target in targets() {
@@ -37,7 +47,7 @@ fn rows() -> Vec<Row> {
             Some(row) => (row.write, row.cannot_hold) = (true, target.cannot_hold),
             None => rows.push(Row {
                 name,
-                description: target.description,
+                description: target.description.into(),
                 read: false,
                 write: true,
                 cannot_hold: target.cannot_hold,
@@ -45,7 +55,7 @@ fn rows() -> Vec<Row> {
         }
     }
     for (name, description) in WRITTEN {
-        rows.push(Row { name, description, read: false, write: true, cannot_hold: &[] });
+        rows.push(Row { name, description: description.into(), read: false, write: true, cannot_hold: &[] });
     }
     rows
 }
