@@ -20,6 +20,8 @@
 //! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_elog`] | an event log of VPP behind its magic |
+//! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
+//! | [`run_uftrace_texts`] | the other files of a uftrace folder, a zero byte between two |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
 //! text, JSON and CSV.
@@ -45,9 +47,13 @@ mod tree;
 
 use std::sync::Arc;
 
+use tracemill_calls::chrome::{self, ChromeOptions};
+use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
+use tracemill_calls::{CallOptions, graph, report};
 use tracemill_codec::layout::largest_tree;
 use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeContext, parse_time};
 use tracemill_engine::session::Session;
+use tracemill_formats::calls::DumpOptions;
 use tracemill_formats::ctf::{ctf2, rfc, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
@@ -300,11 +306,95 @@ pub fn run_elog(data: &[u8]) {
     exercise::read(&Folder::with_file("log", &log));
 }
 
+/// The beginning of `info` in a folder of uftrace; the flags say that there are arguments.
+fn uftrace_info(is_big: bool) -> Vec<u8> {
+    let mut info = b"Ftrace!\0".to_vec();
+    let number = |value: u64, len: usize| {
+        if is_big { value.to_be_bytes()[8 - len..].to_vec() } else { value.to_le_bytes()[..len].to_vec() }
+    };
+    info.extend(number(4, 4));
+    info.extend(number(40, 2));
+    info.extend([1 + u8::from(is_big), 2]);
+    info.extend(number(0x37b, 8));
+    info.extend(number(0x3fff, 8));
+    info.resize(40, 0);
+    info.extend(b"exename:/a\ntaskinfo:tids=7\n");
+    info
+}
+
+const UFTRACE_TASKS: &[u8] =
+    b"SESS timestamp=0.0 pid=7 sid=0123456789abcdef exename=\"/a\"\nTASK timestamp=0.0 tid=7 pid=7\n";
+const UFTRACE_MAP: &[u8] = b"00001000-00009000 r-xp 0 0:0 0 /a\n";
+const UFTRACE_SYMBOLS: &[u8] = b"0 T f\n100 T _ZN1A1gEv\n200 T h\n300 ? __sym_end\n";
+const UFTRACE_DEBUG: &[u8] = b"E: enum E {A,B=5}\nF: 0 f\nA: @arg1/s,fparg1/80,arg2/e:E\nR: @retval/t12\n";
+
+/// Specifications of arguments, a zero byte, and the records of a task.
+pub fn run_uftrace_records(data: &[u8]) {
+    let Some(end) = data.iter().position(|&byte| byte == 0) else { return };
+    for is_big in [false, true] {
+        let mut info = uftrace_info(is_big);
+        info.extend(&data[..end]);
+        let folder = Folder::of([
+            ("info", info.as_slice()),
+            ("task.txt", UFTRACE_TASKS),
+            ("sid-0123456789abcdef.map", UFTRACE_MAP),
+            ("a.sym", UFTRACE_SYMBOLS),
+            ("a.dbg", UFTRACE_DEBUG),
+            ("7.dat", &data[end + 1..]),
+        ]);
+        exercise::read(&folder);
+        follow_calls(&exercise::open(&folder));
+    }
+}
+
+/// Follows the calls of a session in every way that the program has.
+fn follow_calls(session: &Session) {
+    let sources = session.traces.iter().filter_map(|trace| trace.reader.calls());
+    for source in sources {
+        let options = || CallOptions { time_filter: 3, depth: 5, ..CallOptions::default() };
+        let mut out = std::io::sink();
+        for options in [CallOptions::default(), options()] {
+            let look =
+                ReplayOptions { fields: ReplayField::ALL.map(|(_, field)| field).to_vec(), ..Default::default() };
+            replay::write(source, options.clone(), &look, &mut out).expect("a sink takes everything");
+            let (functions, _) = report::functions(source, options.clone());
+            report::write(functions, &Default::default(), &mut out).expect("a sink takes everything");
+            graph::write(source, options.clone(), &Default::default(), &mut out).expect("a sink takes everything");
+            graph::write_folded(source, options.clone(), 1000, &mut out).expect("a sink takes everything");
+            let balanced = ChromeOptions { is_balanced: true, ..Default::default() };
+            chrome::write(source, options, balanced, &mut out).expect("a sink takes everything");
+        }
+        let hex = DumpOptions { hex: true, ..Default::default() };
+        source.dump(hex, &mut out).expect("a sink takes everything");
+    }
+}
+
+/// The other files of the folder: texts, and at last the records of a processor.
+pub fn run_uftrace_texts(data: &[u8]) {
+    const NAMES: [&str; 7] =
+        ["task.txt", "sid-0123456789abcdef.map", "a.sym", "a.dbg", "events.txt", "extern.dat", "perf-cpu0.dat"];
+    let mut record = Vec::new();
+    for word in [100u64, 5 << 3 | 4 | 0x1010 << 16, 7, 120, 5 << 3 | 1 | 0x1110 << 16] {
+        record.extend(word.to_le_bytes());
+    }
+    let mut info = uftrace_info(false);
+    info.extend(b"argspec:f@arg1\nauto-args:1\n");
+    let mut folder = Folder::of([("info", info.as_slice()), ("7.dat", &record)]);
+    for (name, bytes) in NAMES.iter().zip(data.splitn(NAMES.len(), |&byte| byte == 0)) {
+        folder.add(name, bytes);
+    }
+    exercise::read(&folder);
+    follow_calls(&exercise::open(&folder));
+    for line in String::from_utf8_lossy(data).lines() {
+        tracemill_formats::uftrace::simple_name(line);
+    }
+}
+
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 19] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -322,6 +412,8 @@ pub const TARGETS: [Target; 17] = [
     ("ftrace_format", run_ftrace_format),
     ("cpel", run_cpel),
     ("elog", run_elog),
+    ("uftrace_records", run_uftrace_records),
+    ("uftrace_texts", run_uftrace_texts),
 ];
 
 /// A schema that passed the front end is of bounded size.

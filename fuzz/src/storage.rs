@@ -35,6 +35,15 @@ impl Folder {
         folder
     }
 
+    /// A folder with these files.
+    pub(crate) fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let mut folder = Folder(BTreeMap::new());
+        for (name, bytes) in files {
+            folder.add(name, bytes);
+        }
+        folder
+    }
+
     /// Adds a file.
     pub(crate) fn add(&mut self, name: &str, bytes: &[u8]) {
         self.0.insert(Path::new(Self::PATH).join(name), Arc::new(bytes.to_vec()));

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tracemill_formats::api::Settings;
 use tracemill_formats::registry;
 
@@ -24,12 +25,18 @@ pub(crate) enum Command {
     Info(InfoOptions),
     /// Print the events of traces in the order of time
     Print(Box<PrintOptions>),
-    /// Statistics of the time between events
-    Report(Box<ReportOptions>),
     /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
     Check(CheckOptions),
     /// Write traces in another format, or parts of them
     Convert(Box<ConvertOptions>),
+    /// Replay function calls as they happened, indented
+    Replay(Box<ReplayArgs>),
+    /// Statistics of functions, or with --state, --from and --to of the time between events
+    Report(Box<ReportCommand>),
+    /// Which function called which, as a tree
+    Graph(Box<GraphArgs>),
+    /// Print the records of a trace as they are stored
+    Dump(Box<DumpArgs>),
     /// List the formats that can be read and written
     Formats(FormatsOptions),
     /// Print a completion script for a shell
@@ -236,7 +243,57 @@ pub(crate) struct PrintOptions {
     pub(crate) columns: Option<String>,
 }
 
-/// `tracemill report`.
+/// `tracemill report`: with an event to measure from, the time between events; otherwise function calls.
+pub(crate) enum ReportCommand {
+    /// The time between events.
+    Times(Box<ReportOptions>),
+    /// Function calls.
+    Calls(Box<ReportArgs>),
+}
+
+/// Options that make it the time between events.
+const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
+
+impl FromArgMatches for ReportCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let traces = matches.get_many::<PathBuf>("traces").map_or(0, Iterator::count);
+        let wrong = |kind, message: &str| clap::Error::raw(kind, format!("{message}\n"));
+        if OF_TIMES.iter().any(is_typed) {
+            if traces == 0 {
+                let message = "the time between events needs a TRACE";
+                return Err(wrong(clap::error::ErrorKind::MissingRequiredArgument, message));
+            }
+            return Ok(ReportCommand::Times(Box::new(ReportOptions::from_arg_matches(matches)?)));
+        }
+        if traces > 1 {
+            let message = "the calls of one TRACE are followed at a time; --state, --from and --to take several";
+            return Err(wrong(clap::error::ErrorKind::TooManyValues, message));
+        }
+        Ok(ReportCommand::Calls(Box::new(ReportArgs::from_arg_matches(matches)?)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = ReportCommand::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ReportCommand {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
+        let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
+        let known: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        let more = of_calls.get_arguments().filter(|arg| !known.iter().any(|id| *id == arg.get_id().as_str()));
+        command.args(more.cloned().map(|arg| arg.help_heading("Function calls")))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Statistics of the time between events.
 #[derive(Args)]
 #[command(
     after_help = "EVENT is the name of an event (`*` and `?` are globs) or its number. Without --by, events are \
@@ -282,9 +339,9 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "regress")]
     pub(crate) model: Vec<u64>,
 
-    /// Order of the groups
-    #[arg(long, value_name = "ORDER", default_value = "total")]
-    pub(crate) sort: ReportSort,
+    /// Order of the groups: total, count or group; of functions: keys, such as total,call
+    #[arg(long, short, value_name = "ORDER")]
+    pub(crate) sort: Option<String>,
 
     /// Form of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -310,15 +367,165 @@ pub(crate) enum ReportFormat {
     Csv,
 }
 
-/// Orders of the groups of a report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum ReportSort {
-    /// Longest total first.
-    Total,
-    /// Most durations first.
-    Count,
-    /// By group.
-    Group,
+/// Options of the commands that follow calls; those of uftrace of the same name.
+#[derive(Args, Clone)]
+pub(crate) struct CallArgs {
+    /// Trace; without one `uftrace.data` here
+    #[arg(id = "traces", value_name = "TRACE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// The same
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Take the input as this format instead of detecting it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) input_format: Option<String>,
+
+    /// Only calls that take at least this long, such as 50us, and what they are inside of
+    #[arg(long, short, value_name = "TIME")]
+    pub(crate) time_filter: Option<String>,
+
+    /// Leave out calls that are deeper
+    #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) depth: Option<i32>,
+
+    /// Only these tasks
+    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
+    pub(crate) tid: Vec<i64>,
+
+    /// Leave out calls to libraries
+    #[arg(long)]
+    pub(crate) no_libcall: bool,
+
+    /// Leave out events
+    #[arg(long)]
+    pub(crate) no_event: bool,
+
+    /// Show events outside of all functions too
+    #[arg(long)]
+    pub(crate) event_full: bool,
+
+    /// Write to a file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Say faults only, no warnings
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// Stop at the first fault, with exit status 1
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// `tracemill replay`.
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Columns: none, or some of duration, tid, addr, time, delta, elapsed, task, module; behind a + they are added
+    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    pub(crate) fields: Option<String>,
+
+    /// An empty line where the task changes
+    #[arg(long)]
+    pub(crate) task_newline: bool,
+
+    /// Each task in a column of its own
+    #[arg(long)]
+    pub(crate) column_view: bool,
+
+    /// Distance of those columns
+    #[arg(long, value_name = "DEPTH", default_value_t = 8)]
+    pub(crate) column_offset: i32,
+
+    /// Show the entry and the exit of every call, also with nothing between them
+    #[arg(long)]
+    pub(crate) no_merge: bool,
+
+    /// Leave out the names at the ends of functions
+    #[arg(long)]
+    pub(crate) no_comment: bool,
+
+    /// Leave out arguments and return values
+    #[arg(long)]
+    pub(crate) no_args: bool,
+
+    /// The library behind the names of its functions
+    #[arg(long)]
+    pub(crate) libname: bool,
+}
+
+/// Statistics of function calls.
+#[derive(Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Columns: none, or some of total, total-avg, total-min, total-max, self, self-avg, self-min, self-max, call, size;
+    /// behind a + they are added
+    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    pub(crate) fields: Option<String>,
+
+    /// Keys to sort by, such as total,call
+    #[arg(long, short, value_name = "KEY,...")]
+    pub(crate) sort: Option<String>,
+
+    /// Mean, smallest and largest time
+    #[arg(long, conflicts_with = "avg_self")]
+    pub(crate) avg_total: bool,
+
+    /// The same of functions without their callees
+    #[arg(long)]
+    pub(crate) avg_self: bool,
+}
+
+/// `tracemill graph`.
+#[derive(Args)]
+pub(crate) struct GraphArgs {
+    /// Only what this function calls, and who calls it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Columns: none, or some of total-time, self-time, address; behind a + they are added
+    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    pub(crate) fields: Option<String>,
+}
+
+/// `tracemill dump`.
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Show bytes too
+    #[arg(long)]
+    pub(crate) hex: bool,
+
+    /// JSON for chrome://tracing
+    #[arg(long, conflicts_with_all = ["hex", "flame_graph"])]
+    pub(crate) chrome: bool,
+
+    /// Give every begin its end and every end its begin, where uftrace does not
+    #[arg(long, requires = "chrome")]
+    pub(crate) balanced: bool,
+
+    /// Stacks with their samples, one a line, as flame graphs are made of
+    #[arg(long, conflicts_with = "hex")]
+    pub(crate) flame_graph: bool,
+
+    /// Time of a sample; 0 to count calls
+    #[arg(long, value_name = "TIME", requires = "flame_graph")]
+    pub(crate) sample_time: Option<String>,
+
+    /// Leave out arguments and return values
+    #[arg(long)]
+    pub(crate) no_args: bool,
 }
 
 /// `tracemill convert`.

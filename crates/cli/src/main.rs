@@ -27,9 +27,15 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
         Command::Print(options) => commands::print::run(&options),
-        Command::Report(options) => commands::report::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Convert(options) => commands::convert::run(&options),
+        Command::Replay(options) => commands::replay::run(&options),
+        Command::Report(command) => match *command {
+            args::ReportCommand::Times(options) => commands::report::run(&options),
+            args::ReportCommand::Calls(options) => commands::report_calls::run(&options),
+        },
+        Command::Graph(options) => commands::graph::run(&options),
+        Command::Dump(options) => commands::dump::run(&options),
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),
         Command::Man(options) => commands::man::run(&options),

@@ -153,6 +153,22 @@ impl Sink {
         self.check(result)
     }
 
+    /// The writer itself, for those that write as they go.
+    pub(crate) fn as_writer(&mut self) -> &mut dyn Write {
+        &mut *self.writer
+    }
+
+    /// What somebody got who wrote to the writer, once it is flushed; `None` when the pipe was closed.
+    pub(crate) fn finish<T>(&mut self, written: std::io::Result<T>) -> Result<Option<T>, Error> {
+        let (result, value) = match written {
+            Ok(value) => (Ok(()), Some(value)),
+            Err(error) => (Err(error), None),
+        };
+        self.check(result)?;
+        self.flush()?;
+        Ok(value.filter(|_| !self.is_closed))
+    }
+
     fn check(&mut self, result: std::io::Result<()>) -> Result<(), Error> {
         match result {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {

@@ -70,6 +70,11 @@ impl PacketData {
         Arc::ptr_eq(&self.bytes, &self.file)
     }
 
+    /// The bit of the file that stands for a bit of the packet; the packet's first one when it is not decoded in place.
+    pub fn file_bit(&self, bit: u64) -> u64 {
+        self.packet.offset_bytes * 8 + if self.is_in_place() { bit } else { 0 }
+    }
+
     /// Where the first event is, for [`PacketData::scan`].
     pub fn first_event(&self) -> u64 {
         if self.spine.is_some() { 0 } else { self.events_bits }

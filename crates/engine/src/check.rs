@@ -98,7 +98,7 @@ fn check_stream(
                     let message =
                         format!("an event at {} cycles is outside of the times of its packet", chunk.cycles[at]);
                     let error = Error::new(ErrorKind::Inconsistent, message)
-                        .at_bit(packet.offset_bytes * 8 + chunk.start_bits(at))
+                        .at_bit(chunk.packet.file_bit(chunk.start_bits(at)))
                         .in_packet(packet.index)
                         .in_file(&stream.files[packet.file as usize].path);
                     (Severity::Warning, error)

@@ -386,7 +386,7 @@ impl Cursor {
             format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
         let warning = Error::new(ErrorKind::Inconsistent, message)
             .in_file(&self.stream.files[packet.file as usize].path)
-            .at_bit(packet.offset_bytes * 8 + start_bits)
+            .at_bit(chunk.packet.file_bit(start_bits))
             .in_packet(packet.index)
             .with_help("the stream keeps its order, and the event its own time");
         self.queue.push_back(Item::Warning(warning));

@@ -22,6 +22,8 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, Packet};
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 
+use crate::calls::CallSource;
+
 /// What a folder's entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryKind {
@@ -135,6 +137,11 @@ pub trait PacketReader: Send + Sync {
     /// # Errors
     /// When none of its events can be read. File and packet are added by the caller.
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket>;
+
+    /// The function calls of the trace, when its events are calls.
+    fn calls(&self) -> Option<&dyn CallSource> {
+        None
+    }
 }
 
 /// A packet, opened for its events.
@@ -243,4 +250,6 @@ pub struct Format {
     /// What a trace of it looks like, for the message that nothing was found: `a CTF trace is a folder with a file
     /// `metadata``.
     pub looks_like: &'static str,
+    /// May its traces hold function calls ([`PacketReader::calls`])?
+    pub has_calls: bool,
 }

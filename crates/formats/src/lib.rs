@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod calls;
 pub mod cpel;
 pub mod ctf;
 pub mod ftrace;
@@ -11,3 +12,4 @@ pub mod lttng_legacy;
 pub mod lttng_markers;
 pub mod registry;
 pub mod target;
+pub mod uftrace;

@@ -12,6 +12,7 @@ pub static FORMATS: &[&Format] = &[
     &crate::cpel::CPEL,
     &crate::cpel::ELOG,
     &crate::lttng_legacy::FORMAT,
+    &crate::uftrace::FORMAT,
 ];
 
 /// Every format that tracemill writes traces in.

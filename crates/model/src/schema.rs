@@ -381,6 +381,25 @@ pub struct StructClass {
     pub members: Vec<Member>,
 }
 
+impl Member {
+    /// The member `index` of a tuple: a structure whose members have no names and are told by their place, such as the
+    /// arguments of a call. Programs see a list, and reach a member by its index.
+    pub fn of_tuple(index: usize, class: FieldClassId) -> Self {
+        Member { name: format!("[{index}]").into(), raw_name: "".into(), class }
+    }
+
+    fn is_of_tuple(&self) -> bool {
+        self.raw_name.is_empty() && self.name.starts_with('[')
+    }
+}
+
+impl StructClass {
+    /// Is it a tuple? See [`Member::of_tuple`].
+    pub fn is_tuple(&self) -> bool {
+        !self.members.is_empty() && self.members.iter().all(Member::is_of_tuple)
+    }
+}
+
 /// A static or dynamic array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayClass {
@@ -448,6 +467,11 @@ pub trait Render: Send + Sync + fmt::Debug {
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         scratch.clear();
         self.render(event, own, scratch).then_some(scratch)
+    }
+
+    /// The same as people want to read it, where that is not what the format defines: a name that is demangled.
+    fn render_for_people(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
+        self.render(event, own, out)
     }
 }
 

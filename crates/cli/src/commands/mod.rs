@@ -1,14 +1,19 @@
 //! The commands: one file each.
 
+mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod dump;
 pub(crate) mod formats;
+pub(crate) mod graph;
 pub(crate) mod info;
 mod losses;
 pub(crate) mod man;
 mod open;
 pub(crate) mod print;
+pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod report_calls;
 mod report_forms;
 mod select;

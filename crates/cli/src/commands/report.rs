@@ -1,6 +1,5 @@
 //! `tracemill report`: statistics of the time between events.
 
-use tracemill_analyses::registry::{self, Needs};
 use tracemill_analyses::report::{Report, Sort};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
@@ -18,7 +17,7 @@ use super::losses::gap_text;
 use super::open::open;
 use super::report_forms::{Form, render};
 use super::select::{Typed, misuse_of, parse_option};
-use crate::args::{ReportOptions, ReportSort};
+use crate::args::ReportOptions;
 use crate::progress;
 use crate::report::{Outcome, Sink};
 
@@ -30,11 +29,11 @@ const ABOUT: KeyBy = KeyBy::First(&["datum", "track"]);
 /// Statistics of traces.
 pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let asked = Asked::of(options)?;
+    let sort = sort(options.sort.as_deref())?;
     let typed = Typed::parse(&options.events)?;
     let by = parse_option(&options.by, ColumnList::parse, "--by")?;
     let lane = parse_option(&options.lane, ColumnList::parse, "--lane")?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let Some(asked) = asked else { return Err(no_calls(&opened.session)) };
     let session = &opened.session;
     let wanted = typed.bind(&options.events, options.clock_gmt, &options.input, session)?;
     let by = bind(by, session, "--by")?;
@@ -77,11 +76,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     warn(&found, |text| reporter.loss(text));
-    found.sort(match options.sort {
-        ReportSort::Total => Sort::Total,
-        ReportSort::Count => Sort::Count,
-        ReportSort::Group => Sort::Key,
-    });
+    found.sort(sort);
     let form = Form { format: options.format, title: asked.title(options), regress, model: &options.model };
     let text = render(&mut found, &form);
     let mut sink = Sink::open(options.output.as_deref())?;
@@ -97,17 +92,15 @@ enum Asked {
 }
 
 impl Asked {
-    /// `None` without any of the options: that is the statistics of calls.
-    fn of(options: &ReportOptions) -> Result<Option<Self>, Error> {
-        Ok(match (&options.state, &options.from, &options.to) {
-            (Some(event), _, _) => Some(Asked::State(Target::parse(event))),
-            (None, Some(from), Some(to)) => Some(Asked::Pairs(Target::parse(from), Target::parse(to))),
-            _ if options.regress => {
+    fn of(options: &ReportOptions) -> Result<Self, Error> {
+        match (&options.state, &options.from, &options.to) {
+            (Some(event), _, _) => Ok(Asked::State(Target::parse(event))),
+            (None, Some(from), Some(to)) => Ok(Asked::Pairs(Target::parse(from), Target::parse(to))),
+            _ => {
                 let error = Error::misuse("--regress needs the events whose durations it is about");
-                return Err(error.with_help("add --from EVENT --to EVENT, or --state EVENT"));
+                Err(error.with_help("add --from EVENT --to EVENT, or --state EVENT"))
             }
-            _ => None,
-        })
+        }
     }
 
     fn title(&self, options: &ReportOptions) -> (&'static str, String) {
@@ -126,6 +119,19 @@ impl Asked {
     }
 }
 
+/// The order of the groups.
+fn sort(name: Option<&str>) -> Result<Sort, Error> {
+    match name {
+        None | Some("total") => Ok(Sort::Total),
+        Some("count") => Ok(Sort::Count),
+        Some("group") => Ok(Sort::Key),
+        Some(name) => {
+            let error = Error::misuse(format!("there is no order `{name}` of groups"));
+            Err(error.with_help("orders are total, count and group"))
+        }
+    }
+}
+
 fn bind(list: Option<ColumnList>, session: &Session, option: &'static str) -> Result<Option<KeyBy>, Error> {
     let Some(list) = list else { return Ok(None) };
     let columns = list.bind(session).map_err(|error| misuse_of(option, error))?;
@@ -137,25 +143,6 @@ fn bind(list: Option<ColumnList>, session: &Session, option: &'static str) -> Re
 
 /// Paths of a key.
 const MAX_PATHS: usize = 64;
-
-/// Without options the statistics are those of calls, which no trace here has.
-fn no_calls(session: &Session) -> Error {
-    let mut formats: Vec<&str> = session.traces.iter().map(|trace| trace.schema.format).collect();
-    formats.sort_unstable();
-    formats.dedup();
-    let message = format!(
-        "statistics of calls need beginnings and ends of function calls, and traces of the format {} have none",
-        formats.join(", ")
-    );
-    let has_calls = registry::ANALYSES.iter().any(|analysis| analysis.needs == Needs::Calls);
-    let who = if has_calls { "" } else { "no format that this version reads has calls (uftrace has them); " };
-    let generic: Vec<&str> = registry::generic().collect();
-    Error::new(ErrorKind::Unsupported, message).with_help(format!(
-        "{who}{} work on any trace whose events have names and times: {}",
-        generic.join(", "),
-        format_names()
-    ))
-}
 
 /// A trace whose events have no time: says which formats have them.
 fn with_formats(error: Error) -> Error {

@@ -44,6 +44,8 @@ pub struct Node {
 /// Each call names the node of the field. All methods do nothing by default.
 #[allow(unused_variables)]
 pub trait Visitor {
+    /// Does a person read what is shown? Texts that a format makes may then differ from what programs get.
+    const FOR_PEOPLE: bool = false;
     /// An unsigned integer, bit array or bit map of at most 64 bits.
     fn unsigned(&mut self, node: NodeId, value: u64) {}
     /// A signed integer of at most 64 bits.

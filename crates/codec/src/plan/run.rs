@@ -357,7 +357,15 @@ impl<'a> Run<'a> {
         visitor: &mut V,
     ) {
         let event = self.content.get((state.body_bits >> 3) as usize..).unwrap_or(&[]);
-        match class.render.text(event, own, &mut state.text) {
+        let text = match V::FOR_PEOPLE {
+            false => class.render.text(event, own, &mut state.text),
+            true => {
+                state.text.clear();
+                let is_there = class.render.render_for_people(event, own, &mut state.text);
+                is_there.then_some(&*state.text)
+            }
+        };
+        match text {
             Some(text) => visitor.string(node, text),
             None => visitor.absent(node),
         }

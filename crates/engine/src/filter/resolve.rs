@@ -121,6 +121,10 @@ fn walk(schema: &Schema, scope: Scope, event: EventClassId, steps: &[Step]) -> R
                 let at = structure.members.iter().position(|member| member.name == *name);
                 at.map(|at| (at, None, structure.members[at].class))
             }
+            (FieldKind::Struct(structure), StepKind::Index(index)) if structure.is_tuple() => {
+                let member = usize::try_from(*index).ok().and_then(|at| structure.members.get(at));
+                member.map(|member| (*index as usize, None, member.class))
+            }
             (FieldKind::Variant(variant), StepKind::Member(name)) => {
                 let mut options = variant.options.iter().enumerate();
                 options

@@ -41,6 +41,8 @@ enum Kind {
     Text(Encoding),
     Blob(Arc<str>),
     Variant(Vec<Piece>),
+    /// A structure that is a list.
+    Tuple,
 }
 
 struct EnumJson {
@@ -159,8 +161,13 @@ fn add(schema: &Schema, id: FieldClassId, before: Piece, nodes: &mut Vec<NodeJso
     nodes.push(NodeJson { before, kind: kind(schema, id) });
     match &class.kind {
         FieldKind::Struct(structure) => {
+            let is_tuple = structure.is_tuple();
             for (at, member) in structure.members.iter().enumerate() {
-                add(schema, member.class, key(at > 0, &member.name), nodes);
+                let before = match is_tuple {
+                    true => Piece::new(if at > 0 { "," } else { "" }),
+                    false => key(at > 0, &member.name),
+                };
+                add(schema, member.class, before, nodes);
             }
         }
         FieldKind::Array(array) => add(schema, array.element, Piece::new(""), nodes),
@@ -193,6 +200,7 @@ fn kind(schema: &Schema, id: FieldClassId) -> Kind {
         FieldKind::String(class) => Kind::Text(class.encoding),
         FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
         FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+        FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
         FieldKind::Variant(class) => {
             let options = class.options.iter().enumerate();
             Kind::Variant(
@@ -400,12 +408,13 @@ impl Visitor for Printer<'_> {
     }
 
     fn begin_struct(&mut self, node: NodeId) {
-        self.begin(node);
-        self.out.put_byte(b'{');
+        let is_tuple = matches!(self.begin(node).kind, Kind::Tuple);
+        self.out.put_byte(if is_tuple { b'[' } else { b'{' });
     }
 
-    fn end_struct(&mut self, _node: NodeId) {
-        self.out.put_byte(b'}');
+    fn end_struct(&mut self, node: NodeId) {
+        let is_tuple = matches!(self.table.nodes[node as usize].kind, Kind::Tuple);
+        self.out.put_byte(if is_tuple { b']' } else { b'}' });
     }
 
     fn begin_array(&mut self, node: NodeId, _len: u64) {

@@ -261,6 +261,8 @@ enum Kind {
     Characters,
     /// An optional field without marks of its own: most often it is there.
     Bare,
+    /// A structure that is a list.
+    Tuple,
     Other,
 }
 
@@ -758,8 +760,9 @@ impl Builder<'_> {
         self.nodes.push(NodeText { before, kind, visible: true, is_folded, indexed: self.names, short });
         match &class.kind {
             FieldKind::Struct(structure) => {
+                let (begin, end) = if structure.is_tuple() { (b'[', b" ]") } else { (b'{', b" }") };
                 if is_folded {
-                    self.text.push(b'{');
+                    self.text.push(begin);
                 }
                 let mut shown = 0;
                 for (member_at, member) in structure.members.iter().enumerate() {
@@ -773,7 +776,7 @@ impl Builder<'_> {
                     path.steps.pop();
                 }
                 if is_folded {
-                    self.text.extend_from_slice(b" }");
+                    self.text.extend_from_slice(end);
                 }
             }
             FieldKind::Array(array) => {
@@ -859,6 +862,7 @@ impl Builder<'_> {
             FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
             FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
             FieldKind::Optional(OptionalClass { presence: Presence::Unmarked(_), .. }) => Kind::Bare,
+            FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
             _ => Kind::Other,
         }
     }
@@ -966,6 +970,8 @@ impl SummaryPrinter<'_> {
 }
 
 impl Visitor for SummaryPrinter<'_> {
+    const FOR_PEOPLE: bool = true;
+
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         self.part(node, false, |out| out.put_u64(value));
@@ -1046,6 +1052,8 @@ impl Printer<'_> {
 }
 
 impl Visitor for Printer<'_> {
+    const FOR_PEOPLE: bool = true;
+
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         let text = &self.table.nodes[node as usize];
@@ -1120,15 +1128,20 @@ impl Visitor for Printer<'_> {
 
     #[inline]
     fn begin_struct(&mut self, node: NodeId) {
-        if !self.table.nodes[node as usize].is_folded && self.begin(node).is_some() {
-            self.out.put_byte(b'{');
+        if !self.table.nodes[node as usize].is_folded
+            && let Some(text) = self.begin(node)
+        {
+            let begin = if matches!(text.kind, Kind::Tuple) { b'[' } else { b'{' };
+            self.out.put_byte(begin);
         }
     }
 
     #[inline]
     fn end_struct(&mut self, node: NodeId) {
-        if !self.table.nodes[node as usize].is_folded {
-            self.mark(node, b" }");
+        let text = &self.table.nodes[node as usize];
+        if !text.is_folded {
+            let end: &[u8] = if matches!(text.kind, Kind::Tuple) { b" ]" } else { b" }" };
+            self.mark(node, end);
         }
     }
 

@@ -25,6 +25,7 @@ pub static CPEL: Format = Format {
     open: open::open,
     settings: settings::CPEL,
     looks_like: "a CPEL log is a file that begins with 0x01 or 0x81 and holds sections",
+    has_calls: false,
 };
 
 /// Event logs of VPP.
@@ -39,4 +40,5 @@ pub static ELOG: Format = Format {
         help: "names of VPP events are their formats up to the first blank, `(` or `%`",
     }],
     looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
+    has_calls: false,
 };

@@ -22,4 +22,5 @@ pub static FORMAT: Format = Format {
     open: open::open,
     settings: &[],
     looks_like: "a CTF trace is a folder with a file `metadata`",
+    has_calls: false,
 };

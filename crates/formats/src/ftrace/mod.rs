@@ -38,4 +38,5 @@ pub static FORMAT: Format = Format {
     open: open::open,
     settings: &[],
     looks_like: "a trace of trace-cmd is a file `trace.dat`",
+    has_calls: false,
 };

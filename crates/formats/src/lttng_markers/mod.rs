@@ -27,4 +27,5 @@ pub static FORMAT: Format = Format {
         help: "legacy LTTng 2.x: count time from the Unix epoch, by the start time of the trace",
     }],
     looks_like: "a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`",
+    has_calls: false,
 };

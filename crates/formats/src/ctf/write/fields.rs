@@ -209,6 +209,9 @@ impl<'a> Mapper<'a> {
             FieldKind::Blob(class) => return self.blob(class),
             FieldKind::Rendered(_) => return Ok(self.rendered()),
             FieldKind::Struct(class) => {
+                if class.is_tuple() {
+                    self.losses.add("tuples (they become structures with members `[0]`, `[1]`, ..)", 1);
+                }
                 let members = self.members(&class.members, |_| true)?;
                 return Ok(self.structure(members));
             }

@@ -1,0 +1,276 @@
+//! Calls in the trace event format of Chrome, as `dump --chrome` writes it.
+
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
+
+use crate::follow::Follower;
+use crate::select::CallOptions;
+use crate::text::put_padded;
+
+/// Name of a time without processor.
+const SCHEDULE: &str = "linux:schedule";
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 64 << 10;
+
+/// How the trace is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChromeOptions {
+    /// Leave out arguments and return values.
+    pub no_values: bool,
+    /// Every begin has its end and the other way round: ends without a beginning are left out, calls that were left by
+    /// others than themselves end with those.
+    pub is_balanced: bool,
+}
+
+/// Writes a source; gives what was wrong with it.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: ChromeOptions,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let mut chrome = Chrome {
+        source,
+        options,
+        text: String::with_capacity(2 * BUFFER),
+        has_event: false,
+        open: vec![Vec::new(); source.tasks().len()],
+        scratch: String::new(),
+        tasks: source.tasks().iter().map(ids).collect(),
+        digits: Vec::new(),
+    };
+    let mut follower = Follower::new(source, calls);
+    chrome.header();
+    while let Some(record) = follower.next() {
+        chrome.record(&mut follower, &record);
+        if chrome.text.len() >= BUFFER {
+            out.write_all(chrome.text.as_bytes())?;
+            chrome.text.clear();
+        }
+    }
+    for at in 0..follower.tasks.len() {
+        let last = follower.last_of(at);
+        while follower.tasks[at].stack_count > 0 {
+            let Some(frame) = follower.close(at, last).filter(|frame| !frame.is_hidden) else { continue };
+            let name = match frame.address {
+                event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED if options.is_balanced => SCHEDULE.to_string(),
+                address => follower.known(frame.symbol, address).symbol.name.clone(),
+            };
+            chrome.event(at, last, &name, false, None);
+            follower.left(at);
+        }
+        chrome.close(at, last);
+    }
+    chrome.footer();
+    out.write_all(chrome.text.as_bytes())?;
+    Ok(follower.take_findings())
+}
+
+struct Chrome<'a> {
+    source: &'a dyn CallSource,
+    options: ChromeOptions,
+    text: String,
+    has_event: bool,
+    /// Names of the open calls of each task, when the output is balanced.
+    open: Vec<Vec<String>>,
+    scratch: String,
+    /// Process and task of each task, as every event says them.
+    tasks: Vec<String>,
+    digits: Vec<u8>,
+}
+
+impl Chrome<'_> {
+    fn header(&mut self) {
+        self.text += "{\"traceEvents\":[\n";
+        for task in self.source.tasks() {
+            let name = json(&task.name);
+            for what in ["process_name", "thread_name"] {
+                let tid = task.tid;
+                self.separate();
+                self.text += &format!(
+                    "{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\",\"args\":{{\"name\":\"[{tid}] {name}\"}}}}"
+                );
+            }
+        }
+    }
+
+    fn footer(&mut self) {
+        let recording = self.source.recording();
+        self.text += "\n], \"displayTimeUnit\": \"ns\", \"metadata\": {\n";
+        let entries = [
+            ("version", recording.version.map(|version| format!("uftrace {version}"))),
+            ("recorded_time", recording.date),
+            ("command_line", recording.command),
+        ];
+        let lines = entries.into_iter().filter_map(|(key, value)| Some(format!("\"{key}\":\"{}\"", json(&value?))));
+        self.text += &lines.collect::<Vec<_>>().join(",\n");
+        self.text += "\n} }\n";
+    }
+
+    fn separate(&mut self) {
+        if std::mem::replace(&mut self.has_event, true) {
+            self.text += ",\n";
+        }
+    }
+
+    fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
+        let at = record.task as usize;
+        if !follower.is_shown(record) {
+            return;
+        }
+        match record.kind {
+            CallKind::Entry if follower.enter(record) => {
+                self.call(follower, record, true);
+                follower.entered(at);
+            }
+            CallKind::Exit => {
+                let count = follower.tasks[at].stack_count;
+                if follower.tasks[at].frame(count).is_some_and(|frame| !frame.is_hidden) {
+                    follower.leaving(at);
+                    self.call(follower, record, false);
+                }
+                follower.left(at);
+            }
+            CallKind::Event if follower.is_event_shown(at) => match record.address {
+                event_id::SCHED_OUT => self.event(at, record.time, SCHEDULE, true, None),
+                event_id::SCHED_IN => self.event(at, record.time, SCHEDULE, false, None),
+                event_id::TASK_NAME => self.task_name(record),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// A task gets another name.
+    fn task_name(&mut self, record: &CallRecord) {
+        self.scratch.clear();
+        self.source.put_event_data(record, &mut self.scratch);
+        let name = json(self.scratch.trim_start_matches("comm=\"").trim_end_matches('"'));
+        let task = &self.source.tasks()[record.task as usize];
+        let (pid, tid) = (task.pid, task.tid);
+        if pid != tid {
+            self.separate();
+            let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_name\"");
+            self.text += &format!("{head},\"args\":{{\"name\":\"[{tid}] {name}\"}}}}");
+            return;
+        }
+        for what in ["process_name", "thread_name"] {
+            self.separate();
+            let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\"");
+            self.text += &format!("{head},\"args\":{{\"name\":\"{name}\"}}}}");
+        }
+    }
+
+    fn call(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_entry: bool) {
+        let known = follower.known(record.symbol, record.address).symbol;
+        if follower.options.no_library_calls && known.is_library_call {
+            return;
+        }
+        let values = (record.has_values && !self.options.no_values).then_some(record);
+        self.event(record.task as usize, record.time, &known.name, is_entry, values);
+    }
+
+    fn event(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
+        if self.options.is_balanced {
+            if is_entry {
+                self.open[at].push(name.to_string());
+            } else {
+                let Some(place) = self.open[at].iter().rposition(|open| open == name) else { return };
+                while self.open[at].len() > place + 1 {
+                    let inner = self.open[at].pop().unwrap_or_default();
+                    self.put(at, time, &inner, false, None);
+                }
+                self.open[at].pop();
+            }
+        }
+        self.put(at, time, name, is_entry, values);
+    }
+
+    /// Ends what is open at the end.
+    fn close(&mut self, at: usize, time: u64) {
+        while let Some(name) = self.open[at].pop() {
+            self.put(at, time, &name, false, None);
+        }
+    }
+
+    fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
+        self.separate();
+        self.text += "{\"ts\":";
+        self.digits.clear();
+        put_padded(&mut self.digits, time / 1000, 0, b'0');
+        self.digits.push(b'.');
+        put_padded(&mut self.digits, time % 1000, 3, b'0');
+        self.text.extend(self.digits.iter().map(|&digit| char::from(digit)));
+        self.text += if is_entry { ",\"ph\":\"B\"" } else { ",\"ph\":\"E\"" };
+        self.text += &self.tasks[at];
+        self.text += ",\"name\":\"";
+        if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.text += name;
+        } else {
+            self.text += &json(name);
+        }
+        self.text.push('"');
+        if let Some(record) = values {
+            self.scratch.clear();
+            self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
+            let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
+            self.text += &format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}", json_inside(&self.scratch));
+        }
+        self.text.push('}');
+    }
+}
+
+/// Process and task, the latter unless it is the former.
+fn ids(task: &CallTask) -> String {
+    let process = format!(",\"pid\":{}", task.pid);
+    if task.pid == task.tid { process } else { format!("{process},\"tid\":{}", task.tid) }
+}
+
+/// A text as it stands in a JSON string.
+fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' => out += "\\\"",
+            '\\' => out += "\\\\",
+            letter if letter < ' ' => out += &format!("\\u{:04x}", letter as u32),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// A text that was made to stand in a JSON string: what would end the string or stand for nothing is mended.
+fn json_inside(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if matches!(letters.peek(), Some('"' | '\\')) => {
+                out.push('\\');
+                out.extend(letters.next());
+            }
+            '\\' => out += "\\\\",
+            '"' => out += "\\\"",
+            letter if letter < ' ' => out += &format!("\\u{:04x}", letter as u32),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_inside_of_their_strings() {
+        assert_eq!(json("a\"b\\\n"), "a\\\"b\\\\\\u000a");
+        assert_eq!(json_inside("\\\"a\\\\n\\\""), "\\\"a\\\\n\\\"");
+        assert_eq!(json_inside("a\"b\\"), "a\\\"b\\\\");
+    }
+}

@@ -1,0 +1,589 @@
+//! Keeps the stack of each task while records pass by.
+//!
+//! The rules are uftrace's. A task's first record tells how deep it is; a forked process begins inside of the call that
+//! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
+//! says the depth. A time without processor counts as a call on the stack.
+
+use std::sync::Arc;
+
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
+
+use crate::merge::Merged;
+use crate::select::CallOptions;
+
+/// A place on a stack. It keeps what it held when the call is over, until the next call takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Address of the function, or the id of an event; 0 when nothing was there yet.
+    pub address: u64,
+    /// While the call is open: when it began. Then: how long it took, in ns.
+    pub time: u64,
+    /// Ns that its callees took.
+    pub child_time: u64,
+    /// Symbol of the address.
+    pub symbol: u32,
+    /// Is the call open?
+    pub is_open: bool,
+    /// Is the call left out?
+    pub is_hidden: bool,
+    /// What calls of special functions do.
+    jump: Jump,
+    /// Depth that was left when it was entered.
+    depth_left: i32,
+}
+
+/// Functions that do not simply return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Jump {
+    #[default]
+    None,
+    /// The program begins anew.
+    Exec,
+    /// Back to the last `setjmp`.
+    Longjmp,
+}
+
+/// What the name of a function says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Special {
+    None,
+    Exec,
+    Setjmp,
+    Longjmp,
+    Fork,
+}
+
+/// What is known of a symbol id.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The symbol.
+    pub symbol: Arc<CallSymbol>,
+    special: Special,
+}
+
+/// The state of a task.
+#[derive(Clone, Debug, Default)]
+pub struct TaskState {
+    frames: Vec<Frame>,
+    max_depth: usize,
+    /// Open calls, events included; negative behind some lost records.
+    pub stack_count: isize,
+    /// Open calls of the task's own records.
+    pub user_stack_count: isize,
+    /// How far lines are indented.
+    pub display_depth: i32,
+    is_display_depth_set: bool,
+    fork_display_depth: i32,
+    is_begun: bool,
+    has_lost: bool,
+    depth_left: i32,
+    /// Depth that is left outside of all calls.
+    depth_limit: i32,
+    /// Where exits are guesses: when the next entry is, and the last exit that was moved.
+    next_entry: u64,
+    last_moved: u64,
+    is_head_moved: bool,
+    /// Time of its last record.
+    last_time: u64,
+    /// Was that one of the system's?
+    is_last_of_system: bool,
+}
+
+impl TaskState {
+    /// A place of the stack, `None` outside of it.
+    #[inline]
+    pub fn frame(&mut self, at: isize) -> Option<&mut Frame> {
+        let at = usize::try_from(at).ok().filter(|&at| at < self.max_depth)?;
+        if at >= self.frames.len() {
+            self.frames.resize(at + 1, Frame { depth_left: self.depth_limit, ..Frame::default() });
+        }
+        self.frames.get_mut(at)
+    }
+
+    /// The places from the first up to `count`.
+    #[inline]
+    pub fn below(&self, count: isize) -> &[Frame] {
+        let count = usize::try_from(count).unwrap_or(0).min(self.frames.len());
+        &self.frames[..count]
+    }
+}
+
+/// Merges records and follows the calls of all tasks.
+pub struct Follower<'a> {
+    /// Where the calls come from.
+    pub source: &'a dyn CallSource,
+    /// What is wanted.
+    pub options: CallOptions,
+    merged: Merged<'a>,
+    /// Records that are taken out of `merged`, and which of them is the next.
+    run: Vec<CallRecord>,
+    run_at: usize,
+    has_all_tasks: bool,
+    /// By index of the task.
+    pub tasks: Vec<TaskState>,
+    /// Is the task wanted?
+    wanted: Vec<bool>,
+    /// Index of the parent of each task.
+    parents: Vec<Option<usize>>,
+    /// Display depth and open calls at the last `setjmp`, of any task.
+    setjmp: (i32, isize),
+    known: Vec<Option<Known>>,
+    /// Time of the last record of the system, of any task.
+    last_system_time: u64,
+    is_estimated: bool,
+    /// The smallest time of a record; events outside of all calls do not count unless they are shown.
+    pub first_time: u64,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows a source from its beginning.
+    pub fn new(source: &'a dyn CallSource, options: CallOptions) -> Self {
+        let state = TaskState {
+            max_depth: source.max_depth(),
+            depth_left: options.depth,
+            depth_limit: options.depth,
+            is_display_depth_set: true,
+            ..TaskState::default()
+        };
+        let tasks = source.tasks();
+        let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
+        Follower {
+            merged: Merged::new(source, &options),
+            run: Vec::new(),
+            run_at: 0,
+            has_all_tasks: options.tids.is_empty(),
+            tasks: vec![state; tasks.len()],
+            wanted: tasks.iter().map(|task| options.tids.is_empty() || options.tids.contains(&task.tid)).collect(),
+            parents: tasks.iter().map(|task| (task.parent != 0).then(|| parent(task.parent)).flatten()).collect(),
+            source,
+            options,
+            setjmp: (0, 0),
+            known: Vec::new(),
+            last_system_time: 0,
+            is_estimated: source.is_estimated(),
+            first_time: u64::MAX,
+        }
+    }
+
+    /// The next record, without taking it. It is not yet on the stack.
+    #[inline]
+    pub fn peek(&mut self) -> Option<CallRecord> {
+        loop {
+            let record = match self.run.get(self.run_at) {
+                Some(record) => *record,
+                None => {
+                    if !self.load() {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            if self.is_wanted(&record) {
+                return Some(record);
+            }
+            self.run_at += 1;
+        }
+    }
+
+    /// Takes the next record and puts it on the stack of its task.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
+    pub fn next(&mut self) -> Option<CallRecord> {
+        let record = self.peek()?;
+        self.run_at += 1;
+        self.account(&record);
+        Some(record)
+    }
+
+    /// Makes the next records ready; false at the end.
+    fn load(&mut self) -> bool {
+        self.run.clear();
+        self.run_at = 0;
+        if self.is_estimated {
+            // What is next depends on the stacks.
+            while self.merged.peek().is_some_and(|next| self.estimate(&next)) {}
+            self.run.extend(self.merged.next());
+        } else {
+            self.merged.take_run(&mut self.run);
+        }
+        !self.run.is_empty()
+    }
+
+    /// Where exits are guesses, one that would come before a time without processor that it lies behind is moved there.
+    /// True when a time was changed that decides about what is next.
+    #[cold]
+    fn estimate(&mut self, next: &CallRecord) -> bool {
+        let at = next.task as usize;
+        let is_sched =
+            |address| matches!(address, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
+        if next.origin == CallOrigin::Task {
+            let task = &mut self.tasks[at];
+            if task.last_moved == 0 || task.is_head_moved {
+                return false;
+            }
+            if next.kind == CallKind::Exit && next.time <= task.last_moved {
+                task.last_moved += 1;
+                task.is_head_moved = true;
+                let time = task.last_moved;
+                if let Some(own) = self.merged.own_head(next.task) {
+                    own.time = time;
+                }
+                self.merged.choose();
+                return true;
+            }
+            (task.last_moved, task.next_entry) = (0, 0);
+            return false;
+        }
+        let count = self.tasks[at].stack_count;
+        if next.origin != CallOrigin::System || !is_sched(next.address) || count <= 0 {
+            return false;
+        }
+        let Some(own) = self.merged.own_head(next.task).copied() else { return false };
+        let task = &mut self.tasks[at];
+        if own.kind == CallKind::Entry {
+            task.next_entry = 0;
+            return false;
+        }
+        let place = if next.address == event_id::SCHED_IN && count >= 2 { count - 2 } else { count - 1 };
+        let Some(&mut frame) = task.frame(place) else { return false };
+        if frame.address != own.address {
+            return false;
+        }
+        let time = if next.address != event_id::SCHED_IN {
+            if task.next_entry == 0 {
+                task.next_entry = own.time.wrapping_mul(2).wrapping_sub(frame.time);
+            }
+            u64::MAX
+        } else if task.last_moved > next.time {
+            task.last_moved
+        } else {
+            task.last_moved = next.time.wrapping_add(task.next_entry) / 2;
+            task.last_moved
+        };
+        if own.time == time {
+            return false;
+        }
+        if let Some(own) = self.merged.own_head(next.task) {
+            own.time = time;
+        }
+        self.merged.choose();
+        true
+    }
+
+    #[inline]
+    fn is_wanted(&self, record: &CallRecord) -> bool {
+        self.has_all_tasks || self.wanted.get(record.task as usize).copied().unwrap_or(false)
+    }
+
+    /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task
+    /// that ends with such a record ends with the last one of all tasks.
+    pub fn end_of(&self, task: usize) -> u64 {
+        match self.tasks[task].is_last_of_system {
+            true => self.last_system_time,
+            false => self.tasks[task].last_time,
+        }
+    }
+
+    /// The time of the last record of a task.
+    pub fn last_of(&self, task: usize) -> u64 {
+        self.tasks[task].last_time
+    }
+
+    /// Closes the call on top of a task at `last`: what it was, unless it began later or was none.
+    pub fn close(&mut self, task: usize, last: u64) -> Option<Frame> {
+        let task = &mut self.tasks[task];
+        task.stack_count -= 1;
+        let count = task.stack_count;
+        let frame = task.frame(count)?;
+        if frame.address == 0 || frame.time > last {
+            return None;
+        }
+        frame.time = (last - frame.time).max(frame.child_time);
+        let frame = *frame;
+        if let Some(parent) = task.frame(count - 1) {
+            parent.child_time = parent.child_time.wrapping_add(frame.time);
+        }
+        Some(frame)
+    }
+
+    /// What was wrong with the streams that are at their end.
+    pub fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.merged.findings)
+    }
+
+    /// Is the record one that the options want, once it was taken?
+    #[inline]
+    pub fn is_shown(&self, record: &CallRecord) -> bool {
+        if record.kind != CallKind::Event {
+            return true;
+        }
+        let is_outside = self.tasks[record.task as usize].user_stack_count == 0;
+        !self.options.no_events && (self.options.all_events || !is_outside)
+    }
+
+    /// What is known of the symbol of an address.
+    pub fn known(&mut self, symbol: u32, address: u64) -> Known {
+        let at = symbol as usize;
+        if let Some(Some(known)) = self.known.get(at) {
+            return known.clone();
+        }
+        let found = self.source.symbol(symbol, address);
+        let known = Known { special: special(&found.name), symbol: Arc::new(found) };
+        // Addresses without symbol share the ids of their modules: their names differ.
+        if known.symbol.name.starts_with('<') || symbol == 0 {
+            return known;
+        }
+        if self.known.len() <= at {
+            self.known.resize(at + 1, None);
+        }
+        self.known[at] = Some(known.clone());
+        known
+    }
+
+    #[inline]
+    fn special(&mut self, symbol: u32, address: u64) -> Special {
+        match self.known.get(symbol as usize) {
+            Some(Some(known)) => known.special,
+            _ if symbol == 0 => Special::None,
+            _ => self.known(symbol, address).special,
+        }
+    }
+
+    /// The record as the call that it means for the stack: a time without processor is one.
+    #[inline]
+    fn as_call(record: &CallRecord) -> Option<(CallKind, u16)> {
+        if record.kind != CallKind::Event {
+            return Some((record.kind, record.depth));
+        }
+        match record.address {
+            event_id::SCHED_IN => Some((CallKind::Exit, 0)),
+            event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => Some((CallKind::Entry, 0)),
+            _ => None,
+        }
+    }
+
+    /// Puts a record on the stack.
+    #[inline]
+    fn account(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        self.tasks[at].last_time = record.time;
+        self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
+        match record.origin {
+            CallOrigin::System => self.last_system_time = record.time,
+            CallOrigin::Task => self.tasks[at].is_head_moved = false,
+            CallOrigin::Outside => {}
+        }
+        if record.time < self.first_time && record.kind != CallKind::Lost {
+            let is_outside = record.kind == CallKind::Event && self.tasks[at].stack_count == 0;
+            if !is_outside || self.options.all_events {
+                self.first_time = record.time;
+            }
+        }
+        let Some((kind, depth)) = Self::as_call(record) else { return };
+        if !self.tasks[at].is_begun || self.tasks[at].has_lost {
+            if self.tasks[at].has_lost && self.tasks[at].is_begun && kind == CallKind::Lost {
+                return self.count(at, kind, record);
+            }
+            self.begin(at, kind, depth, record.time);
+        }
+        let task = &mut self.tasks[at];
+        match kind {
+            CallKind::Entry => {
+                let count = task.stack_count;
+                if let Some(frame) = task.frame(count) {
+                    frame.address = record.address;
+                    frame.symbol = record.symbol;
+                    frame.time = record.time;
+                    frame.child_time = 0;
+                    frame.is_open = true;
+                }
+            }
+            CallKind::Exit => {
+                let count = task.stack_count;
+                let Some(frame) = task.frame(count - 1) else { return self.count(at, kind, record) };
+                let taken = if frame.is_open { record.time.wrapping_sub(frame.time) } else { 0 };
+                frame.is_open = false;
+                frame.time = taken;
+                frame.child_time = frame.child_time.min(taken);
+                if count > 1
+                    && let Some(parent) = task.frame(count - 2)
+                {
+                    parent.child_time = parent.child_time.wrapping_add(taken);
+                }
+            }
+            CallKind::Lost => self.lose(at),
+            CallKind::Event => {}
+        }
+        self.count(at, kind, record);
+    }
+
+    #[inline]
+    fn count(&mut self, at: usize, kind: CallKind, record: &CallRecord) {
+        let task = &mut self.tasks[at];
+        let is_own = record.origin == CallOrigin::Task && record.kind != CallKind::Event;
+        match kind {
+            CallKind::Entry => {
+                task.stack_count += 1;
+                task.user_stack_count += isize::from(is_own);
+            }
+            CallKind::Exit => {
+                if task.stack_count > 0 {
+                    task.stack_count -= 1;
+                }
+                if is_own && task.user_stack_count > 0 {
+                    task.user_stack_count -= 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The first record of a task, or the first one behind lost ones: it says how deep the task is.
+    #[cold]
+    fn begin(&mut self, at: usize, kind: CallKind, depth: u16, time: u64) {
+        let count = isize::try_from(depth).unwrap_or(0) + isize::from(kind == CallKind::Exit);
+        if !self.tasks[at].is_begun {
+            let parent = self.parents[at].map(|parent| self.tasks[parent].fork_display_depth);
+            let limit = self.options.depth;
+            let task = &mut self.tasks[at];
+            (task.is_begun, task.stack_count) = (true, count);
+            if let Some(depth) = parent.filter(|&depth| depth > 0) {
+                (task.display_depth, task.is_display_depth_set) = (depth, true);
+            }
+            for place in 0..count {
+                if let Some(frame) = task.frame(place) {
+                    (frame.time, frame.child_time, frame.is_open) = (time, 0, true);
+                }
+            }
+            task.depth_left = limit;
+        }
+        let task = &mut self.tasks[at];
+        if task.has_lost {
+            task.has_lost = false;
+            task.stack_count = count;
+            let own = task.user_stack_count;
+            for place in 0..=isize::try_from(depth).unwrap_or(0) {
+                if let Some(frame) = task.frame(place + own) {
+                    (frame.time, frame.child_time) = (time.wrapping_sub(1), 0);
+                }
+            }
+        }
+    }
+
+    /// Open calls end, for what is known of them, where records were lost.
+    #[cold]
+    fn lose(&mut self, at: usize) {
+        let task = &mut self.tasks[at];
+        task.has_lost = true;
+        task.is_display_depth_set = false;
+        let mut lost_time = 0u64;
+        for place in (task.user_stack_count..=task.stack_count).rev() {
+            let Some(frame) = task.frame(place) else { continue };
+            if lost_time == 0 {
+                lost_time = frame.time.wrapping_add(1);
+            }
+            let taken = lost_time.wrapping_sub(frame.time);
+            frame.time = taken;
+            frame.child_time = frame.child_time.min(taken);
+            if place > 0
+                && let Some(parent) = task.frame(place - 1)
+            {
+                parent.child_time = parent.child_time.wrapping_add(taken);
+            }
+        }
+    }
+
+    /// An entry that was taken: is it shown?
+    #[inline]
+    pub fn enter(&mut self, record: &CallRecord) -> bool {
+        let special = self.special(record.symbol, record.address);
+        let task = &mut self.tasks[record.task as usize];
+        let (count, depth_left) = (task.stack_count, task.depth_left);
+        let display_depth = task.display_depth;
+        let Some(frame) = task.frame(count - 1) else { return false };
+        frame.depth_left = depth_left;
+        (frame.is_hidden, frame.jump) = (false, Jump::None);
+        match special {
+            Special::None => {}
+            Special::Exec => frame.jump = Jump::Exec,
+            Special::Longjmp => frame.jump = Jump::Longjmp,
+            Special::Setjmp => self.setjmp = (display_depth + 1, count),
+            Special::Fork => task.fork_display_depth = display_depth + 1,
+        }
+        let task = &mut self.tasks[record.task as usize];
+        if task.depth_left <= 0 {
+            if let Some(frame) = task.frame(count - 1) {
+                frame.is_hidden = true;
+            }
+            return false;
+        }
+        task.depth_left -= 1;
+        if !task.is_display_depth_set {
+            task.display_depth = i32::try_from(count - 1).unwrap_or(0).max(0);
+            task.is_display_depth_set = true;
+        }
+        true
+    }
+
+    /// Indents what follows a shown entry.
+    #[inline]
+    pub fn entered(&mut self, task: usize) {
+        let setjmp = self.setjmp;
+        let task = &mut self.tasks[task];
+        let count = task.stack_count;
+        let Some(frame) = task.frame(count - 1) else { return };
+        match std::mem::take(&mut frame.jump) {
+            Jump::None => task.display_depth += 1,
+            Jump::Exec => (task.display_depth, task.stack_count, task.user_stack_count) = (0, 0, 0),
+            Jump::Longjmp => {
+                (task.display_depth, task.stack_count, task.user_stack_count) = (setjmp.0, setjmp.1, setjmp.1)
+            }
+        }
+    }
+
+    /// Does the call on top jump elsewhere?
+    pub(crate) fn is_jump(&mut self, task: usize) -> bool {
+        let task = &mut self.tasks[task];
+        let count = task.stack_count;
+        task.frame(count - 1).is_none_or(|frame| frame.jump != Jump::None)
+    }
+
+    /// The indentation of an exit that is shown.
+    #[inline]
+    pub fn leaving(&mut self, task: usize) -> i32 {
+        let task = &mut self.tasks[task];
+        if !task.is_display_depth_set {
+            // A forked process begins with an exit.
+            task.display_depth = i32::try_from(task.stack_count + 1).unwrap_or(0);
+            task.is_display_depth_set = true;
+        }
+        task.display_depth = (task.display_depth - 1).max(0);
+        task.display_depth
+    }
+
+    /// An exit that was taken is over.
+    #[inline]
+    pub fn left(&mut self, task: usize) {
+        let task = &mut self.tasks[task];
+        let count = task.stack_count;
+        let Some(frame) = task.frame(count) else { return };
+        frame.is_hidden = false;
+        task.depth_left = frame.depth_left;
+    }
+
+    /// Is an event shown where its task is now?
+    pub fn is_event_shown(&self, task: usize) -> bool {
+        self.tasks[task].depth_left > 0
+    }
+}
+
+/// Names that say what a function does to the stack.
+fn special(name: &str) -> Special {
+    match name {
+        "execl" | "execlp" | "execle" | "execv" | "execve" | "execvp" | "execvpe" => Special::Exec,
+        "setjmp" | "_setjmp" | "sigsetjmp" | "__sigsetjmp" => Special::Setjmp,
+        "longjmp" | "siglongjmp" | "__longjmp_chk" => Special::Longjmp,
+        "fork" | "vfork" | "daemon" => Special::Fork,
+        _ => Special::None,
+    }
+}

@@ -1,0 +1,700 @@
+//! Calls as trees: which function called which, how often, for how long. What `graph` and the folded stacks of a flame
+//! graph print.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
+
+use crate::follow::{Follower, Frame};
+use crate::select::CallOptions;
+use crate::text::{put_blanks, put_time};
+
+/// Names of times without processor.
+const SCHEDULE: &str = "linux:schedule";
+const PREEMPTED: &str = "linux:schedule (pre-empted)";
+
+/// A function where it was called from.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    name: usize,
+    address: u64,
+    time: u64,
+    child_time: u64,
+    calls: u64,
+    parent: Option<usize>,
+    children: Vec<usize>,
+}
+
+/// The calls of a program, or of all.
+#[derive(Debug)]
+struct Tree {
+    /// The first one is the root.
+    nodes: Vec<Node>,
+    /// Calls that forked: node and process.
+    forks: Vec<(usize, i64)>,
+    /// Ways to the function that is looked at, the newest last.
+    ways: Vec<Way>,
+}
+
+/// A way to the function that is looked at.
+#[derive(Debug)]
+struct Way {
+    frames: Vec<(u64, u32)>,
+    hits: u64,
+    time: u64,
+}
+
+impl Tree {
+    fn new() -> Tree {
+        Tree { nodes: vec![Node::default()], forks: Vec::new(), ways: Vec::new() }
+    }
+}
+
+/// Where a task is.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    node: Option<usize>,
+    tree: Option<usize>,
+    has_moved: bool,
+    has_lost: bool,
+    enabled: u32,
+    way: Option<usize>,
+}
+
+/// Builds trees while records pass by.
+struct Builder {
+    names: Vec<String>,
+    by_name: HashMap<String, usize>,
+    /// By symbol id: the number of the name, from 1.
+    by_symbol: Vec<usize>,
+    trees: Vec<Tree>,
+    places: Vec<Place>,
+}
+
+impl Builder {
+    fn new(trees: usize, tasks: usize) -> Builder {
+        Builder {
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            by_symbol: Vec::new(),
+            trees: (0..trees).map(|_| Tree::new()).collect(),
+            places: vec![Place::default(); tasks],
+        }
+    }
+
+    fn name(&mut self, name: &str) -> usize {
+        if let Some(&at) = self.by_name.get(name) {
+            return at;
+        }
+        self.by_name.insert(name.to_string(), self.names.len());
+        self.names.push(name.to_string());
+        self.names.len() - 1
+    }
+
+    #[inline]
+    fn symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
+        match self.by_symbol.get(symbol as usize) {
+            Some(&name) if name > 0 => name - 1,
+            _ => {
+                let known = follower.known(symbol, address).symbol;
+                let name = self.name(&known.name);
+                if !known.name.starts_with('<') {
+                    let at = symbol as usize;
+                    if self.by_symbol.len() <= at {
+                        self.by_symbol.resize(at + 1, 0);
+                    }
+                    self.by_symbol[at] = name + 1;
+                }
+                name
+            }
+        }
+    }
+
+    /// A task calls a function.
+    #[inline]
+    fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, pid: i64) {
+        let place = &mut self.places[task];
+        let Some(tree) = place.tree else { return };
+        if place.has_lost {
+            return;
+        }
+        if std::mem::take(&mut place.has_moved) {
+            place.node = Some(0);
+        }
+        let (Some(at), Some(frame)) = (place.node, frame) else { return };
+        let tree = &mut self.trees[tree];
+        let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
+        let child = found.unwrap_or_else(|| {
+            let child = tree.nodes.len();
+            tree.nodes.push(Node { name, address: frame.address, parent: Some(at), ..Node::default() });
+            tree.nodes[at].children.push(child);
+            if matches!(self.names[name].as_str(), "fork" | "vfork" | "daemon") {
+                tree.forks.push((child, pid));
+            }
+            child
+        });
+        tree.nodes[child].calls += 1;
+        place.node = Some(child);
+    }
+
+    /// A task leaves a function. `address` is that of the record, `parent` the process that forked the task. The times of
+    /// callees count in whole samples, when there are samples.
+    #[inline]
+    fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
+        let place = &mut self.places[task];
+        let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
+        place.has_lost = false;
+        let tree = &mut self.trees[tree];
+        let mut node = at;
+        if tree.nodes[at].address != frame.address {
+            let is_fork = |&(node, pid): &(usize, i64)| tree.nodes[node].address == address && pid == parent;
+            if let Some(fork) = tree.forks.iter().rposition(is_fork) {
+                node = tree.forks.remove(fork).0;
+            }
+        }
+        tree.nodes[node].time = tree.nodes[node].time.wrapping_add(frame.time);
+        tree.nodes[node].child_time = tree.nodes[node].child_time.wrapping_add(frame.child_time);
+        if sample > 0
+            && let Some(caller) = tree.nodes[at].parent
+        {
+            let caller = &mut tree.nodes[caller];
+            let whole = frame.time / sample * sample;
+            caller.child_time = caller.child_time.wrapping_sub(frame.time).wrapping_add(whole);
+        }
+        place.node = tree.nodes[node].parent;
+    }
+}
+
+/// How a graph looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphOptions {
+    /// Columns.
+    pub fields: Vec<GraphField>,
+    /// Only what this function calls, and who calls it.
+    pub function: Option<String>,
+}
+
+impl Default for GraphOptions {
+    fn default() -> Self {
+        GraphOptions { fields: vec![GraphField::Total], function: None }
+    }
+}
+
+/// A column of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphField {
+    /// Time from entry to exit.
+    Total,
+    /// The same without the times of callees.
+    Own,
+    /// Address.
+    Address,
+}
+
+impl GraphField {
+    /// The names that options use.
+    pub const ALL: [(&'static str, GraphField); 6] = [
+        ("total-time", GraphField::Total),
+        ("self-time", GraphField::Own),
+        ("address", GraphField::Address),
+        ("total", GraphField::Total),
+        ("self", GraphField::Own),
+        ("addr", GraphField::Address),
+    ];
+
+    /// The field of a name.
+    pub fn by_name(name: &str) -> Option<GraphField> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            GraphField::Total => "TOTAL TIME",
+            GraphField::Own => " SELF TIME",
+            GraphField::Address => "   ADDRESS  ",
+        }
+    }
+}
+
+/// Writes the graph of each program; gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: &GraphOptions,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let programs = source.programs();
+    let mut graph = Graph {
+        follower: Follower::new(source, calls),
+        builder: Builder::new(programs.len(), source.tasks().len()),
+        function: options.function.as_deref(),
+        programs: vec![(None, (1, 0)); source.tasks().len()],
+    };
+    graph.build();
+    let mut order: Vec<usize> = (0..programs.len()).collect();
+    // As uftrace lists them: the last process first, and of a process its last program.
+    order.sort_by_key(|&at| std::cmp::Reverse((programs[at].pid, programs[at].start)));
+    let mut text = Vec::new();
+    for at in order {
+        let tree = &graph.builder.trees[at];
+        let root = &tree.nodes[0];
+        if tree.ways.is_empty() && root.time == 0 && root.children.is_empty() {
+            continue;
+        }
+        let title = options.function.as_deref().unwrap_or(&programs[at].name);
+        let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
+        text.extend_from_slice(format!("# Function Call Graph for '{title}' (session: {id})\n").as_bytes());
+        if options.function.is_some() && !tree.ways.is_empty() {
+            text.extend_from_slice(b"=============== BACKTRACE ===============\n");
+            ways(source, tree, &mut text);
+        }
+        if root.time > 0 || !root.children.is_empty() {
+            text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
+            let mut printer =
+                Printer { tree, names: &graph.builder.names, title, options, lines: Vec::new(), text: &mut text };
+            printer.tree();
+        }
+        out.write_all(&text)?;
+        text.clear();
+    }
+    Ok(graph.follower.take_findings())
+}
+
+fn ways(source: &dyn CallSource, tree: &Tree, text: &mut Vec<u8>) {
+    for (at, way) in tree.ways.iter().rev().enumerate() {
+        text.extend_from_slice(format!(" backtrace #{at}: hit {}, time ", way.hits).as_bytes());
+        put_time(text, way.time);
+        text.push(b'\n');
+        for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
+            let name = source.symbol(symbol, address).name;
+            text.extend_from_slice(format!("   [{depth}] {name} ({address:#x})\n").as_bytes());
+        }
+        text.push(b'\n');
+    }
+}
+
+struct Graph<'a> {
+    follower: Follower<'a>,
+    builder: Builder,
+    function: Option<&'a str>,
+    /// The program of each task, and the times between which it holds.
+    programs: Vec<(Option<usize>, (u64, u64))>,
+}
+
+impl Graph<'_> {
+    fn build(&mut self) {
+        let mut time = 0;
+        while let Some(record) = self.follower.next() {
+            let at = record.task as usize;
+            if !self.follower.is_shown(&record) {
+                continue;
+            }
+            if record.kind == CallKind::Lost {
+                self.lost(&record, time);
+                continue;
+            }
+            time = record.time;
+            match record.kind {
+                CallKind::Entry if self.follower.enter(&record) => {
+                    self.record(&record);
+                    self.follower.entered(at);
+                }
+                CallKind::Entry => {}
+                CallKind::Exit => {
+                    let count = self.follower.tasks[at].stack_count;
+                    let is_hidden = self.follower.tasks[at].frame(count).is_none_or(|frame| frame.is_hidden);
+                    if !is_hidden {
+                        self.follower.leaving(at);
+                        self.record(&record);
+                    }
+                    self.follower.left(at);
+                }
+                CallKind::Event if self.follower.is_event_shown(at) => self.event(&record),
+                _ => {}
+            }
+        }
+        self.remaining();
+        if self.function.is_none() {
+            for tree in &mut self.builder.trees {
+                let times = tree.nodes[0].children.iter().map(|&child| tree.nodes[child].time);
+                let sum = times.fold(0u64, u64::wrapping_add);
+                tree.nodes[0].time = tree.nodes[0].time.wrapping_add(sum);
+                tree.nodes[0].child_time = tree.nodes[0].child_time.wrapping_add(sum);
+            }
+        }
+    }
+
+    /// Finds the tree of a task at a time; false when there is none.
+    fn move_to(&mut self, at: usize, time: u64, address: u64) -> bool {
+        let (program, valid) = &mut self.programs[at];
+        if time < valid.0 || time >= valid.1 {
+            (*program, *valid) = self.follower.source.program_at(at, time);
+        }
+        let tree = *program;
+        let place = &mut self.builder.places[at];
+        place.has_moved |= place.tree.is_some() && place.tree != tree;
+        place.tree = tree;
+        if self.function.is_none() && place.node.is_none() {
+            self.start(at, address);
+        }
+        tree.is_some()
+    }
+
+    fn start(&mut self, at: usize, address: u64) {
+        let place = &mut self.builder.places[at];
+        let Some(tree) = place.tree else { return };
+        place.enabled += 1;
+        if place.enabled > 1 {
+            return;
+        }
+        place.node = Some(0);
+        let tree = &mut self.builder.trees[tree];
+        let root = &mut tree.nodes[0];
+        root.address = address;
+        root.calls += 1;
+        let task = &self.follower.tasks[at];
+        let frames: Vec<_> = task.below(task.stack_count).iter().map(|frame| (frame.address, frame.symbol)).collect();
+        if frames.is_empty() {
+            return;
+        }
+        let same = |way: &Way| way.frames.iter().map(|frame| frame.0).eq(frames.iter().map(|frame| frame.0));
+        let way = tree.ways.iter().position(same).unwrap_or_else(|| {
+            tree.ways.push(Way { frames: frames.clone(), hits: 0, time: 0 });
+            tree.ways.len() - 1
+        });
+        tree.ways[way].hits += 1;
+        self.builder.places[at].way = Some(way);
+    }
+
+    fn end(&mut self, at: usize) {
+        let count = self.follower.tasks[at].stack_count;
+        let frame = self.follower.tasks[at].frame(count).copied();
+        let place = &mut self.builder.places[at];
+        if place.enabled == 0 {
+            return;
+        }
+        place.enabled -= 1;
+        if place.enabled > 0 {
+            return;
+        }
+        place.has_lost = false;
+        if let (Some(tree), Some(way), Some(frame)) = (place.tree, place.way.take(), frame) {
+            let way = &mut self.builder.trees[tree].ways[way];
+            way.time = way.time.wrapping_add(frame.time);
+        }
+    }
+
+    fn record(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        if !self.move_to(at, record.time, record.address) {
+            return;
+        }
+        let options = &self.follower.options;
+        if options.no_library_calls && self.follower.known(record.symbol, record.address).symbol.is_library_call {
+            return;
+        }
+        let name = self.builder.symbol(&mut self.follower, record.symbol, record.address);
+        let is_entry = record.kind == CallKind::Entry;
+        if self.builder.places[at].enabled > 0 {
+            self.add(at, name, record.address, is_entry);
+        }
+        if self.function.is_some_and(|function| self.builder.names[name] == function) {
+            if is_entry {
+                self.start(at, record.address);
+            } else {
+                self.end(at);
+            }
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, at: usize, name: usize, address: u64, is_entry: bool) {
+        let count = self.follower.tasks[at].stack_count;
+        if is_entry {
+            let frame = self.follower.tasks[at].frame(count - 1).copied();
+            let pid = self.follower.source.tasks()[at].pid;
+            self.builder.enter(at, name, frame, pid);
+        } else {
+            let frame = self.follower.tasks[at].frame(count).copied();
+            let parent = self.follower.source.tasks()[at].parent;
+            self.builder.leave(at, frame, address, parent, 0);
+        }
+    }
+
+    fn event(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        let name = match record.address {
+            event_id::SCHED_IN | event_id::SCHED_OUT => SCHEDULE,
+            event_id::SCHED_OUT_PREEMPTED => PREEMPTED,
+            _ => return,
+        };
+        if self.move_to(at, record.time, record.address) && self.builder.places[at].enabled > 0 {
+            let name = self.builder.name(name);
+            self.add(at, name, record.address, record.address != event_id::SCHED_IN);
+        }
+    }
+
+    fn lost(&mut self, record: &CallRecord, time: u64) {
+        let at = record.task as usize;
+        if self.follower.tasks[at].user_stack_count == 0 {
+            return;
+        }
+        while self.follower.tasks[at].stack_count >= self.follower.tasks[at].user_stack_count {
+            let count = self.follower.tasks[at].stack_count;
+            let frame = self.follower.tasks[at].frame(count).copied();
+            if let Some(frame) = frame.filter(|frame| frame.is_open && !frame.is_hidden) {
+                self.exit_of(at, time, frame);
+            }
+            self.follower.left(at);
+            self.follower.tasks[at].stack_count -= 1;
+        }
+        self.move_to(at, time, record.address);
+        self.builder.places[at].has_lost = true;
+    }
+
+    fn exit_of(&mut self, at: usize, time: u64, frame: Frame) {
+        let record = CallRecord {
+            time,
+            address: frame.address,
+            values: 0,
+            symbol: frame.symbol,
+            task: at as u32,
+            values_len: 0,
+            depth: 0,
+            kind: CallKind::Exit,
+            origin: tracemill_formats::calls::CallOrigin::Task,
+            has_values: false,
+        };
+        self.record(&record);
+    }
+
+    fn remaining(&mut self) {
+        for at in 0..self.follower.tasks.len() {
+            let last = self.follower.end_of(at);
+            while self.follower.tasks[at].stack_count > 0 {
+                if let Some(frame) = self.follower.close(at, last) {
+                    self.exit_of(at, last, frame);
+                }
+            }
+        }
+    }
+}
+
+struct Printer<'a> {
+    tree: &'a Tree,
+    names: &'a [String],
+    title: &'a str,
+    options: &'a GraphOptions,
+    /// For each level: does a line go down there?
+    lines: Vec<bool>,
+    text: &'a mut Vec<u8>,
+}
+
+impl Printer<'_> {
+    fn tree(&mut self) {
+        let fields = &self.options.fields;
+        for (at, field) in fields.iter().enumerate() {
+            self.text.extend_from_slice(if at == 0 { b"# " } else { b"  " });
+            self.text.extend_from_slice(field.header().as_bytes());
+        }
+        if !fields.is_empty() {
+            self.text.extend_from_slice(b"   FUNCTION\n");
+        }
+        // A node, or a blank line behind it; deep trees do not fit the stack of a thread.
+        enum Step {
+            Node { node: usize, level: usize, has_line: bool, is_last: bool },
+            Blank(usize),
+            Done(usize),
+        }
+        let root_has_line = self.tree.nodes[0].children.len() > 1;
+        let mut steps = vec![Step::Node { node: 0, level: 0, has_line: root_has_line, is_last: true }];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Blank(level) => {
+                    self.empty_fields();
+                    self.indent(level, false);
+                    self.text.push(b'\n');
+                }
+                Step::Done(level) => self.set_line(level, false),
+                Step::Node { node, level, has_line, is_last } => {
+                    self.node(node, level, has_line);
+                    let Node { children, parent, .. } = &self.tree.nodes[node];
+                    let siblings = parent.map_or(0, |parent| self.tree.nodes[parent].children.len());
+                    let mut below = level;
+                    if children.len() > 1 {
+                        self.set_line(level, true);
+                        below += 1;
+                    }
+                    if siblings > 1 && level > 0 && is_last {
+                        self.set_line(level - 1, false);
+                    }
+                    steps.push(Step::Done(level));
+                    for (at, &child) in children.iter().enumerate().rev() {
+                        let is_last = at + 1 == children.len();
+                        if !is_last {
+                            steps.push(Step::Blank(below));
+                        }
+                        let has_line = children.len() > 1;
+                        steps.push(Step::Node { node: child, level: below, has_line, is_last });
+                    }
+                }
+            }
+        }
+        self.text.push(b'\n');
+    }
+
+    fn set_line(&mut self, level: usize, is_there: bool) {
+        if self.lines.len() <= level {
+            self.lines.resize(level + 1, false);
+        }
+        self.lines[level] = is_there;
+    }
+
+    fn node(&mut self, at: usize, level: usize, has_line: bool) {
+        let node = &self.tree.nodes[at];
+        for field in &self.options.fields {
+            put_blanks(self.text, 2);
+            match field {
+                GraphField::Total => put_time(self.text, node.time),
+                GraphField::Own => put_time(self.text, node.time.wrapping_sub(node.child_time)),
+                GraphField::Address => {
+                    let address = node.address & 0xffff_ffff_ffff;
+                    self.text.extend_from_slice(format!("{address:12x}").as_bytes());
+                }
+            }
+        }
+        if !self.options.fields.is_empty() {
+            self.text.extend_from_slice(b" : ");
+        }
+        self.indent(level, has_line);
+        let is_root = at == 0;
+        let calls = if is_root && self.options.function.is_none() { 1 } else { node.calls };
+        let name = if is_root { self.title } else { &self.names[node.name] };
+        self.text.extend_from_slice(format!("({calls}) {name}\n").as_bytes());
+    }
+
+    fn empty_fields(&mut self) {
+        for field in &self.options.fields {
+            put_blanks(self.text, field.header().len() + 2);
+        }
+        if !self.options.fields.is_empty() {
+            self.text.extend_from_slice(b" : ");
+        }
+    }
+
+    fn indent(&mut self, level: usize, has_line: bool) {
+        let is_line = |at: usize| self.lines.get(at).copied().unwrap_or(false);
+        let last = if has_line { (0..level).rev().find(|&at| is_line(at)) } else { None };
+        for at in 0..level {
+            let piece = match last {
+                _ if !has_line => [b"   ", b" | "][usize::from(is_line(at))],
+                Some(last) if at < last => [b"   ", b" | "][usize::from(is_line(at))],
+                Some(last) if at == last => b" +-",
+                _ => b"---",
+            };
+            self.text.extend_from_slice(piece);
+        }
+    }
+}
+
+/// Writes stacks with the samples that they take, one a line, as flame graphs are made of; `sample` is the time of a
+/// sample in ns, 0 to count calls. Gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_folded(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    sample: u64,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let mut builder = Builder::new(1, source.tasks().len());
+    for place in &mut builder.places {
+        place.tree = Some(0);
+    }
+    let mut follower = Follower::new(source, calls);
+    while let Some(record) = follower.next() {
+        if !follower.is_shown(&record) {
+            continue;
+        }
+        let at = record.task as usize;
+        match record.kind {
+            CallKind::Entry if follower.enter(&record) => {
+                let name = builder.symbol(&mut follower, record.symbol, record.address);
+                fold(&mut follower, &mut builder, at, name, record.address, true, sample);
+                follower.entered(at);
+            }
+            CallKind::Exit => {
+                let count = follower.tasks[at].stack_count;
+                if follower.tasks[at].frame(count).is_some_and(|frame| !frame.is_hidden) {
+                    follower.leaving(at);
+                    fold(&mut follower, &mut builder, at, 0, record.address, false, sample);
+                }
+                follower.left(at);
+            }
+            CallKind::Event if follower.is_event_shown(at) => {
+                if matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT) {
+                    let name = builder.name(SCHEDULE);
+                    let is_entry = record.address == event_id::SCHED_OUT;
+                    fold(&mut follower, &mut builder, at, name, record.address, is_entry, sample);
+                }
+            }
+            _ => {}
+        }
+    }
+    for at in 0..follower.tasks.len() {
+        let last = follower.last_of(at);
+        while follower.tasks[at].stack_count > 0 {
+            if let Some(frame) = follower.close(at, last).filter(|frame| !frame.is_hidden) {
+                fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
+                follower.left(at);
+            }
+        }
+    }
+    let tree = &builder.trees[0];
+    let mut text = Vec::new();
+    // Nodes with the length of the stack before them.
+    let mut open: Vec<(usize, usize)> = vec![(0, 0)];
+    let mut stack = String::new();
+    while let Some((at, before)) = open.pop() {
+        let node = &tree.nodes[at];
+        stack.truncate(before);
+        if at > 0 {
+            stack += if before > 0 { ";" } else { "" };
+            stack += &builder.names[node.name];
+            let own = node.time.wrapping_sub(node.child_time);
+            let samples = own.checked_div(sample).unwrap_or(node.calls);
+            if samples > 0 {
+                text.extend_from_slice(format!("{stack} {samples}\n").as_bytes());
+            }
+        }
+        open.extend(node.children.iter().rev().map(|&child| (child, stack.len())));
+    }
+    out.write_all(&text)?;
+    Ok(follower.take_findings())
+}
+
+fn fold(
+    follower: &mut Follower<'_>,
+    builder: &mut Builder,
+    at: usize,
+    name: usize,
+    address: u64,
+    is_entry: bool,
+    sample: u64,
+) {
+    builder.places[at].node.get_or_insert(0);
+    let count = follower.tasks[at].stack_count;
+    let task = &follower.source.tasks()[at];
+    if is_entry {
+        let frame = follower.tasks[at].frame(count - 1).copied();
+        builder.enter(at, name, frame, task.pid);
+    } else {
+        let frame = follower.tasks[at].frame(count).copied();
+        builder.leave(at, frame, address, task.parent, sample);
+    }
+}

@@ -1,0 +1,203 @@
+//! The records of all streams in the order of time.
+
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id};
+
+use crate::select::{CallOptions, SchedFilter, TimeFilter};
+
+/// Merges the streams of a source: the smallest time first; at equal times the first stream.
+pub(crate) struct Merged<'a> {
+    heads: Vec<Head<'a>>,
+    /// The stream of the next record.
+    current: usize,
+    /// Time and number of the stream that comes next when the current one gets there.
+    limit: (u64, usize),
+    /// The task of the last record, for records that belong to it.
+    last_task: u32,
+    /// What was wrong with streams that are at their end.
+    pub(crate) findings: Findings,
+}
+
+struct Head<'a> {
+    stream: Box<dyn CallStream + 'a>,
+    block: Vec<CallRecord>,
+    at: usize,
+    is_at_end: bool,
+}
+
+impl Head<'_> {
+    /// Makes the next record be there, unless the stream is at its end.
+    fn load(&mut self, findings: &mut Findings) {
+        while self.at >= self.block.len() && !self.is_at_end {
+            self.block.clear();
+            self.at = 0;
+            self.is_at_end = !self.stream.fill(&mut self.block);
+            if self.is_at_end {
+                findings.append(self.stream.take_findings());
+            }
+        }
+    }
+
+    #[inline]
+    fn time(&self) -> Option<u64> {
+        self.block.get(self.at).map(|record| record.time)
+    }
+}
+
+impl<'a> Merged<'a> {
+    pub(crate) fn new(source: &'a dyn CallSource, options: &CallOptions) -> Self {
+        let streams = (0..source.stream_count()).map(|stream| source.open(stream));
+        match options.time_filter {
+            0 => Merged::of(streams),
+            threshold => Merged::of(filtered(streams, threshold)),
+        }
+    }
+
+    fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>) -> Self {
+        let heads = streams.into_iter().map(|stream| Head { stream, block: Vec::new(), at: 0, is_at_end: false });
+        let mut merged =
+            Merged { heads: heads.collect(), current: 0, limit: (0, 0), last_task: 0, findings: Findings::default() };
+        for head in &mut merged.heads {
+            head.load(&mut merged.findings);
+        }
+        merged.choose();
+        merged
+    }
+
+    /// The next record, without taking it.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<CallRecord> {
+        let head = self.heads.get(self.current)?;
+        let mut record = *head.block.get(head.at)?;
+        if record.origin == CallOrigin::Outside {
+            record.task = self.last_task;
+        }
+        Some(record)
+    }
+
+    /// Takes the next record.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<CallRecord> {
+        let record = self.peek()?;
+        self.last_task = record.task;
+        let current = self.current;
+        let head = &mut self.heads[current];
+        head.at += 1;
+        if head.at == head.block.len() {
+            head.load(&mut self.findings);
+        }
+        match head.time() {
+            Some(time) if (time, current) < self.limit => {}
+            _ => self.choose(),
+        }
+        Some(record)
+    }
+
+    /// The next record of a task's own stream, and what puts it in order after a change of its time.
+    pub(crate) fn own_head(&mut self, task: u32) -> Option<&mut CallRecord> {
+        let heads = self.heads.iter_mut().filter_map(|head| head.block.get_mut(head.at));
+        let mut own = heads.filter(|record| record.task == task && record.origin == CallOrigin::Task);
+        own.next()
+    }
+
+    /// Takes all records of the current stream that come before those of the others, at most as many as it has ready.
+    pub(crate) fn take_run(&mut self, out: &mut Vec<CallRecord>) {
+        let (current, limit) = (self.current, self.limit);
+        let Some(head) = self.heads.get_mut(current) else { return };
+        let ready = head.block.get(head.at..).unwrap_or(&[]);
+        // At equal times the first stream goes on.
+        let last = if current < limit.1 { limit.0 } else { limit.0.wrapping_sub(1) };
+        let count = ready.iter().take_while(|record| record.time <= last).count().max(1).min(ready.len());
+        let from = out.len();
+        out.extend_from_slice(&ready[..count]);
+        head.at += count;
+        for record in &mut out[from..] {
+            if record.origin == CallOrigin::Outside {
+                record.task = self.last_task;
+            }
+            self.last_task = record.task;
+        }
+        if head.at == head.block.len() {
+            head.load(&mut self.findings);
+        }
+        match head.time() {
+            Some(time) if (time, current) < limit => {}
+            _ => self.choose(),
+        }
+    }
+
+    pub(crate) fn choose(&mut self) {
+        let none = (u64::MAX, usize::MAX);
+        let (mut first, mut second) = (none, none);
+        for (at, head) in self.heads.iter().enumerate() {
+            let Some(time) = head.time() else { continue };
+            if (time, at) < first {
+                second = std::mem::replace(&mut first, (time, at));
+            } else if (time, at) < second {
+                second = (time, at);
+            }
+        }
+        self.current = first.1;
+        self.limit = second;
+    }
+}
+
+/// The streams with short calls left out. What the system tells of a task may be spread over several streams, so these
+/// are one before they are filtered.
+fn filtered<'a>(
+    streams: impl Iterator<Item = Box<dyn CallStream + 'a>>,
+    threshold: u64,
+) -> Vec<Box<dyn CallStream + 'a>> {
+    let (mut wanted, mut of_system): (Vec<Box<dyn CallStream + 'a>>, _) = (Vec::new(), Vec::new());
+    for mut stream in streams {
+        let mut block = Vec::new();
+        while block.is_empty() && stream.fill(&mut block) {}
+        let origin = block.first().map_or(CallOrigin::Task, |record| record.origin);
+        let begun = Box::new(Begun { block, stream });
+        match origin {
+            CallOrigin::System => of_system.push(begun as Box<dyn CallStream + 'a>),
+            CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, threshold))),
+            CallOrigin::Outside => wanted.push(begun),
+        }
+    }
+    wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system)), threshold)));
+    wanted
+}
+
+/// A stream whose first block was read.
+struct Begun<'a> {
+    block: Vec<CallRecord>,
+    stream: Box<dyn CallStream + 'a>,
+}
+
+impl CallStream for Begun<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        if !self.block.is_empty() {
+            out.append(&mut self.block);
+            return true;
+        }
+        self.stream.fill(out)
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        self.stream.take_findings()
+    }
+}
+
+impl CallStream for Merged<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        for _ in 0..256 {
+            let Some(record) = self.next() else { return false };
+            out.push(record);
+        }
+        true
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+}
+
+/// Is it one of the records that tell that a task gave its processor away?
+pub(crate) fn is_sched_out(record: &CallRecord) -> bool {
+    record.kind == CallKind::Event && matches!(record.address, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED)
+}

@@ -1,0 +1,559 @@
+//! Calls as they happened, indented: what `replay` prints.
+
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, ValueStyle, event_id};
+
+use crate::follow::{Follower, Frame};
+use crate::merge::is_sched_out;
+use crate::select::CallOptions;
+use crate::text::{put_blanks, put_padded, put_time};
+
+/// A column before the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayField {
+    /// How long the call took.
+    Duration,
+    /// Id of the task.
+    Tid,
+    /// Address of the function.
+    Address,
+    /// Time of the record.
+    Time,
+    /// Time since the task's line before.
+    Delta,
+    /// Time since the first record.
+    Elapsed,
+    /// Name of the task.
+    Task,
+    /// Name of the module.
+    Module,
+}
+
+impl ReplayField {
+    /// All of them with the names that options use.
+    pub const ALL: [(&'static str, ReplayField); 8] = [
+        ("duration", ReplayField::Duration),
+        ("tid", ReplayField::Tid),
+        ("addr", ReplayField::Address),
+        ("time", ReplayField::Time),
+        ("delta", ReplayField::Delta),
+        ("elapsed", ReplayField::Elapsed),
+        ("task", ReplayField::Task),
+        ("module", ReplayField::Module),
+    ];
+
+    /// The field of a name.
+    pub fn by_name(name: &str) -> Option<ReplayField> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
+    }
+
+    /// Its header, as wide as its values.
+    fn header(self) -> &'static str {
+        match self {
+            ReplayField::Duration => " DURATION ",
+            ReplayField::Tid => "   TID  ",
+            ReplayField::Address => "   ADDRESS  ",
+            ReplayField::Time => "     TIMESTAMP    ",
+            ReplayField::Delta => " TIMEDELTA",
+            ReplayField::Elapsed => "  ELAPSED ",
+            ReplayField::Task => "      TASK NAME",
+            ReplayField::Module => "     MODULE NAME",
+        }
+    }
+}
+
+/// How a replay looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayOptions {
+    /// Columns.
+    pub fields: Vec<ReplayField>,
+    /// An empty line where the task changes.
+    pub task_newline: bool,
+    /// Each task in a column of its own.
+    pub column_view: bool,
+    /// Blanks from one column to the next, halved.
+    pub column_offset: i32,
+    /// Do not join an entry and an exit with nothing between them to one line.
+    pub no_merge: bool,
+    /// Leave out the names of functions at their ends.
+    pub no_comment: bool,
+    /// Leave out arguments and return values.
+    pub no_values: bool,
+    /// The module behind names of library calls.
+    pub module_names: bool,
+}
+
+impl Default for ReplayOptions {
+    fn default() -> Self {
+        ReplayOptions {
+            fields: vec![ReplayField::Duration, ReplayField::Tid],
+            task_newline: false,
+            column_view: false,
+            column_offset: 8,
+            no_merge: false,
+            no_comment: false,
+            no_values: false,
+            module_names: false,
+        }
+    }
+}
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 64 << 10;
+
+/// Replays a source; gives what was wrong with it.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: &ReplayOptions,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let count = source.tasks().len();
+    let mut replay = Replay {
+        follower: Follower::new(source, calls),
+        options,
+        text: Vec::with_capacity(2 * BUFFER),
+        scratch: String::new(),
+        tasks: vec![Shown { column: None, time: 0, time_before: 0 }; count],
+        names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
+        columns: 0,
+        last_task: None,
+    };
+    replay.header();
+    let mut before = 0;
+    while let Some(record) = replay.follower.next() {
+        replay.see_name(&record);
+        if !replay.follower.is_shown(&record) {
+            continue;
+        }
+        if record.time > 0 {
+            if before > record.time {
+                replay.inverted(record.task as usize);
+            }
+            before = record.time;
+        }
+        replay.record(&record);
+        if replay.text.len() >= BUFFER {
+            out.write_all(&replay.text)?;
+            replay.text.clear();
+        }
+    }
+    replay.remaining();
+    out.write_all(&replay.text)?;
+    Ok(replay.follower.take_findings())
+}
+
+struct Replay<'a> {
+    follower: Follower<'a>,
+    options: &'a ReplayOptions,
+    text: Vec<u8>,
+    scratch: String,
+    tasks: Vec<Shown>,
+    names: Vec<String>,
+    columns: i32,
+    last_task: Option<usize>,
+}
+
+/// What was shown of a task.
+#[derive(Clone, Copy)]
+struct Shown {
+    column: Option<i32>,
+    /// Time of the record that is shown, and of the one before.
+    time: u64,
+    time_before: u64,
+}
+
+impl Replay<'_> {
+    fn header(&mut self) {
+        if self.follower.peek().is_none() || self.options.fields.is_empty() {
+            return;
+        }
+        for (at, field) in self.options.fields.iter().enumerate() {
+            self.text.push(if at == 0 { b'#' } else { b' ' });
+            self.text.extend_from_slice(field.header().as_bytes());
+        }
+        self.text.extend_from_slice(b"   FUNCTION\n");
+    }
+
+    /// Tasks get names as records pass by.
+    fn see_name(&mut self, record: &CallRecord) {
+        if record.kind == CallKind::Event && record.address == event_id::TASK_NAME {
+            self.scratch.clear();
+            self.follower.source.put_event_data(record, &mut self.scratch);
+            let name = self.scratch.trim_start_matches("comm=\"").trim_end_matches('"');
+            self.names[record.task as usize] = name.to_string();
+        }
+    }
+
+    fn record(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        if record.kind == CallKind::Lost {
+            return self.lost(record);
+        }
+        let is_call = record.kind != CallKind::Event;
+        if is_call && self.follower.options.no_library_calls {
+            let known = self.follower.known(record.symbol, record.address);
+            if known.symbol.is_library_call {
+                return;
+            }
+        }
+        let shown = &mut self.tasks[at];
+        (shown.time_before, shown.time) = (shown.time, record.time);
+        match record.kind {
+            CallKind::Entry => self.entry(record),
+            CallKind::Exit => self.exit(record),
+            _ => self.event(record),
+        }
+    }
+
+    fn entry(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        if !self.follower.enter(record) {
+            return;
+        }
+        let depth = self.follower.tasks[at].display_depth + self.column(at);
+        self.newline(at);
+        let place = self.follower.tasks[at].stack_count - 1;
+        let next = if self.options.no_merge { None } else { self.skip(record, i32::from(record.depth)) };
+        let leaf =
+            next.filter(|next| next.task == record.task && next.depth == record.depth && next.kind == CallKind::Exit);
+        if leaf.is_some() {
+            self.follower.next();
+        }
+        let frame = self.follower.tasks[at].frame(place).copied();
+        self.fields(at, frame.as_ref(), leaf.is_some());
+        self.indent(depth);
+        let known = self.follower.known(record.symbol, record.address).symbol;
+        self.text.extend_from_slice(known.name.as_bytes());
+        self.module(&known);
+        let has_values = record.has_values && !self.options.no_values;
+        if has_values || !known.name.ends_with(')') {
+            self.text.push(b'(');
+            if has_values {
+                self.values(record);
+            }
+            self.text.push(b')');
+        }
+        match leaf {
+            Some(exit) => {
+                self.return_value(&exit);
+                self.text.extend_from_slice(b";\n");
+                self.follower.left(at);
+            }
+            None => {
+                self.text.extend_from_slice(b" {\n");
+                self.follower.entered(at);
+            }
+        }
+    }
+
+    fn exit(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        let place = self.follower.tasks[at].stack_count;
+        let frame = self.follower.tasks[at].frame(place).copied();
+        if let Some(frame) = frame.filter(|frame| !frame.is_hidden) {
+            let depth = self.follower.leaving(at) + self.column(at);
+            self.newline(at);
+            self.fields(at, Some(&frame), true);
+            self.indent(depth);
+            self.text.push(b'}');
+            if record.has_values && !self.options.no_values {
+                self.return_value(record);
+                self.text.push(b';');
+            }
+            if !self.options.no_comment {
+                let known = self.follower.known(record.symbol, record.address).symbol;
+                self.text.extend_from_slice(b" /* ");
+                self.text.extend_from_slice(known.name.as_bytes());
+                self.module(&known);
+                self.text.extend_from_slice(b" */");
+            }
+            self.text.push(b'\n');
+        }
+        self.follower.left(at);
+    }
+
+    fn lost(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        let depth = self.follower.tasks[at].display_depth + 1;
+        self.newline(at);
+        self.fields(at, None, false);
+        self.indent(depth);
+        match record.address as u32 as i32 {
+            count if count > 0 => self.text.extend_from_slice(format!("/* LOST {count} records!! */\n").as_bytes()),
+            _ => self.text.extend_from_slice(b"/* LOST some records!! */\n"),
+        }
+    }
+
+    fn event(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        if !self.follower.is_event_shown(at) {
+            return;
+        }
+        self.newline(at);
+        let mut depth = self.follower.tasks[at].display_depth + self.column(at);
+        let mut shown = *record;
+        let mut is_sched_in = record.address == event_id::SCHED_IN;
+        if is_sched_out(record)
+            && !self.options.no_merge
+            && let Some(next) = self.skip(record, 0)
+            && next.task == record.task
+            && next.address == event_id::SCHED_IN
+        {
+            self.follower.next();
+            shown.address = match record.address {
+                event_id::SCHED_OUT => event_id::SCHED_BOTH,
+                _ => event_id::SCHED_BOTH_PREEMPTED,
+            };
+            is_sched_in = true;
+        }
+        if record.address == event_id::EXTERNAL {
+            depth = 0;
+        }
+        let place = self.follower.tasks[at].stack_count;
+        let Some(frame) = self.follower.tasks[at].frame(place).copied().filter(|frame| !frame.is_hidden) else {
+            return;
+        };
+        if is_sched_in && frame.time > 0 {
+            self.fields(at, Some(&frame), true);
+        } else {
+            self.fields(at, None, false);
+        }
+        self.indent(depth);
+        self.text.extend_from_slice(b"/* ");
+        self.put_event(&shown);
+        self.text.extend_from_slice(b" */\n");
+    }
+
+    fn put_event(&mut self, record: &CallRecord) {
+        let name = self.follower.source.event_name(record);
+        self.text.extend_from_slice(name.as_bytes());
+        self.scratch.clear();
+        self.follower.source.put_event_data(record, &mut self.scratch);
+        if self.scratch.is_empty() {
+            return;
+        }
+        match record.address {
+            event_id::EXTERNAL => {
+                self.text.extend_from_slice(b": ");
+                self.text.extend_from_slice(self.scratch.as_bytes());
+            }
+            event_id::FIRST_USER.. => {}
+            _ => {
+                self.text.extend_from_slice(b" (");
+                self.text.extend_from_slice(self.scratch.as_bytes());
+                self.text.push(b')');
+            }
+        }
+    }
+
+    /// The next record that is shown; those before it that are not are taken. `None` when a line cannot be joined with
+    /// what follows.
+    fn skip(&mut self, current: &CallRecord, depth: i32) -> Option<CallRecord> {
+        if self.follower.is_jump(current.task as usize) {
+            return None;
+        }
+        loop {
+            let next = self.follower.peek()?;
+            let is_same = next.task == current.task && next.origin == current.origin;
+            if is_same && depth >= i32::from(next.depth) {
+                return Some(next);
+            }
+            if next.kind == CallKind::Lost {
+                return None;
+            }
+            if !self.is_skipped(&next) {
+                return Some(next);
+            }
+            self.follower.next();
+            self.see_name(&next);
+            match next.kind {
+                CallKind::Entry => {
+                    self.follower.enter(&next);
+                }
+                CallKind::Exit => self.follower.left(next.task as usize),
+                _ => {}
+            }
+        }
+    }
+
+    /// Is the record, which is not taken yet, one that is not shown?
+    fn is_skipped(&mut self, next: &CallRecord) -> bool {
+        let at = next.task as usize;
+        let options = &self.follower.options;
+        let is_library_call = options.no_library_calls
+            && next.kind != CallKind::Event
+            && self.follower.known(next.symbol, next.address).symbol.is_library_call;
+        if is_library_call {
+            return true;
+        }
+        let task = &mut self.follower.tasks[at];
+        match next.kind {
+            CallKind::Event if task.user_stack_count == 0 && !self.follower.options.all_events => true,
+            CallKind::Exit => {
+                let count = task.stack_count;
+                count >= 1 && task.frame(count - 1).is_none_or(|frame| frame.is_hidden)
+            }
+            _ => !self.follower.is_event_shown(at),
+        }
+    }
+
+    #[inline]
+    fn fields(&mut self, at: usize, frame: Option<&Frame>, has_duration: bool) {
+        if self.options.fields.is_empty() {
+            return;
+        }
+        for field in &self.options.fields {
+            self.text.push(b' ');
+            match field {
+                ReplayField::Duration => {
+                    put_time(&mut self.text, frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
+                }
+                ReplayField::Tid => {
+                    let tid = self.follower.source.tasks()[at].tid;
+                    self.text.push(b'[');
+                    put_padded(&mut self.text, tid.unsigned_abs(), 6, b' ');
+                    self.text.push(b']');
+                }
+                ReplayField::Address => match frame {
+                    Some(frame) => {
+                        let address = frame.address & 0xffff_ffff_ffff;
+                        self.text.extend_from_slice(format!("{address:12x}").as_bytes());
+                    }
+                    None => put_blanks(&mut self.text, 12),
+                },
+                ReplayField::Time => {
+                    let time = self.tasks[at].time;
+                    put_padded(&mut self.text, time / 1_000_000_000, 8, b' ');
+                    self.text.push(b'.');
+                    put_padded(&mut self.text, time % 1_000_000_000, 9, b'0');
+                }
+                ReplayField::Delta => {
+                    let Shown { time, time_before, .. } = self.tasks[at];
+                    let delta = if time_before > 0 { time.wrapping_sub(time_before) } else { 0 };
+                    put_time(&mut self.text, delta);
+                }
+                ReplayField::Elapsed => {
+                    put_time(&mut self.text, self.tasks[at].time.wrapping_sub(self.follower.first_time));
+                }
+                ReplayField::Task => {
+                    let name = &self.names[at];
+                    self.text.extend_from_slice(format!("{name:>15}").as_bytes());
+                }
+                ReplayField::Module => match frame {
+                    Some(&Frame { symbol, address, .. }) => {
+                        let known = self.follower.source.symbol(symbol, address);
+                        let is_event = symbol == 0 && matches!(address, event_id::SCHED_IN..=event_id::SCHED_BOTH)
+                            || matches!(address, event_id::SCHED_OUT_PREEMPTED | event_id::SCHED_BOTH_PREEMPTED);
+                        let unknown = if is_event { "[event]" } else { "[unknown]" };
+                        let name = known.module.as_deref().unwrap_or(unknown);
+                        self.text.extend_from_slice(format!("{:>16}", name.get(..16).unwrap_or(name)).as_bytes());
+                    }
+                    None => put_blanks(&mut self.text, 16),
+                },
+            }
+        }
+        self.text.extend_from_slice(b" | ");
+    }
+
+    #[inline]
+    fn indent(&mut self, depth: i32) {
+        put_blanks(&mut self.text, usize::try_from(depth).unwrap_or(0) * 2);
+    }
+
+    /// How far a task's calls are moved to the right, in steps of indentation.
+    fn column(&mut self, at: usize) -> i32 {
+        if !self.options.column_view {
+            return 0;
+        }
+        let column = *self.tasks[at].column.get_or_insert_with(|| {
+            self.columns += 1;
+            self.columns - 1
+        });
+        column * self.options.column_offset
+    }
+
+    fn newline(&mut self, at: usize) {
+        if !self.options.task_newline {
+            return;
+        }
+        if self.last_task.is_some_and(|last| last != at) {
+            if !self.options.fields.is_empty() {
+                for field in &self.options.fields {
+                    put_blanks(&mut self.text, field.header().len() + 1);
+                }
+                self.text.extend_from_slice(b" | ");
+            }
+            self.text.push(b'\n');
+        }
+        self.last_task = Some(at);
+    }
+
+    fn inverted(&mut self, at: usize) {
+        if !self.options.fields.is_empty() {
+            for field in &self.options.fields {
+                put_blanks(&mut self.text, field.header().len() + 1);
+            }
+            self.text.extend_from_slice(b" | ");
+        }
+        self.text.push(b' ');
+        self.indent(self.follower.tasks[at].display_depth + 1);
+        self.text.extend_from_slice(b"/* inverted time: broken data? */\n");
+    }
+
+    fn values(&mut self, record: &CallRecord) {
+        self.scratch.clear();
+        self.follower.source.put_values(record, ValueStyle::Text, &mut self.scratch);
+        self.text.extend_from_slice(self.scratch.as_bytes());
+    }
+
+    fn return_value(&mut self, record: &CallRecord) {
+        if record.has_values && !self.options.no_values {
+            self.text.extend_from_slice(b" = ");
+            self.values(record);
+        }
+    }
+
+    fn module(&mut self, known: &tracemill_formats::calls::CallSymbol) {
+        if self.options.module_names
+            && known.is_library_call
+            && let Some(module) = self.follower.source.library_of(&known.name)
+        {
+            self.text.push(b'@');
+            self.text.extend_from_slice(module.as_bytes());
+        }
+    }
+
+    /// The calls that nobody left.
+    fn remaining(&mut self) {
+        let mut has_title = false;
+        for at in 0..self.follower.tasks.len() {
+            let count = self.follower.tasks[at].stack_count;
+            let frames = self.follower.tasks[at].below(count).to_vec();
+            let is_waiting =
+                |frame: &Frame| matches!(frame.address, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
+            if count == 1 && frames.first().is_some_and(is_waiting) {
+                continue;
+            }
+            let empty = frames.iter().take_while(|frame| frame.address == 0).count();
+            if empty == frames.len() {
+                continue;
+            }
+            if !std::mem::replace(&mut has_title, true) {
+                self.text.extend_from_slice(b"\nuftrace stopped tracing with remaining functions");
+                self.text.extend_from_slice(b"\n================================================\n");
+            }
+            let tid = self.follower.source.tasks()[at].tid;
+            self.text.extend_from_slice(format!("task: {tid}\n").as_bytes());
+            for (place, frame) in frames.iter().enumerate().skip(empty).rev() {
+                let known = self.follower.known(frame.symbol, frame.address).symbol;
+                self.text.extend_from_slice(format!("[{}] {}\n", place - empty, known.name).as_bytes());
+            }
+            self.text.push(b'\n');
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How times look, and small helps for columns.
+
+/// Names of units of time, and how many of one make the next.
+const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m", 60), (" h", 24)];
+
+/// Appends a time in ns in ten columns: `  1.234 us`; blanks for 0.
+pub fn put_time(out: &mut Vec<u8>, ns: u64) {
+    if ns == 0 {
+        out.extend_from_slice(b"          ");
+        return;
+    }
+    let (mut whole, mut small, mut unit) = (ns, 0, "us");
+    for (at, (name, limit)) in UNITS.iter().enumerate() {
+        (small, whole, unit) = (whole % limit, whole / limit, name);
+        let next = UNITS.get(at + 1).map_or(u64::MAX, |(_, limit)| *limit);
+        if whole < next {
+            break;
+        }
+    }
+    if whole > 999 {
+        (whole, small) = (999, 999);
+    }
+    put_padded(out, whole, 3, b' ');
+    out.push(b'.');
+    put_padded(out, small, 3, b'0');
+    out.push(b' ');
+    out.extend_from_slice(unit.as_bytes());
+}
+
+/// Appends a number with what stands before it up to a width.
+pub fn put_padded(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
+    let mut digits = [0u8; 20];
+    let (mut at, mut rest) = (digits.len(), value);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    let len = digits.len() - at;
+    out.extend(std::iter::repeat_n(fill, width.saturating_sub(len)));
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends blanks.
+pub fn put_blanks(out: &mut Vec<u8>, count: usize) {
+    out.extend(std::iter::repeat_n(b' ', count));
+}
+
+/// A time with a unit, as options have it: `50us`, `1ms`, `2s`, plain ns; in ns.
+pub fn parse_time(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at(digits);
+    let scale: u64 = match unit {
+        "" | "n" | "ns" | "nsec" => 1,
+        "u" | "us" | "usec" => 1_000,
+        "m" | "ms" | "msec" => 1_000_000,
+        "s" | "sec" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 = whole.parse().ok()?;
+    let mut ns = whole.checked_mul(scale)?;
+    let mut part = scale;
+    for digit in fraction.bytes() {
+        part /= 10;
+        ns = ns.checked_add(u64::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?) * part)?;
+    }
+    Some(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_change_their_unit() {
+        let text = |ns| {
+            let mut out = Vec::new();
+            put_time(&mut out, ns);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(0), "          ");
+        assert_eq!(text(1), "  0.001 us");
+        assert_eq!(text(999_999), "999.999 us");
+        assert_eq!(text(1_000_000), "  1.000 ms");
+        assert_eq!(text(59_999_000_000), " 59.999  s");
+        assert_eq!(text(61_000_000_000), "  1.001  m");
+    }
+
+    #[test]
+    fn times_are_typed_with_units() {
+        assert_eq!(parse_time("50us"), Some(50_000));
+        assert_eq!(parse_time("1.5ms"), Some(1_500_000));
+        assert_eq!((parse_time("7"), parse_time("1x"), parse_time("")), (Some(7), None, None));
+    }
+}

@@ -1,0 +1,41 @@
+//! `tracemill dump`.
+
+use tracemill_calls::chrome::{self, ChromeOptions};
+use tracemill_calls::graph;
+use tracemill_calls::text::parse_time;
+use tracemill_formats::calls::{DumpOptions, Findings};
+use tracemill_model::error::Error;
+
+use super::calls;
+use crate::args::DumpArgs;
+use crate::report::{Outcome, Sink};
+
+/// Time of a sample unless the user says otherwise.
+const SAMPLE_NS: u64 = 1000;
+
+/// Dumps the records of a trace.
+pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
+    let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
+    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
+    let call_options = calls::options(&args.calls, source)?;
+    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let written = if args.chrome {
+        let options = ChromeOptions { no_values: args.no_args, is_balanced: args.balanced };
+        chrome::write(source, call_options, options, &mut sink.as_writer())
+    } else if args.flame_graph {
+        let sample = match &args.sample_time {
+            None => SAMPLE_NS,
+            Some(text) => parse_time(text).ok_or_else(|| {
+                Error::misuse(format!("`{text}` is no time, in --sample-time")).with_help("for example 10us, 0")
+            })?,
+        };
+        graph::write_folded(source, call_options, sample, &mut sink.as_writer())
+    } else {
+        let options = DumpOptions { hex: args.hex, no_values: args.no_args, no_events: args.calls.no_event };
+        source.dump(options, &mut sink.as_writer()).map(|()| Findings::default())
+    };
+    match sink.finish(written)? {
+        Some(findings) => Ok(open.finish(&findings)),
+        None => Ok(Outcome::Done),
+    }
+}

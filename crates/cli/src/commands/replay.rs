@@ -1,0 +1,34 @@
+//! `tracemill replay`.
+
+use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
+use tracemill_model::error::Error;
+
+use super::calls;
+use crate::args::ReplayArgs;
+use crate::report::{Outcome, Sink};
+
+/// Replays the calls of a trace.
+pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
+    let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
+    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
+    let defaults = ReplayOptions::default();
+    let names = ReplayField::ALL.iter().map(|(name, _)| *name);
+    let options = ReplayOptions {
+        fields: calls::fields(args.fields.as_deref(), defaults.fields, ReplayField::by_name, names)?,
+        task_newline: args.task_newline,
+        column_view: args.column_view,
+        column_offset: args.column_offset,
+        no_merge: args.no_merge,
+        no_comment: args.no_comment,
+        no_values: args.no_args,
+        module_names: args.libname,
+    };
+    let call_options = calls::options(&args.calls, source)?;
+    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let written = replay::write(source, call_options, &options, &mut sink.as_writer());
+    let findings = match sink.finish(written)? {
+        Some(findings) => findings,
+        None => return Ok(Outcome::Done),
+    };
+    Ok(open.finish(&findings))
+}

@@ -1,0 +1,231 @@
+//! Function calls, as formats offer them to the commands that follow calls.
+//!
+//! A format whose events are calls hands over records instead of events: small values of one form, in blocks, in the
+//! order of each stream. Who follows calls keeps stacks and never decodes a field; names and values of arguments are made
+//! for what is shown.
+
+use std::io::{self, Write};
+
+use tracemill_model::error::Error;
+
+/// What a record says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallKind {
+    /// A function was entered.
+    Entry,
+    /// A function was left.
+    Exit,
+    /// Records were lost before the next one of the task: `address` is their number.
+    Lost,
+    /// Something happened: `address` is the id of the event.
+    Event,
+}
+
+/// Where a record comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallOrigin {
+    /// The task itself.
+    Task,
+    /// What the system tells of the task: scheduling, its name.
+    System,
+    /// Other programs; it belongs to the task of the record before it.
+    Outside,
+}
+
+/// A record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallRecord {
+    /// Its time in cycles of the clock; 0 for lost records.
+    pub time: u64,
+    /// Address of the function, or what [`CallKind`] says.
+    pub address: u64,
+    /// Where its values stand; only the source knows how.
+    pub values: u64,
+    /// The symbol of the address: an id for [`CallSource::symbol`].
+    pub symbol: u32,
+    /// Index of its task in [`CallSource::tasks`].
+    pub task: u32,
+    /// Length of its values, or 0 without values.
+    pub values_len: u32,
+    /// Depth of the call that the producer states.
+    pub depth: u16,
+    /// What it says.
+    pub kind: CallKind,
+    /// Where it comes from.
+    pub origin: CallOrigin,
+    /// Were values recorded with it?
+    pub has_values: bool,
+}
+
+/// A task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallTask {
+    /// Its id in the system.
+    pub tid: i64,
+    /// Id of its process.
+    pub pid: i64,
+    /// Id of the process that forked it; 0 for others.
+    pub parent: i64,
+    /// Name of its program, and the name that it got last.
+    pub first_name: String,
+    /// See `first_name`.
+    pub name: String,
+}
+
+/// What is known of the recording itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// Version of the recorder.
+    pub version: Option<String>,
+    /// When it was made, as the recorder wrote it.
+    pub date: Option<String>,
+    /// The command that was typed.
+    pub command: Option<String>,
+}
+
+/// A program that ran: a process from its beginning, or from `exec` on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallProgram {
+    /// Id of the run.
+    pub id: String,
+    /// Name of the program.
+    pub name: String,
+    /// Id of the process.
+    pub pid: i64,
+    /// When it began.
+    pub start: u64,
+}
+
+/// A symbol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallSymbol {
+    /// Name for people; an address in angle brackets when nothing is known.
+    pub name: String,
+    /// Name of its module.
+    pub module: Option<String>,
+    /// Is it an entry of a linkage table, so that the call goes to a library?
+    pub is_library_call: bool,
+    /// Size in bytes; 0 when unknown.
+    pub size: u64,
+}
+
+/// Which values of a call are wanted, and how they are joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValueStyle {
+    /// As in source text.
+    Text,
+    /// To stand inside of a JSON string.
+    Json,
+}
+
+/// The calls of a trace.
+pub trait CallSource: Send + Sync {
+    /// Tasks, in the order in which records of equal time are taken.
+    fn tasks(&self) -> &[CallTask];
+
+    /// Are the times of exits guesses of the recorder, half way to the next entry?
+    fn is_estimated(&self) -> bool {
+        false
+    }
+
+    /// What is known of the recording.
+    fn recording(&self) -> Recording;
+
+    /// The programs that ran.
+    fn programs(&self) -> &[CallProgram];
+
+    /// The program of a task at a time, by its index, and from when and before when that holds.
+    fn program_at(&self, task: usize, time: u64) -> (Option<usize>, (u64, u64));
+
+    /// Calls that may be open at once: a depth that a record can have, and one.
+    fn max_depth(&self) -> usize;
+
+    /// Streams of records; at equal times those of the first come first.
+    fn stream_count(&self) -> usize;
+
+    /// Reads a stream from its beginning.
+    fn open(&self, stream: usize) -> Box<dyn CallStream + '_>;
+
+    /// What is known of a symbol id; `address` names what has no symbol.
+    fn symbol(&self, id: u32, address: u64) -> CallSymbol;
+
+    /// The module that has the function which a library call of this name goes to.
+    fn library_of(&self, name: &str) -> Option<String>;
+
+    /// Appends the values of a record, as a call shows them: `1, "text"`.
+    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut String);
+
+    /// The name of an event.
+    fn event_name(&self, record: &CallRecord) -> String;
+
+    /// Appends the data of an event: `cpu=1`; nothing without data.
+    fn put_event_data(&self, record: &CallRecord, out: &mut String);
+
+    /// Writes the records as they are stored, for those who look for mistakes of a producer.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    fn dump(&self, options: DumpOptions, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Options that the recording asks every reader to apply: words as they are typed.
+    fn default_options(&self) -> &[String];
+}
+
+/// What a dump of records holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DumpOptions {
+    /// Show bytes too.
+    pub hex: bool,
+    /// Leave out arguments and return values.
+    pub no_values: bool,
+    /// Leave out events.
+    pub no_events: bool,
+}
+
+/// The records of a stream, block by block.
+pub trait CallStream {
+    /// Appends the next records; false at the end.
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool;
+
+    /// What was wrong so far: what could not be read, and what the user should know. Each is given once.
+    fn take_findings(&mut self) -> Findings {
+        Findings::default()
+    }
+}
+
+/// What was wrong with a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// What could not be read.
+    pub faults: Vec<Error>,
+    /// What the user should know and what is no fault.
+    pub warnings: Vec<Error>,
+}
+
+impl Findings {
+    /// Adds those of another stream.
+    pub fn append(&mut self, mut other: Findings) {
+        self.faults.append(&mut other.faults);
+        self.warnings.append(&mut other.warnings);
+    }
+}
+
+/// Ids of events that those who follow calls know.
+pub mod event_id {
+    /// A task got a processor.
+    pub const SCHED_IN: u64 = 200_001;
+    /// A task gave its processor away.
+    pub const SCHED_OUT: u64 = 200_002;
+    /// Both, with nothing between them.
+    pub const SCHED_BOTH: u64 = 200_003;
+    /// A task got a name.
+    pub const TASK_NAME: u64 = 200_006;
+    /// A task was made to give its processor away.
+    pub const SCHED_OUT_PREEMPTED: u64 = 200_007;
+    /// That, and that it got one again.
+    pub const SCHED_BOTH_PREEMPTED: u64 = 200_008;
+    /// Ids from here on are those of users.
+    pub const FIRST_USER: u64 = 1_000_000;
+    /// A message from outside.
+    pub const EXTERNAL: u64 = 2_000_000;
+}

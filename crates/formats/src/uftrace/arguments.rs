@@ -1,0 +1,488 @@
+//! Specifications of arguments and return values, and the payloads that they describe (note, section 5.3).
+//!
+//! A payload has neither a length nor types: only who finds the very list of specifications that the recorder used for a
+//! function can tell how long it is. So the lists of all functions are made when the trace is opened.
+
+use std::collections::HashMap;
+
+use regex::Regex;
+
+use super::debug::{Enumeration, enumerations};
+use super::demangle::simple_name;
+use super::info::{PatternType, Specs};
+use super::names::{Module, Names};
+
+/// How a value is shown and read.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Form {
+    /// An integer of which only the size is known.
+    Auto,
+    Signed,
+    Unsigned,
+    Hexadecimal,
+    Octal,
+    Character,
+    Float,
+    /// A string of C.
+    Text,
+    /// A `std::string`.
+    StdString,
+    Pointer,
+    /// Name, and its values when they are known.
+    Enumeration(String, Option<Enumeration>),
+    /// A structure by value, as its bytes.
+    Structure(Option<String>),
+}
+
+/// Where the recorder took a value from; two of one place are the same argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    Index(u32),
+    Float(u32),
+    Register(String),
+    Stack(String),
+}
+
+/// One argument, or the return value.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Spec {
+    pub form: Form,
+    /// Bytes that are stored; not used for strings.
+    pub size: usize,
+    place: Place,
+    is_return_value: bool,
+    /// Was the function named, rather than matched by a pattern?
+    is_exact: bool,
+}
+
+/// The list of a function.
+pub(super) type SpecList = Vec<Spec>;
+
+/// Payloads that a recorder writes are of at most 1 KiB; what claims to be much longer is none.
+pub(super) const MAX_PAYLOAD: usize = 2032;
+
+impl Spec {
+    /// Reads `arg1/i32%rdi`.
+    fn read(text: &str, word: usize, is_arm: bool) -> Option<Spec> {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let mut form = Form::Auto;
+        let (mut size, is_return_value, mut place, mut rest);
+        if let Some(behind) = text.strip_prefix("fparg") {
+            let end = digits(behind);
+            (form, size, is_return_value) = (Form::Float, 8, false);
+            place = Place::Float(behind[..end].parse().ok()?);
+            rest = &behind[end..];
+        } else if let Some(behind) = text.strip_prefix("arg") {
+            let end = digits(behind);
+            (size, is_return_value) = (word, false);
+            place = Place::Index(behind[..end].parse().ok()?);
+            rest = &behind[end..];
+        } else {
+            rest = text.strip_prefix("retval")?;
+            (size, is_return_value, place) = (word, true, Place::Index(u32::MAX));
+        }
+        let mut at_place = None;
+        if let Some(behind) = rest.strip_prefix('/') {
+            let (body, behind) = match behind.split_once('%') {
+                Some((body, place)) => (body, Some(place)),
+                None => (behind, None),
+            };
+            at_place = behind;
+            let letter = body.chars().next();
+            let mut bits = body.get(1..).unwrap_or("");
+            match letter? {
+                'd' => form = Form::Auto,
+                'i' => form = Form::Signed,
+                'u' => form = Form::Unsigned,
+                'x' => form = Form::Hexadecimal,
+                'o' => form = Form::Octal,
+                's' => form = Form::Text,
+                'S' => form = Form::StdString,
+                'p' => form = Form::Pointer,
+                'c' => (form, size) = (Form::Character, 1),
+                'f' => {
+                    (form, size) = (Form::Float, 8);
+                    if let Place::Index(index) = place {
+                        place = Place::Float(index);
+                    }
+                }
+                'e' => {
+                    let name = body.strip_prefix("e:").filter(|name| !name.is_empty())?;
+                    form = Form::Enumeration(name.to_string(), None);
+                    bits = "";
+                }
+                't' => {
+                    let end = digits(bits);
+                    size = bits[..end].parse().ok()?;
+                    form = Form::Structure(bits[end..].strip_prefix(':').map(str::to_string));
+                    bits = "";
+                }
+                letter if letter.is_ascii_digit() && form == Form::Float => bits = body,
+                _ => return None,
+            }
+            if !bits.is_empty() {
+                size = match (bits.parse::<usize>().ok()?, &form) {
+                    (80, Form::Float) => 10,
+                    (bits @ (8 | 16 | 32 | 64), _) => bits / 8,
+                    _ => return None,
+                };
+            }
+            rest = "";
+        }
+        let at_place = at_place.or_else(|| rest.strip_prefix('%'));
+        if at_place.is_none() && !rest.is_empty() {
+            return None;
+        }
+        if let Some(name) = at_place {
+            place = match name.strip_prefix("stack") {
+                Some(offset) => Place::Stack(offset.to_string()),
+                // Of several registers the last one counts.
+                None => Place::Register(name.rsplit('+').next().unwrap_or(name).to_string()),
+            };
+        }
+        if form == Form::Float && size == 10 && is_arm {
+            size = 8;
+        }
+        Some(Spec { form, size, place, is_return_value, is_exact: false })
+    }
+
+    /// Is it the return value?
+    pub(super) fn is_return_value(&self) -> bool {
+        self.is_return_value
+    }
+
+    /// Bytes of its value at `at` of a payload, and where the next value begins; `None` past the end.
+    pub(super) fn take<'p>(&self, payload: &'p [u8], at: usize, big: bool) -> Option<(&'p [u8], usize)> {
+        let (from, len) = match self.form {
+            Form::Text | Form::StdString => {
+                let len = *payload.get(at..)?.first_chunk::<2>()?;
+                (at + 2, usize::from(if big { u16::from_be_bytes(len) } else { u16::from_le_bytes(len) }))
+            }
+            _ => (at, self.size),
+        };
+        let end = from.checked_add(len)?;
+        Some((payload.get(from..end)?, end.checked_next_multiple_of(4)?))
+    }
+}
+
+/// The length of the payload that begins here, padded; `None` when it would go past the end of the bytes.
+#[inline]
+pub(super) fn payload_len(specs: &[Spec], payload: &[u8], big: bool) -> Option<usize> {
+    let mut at = 0;
+    for spec in specs {
+        (_, at) = spec.take(payload, at, big)?;
+    }
+    let len = at.next_multiple_of(8);
+    (len <= payload.len()).then_some(len)
+}
+
+/// A text of specifications: `PATTERN@spec,spec;...`.
+struct Items {
+    /// Items of names without pattern, by name.
+    exact: HashMap<String, Vec<usize>>,
+    patterns: Vec<(usize, Regex)>,
+    items: Vec<Item>,
+}
+
+struct Item {
+    specs: SpecList,
+    /// Takes the automatic specification.
+    is_auto: bool,
+    module: Option<String>,
+    is_exact: bool,
+}
+
+/// Letters that make a name a pattern.
+const PATTERN_LETTERS: &str = ".?*+-^$|()[]{}";
+
+impl Items {
+    fn read(text: &str, pattern_type: PatternType, want_return_values: bool, word: usize, is_arm: bool) -> Items {
+        let mut all = Items { exact: HashMap::new(), patterns: Vec::new(), items: Vec::new() };
+        for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
+            let (name, parts) = item.split_once('@').unwrap_or((item, ""));
+            let mut specs = SpecList::new();
+            let mut module = None;
+            for part in parts.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+                let is_spec = ["arg", "fparg", "retval"].iter().any(|word| part.starts_with(word));
+                match Spec::read(part, word, is_arm) {
+                    Some(spec) if spec.is_return_value == want_return_values => specs.push(spec),
+                    Some(_) => {}
+                    None if is_spec || part.starts_with("auto-args") => {}
+                    None => module = Some(part.to_string()),
+                }
+            }
+            let is_auto = parts.split(',').all(|part| part.is_empty() || part == "auto-args");
+            if specs.is_empty() && !is_auto {
+                continue;
+            }
+            let name = simple_name(name);
+            let at = all.items.len();
+            let pattern = match name.contains(|letter| PATTERN_LETTERS.contains(letter)) {
+                true => pattern(&name, pattern_type),
+                false => None,
+            };
+            let is_exact = pattern.is_none();
+            match pattern {
+                Some(pattern) => all.patterns.push((at, pattern)),
+                None => all.exact.entry(name).or_default().push(at),
+            }
+            all.items.push(Item { specs, is_auto, module, is_exact });
+        }
+        all
+    }
+
+    fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The items for a function, in their order.
+    fn of(&self, name: &str) -> Vec<&Item> {
+        let mut found = self.exact.get(name).cloned().unwrap_or_default();
+        found.extend(self.patterns.iter().filter(|(_, pattern)| pattern.is_match(name)).map(|(at, _)| *at));
+        found.sort_unstable();
+        found.into_iter().map(|at| &self.items[at]).collect()
+    }
+}
+
+/// The pattern as a regular expression; `None` when the name is meant as it stands.
+fn pattern(name: &str, pattern_type: PatternType) -> Option<Regex> {
+    match pattern_type {
+        PatternType::Simple => None,
+        PatternType::Regex if name.starts_with("operator ") => None,
+        PatternType::Regex => Regex::new(name).ok(),
+        PatternType::Glob => {
+            let mut text = String::from("^(?s:");
+            let mut letters = name.chars();
+            let mut is_in_set = false;
+            while let Some(letter) = letters.next() {
+                match letter {
+                    '*' if !is_in_set => text += ".*",
+                    '?' if !is_in_set => text.push('.'),
+                    '[' if !is_in_set => {
+                        is_in_set = true;
+                        text.push('[');
+                        if letters.as_str().starts_with('!') {
+                            letters.next();
+                            text.push('^');
+                        }
+                    }
+                    ']' if is_in_set => {
+                        is_in_set = false;
+                        text.push(']');
+                    }
+                    '-' if is_in_set => text.push('-'),
+                    '\\' => text += &regex::escape(letters.next().unwrap_or('\\').encode_utf8(&mut [0; 4])),
+                    letter => text += &regex::escape(letter.encode_utf8(&mut [0; 4])),
+                }
+            }
+            Regex::new(&(text + ")$")).ok()
+        }
+    }
+}
+
+/// The lists of all functions of a trace, by symbol id.
+#[derive(Debug, Default)]
+pub(super) struct Signatures {
+    /// Distinct lists; 0 is no list.
+    pub lists: Vec<SpecList>,
+    /// For each symbol id: the list of its arguments and that of its return value.
+    pub of: Vec<(u32, u32)>,
+}
+
+impl Signatures {
+    /// Makes the lists.
+    pub(super) fn new(specs: &Specs, names: &Names) -> Signatures {
+        let word = if names.is_64_bit { 8 } else { 4 };
+        let read = |text: &str, pattern_type, want_return_values| {
+            Items::read(text, pattern_type, want_return_values, word, specs.is_arm)
+        };
+        let mut makers = [
+            Maker {
+                explicit: read(&specs.arguments, specs.pattern_type, false),
+                table: read(&specs.auto_arguments, PatternType::Simple, false),
+                want_return_values: false,
+            },
+            Maker {
+                explicit: read(&specs.return_values, specs.pattern_type, true),
+                table: read(&specs.auto_return_values, PatternType::Simple, true),
+                want_return_values: true,
+            },
+        ];
+        let mut all = Signatures { lists: vec![SpecList::new()], of: vec![(0, 0); names.id_count()] };
+        if makers.iter().all(|maker| maker.explicit.is_empty()) && !specs.is_auto {
+            return all;
+        }
+        let auto_enumerations = enumerations(&specs.auto_enumerations);
+        let mut known: HashMap<String, u32> = HashMap::new();
+        for (at, module) in names.modules.iter().enumerate() {
+            for (symbol_at, symbol) in module.symbols.0.iter().enumerate() {
+                let name = simple_name(&symbol.name);
+                let mut lists = [0, 0];
+                for (maker, list) in makers.iter_mut().zip(&mut lists) {
+                    let mut specs_of = maker.of(&name, symbol.address, symbol.kind, module, specs, word);
+                    if specs_of.is_empty() {
+                        continue;
+                    }
+                    for spec in &mut specs_of {
+                        spec.place = Place::Index(0);
+                        spec.is_exact = false;
+                        if let Form::Enumeration(name, values) = &mut spec.form {
+                            let found = module.debug.enumerations.get(name).or_else(|| auto_enumerations.get(name));
+                            *values = found.cloned();
+                        }
+                    }
+                    let key = format!("{specs_of:?}");
+                    *list = *known.entry(key).or_insert_with(|| {
+                        all.lists.push(specs_of);
+                        all.lists.len() as u32 - 1
+                    });
+                }
+                all.of[names.id(at, Some(symbol_at)) as usize] = (lists[0], lists[1]);
+            }
+        }
+        all
+    }
+
+    /// The number of a list for a record: of the arguments at an entry, of the return value at an exit.
+    #[inline]
+    pub(super) fn list(&self, symbol: u32, is_exit: bool) -> u32 {
+        self.of.get(symbol as usize).map_or(0, |&(entry, exit)| if is_exit { exit } else { entry })
+    }
+}
+
+/// Makes the lists of one kind.
+struct Maker {
+    explicit: Items,
+    /// The built-in table.
+    table: Items,
+    want_return_values: bool,
+}
+
+impl Maker {
+    fn of(&self, name: &str, address: u64, kind: u8, module: &Module, specs: &Specs, word: usize) -> SpecList {
+        let mut list = SpecList::new();
+        let mut is_named = false;
+        for item in self.explicit.of(name) {
+            let fits = match item.module.as_deref() {
+                None => true,
+                Some(wanted) if wanted.eq_ignore_ascii_case("plt") => kind == b'P',
+                Some(wanted) => module.name().starts_with(wanted),
+            };
+            if !fits {
+                continue;
+            }
+            let found = if item.is_auto { self.auto(name, address, module, specs, word) } else { item.specs.clone() };
+            is_named |= !found.is_empty();
+            for spec in found {
+                add(&mut list, Spec { is_exact: item.is_exact, ..spec });
+            }
+        }
+        if specs.is_auto && !is_named {
+            return self.auto(name, address, module, specs, word);
+        }
+        list
+    }
+
+    /// The automatic specification of a function: what its debug information says, otherwise the built-in table.
+    fn auto(&self, name: &str, address: u64, module: &Module, specs: &Specs, word: usize) -> SpecList {
+        let function = module.debug.functions.get(&address);
+        let text = match self.want_return_values {
+            false => function.and_then(|function| function.arguments.as_deref()),
+            true => function.and_then(|function| function.return_value.as_deref()),
+        };
+        let read = |part: &str| {
+            let spec = Spec::read(part.trim(), word, specs.is_arm);
+            spec.filter(|spec| spec.is_return_value == self.want_return_values)
+        };
+        let list: SpecList = text.into_iter().flat_map(|text| text.split(',')).filter_map(read).collect();
+        if !list.is_empty() {
+            return list;
+        }
+        self.table.of(name).first().map(|item| item.specs.clone()).unwrap_or_default()
+    }
+}
+
+/// Adds a specification: a second one for the same argument replaces the first, unless only the first names the function.
+fn add(list: &mut SpecList, spec: Spec) {
+    match list.iter_mut().find(|known| known.place == spec.place) {
+        None => list.push(spec),
+        Some(known) if spec.is_exact || !known.is_exact => *known = spec,
+        Some(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> Option<(Form, usize)> {
+        Spec::read(text, 8, false).map(|spec| (spec.form, spec.size))
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let cases = [
+            ("arg1", Form::Auto, 8),
+            ("arg2/d32", Form::Auto, 4),
+            ("arg1/i8", Form::Signed, 1),
+            ("arg1/u16%rdi", Form::Unsigned, 2),
+            ("arg2/x", Form::Hexadecimal, 8),
+            ("arg2/o32", Form::Octal, 4),
+            ("arg1/c", Form::Character, 1),
+            ("fparg1", Form::Float, 8),
+            ("fparg1/32", Form::Float, 4),
+            ("fparg1/80%stack+1", Form::Float, 10),
+            ("retval/f32", Form::Float, 4),
+            ("arg7%stack+1", Form::Auto, 8),
+            ("arg1/s", Form::Text, 8),
+            ("retval/S", Form::StdString, 8),
+            ("arg1/p%RDI", Form::Pointer, 8),
+            ("arg1/e:Color%RDI", Form::Enumeration("Color".into(), None), 8),
+            ("arg1/t16:Pair%RDI+RSI", Form::Structure(Some("Pair".into())), 16),
+            ("retval/t0:tag", Form::Structure(Some("tag".into())), 0),
+            ("arg1/t12", Form::Structure(None), 12),
+        ];
+        for (text, form, size) in cases {
+            assert_eq!(spec(text), Some((form, size)), "{text}");
+        }
+        for text in ["argx", "arg", "arg1/q", "arg1/i7", "arg1/i80", "arg1x", "libc.so", "arg1/e:", "arg1/"] {
+            assert_eq!(spec(text), None, "{text}");
+        }
+        assert_eq!(Spec::read("retval/f80", 4, true).unwrap().size, 8, "ARM has no long double");
+    }
+
+    #[test]
+    fn payloads_are_padded() {
+        let list = |texts: &[&str]| texts.iter().filter_map(|text| Spec::read(text, 8, false)).collect::<SpecList>();
+        let text = [3, 0, b'a', b'b', b'c', 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9];
+        assert_eq!(payload_len(&list(&["arg1/s"]), &text, false), Some(8));
+        assert_eq!(payload_len(&list(&["arg1/s", "arg2"]), &text, false), Some(16));
+        assert_eq!(payload_len(&list(&["arg1/c", "arg2/c", "arg3/c"]), &text, false), Some(16));
+        assert_eq!(payload_len(&list(&["arg1/s"]), &text, true), None, "3 as 768 goes past the end");
+        assert_eq!(payload_len(&list(&["retval/t0"]), &text, false), Some(0));
+    }
+
+    #[test]
+    fn items_match_by_their_pattern() {
+        let read = |text: &str, pattern_type| Items::read(text, pattern_type, false, 8, false);
+        let count = |items: &Items, name: &str| items.of(name).iter().map(|item| item.specs.len()).sum::<usize>();
+        let items = read("foo@arg1;^ba@arg1,arg2,retval;std::x@fparg1,libx;only@retval", PatternType::Regex);
+        assert_eq!((count(&items, "foo"), count(&items, "foo2"), count(&items, "bar")), (1, 0, 2));
+        assert_eq!((count(&items, "std::x"), count(&items, "only")), (1, 0));
+        let items = read("f[!a]o*@arg1", PatternType::Glob);
+        assert_eq!((count(&items, "fboat"), count(&items, "faoat"), count(&items, "xfbo")), (1, 0, 0));
+        let items = read("f.*@arg1", PatternType::Simple);
+        assert_eq!((count(&items, "f.*"), count(&items, "foo")), (1, 0));
+    }
+
+    #[test]
+    fn a_name_wins_over_a_pattern() {
+        let one = |text: &str, is_exact| Spec { is_exact, ..Spec::read(text, 8, false).unwrap() };
+        let mut list = SpecList::new();
+        add(&mut list, one("arg1/i32", true));
+        add(&mut list, one("arg2", false));
+        add(&mut list, one("arg1/s", false));
+        add(&mut list, one("arg2/x", false));
+        assert_eq!((list[0].form.clone(), list[1].form.clone(), list.len()), (Form::Signed, Form::Hexadecimal, 2));
+    }
+}

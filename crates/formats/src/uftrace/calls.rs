@@ -1,0 +1,416 @@
+//! The records of a folder as calls.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::Bytes;
+use tracemill_model::error::Error;
+use tracemill_model::schema::ByteOrder;
+
+use super::arguments::Signatures;
+use super::classes::{EXTERNAL, EventNames};
+use super::demangle::simple_name;
+use super::dump::{self, Header};
+use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
+use super::info::feature;
+use super::messages;
+use super::names::{Module, Names, Resolver};
+use super::perf;
+use super::records::{Kind, Payload, RECORD, Step, TaskBytes};
+use super::values;
+use crate::calls::{
+    CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
+    Recording, ValueStyle, event_id,
+};
+
+/// Records of a block.
+const BLOCK: usize = 1024;
+/// Calls that may be open when the folder does not say.
+const MAX_STACK: usize = 65_535;
+
+/// A file of records.
+pub(super) enum CallFile {
+    /// Of the task of this number.
+    Task(usize, Arc<dyn Bytes>),
+    Perf(Arc<dyn Bytes>),
+    Messages(Arc<dyn Bytes>),
+}
+
+/// A finding about a file.
+fn place(error: Error, at: usize, path: &Path) -> Error {
+    error.at_offset(at as u64).in_file(path)
+}
+
+/// The calls of a folder.
+pub(super) struct Calls {
+    pub order: ByteOrder,
+    pub names: Arc<Names>,
+    pub event_names: Arc<EventNames>,
+    pub signatures: Arc<Signatures>,
+    pub tasks: Vec<CallTask>,
+    pub programs: Vec<CallProgram>,
+    /// In the order in which records of equal time are taken.
+    pub files: Vec<CallFile>,
+    /// The path of each.
+    pub paths: Vec<PathBuf>,
+    /// Was the task forked, so that its calls began in another one?
+    pub is_forked: Vec<bool>,
+    pub max_stack: Option<u16>,
+    pub default_options: Vec<String>,
+    pub header: Header,
+    pub recording: Recording,
+}
+
+impl Calls {
+    pub(super) fn task<'a>(&'a self, bytes: &'a [u8], tid: i64) -> TaskBytes<'a> {
+        TaskBytes {
+            bytes,
+            big: self.order == ByteOrder::Big,
+            signatures: &self.signatures,
+            resolver: Resolver::new(&self.names, tid),
+            is_64_bit: self.names.is_64_bit,
+        }
+    }
+
+    /// The bytes of the values of a record, and their list for calls.
+    fn values(&self, record: &CallRecord) -> Option<&[u8]> {
+        let file = self.files.iter().find_map(|file| match (file, record.origin) {
+            (CallFile::Task(task, bytes), CallOrigin::Task) if *task == record.task as usize => Some(bytes),
+            (CallFile::Messages(bytes), CallOrigin::Outside) => Some(bytes),
+            _ => None,
+        });
+        let perf = || {
+            let mut files = self.files.iter().filter_map(|file| match file {
+                CallFile::Perf(bytes) => Some(bytes),
+                _ => None,
+            });
+            files.nth((record.values >> 48) as usize)
+        };
+        let bytes = if record.origin == CallOrigin::System { perf()? } else { file? };
+        let from = (record.values & ((1 << 48) - 1)) as usize;
+        bytes.bytes().get(from..from.checked_add(record.values_len as usize)?)
+    }
+}
+
+impl CallSource for Calls {
+    fn tasks(&self) -> &[CallTask] {
+        &self.tasks
+    }
+
+    fn is_estimated(&self) -> bool {
+        self.header.features & feature::ESTIMATE_RETURN != 0
+    }
+
+    fn recording(&self) -> Recording {
+        self.recording.clone()
+    }
+
+    fn programs(&self) -> &[CallProgram] {
+        &self.programs
+    }
+
+    fn program_at(&self, task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
+        let tid = self.tasks.get(task).map_or(0, |task| task.tid);
+        (self.names.tasks.session_at(tid, time), self.names.tasks.unchanged_around(time))
+    }
+
+    fn max_depth(&self) -> usize {
+        self.max_stack.map_or(MAX_STACK, usize::from)
+    }
+
+    fn stream_count(&self) -> usize {
+        self.files.len()
+    }
+
+    fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
+        match &self.files[stream] {
+            CallFile::Task(task, bytes) => {
+                let tid = self.tasks[*task].tid;
+                Box::new(TaskCalls {
+                    task: self.task(bytes.bytes(), tid),
+                    number: *task as u32,
+                    at: 0,
+                    time: 0,
+                    path: &self.paths[stream],
+                    open_calls: OpenCalls::new(!self.is_forked[*task]),
+                    unread: None,
+                    findings: Findings::default(),
+                })
+            }
+            CallFile::Perf(bytes) => {
+                let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
+                let numbers = self.tasks.iter().enumerate().map(|(at, task)| (task.tid, at as u32)).collect();
+                Box::new(PerfCalls {
+                    bytes: bytes.bytes(),
+                    order: self.order,
+                    numbers,
+                    at: 0,
+                    file: before as u64,
+                    path: &self.paths[stream],
+                    findings: Findings::default(),
+                })
+            }
+            CallFile::Messages(bytes) => {
+                Box::new(MessageCalls { messages: messages::places(bytes.bytes()).into_iter() })
+            }
+        }
+    }
+
+    fn symbol(&self, id: u32, address: u64) -> CallSymbol {
+        let module = self.names.module(id).filter(|_| id > 0).map(|module| module.name().to_string());
+        match self.names.symbol(id).filter(|_| id > 0) {
+            Some(symbol) => CallSymbol {
+                name: simple_name(&symbol.name),
+                module,
+                is_library_call: symbol.kind == b'P',
+                size: symbol.size,
+            },
+            None => CallSymbol { name: format!("<{address:x}>"), module, is_library_call: false, size: 0 },
+        }
+    }
+
+    fn library_of(&self, name: &str) -> Option<String> {
+        // The program itself may have a copy of what it calls in a library.
+        let is_program =
+            |module: &Module| self.names.tasks.sessions.iter().any(|session| session.exename == module.path);
+        let has = |module: &&Module| {
+            if is_program(module) {
+                return false;
+            }
+            let mut symbols = module.symbols.0.iter();
+            symbols.any(|symbol| symbol.kind != b'P' && simple_name(&symbol.name) == name)
+        };
+        self.names.modules.iter().find(has).map(|module| module.name().to_string())
+    }
+
+    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut String) {
+        let list = self.signatures.list(record.symbol, record.kind == CallKind::Exit);
+        let (Some(specs), Some(payload)) = (self.signatures.lists.get(list as usize), self.values(record)) else {
+            return;
+        };
+        let tid = self.tasks.get(record.task as usize).map_or(0, |task| task.tid);
+        let name_of = |address: u64| {
+            let id = self.names.id_at(tid, record.time, address);
+            self.names.symbol(id).filter(|_| id > 0).map(|symbol| simple_name(&symbol.name))
+        };
+        let big = self.order == ByteOrder::Big;
+        values::put(specs, payload, big, self.names.is_64_bit, style, &name_of, out);
+    }
+
+    fn event_name(&self, record: &CallRecord) -> String {
+        self.event_names.name(record.address as u32)
+    }
+
+    fn put_event_data(&self, record: &CallRecord, out: &mut String) {
+        let Some(data) = self.values(record).filter(|_| record.has_values) else { return };
+        match record.address {
+            event_id::TASK_NAME => {
+                *out += "comm=\"";
+                *out += &String::from_utf8_lossy(data);
+                out.push('"');
+            }
+            event_id::EXTERNAL => *out += &String::from_utf8_lossy(data),
+            id => values::put_event(id as u32, data, self.order == ByteOrder::Big, true, out),
+        }
+    }
+
+    fn dump(&self, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+        dump::write(self, options, out)
+    }
+
+    fn default_options(&self) -> &[String] {
+        &self.default_options
+    }
+}
+
+/// The records of a task.
+struct TaskCalls<'a> {
+    task: TaskBytes<'a>,
+    number: u32,
+    at: usize,
+    time: u64,
+    path: &'a Path,
+    open_calls: OpenCalls,
+    /// Where the first values are that cannot be read, and how many are.
+    unread: Option<(usize, u64)>,
+    findings: Findings,
+}
+
+impl CallStream for TaskCalls<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        let end = out.len() + BLOCK;
+        out.reserve(BLOCK);
+        while out.len() < end {
+            if let Some(record) = self.task.record(self.at)
+                && record.is_plain_call()
+            {
+                let address = self.task.address(record);
+                let symbol = self.task.resolver.id(record.time, address);
+                let is_exit = record.kind() == Kind::Exit;
+                if self.open_calls.is_unfounded(record.depth(), is_exit) {
+                    self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));
+                }
+                self.time = record.time;
+                self.at += RECORD;
+                out.push(CallRecord {
+                    time: record.time,
+                    address,
+                    values: 0,
+                    symbol,
+                    task: self.number,
+                    values_len: 0,
+                    depth: record.depth(),
+                    kind: if is_exit { CallKind::Exit } else { CallKind::Entry },
+                    origin: CallOrigin::Task,
+                    has_values: false,
+                });
+                continue;
+            }
+            match self.task.step(self.at, self.time) {
+                Step::Record { record, symbol, payload, next } => {
+                    let (kind, address) = match record.kind() {
+                        Kind::Entry => (CallKind::Entry, self.task.address(record)),
+                        Kind::Exit => (CallKind::Exit, self.task.address(record)),
+                        Kind::Lost => (CallKind::Lost, record.address()),
+                        Kind::Event => (CallKind::Event, record.address()),
+                    };
+                    if kind != CallKind::Lost {
+                        self.time = record.time;
+                    }
+                    let (values, values_len, has_values) = match payload {
+                        Payload::None => (0, 0, false),
+                        Payload::Values { from, len, .. } | Payload::Data { from, len } => (from, len, true),
+                        Payload::Unknown | Payload::Torn => {
+                            self.unread.get_or_insert((self.at, 0)).1 += 1;
+                            (0, 0, false)
+                        }
+                    };
+                    match kind {
+                        CallKind::Entry | CallKind::Exit => {
+                            let is_exit = kind == CallKind::Exit;
+                            if self.open_calls.is_unfounded(record.depth(), is_exit) {
+                                let error = unfounded(record.depth());
+                                self.findings.warnings.push(place(error, self.at, self.path));
+                            }
+                        }
+                        CallKind::Lost => self.open_calls.forget(),
+                        CallKind::Event => {}
+                    }
+                    out.push(CallRecord {
+                        time: record.time,
+                        address,
+                        values: values as u64,
+                        symbol,
+                        task: self.number,
+                        values_len: values_len as u32,
+                        depth: record.depth(),
+                        kind,
+                        origin: CallOrigin::Task,
+                        has_values,
+                    });
+                    self.at = next;
+                }
+                Step::Bad { magic } => {
+                    self.open_calls.forget();
+                    let next = self.task.resume(self.at + 8, self.time, usize::MAX);
+                    let end = next.unwrap_or(self.task.bytes.len());
+                    if self.findings.faults.len() < MAX_FAULTS {
+                        let error = wrong_magic(magic, end - self.at, next.map(|next| next as u64));
+                        self.findings.faults.push(place(error, self.at, self.path));
+                    }
+                    self.at = end;
+                }
+                Step::Torn => {
+                    let left = self.task.bytes.len().saturating_sub(self.at);
+                    if left > 0 {
+                        self.findings.faults.push(place(torn_record(left), self.at, self.path));
+                    }
+                    if let Some((at, count)) = self.unread {
+                        let message = format!("the values of {count} calls and events cannot be read");
+                        let error = Error::malformed(message).with_help("they are left out");
+                        self.findings.faults.push(place(error, at, self.path));
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+}
+
+/// The records of a processor.
+struct PerfCalls<'a> {
+    bytes: &'a [u8],
+    order: ByteOrder,
+    numbers: HashMap<i64, u32>,
+    at: usize,
+    file: u64,
+    path: &'a Path,
+    findings: Findings,
+}
+
+impl CallStream for PerfCalls<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        let end = out.len() + BLOCK;
+        while out.len() < end {
+            let (next, found) = match perf::next(self.bytes, self.order, self.at) {
+                Some(Ok(found)) => found,
+                Some(Err(error)) => {
+                    self.findings.faults.push(error.in_file(self.path));
+                    return false;
+                }
+                None => return false,
+            };
+            self.at = next;
+            let Some(found) = found else { continue };
+            let Some(&task) = self.numbers.get(&i64::from(found.tid)) else { continue };
+            let (from, len) = found.name;
+            out.push(CallRecord {
+                time: found.time,
+                address: u64::from(found.id),
+                values: from as u64 | self.file << 48,
+                symbol: 0,
+                task,
+                values_len: len as u32,
+                depth: 0,
+                kind: CallKind::Event,
+                origin: CallOrigin::System,
+                has_values: u64::from(found.id) == event_id::TASK_NAME,
+            });
+        }
+        true
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+}
+
+/// The messages of other programs.
+struct MessageCalls {
+    messages: std::vec::IntoIter<messages::Message>,
+}
+
+impl CallStream for MessageCalls {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        out.extend(self.messages.by_ref().map(|message| CallRecord {
+            time: message.time,
+            address: u64::from(EXTERNAL),
+            values: message.from as u64,
+            symbol: 0,
+            task: 0,
+            values_len: (message.to - message.from) as u32,
+            depth: 0,
+            kind: CallKind::Event,
+            origin: CallOrigin::Outside,
+            has_values: true,
+        }));
+        false
+    }
+}

@@ -1,0 +1,165 @@
+//! `.dbg` files: source lines, arguments and enumerations of a module (note, section 6).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_model::error::Error;
+use tracemill_model::schema::Mapping;
+
+use super::info::line_place;
+
+/// Names and values of an enumeration.
+pub(super) type Enumeration = Arc<[Mapping]>;
+
+/// What a `.dbg` file says of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Function {
+    /// Line and file where it is written.
+    pub source: Option<(u32, Arc<str>)>,
+    /// Specification of its arguments.
+    pub arguments: Option<Arc<str>>,
+    /// Specification of its return value.
+    pub return_value: Option<Arc<str>>,
+}
+
+/// What a `.dbg` file says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DebugInfo {
+    /// By address, relative to the module.
+    pub functions: HashMap<u64, Function>,
+    pub enumerations: HashMap<String, Enumeration>,
+}
+
+impl DebugInfo {
+    /// Reads the file; lines that are none are pushed to `warnings`.
+    pub(super) fn read(bytes: &[u8], warnings: &mut Vec<Error>) -> DebugInfo {
+        let mut debug = DebugInfo::default();
+        let (mut address, mut offset) = (None, 0);
+        // The same specifications and files come again and again.
+        let mut texts: HashMap<String, Arc<str>> = HashMap::new();
+        for (at, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let text = String::from_utf8_lossy(line);
+            let text = text.trim_end();
+            let is_comment = text.is_empty() || text.starts_with('#');
+            if !is_comment && debug.line(text, &mut address, &mut texts).is_none() {
+                let error = Error::malformed("a line that is no line of debug information");
+                let error = error.at_text(line_place(at + 1, offset, text));
+                warnings.push(error.with_help("the line is skipped"));
+            }
+            offset += line.len();
+        }
+        debug
+    }
+
+    fn line(&mut self, text: &str, address: &mut Option<u64>, texts: &mut HashMap<String, Arc<str>>) -> Option<()> {
+        let (kind, value) = text.split_once(": ")?;
+        let mut shared = |text: &str| texts.entry(text.to_string()).or_insert_with(|| text.into()).clone();
+        match kind {
+            "E" => {
+                let (name, values) = enumeration(value)?;
+                self.enumerations.insert(name, values);
+            }
+            "F" => {
+                let (at, _name) = value.split_once(' ')?;
+                let at = u64::from_str_radix(at, 16).ok()?;
+                self.functions.entry(at).or_default();
+                *address = Some(at);
+            }
+            "L" => {
+                let (line, file) = value.split_once(' ')?;
+                self.function(*address)?.source = Some((line.parse().ok()?, shared(file)));
+            }
+            "A" => self.function(*address)?.arguments = Some(shared(value.strip_prefix('@')?)),
+            "R" => self.function(*address)?.return_value = Some(shared(value.strip_prefix('@')?)),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn function(&mut self, address: Option<u64>) -> Option<&mut Function> {
+        self.functions.get_mut(&address?)
+    }
+}
+
+/// All definitions `enum NAME { .. };` of a text; what is none is passed over.
+pub(super) fn enumerations(text: &str) -> HashMap<String, Enumeration> {
+    let definitions = text.split_inclusive('}');
+    definitions.filter_map(|definition| enumeration(definition.trim_start_matches([';', ' ']))).collect()
+}
+
+/// `enum NAME {A, B = 5, C}`, with the rules of C for values.
+fn enumeration(text: &str) -> Option<(String, Enumeration)> {
+    let text = text.trim().strip_prefix("enum ")?;
+    let (name, values) = text.split_once('{')?;
+    let values = values[..values.rfind('}')?].split(',').map(str::trim).filter(|value| !value.is_empty());
+    let mut mappings: Vec<Mapping> = Vec::new();
+    let mut next: i64 = 0;
+    for value in values {
+        let (label, value) = match value.split_once('=') {
+            Some((label, value)) => (label.trim(), constant(value, &mappings)?),
+            None => (value, next),
+        };
+        mappings.push(Mapping { label: label.into(), ranges: vec![(value.into(), value.into())] });
+        next = value.wrapping_add(1);
+    }
+    Some((name.trim().to_string(), mappings.into()))
+}
+
+/// Numbers and labels joined with `|`.
+fn constant(text: &str, known: &[Mapping]) -> Option<i64> {
+    text.split('|').map(|part| number(part.trim(), known)).try_fold(0, |sum, part| Some(sum | part?))
+}
+
+fn number(text: &str, known: &[Mapping]) -> Option<i64> {
+    if let Some(mapping) = known.iter().find(|mapping| &*mapping.label == text) {
+        return mapping.ranges.first().map(|&(value, _)| value as i64);
+    }
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits.trim_start()),
+        None => (false, text),
+    };
+    let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        u64::from_str_radix(hex, 16).ok()? as i64
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        u64::from_str_radix(digits, 8).ok()? as i64
+    } else {
+        digits.parse::<u64>().ok()? as i64
+    };
+    Some(if is_negative { value.wrapping_neg() } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Vec<(String, i128)> {
+        let (_, mappings) = enumeration(text).unwrap();
+        mappings.iter().map(|mapping| (mapping.label.to_string(), mapping.ranges[0].0)).collect()
+    }
+
+    #[test]
+    fn enumerations_follow_c() {
+        let read = values("enum e { A, B = 5, C, D = 0x10, E = -2, F = 010, G = A|B|0x100, };");
+        let expected = [("A", 0), ("B", 5), ("C", 6), ("D", 16), ("E", -2), ("F", 8), ("G", 0x105)];
+        assert_eq!(read, expected.map(|(label, value)| (label.to_string(), value)));
+        assert!(enumeration("enum e { A = x }").is_none());
+        let all = enumerations("enum one { A, };enum two {B = 1};odd;");
+        assert_eq!((all.len(), all["two"][0].ranges[0]), (2, (1, 1)));
+    }
+
+    #[test]
+    fn lines_belong_to_the_last_function() {
+        let text = b"# path name: /srv/a\nE: enum Color {RED,GREEN=5}\nF: 12d9 i8\nL: 9 a.c\nA: @arg1,arg2/p\nR: @retval\nX: odd\n";
+        let mut warnings = Vec::new();
+        let debug = DebugInfo::read(text, &mut warnings);
+        let function = &debug.functions[&0x12d9];
+        assert_eq!(function.source, Some((9, "a.c".into())));
+        assert_eq!(
+            (function.arguments.as_deref(), function.return_value.as_deref()),
+            (Some("arg1,arg2/p"), Some("retval"))
+        );
+        assert_eq!((debug.enumerations["Color"].len(), warnings.len()), (2, 1));
+        DebugInfo::read(b"A: @arg1\n", &mut warnings);
+        assert_eq!(warnings.len(), 2, "no function yet");
+    }
+}

@@ -1,0 +1,478 @@
+//! Reads a slice of a task's file: records become events in the layout of [`super::classes`].
+
+use tracemill_codec::chunk::Spine;
+use tracemill_model::error::Error;
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::EventClassId;
+
+use super::arguments::{Form, Spec};
+use super::classes::{CALL, Classes, NO_TEXT, USER_DATA};
+use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
+use super::slices::Slice;
+
+/// Events of a slice, and what was odd about it.
+#[derive(Default)]
+pub(super) struct Events {
+    pub bytes: Vec<u8>,
+    pub spine: Spine,
+    pub faults: Vec<Error>,
+    pub warnings: Vec<Error>,
+    pub gaps: Vec<Gap>,
+    /// Symbol ids of modules whose symbols are missing.
+    pub without_symbols: Vec<u32>,
+}
+
+/// Faults of one slice that are told one by one.
+pub(super) const MAX_FAULTS: usize = 20;
+/// Stored in place of a null pointer to a string by old recorders.
+const NULL_TEXT: [u8; 4] = [0xff; 4];
+
+/// Reads a slice. `clock` is the time before it; `is_start` tells that the task's calls begin here.
+pub(super) fn read(
+    task: &mut TaskBytes<'_>,
+    classes: &Classes,
+    tid: i32,
+    slice: Slice,
+    clock: u64,
+    is_start: bool,
+) -> Events {
+    let mut writer = Writer {
+        classes,
+        tid: tid.to_le_bytes(),
+        events: Events::default(),
+        unread: Unread::default(),
+        more_faults: 0,
+        calls: OpenCalls::new(is_start),
+    };
+    let records = (slice.to - slice.from) / RECORD;
+    writer.events.bytes.reserve(records * CALL);
+    let (mut at, mut time) = (slice.from, clock);
+    while at < slice.to {
+        match task.step(at, time) {
+            Step::Record { record, symbol, payload, next } => {
+                if record.kind() != Kind::Lost {
+                    time = record.time;
+                }
+                writer.record(task, at, time, record, symbol, payload);
+                at = next;
+            }
+            Step::Bad { magic } => {
+                writer.calls.forget();
+                let next = task.resume(at + 8, time, usize::MAX);
+                let end = next.unwrap_or(task.bytes.len());
+                writer.fault(at, wrong_magic(magic, end - at, next.map(|next| next as u64)));
+                at = end;
+            }
+            Step::Torn => {
+                let left = task.bytes.len() - at;
+                writer.fault(at, torn_record(left));
+                break;
+            }
+        }
+    }
+    let mut events = writer.finish();
+    events.without_symbols = std::mem::take(&mut task.resolver.unresolved);
+    events
+}
+
+/// A record that is none, and how much is passed over up to the next one.
+pub(super) fn wrong_magic(magic: u64, skipped: usize, next: Option<u64>) -> Error {
+    let error = Error::malformed(format!("a record with the magic {magic}, expected 5"));
+    error.with_help(match next {
+        Some(next) => format!("{skipped} bytes are skipped; reading goes on at offset {next}"),
+        None => format!("{skipped} bytes are skipped; no record follows"),
+    })
+}
+
+/// A file that ends too early.
+pub(super) fn torn_record(left: usize) -> Error {
+    let error = Error::malformed(format!("the file ends inside a record: {left} of its {RECORD} bytes"));
+    error.with_help("the recorder was stopped, or the file was cut")
+}
+
+/// An exit of a call that nobody entered.
+pub(super) fn unfounded(depth: u16) -> Error {
+    let error = Error::malformed(format!("an exit at depth {depth} without an entry; said once"));
+    error.with_help("the beginning of the calls is missing, or a depth is damaged")
+}
+
+struct Writer<'a> {
+    classes: &'a Classes,
+    tid: [u8; 4],
+    events: Events,
+    unread: Unread,
+    more_faults: usize,
+    calls: OpenCalls,
+}
+
+/// Records whose payload cannot be read.
+#[derive(Default)]
+struct Unread {
+    count: u64,
+    first: usize,
+    what: String,
+}
+
+impl Writer<'_> {
+    fn fault(&mut self, at: usize, error: Error) {
+        if self.events.faults.len() < MAX_FAULTS {
+            self.events.faults.push(error.at_offset(at as u64));
+        } else {
+            self.more_faults += 1;
+        }
+    }
+
+    fn push(&mut self, class: EventClassId, time: u64, start: usize) {
+        let bits = (start * 8) as u32;
+        self.events.spine.push(class, time, bits, bits);
+    }
+
+    #[inline]
+    fn record(
+        &mut self,
+        task: &mut TaskBytes<'_>,
+        at: usize,
+        time: u64,
+        record: Record,
+        symbol: u32,
+        payload: Payload,
+    ) {
+        let start = self.events.bytes.len();
+        match record.kind() {
+            Kind::Entry | Kind::Exit => {
+                let address = task.address(record);
+                let mut call = [0; CALL];
+                call[..4].copy_from_slice(&self.tid);
+                call[4..6].copy_from_slice(&record.depth().to_le_bytes());
+                call[6..14].copy_from_slice(&address.to_le_bytes());
+                call[14..].copy_from_slice(&symbol.to_le_bytes());
+                self.events.bytes.extend_from_slice(&call);
+                let is_exit = record.kind() == Kind::Exit;
+                let class = match payload {
+                    Payload::None => {
+                        if is_exit {
+                            self.classes.exit
+                        } else {
+                            self.classes.entry
+                        }
+                    }
+                    _ => self.values(task, at, symbol, is_exit, payload, start),
+                };
+                if self.calls.is_unfounded(record.depth(), is_exit) {
+                    self.tell_unfounded(at, record.depth());
+                }
+                self.push(class, record.time, start);
+            }
+            Kind::Lost => {
+                self.events.bytes.extend_from_slice(&self.tid);
+                self.events.bytes.extend_from_slice(&record.address().to_le_bytes());
+                self.calls.forget();
+                self.events.gaps.push(Gap {
+                    kind: GapKind::DiscardedEvents,
+                    count: Some(record.address()),
+                    begin_cycles: Some(time),
+                    end_cycles: task.next_time(at + RECORD),
+                });
+                self.push(self.classes.lost, time, start);
+            }
+            Kind::Event => {
+                self.events.bytes.extend_from_slice(&self.tid);
+                self.events.bytes.extend_from_slice(&(record.address() as u32).to_le_bytes());
+                let class = self.event(task, at, record, payload, start);
+                self.push(class, record.time, start);
+            }
+        }
+    }
+
+    /// The class of a call with values, which are written.
+    fn values(
+        &mut self,
+        task: &TaskBytes<'_>,
+        at: usize,
+        symbol: u32,
+        is_exit: bool,
+        payload: Payload,
+        start: usize,
+    ) -> EventClassId {
+        let (of_list, unread) = match is_exit {
+            false => (&self.classes.entries, self.classes.entry_unread),
+            true => (&self.classes.exits, self.classes.exit_unread),
+        };
+        match payload {
+            Payload::Values { list, from, len } => {
+                let specs = &task.signatures.lists[list as usize];
+                if put_values(specs, &task.bytes[from..from + len], task.big, start, &mut self.events.bytes) {
+                    return of_list[list as usize];
+                }
+            }
+            Payload::Torn => {
+                let error = Error::malformed("the file ends inside the values of a call");
+                let left = task.bytes.len() - at - RECORD;
+                self.fault(at, error.with_help(format!("they are left out; {left} bytes of them are there")));
+                return unread;
+            }
+            _ => {}
+        }
+        self.events.bytes.truncate(start + CALL);
+        let what = || {
+            let name = task.resolver.symbol_name(symbol);
+            name.map_or_else(|| "an address without symbol".to_string(), |name| format!("`{name}`"))
+        };
+        self.tell_unread(at, what);
+        unread
+    }
+
+    fn event(
+        &mut self,
+        task: &mut TaskBytes<'_>,
+        at: usize,
+        record: Record,
+        payload: Payload,
+        start: usize,
+    ) -> EventClassId {
+        let id = record.address() as u32;
+        let data = match payload {
+            Payload::Data { from, len } => &task.bytes[from..from + len],
+            Payload::None => return self.classes.event,
+            Payload::Torn => {
+                let left = task.bytes.len() - at - RECORD;
+                let error = Error::malformed("the file ends inside the data of an event");
+                self.fault(at, error.with_help(format!("they are left out; {left} bytes of them are there")));
+                return self.classes.event;
+            }
+            _ => {
+                self.tell_unread(at, || format!("event {id}"));
+                return self.classes.event;
+            }
+        };
+        let number = |bytes: &[u8]| match task.big {
+            false => bytes.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)),
+            true => bytes.iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)),
+        };
+        let out = &mut self.events.bytes;
+        let known = USER_DATA.iter().position(|(ids, names)| ids.contains(&id) && data.len() == names.len() * 8);
+        if let Some(known) = known {
+            for word in data.chunks_exact(8) {
+                out.extend_from_slice(&number(word).to_le_bytes());
+            }
+            return self.classes.events[known];
+        }
+        let word = if task.is_64_bit { 8 } else { 4 };
+        match id {
+            100_011 if data.len() == 4 => {
+                out.extend_from_slice(&(number(data) as u32).to_le_bytes());
+                self.classes.event_cpu
+            }
+            100_012 if (word + 1..=word + 8).contains(&data.len()) => {
+                let address = number(&data[..word]);
+                let value = number(&data[word..]);
+                let symbol = task.resolver.id(record.time, address);
+                let out = &mut self.events.bytes;
+                out.extend_from_slice(&address.to_le_bytes());
+                out.extend_from_slice(&symbol.to_le_bytes());
+                out.extend_from_slice(&value.to_le_bytes());
+                self.classes.event_variable
+            }
+            100_013 if matches!(data.len(), 4 | 8) => {
+                out.extend_from_slice(&number(data).to_le_bytes());
+                self.classes.event_call_site
+            }
+            _ => {
+                // What is not known is shown as hexadecimal digits.
+                let text: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+                let offset = out.len() - start + 8;
+                put_text_place(out, offset, text.len() as u32);
+                out.extend_from_slice(text.as_bytes());
+                self.classes.event_unknown
+            }
+        }
+    }
+
+    #[cold]
+    fn tell_unread(&mut self, at: usize, what: impl FnOnce() -> String) {
+        if self.unread.count == 0 {
+            (self.unread.first, self.unread.what) = (at, what());
+        }
+        self.unread.count += 1;
+    }
+
+    #[cold]
+    fn tell_unfounded(&mut self, at: usize, depth: u16) {
+        self.events.warnings.push(unfounded(depth).at_offset(at as u64));
+    }
+
+    fn finish(mut self) -> Events {
+        let Unread { count, first, what } = &self.unread;
+        if *count > 0 {
+            let others = match count {
+                1 => String::new(),
+                2 => ", and of one other call or event of this slice".to_string(),
+                count => format!(", and of {} other calls and events of this slice", count - 1),
+            };
+            let message = format!("the values of {what}{others} cannot be read: no specification fits them");
+            let error = Error::malformed(message).at_offset(*first as u64);
+            let help = "they are left out; specifications come from `info` and from .dbg files";
+            self.events.faults.push(error.with_help(help));
+        }
+        if self.more_faults > 0 {
+            let message = format!("{} more places of this slice have faults like these", self.more_faults);
+            self.events.faults.push(Error::malformed(message));
+        }
+        self.events
+    }
+}
+
+/// Writes the values of a payload: numbers in little-endian order, texts behind all of them. False when it is shorter
+/// than its list.
+fn put_values(specs: &[Spec], payload: &[u8], big: bool, start: usize, out: &mut Vec<u8>) -> bool {
+    let fixed: usize = specs.iter().map(stored_len).sum();
+    let texts_from = out.len() - start + fixed;
+    let (mut at, mut texts) = (0, Vec::new());
+    for spec in specs {
+        let Some((value, next)) = spec.take(payload, at, big) else { return false };
+        at = next;
+        match spec.form {
+            Form::Text | Form::StdString => {
+                let len = if value == NULL_TEXT { NO_TEXT } else { value.len() as u32 };
+                put_text_place(out, texts_from + texts.len(), len);
+                texts.extend_from_slice(value);
+            }
+            Form::Structure(_) => out.extend_from_slice(value),
+            Form::Float if spec.size == 10 => out.extend_from_slice(&extended(value, big).to_le_bytes()),
+            Form::Enumeration(..) => {
+                let mut low = [0; 4];
+                let len = value.len().min(4);
+                let from = if big { value.len() - len } else { 0 };
+                low[..len].copy_from_slice(&value[from..from + len]);
+                if big {
+                    low[..len].reverse();
+                }
+                out.extend_from_slice(&low);
+            }
+            _ if big => out.extend(value.iter().rev()),
+            _ => out.extend_from_slice(value),
+        }
+    }
+    out.extend_from_slice(&texts);
+    true
+}
+
+/// Bytes of a value as it is written.
+fn stored_len(spec: &Spec) -> usize {
+    match spec.form {
+        Form::Text | Form::StdString => 8,
+        Form::Float if spec.size == 10 => 8,
+        Form::Enumeration(..) => 4,
+        _ => spec.size,
+    }
+}
+
+/// Where a text stands, from the first byte of the event.
+pub(super) fn put_text_place(out: &mut Vec<u8>, offset: usize, len: u32) {
+    out.extend_from_slice(&(offset as u32).to_le_bytes());
+    out.extend_from_slice(&len.to_le_bytes());
+}
+
+/// The nearest 64-bit float to an extended one of 80 bits.
+pub(super) fn extended(bytes: &[u8], big: bool) -> f64 {
+    let mut own = [0u8; 10];
+    for (at, byte) in own.iter_mut().enumerate() {
+        *byte = bytes.get(if big { 9 - at } else { at }).copied().unwrap_or(0);
+    }
+    let mantissa = own.first_chunk().map_or(0, |low| u64::from_le_bytes(*low));
+    let high = u16::from_le_bytes([own[8], own[9]]);
+    let sign = if high & 0x8000 != 0 { -1.0 } else { 1.0 };
+    let exponent = i32::from(high & 0x7fff);
+    if exponent == 0x7fff {
+        return if mantissa << 1 == 0 { sign * f64::INFINITY } else { f64::NAN };
+    }
+    if mantissa == 0 {
+        return sign * 0.0;
+    }
+    // The value is mantissa * 2^(exponent - 16446). Rounded once: to the bits that remain at its size.
+    let shift = mantissa.leading_zeros() as i32;
+    let (mantissa, exponent) = (mantissa << shift, exponent.max(1) - shift - 16383);
+    if exponent > 1023 {
+        return sign * f64::INFINITY;
+    }
+    let kept = if exponent >= -1022 { 53 } else { 53 - (-1022 - exponent) };
+    if kept < 0 {
+        return sign * 0.0;
+    }
+    let drop = 64 - kept as u32;
+    let rounded = match drop {
+        64 => u64::from(mantissa > 1 << 63),
+        drop => {
+            let (low, half) = (mantissa & ((1 << drop) - 1), 1u64 << (drop - 1));
+            let base = mantissa >> drop;
+            base + u64::from(low > half || low == half && base & 1 == 1)
+        }
+    };
+    // `rounded` has at most 54 bits and is exact; so is each of the two products.
+    let power = exponent - 63 + drop as i32;
+    let half_power = power / 2;
+    sign * rounded as f64 * 2f64.powi(half_power) * 2f64.powi(power - half_power)
+}
+
+/// Which depths have an open call, to find exits that nobody entered.
+pub(super) struct OpenCalls {
+    depths: [u64; 16],
+    is_told: bool,
+}
+
+impl OpenCalls {
+    /// Without the beginning of the calls every depth may be open.
+    pub(super) fn new(is_start: bool) -> OpenCalls {
+        OpenCalls { depths: [if is_start { 0 } else { u64::MAX }; 16], is_told: false }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.depths = [u64::MAX; 16];
+    }
+
+    /// Follows a call; true for the first exit without an entry.
+    #[inline]
+    pub(super) fn is_unfounded(&mut self, depth: u16, is_exit: bool) -> bool {
+        let (word, bit) = (usize::from(depth >> 6) & 15, 1u64 << (depth & 63));
+        if !is_exit {
+            self.depths[word] |= bit;
+            return false;
+        }
+        let is_open = self.depths[word] & bit != 0;
+        // What is deeper was left without an exit.
+        self.depths[word] &= bit - 1;
+        self.depths[word + 1..].fill(0);
+        !is_open && !std::mem::replace(&mut self.is_told, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::extended;
+
+    #[test]
+    fn extended_floats_are_rounded_once() {
+        let value = |mantissa: u64, high: u16| {
+            let mut bytes = mantissa.to_le_bytes().to_vec();
+            bytes.extend(high.to_le_bytes());
+            let little = extended(&bytes, false);
+            bytes.reverse();
+            assert_eq!(extended(&bytes, true).to_bits(), little.to_bits());
+            little
+        };
+        assert_eq!(value(1 << 63, 0x3fff), 1.0);
+        assert_eq!(value(0xd000_0000_0000_0000, 0x4000), 3.25);
+        assert_eq!(value(0xc90f_daa2_2168_c235, 0xc000), -std::f64::consts::PI);
+        assert_eq!(value(1 << 63, 0x7fff), f64::INFINITY);
+        assert!(value(3 << 62, 0x7fff).is_nan());
+        assert_eq!(value(1 << 63, 0x7ffe), f64::INFINITY);
+        assert_eq!(value(u64::MAX, 0x3fff + 1023), f64::INFINITY, "rounding carries");
+        assert_eq!(value(1 << 63, 0x3fff - 1074), f64::from_bits(1));
+        assert_eq!(value(1 << 63, 0x3fff - 1075), 0.0, "half of the smallest, to even");
+        assert_eq!(value((1 << 63) + 1, 0x3fff - 1075), f64::from_bits(1));
+        assert_eq!(value(1 << 63, 0x3fff - 1022), f64::MIN_POSITIVE);
+        assert_eq!(value(0, 0x8000).to_bits(), (-0.0f64).to_bits());
+        assert_eq!(value((1 << 63) + (1 << 10), 0x3fff), 1.0, "a tie goes to even");
+        assert_eq!(value((1 << 63) + (3 << 10), 0x3fff), 1.0 + 2.0 * f64::EPSILON);
+    }
+}

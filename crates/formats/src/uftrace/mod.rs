@@ -1,0 +1,38 @@
+//! Data folders of uftrace: function calls of programs, with arguments, scheduling and user events.
+
+mod arguments;
+mod calls;
+mod classes;
+mod debug;
+mod demangle;
+mod dump;
+mod events;
+mod info;
+mod maps;
+mod messages;
+mod names;
+mod open;
+mod perf;
+mod records;
+mod slices;
+mod symbols;
+mod tasks;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use demangle::simple_name;
+
+use crate::api::Format;
+
+/// The format.
+pub static FORMAT: Format = Format {
+    names: &["uftrace"],
+    description: "data folders of uftrace, versions 3 and 4",
+    probe: open::probe,
+    open: open::open,
+    settings: &[],
+    looks_like: "a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`",
+    has_calls: true,
+};

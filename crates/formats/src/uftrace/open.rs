@@ -1,0 +1,634 @@
+//! From a folder to an opened trace.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::plan::State;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{ByteOrder, EnvValue, Schema, StreamClassId};
+
+use super::arguments::Signatures;
+use super::calls::{CallFile, Calls};
+use super::classes::{self, Classes, EventNames, Streams};
+use super::debug::DebugInfo;
+use super::dump::Header;
+use super::events::{self, Events};
+use super::info::{self, Info, feature};
+use super::maps::Map;
+use super::names::{Module, Names, Resolver, Space};
+use super::records::TaskBytes;
+use super::slices::{self, Slice};
+use super::symbols::{FileHeader, Symbols, base_name, choose};
+use super::tasks::{Session, Tasks};
+use super::{messages, perf};
+use crate::api::{
+    DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
+};
+use crate::calls::{CallProgram, CallSource, CallTask, Recording};
+
+/// Is it a folder with the file `info` of uftrace?
+pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
+    let info = path.join("info");
+    matches!(storage.kind(&info), Some(EntryKind::File(_)))
+        && storage.read_start(&info, info::MAGIC.len()).is_ok_and(|start| start == info::MAGIC)
+}
+
+/// Opens folders.
+pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| Folder::open(storage, found)).collect()
+}
+
+/// What is read of a folder, while it is opened.
+struct Folder<'a> {
+    storage: &'a dyn Storage,
+    path: &'a Path,
+    /// Names and lengths of its files.
+    files: Vec<(String, u64)>,
+    warnings: Vec<Error>,
+    faults: Vec<Error>,
+}
+
+/// What opening has found before it looks at records.
+struct Opening<'a> {
+    reader: Reader,
+    folder: Folder<'a>,
+    schema: Schema,
+    classes: Streams,
+    tids: Vec<i64>,
+    max_stack: Option<u16>,
+    header: Header,
+    recording: Recording,
+}
+
+impl<'a> Folder<'a> {
+    fn open(storage: &'a dyn Storage, found: &'a Found) -> Result<OpenTrace> {
+        let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
+            Folder::read(storage, found)?;
+        let streams = folder.streams(&mut reader, classes, &tids);
+        folder.kernel();
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording)));
+        if streams.iter().all(|stream| stream.packets.is_empty()) {
+            let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
+            folder.warnings.push(error.in_file(&found.path));
+        }
+        let schema = Arc::new(schema);
+        Ok(OpenTrace {
+            name: found.name.clone(),
+            path: found.path.clone(),
+            own_name: found.below.clone(),
+            plans: Arc::new(TracePlans::new(schema.clone())),
+            schema,
+            has_other_bytes: false,
+            sections: sections(&reader.names, &tids),
+            reader: Arc::new(reader),
+            streams,
+            remarks: Vec::new(),
+            faults: folder.faults,
+            warnings: folder.warnings,
+        })
+    }
+
+    /// Reads everything but records.
+    fn read(storage: &'a dyn Storage, found: &'a Found) -> Result<Opening<'a>> {
+        let entries = storage.list(&found.path)?;
+        let files = entries.into_iter().filter_map(|entry| match entry.kind {
+            EntryKind::File(len) => Some((entry.name, len)),
+            _ => None,
+        });
+        let mut folder =
+            Folder { storage, path: &found.path, files: files.collect(), warnings: Vec::new(), faults: Vec::new() };
+        let path = found.path.join("info");
+        let bytes = storage.open(&path)?;
+        let mut info = Info::read(bytes.bytes()).map_err(|error| error.in_file(&path))?;
+        let odd = std::mem::take(&mut info.warnings);
+        folder.warn(odd, "info");
+        let tasks = folder.tasks(&info);
+        let names = Arc::new(folder.names(&info, tasks));
+        let signatures = Arc::new(Signatures::new(&info.specs, &names));
+        let event_names = Arc::new(EventNames::new(&folder.text("events.txt").unwrap_or_default()));
+        let mut schema = Schema::new("uftrace");
+        schema.version = (info.version, 0);
+        schema.byte_order = info.byte_order;
+        schema.environment = environment(&info);
+        let (streams_of, classes) = classes::build(&mut schema, &names, &event_names, &signatures);
+        let tids = folder.tids(&info);
+        let reader = Reader {
+            order: info.byte_order,
+            traced: tids.iter().copied().collect(),
+            names,
+            signatures,
+            event_names,
+            classes,
+            calls: None,
+            sources: Vec::new(),
+        };
+        let entry = |name: &str| {
+            let found = info.entries.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let recording = Recording {
+            version: entry("uftrace_version"),
+            date: entry("record_date"),
+            command: entry("cmdline").map(|command| unquote(&command)),
+        };
+        let header = Header {
+            bytes: bytes.bytes().iter().take(40).copied().collect(),
+            version: info.version,
+            header_size: info.header_size,
+            features: info.features,
+            groups: info.groups,
+        };
+        Ok(Opening { reader, folder, schema, classes: streams_of, tids, max_stack: info.max_stack, header, recording })
+    }
+
+    /// The same as calls.
+    fn calls(
+        &mut self,
+        reader: &Reader,
+        streams: &[Stream],
+        tids: &[i64],
+        max_stack: Option<u16>,
+        (header, recording): (Header, Recording),
+    ) -> Calls {
+        let names = &reader.names;
+        let named = names_of_tasks(streams, reader.order);
+        let task = |&tid: &i64| {
+            let task = names.tasks.tasks.get(&tid);
+            let session = names.tasks.session_at(tid, u64::MAX - 1).map(|at| &names.tasks.sessions[at]);
+            let first_name = session.map_or(String::new(), |session| base_name(&session.exename).to_string());
+            CallTask {
+                tid,
+                pid: task.map_or(tid, |task| task.pid),
+                parent: task.map_or(0, |task| task.parent),
+                name: named.get(&tid).unwrap_or(&first_name).clone(),
+                first_name,
+            }
+        };
+        let program = |session: &Session| CallProgram {
+            id: session.sid.clone(),
+            name: base_name(&session.exename).to_string(),
+            pid: session.pid,
+            start: session.start,
+        };
+        let files = streams.iter().zip(&reader.sources).map(|(stream, source)| {
+            let bytes = stream.files[0].bytes.clone();
+            match source {
+                Source::Task { tid, .. } => {
+                    let number = tids.iter().position(|&known| known == i64::from(*tid)).unwrap_or(0);
+                    CallFile::Task(number, bytes)
+                }
+                Source::Perf { .. } => CallFile::Perf(bytes),
+                Source::Messages => CallFile::Messages(bytes),
+            }
+        });
+        let files = files.collect();
+        let paths = streams.iter().map(|stream| stream.files[0].path.clone()).collect();
+        let is_forked = |tid: &i64| names.tasks.tasks.get(tid).is_none_or(|task| task.parent != 0);
+        let options = self.text("default.opts").unwrap_or_default();
+        Calls {
+            order: reader.order,
+            names: names.clone(),
+            event_names: reader.event_names.clone(),
+            signatures: reader.signatures.clone(),
+            tasks: tids.iter().map(task).collect(),
+            programs: names.tasks.sessions.iter().map(program).collect(),
+            files,
+            paths,
+            is_forked: tids.iter().map(is_forked).collect(),
+            max_stack,
+            header,
+            recording,
+            default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
+        }
+    }
+
+    fn warn(&mut self, errors: Vec<Error>, name: &str) {
+        let path = self.path.join(name);
+        self.warnings.extend(errors.into_iter().map(|error| error.in_file(&path)));
+    }
+
+    /// The content of a file, `None` when it is not there or cannot be read (told).
+    fn text(&mut self, name: &str) -> Option<Vec<u8>> {
+        if !self.files.iter().any(|(file, _)| file == name) {
+            return None;
+        }
+        match self.storage.open(&self.path.join(name)) {
+            Ok(bytes) => Some(bytes.bytes().to_vec()),
+            Err(error) => {
+                self.faults.push(error);
+                None
+            }
+        }
+    }
+
+    fn tasks(&mut self, info: &Info) -> Tasks {
+        let (mut tasks, name) = if let Some(text) = self.text("task.txt") {
+            (Tasks::read(&text), "task.txt")
+        } else if let Some(bytes) = self.text("task") {
+            (Tasks::read_binary(&bytes, info.byte_order), "task")
+        } else {
+            let error = Error::new(ErrorKind::Inconsistent, "there is no file `task.txt`: no address has a symbol");
+            self.warnings.push(error.in_file(&self.path.join("task.txt")));
+            return Tasks::default();
+        };
+        let odd = std::mem::take(&mut tasks.warnings);
+        self.warn(odd, name);
+        tasks
+    }
+
+    /// Reads maps and the symbols of everything in them.
+    fn names(&mut self, info: &Info, tasks: Tasks) -> Names {
+        let mut modules: Vec<Module> = Vec::new();
+        let mut known: HashMap<(String, Option<String>), usize> = HashMap::new();
+        let mut module = |path: &str, build_id: Option<&str>| {
+            let key = (path.to_string(), build_id.map(str::to_string));
+            *known.entry(key).or_insert_with_key(|(path, build_id)| {
+                modules.push(Module::new(path.clone(), build_id.clone()));
+                modules.len() - 1
+            })
+        };
+        let mut spaces = Vec::new();
+        let mut told: HashSet<String> = HashSet::new();
+        for session in &tasks.sessions {
+            let name = format!("sid-{}.map", session.sid);
+            let map = match self.text(&name) {
+                Some(text) => {
+                    let mut odd = Vec::new();
+                    let map = Map::read(&text, &mut odd);
+                    self.warn(odd, &name);
+                    map
+                }
+                None => {
+                    if told.insert(name.clone()) {
+                        let message = "the map of a session is missing: its addresses have no symbols";
+                        let error = Error::new(ErrorKind::Inconsistent, message);
+                        self.warnings.push(error.in_file(&self.path.join(&name)));
+                    }
+                    Map::default()
+                }
+            };
+            let of_map =
+                map.mappings.iter().map(|mapping| module(&mapping.path, mapping.build_id.as_deref())).collect();
+            let mut loaded: Vec<(u64, u64, usize)> =
+                session.loaded.iter().map(|loaded| (loaded.time, loaded.base, module(&loaded.path, None))).collect();
+            loaded.sort_by_key(|&(time, ..)| time);
+            spaces.push(Space { map, modules: of_map, loaded });
+        }
+        for (extension, is_symbols) in [("sym", true), ("dbg", false)] {
+            let headers = self.headers(extension);
+            for module in &mut modules {
+                let file = choose(&module.path, module.build_id.as_deref(), extension, &headers).map(str::to_string);
+                let Some(file) = file else { continue };
+                let Some(text) = self.text(&file) else { continue };
+                if is_symbols {
+                    module.symbols = Symbols::read(&text);
+                    module.symbol_file = Some(file);
+                } else {
+                    let mut odd = Vec::new();
+                    module.debug = DebugInfo::read(&text, &mut odd);
+                    self.warn(odd, &file);
+                }
+            }
+        }
+        let is_relative = info.features & feature::SYM_REL_ADDR != 0;
+        let mut names = Names { modules, tasks, spaces, is_relative, is_64_bit: info.is_64_bit };
+        names.number();
+        names
+    }
+
+    /// The headers of all files of an extension.
+    fn headers(&mut self, extension: &str) -> Vec<(String, FileHeader)> {
+        let end = format!(".{extension}");
+        let files = self.files.iter().filter(|(name, _)| name.ends_with(&end));
+        let header = |name: &str| {
+            let start = self.storage.read_start(&self.path.join(name), 8192).unwrap_or_default();
+            FileHeader::read(&start)
+        };
+        files.map(|(name, _)| (name.clone(), header(name))).collect()
+    }
+
+    /// The traced tasks: as listed, or else those that have a file.
+    fn tids(&self, info: &Info) -> Vec<i64> {
+        let of_files = || self.files.iter().filter_map(|(name, _)| name.strip_suffix(".dat")?.parse().ok());
+        match &info.tids {
+            Some(tids) => tids.clone(),
+            None => {
+                let mut tids: Vec<i64> = of_files().collect();
+                tids.sort_unstable();
+                tids
+            }
+        }
+    }
+
+    fn file(&mut self, name: &str) -> Option<DataFile> {
+        self.files.iter().find(|(file, len)| file == name && *len > 0)?;
+        let path = self.path.join(name);
+        match self.storage.open(&path) {
+            Ok(bytes) => Some(DataFile { path, relative: name.to_string(), bytes, is_indexed: false }),
+            Err(error) => {
+                self.faults.push(error.in_file(&path));
+                None
+            }
+        }
+    }
+
+    fn streams(&mut self, reader: &mut Reader, classes: Streams, tids: &[i64]) -> Vec<Stream> {
+        let mut streams = Vec::new();
+        // Ids put streams in order where times are equal, and that is the order of the list.
+        let is_ascending = tids.is_sorted();
+        for &tid in tids {
+            let name = format!("{tid}.dat");
+            let (Some(file), Ok(id)) = (self.file(&name), i32::try_from(tid)) else { continue };
+            let slice = slices::size(file.bytes.bytes().len(), tids.len());
+            let found = slices::cut(&mut reader.task(file.bytes.bytes(), tid), slice);
+            let packets = found.iter().map(|slice| (slice.from, slice.to, slice.begin, slice.end));
+            let packets = packets_of(packets, classes.tasks);
+            let is_forked = reader.names.tasks.tasks.get(&tid).is_none_or(|task| task.parent != 0);
+            reader.sources.push(Source::Task { tid: id, slices: found, is_forked });
+            let id = u64::try_from(tid).ok().filter(|_| is_ascending);
+            streams.push(Stream { name, class: classes.tasks, id, files: vec![file], packets });
+        }
+        let cpus = self
+            .files
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("perf-cpu")?.strip_suffix(".dat")?.parse::<u32>().ok());
+        let mut cpus: Vec<u32> = cpus.collect();
+        cpus.sort_unstable();
+        for cpu in cpus {
+            let name = format!("perf-cpu{cpu}.dat");
+            let Some(file) = self.file(&name) else { continue };
+            let parts = perf::cut(file.bytes.bytes(), reader.order);
+            let packets = parts.iter().map(|part| (part.from, part.to, Some(part.begin), Some(part.end)));
+            let packets = packets_of(packets, classes.perf);
+            reader.sources.push(Source::Perf { cpu, parts });
+            streams.push(Stream { name, class: classes.perf, id: Some(u64::from(cpu)), files: vec![file], packets });
+        }
+        if let Some(file) = self.file("extern.dat") {
+            let times = messages::times(file.bytes.bytes());
+            let whole = (0, file.bytes.bytes().len(), times.map(|times| times.0), times.map(|times| times.1));
+            let packets = packets_of([whole].into_iter(), classes.messages);
+            reader.sources.push(Source::Messages);
+            let name = "extern.dat".to_string();
+            streams.push(Stream { name, class: classes.messages, id: None, files: vec![file], packets });
+        }
+        streams
+    }
+
+    /// Kernel data: `kernel_header` with its event formats, and the ring-buffer pages in `kernel-cpuN.dat`. Here their
+    /// streams are added, of the stream class 1, between tasks and perf.
+    fn kernel(&mut self) {
+        let is_kernel = |name: &str| name.starts_with("kernel-cpu") && name.ends_with(".dat");
+        let files = self.files.iter().filter(|(name, len)| is_kernel(name) && *len > 0);
+        for (name, len) in files {
+            let error = Error::unsupported("events of the kernel are not read yet").at_offset(0);
+            let error = error.with_help(format!("the file, {len} bytes, is skipped"));
+            self.faults.push(error.in_file(&self.path.join(name)));
+        }
+    }
+}
+
+fn packets_of(
+    slices: impl Iterator<Item = (usize, usize, Option<u64>, Option<u64>)>,
+    class: StreamClassId,
+) -> Vec<Packet> {
+    let packet = |(index, (from, to, begin_cycles, end_cycles)): (usize, (usize, usize, _, _))| Packet {
+        file: 0,
+        index: index as u64,
+        offset_bytes: from as u64,
+        total_bits: (to - from) as u64 * 8,
+        content_bits: (to - from) as u64 * 8,
+        class,
+        stream_id: None,
+        begin_cycles,
+        end_cycles,
+        discarded_snapshot: None,
+        sequence: None,
+        discarded_before: 0,
+        lost_packets_before: 0,
+    };
+    slices.enumerate().map(packet).collect()
+}
+
+/// Where the packets of a stream come from.
+enum Source {
+    Task { tid: i32, slices: Vec<Slice>, is_forked: bool },
+    Perf { cpu: u32, parts: Vec<perf::Part> },
+    Messages,
+}
+
+/// Opens slices of the files of a trace.
+struct Reader {
+    order: ByteOrder,
+    traced: HashSet<i64>,
+    names: Arc<Names>,
+    signatures: Arc<Signatures>,
+    event_names: Arc<EventNames>,
+    classes: Classes,
+    calls: Option<Calls>,
+    /// By the number of the stream.
+    sources: Vec<Source>,
+}
+
+impl Reader {
+    fn task<'a>(&'a self, bytes: &'a [u8], tid: i64) -> TaskBytes<'a> {
+        TaskBytes {
+            bytes,
+            big: self.order == ByteOrder::Big,
+            signatures: &self.signatures,
+            resolver: Resolver::new(&self.names, tid),
+            is_64_bit: self.names.is_64_bit,
+        }
+    }
+
+    fn events(&self, source: &Source, bytes: &[u8], index: usize, clock: u64) -> Option<Events> {
+        match source {
+            Source::Task { tid, slices, is_forked } => {
+                let slice = *slices.get(index)?;
+                // Calls of a forked process began in its parent.
+                let is_start = index == 0 && !is_forked;
+                let clock = slice.begin.unwrap_or(clock);
+                let mut task = self.task(bytes, i64::from(*tid));
+                Some(events::read(&mut task, &self.classes, *tid, slice, clock, is_start))
+            }
+            Source::Perf { cpu, parts } => {
+                Some(perf::read(bytes, self.order, *parts.get(index)?, *cpu, &self.traced, &self.classes))
+            }
+            Source::Messages => Some(messages::read(bytes, &self.classes)),
+        }
+    }
+
+    /// The modules of events whose symbols are missing, each told once.
+    fn missing_symbols(&self, events: &mut Events, folder: &Path) {
+        let ids = std::mem::take(&mut events.without_symbols);
+        for id in ids {
+            let Some(module) = self.names.module(id).filter(|module| module.is_untold()) else { continue };
+            let message = format!("the symbols of `{}` are missing: its addresses have no names", module.path);
+            let error = Error::new(ErrorKind::Inconsistent, message);
+            events.warnings.push(error.in_file(&folder.join(format!("{}.sym", module.name()))));
+        }
+    }
+}
+
+impl PacketReader for Reader {
+    fn calls(&self) -> Option<&dyn CallSource> {
+        self.calls.as_ref().map(|calls| calls as &dyn CallSource)
+    }
+
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
+        let packet = &stream.packets[index];
+        let file = &stream.files[packet.file as usize];
+        let source = self.sources.get(self.number_of(stream)).ok_or_else(no_source)?;
+        file.bytes.will_read(packet.offset_bytes as usize, (packet.total_bits / 8) as usize);
+        let mut events = self.events(source, file.bytes.bytes(), index, clock).ok_or_else(no_source)?;
+        self.missing_symbols(&mut events, file.path.parent().unwrap_or(Path::new("")));
+        let mut packet = packet.clone();
+        packet.content_bits = events.bytes.len() as u64 * 8;
+        let cpu = match source {
+            Source::Perf { cpu, .. } => Some(*cpu),
+            _ => None,
+        };
+        let bytes: Arc<dyn Bytes> = Arc::new(events.bytes);
+        let mut opened = OpenedPacket::new(PacketData {
+            plans: plans.clone(),
+            bytes,
+            base_bytes: 0,
+            file: file.bytes.clone(),
+            packet,
+            cpu,
+            spine: Some(events.spine),
+            context_bits: 0,
+            events_bits: 0,
+            state: State::new(clock),
+        });
+        opened.faults = events.faults;
+        opened.warnings = events.warnings;
+        opened.gaps = events.gaps;
+        Ok(opened)
+    }
+}
+
+impl Reader {
+    /// The number of a stream: its name tells it from the others.
+    fn number_of(&self, stream: &Stream) -> usize {
+        let number = |text: &str| text.strip_suffix(".dat")?.parse::<u64>().ok();
+        let position = |is_it: &dyn Fn(&Source) -> bool| self.sources.iter().position(is_it).unwrap_or(usize::MAX);
+        match stream.name.strip_prefix("perf-cpu") {
+            Some(rest) => {
+                let wanted = number(rest);
+                position(&|source| matches!(source, Source::Perf { cpu, .. } if Some(u64::from(*cpu)) == wanted))
+            }
+            None if stream.name == "extern.dat" => position(&|source| matches!(source, Source::Messages)),
+            None => {
+                let wanted = number(&stream.name);
+                position(&|source| matches!(source, Source::Task { tid, .. } if u64::try_from(*tid).ok() == wanted))
+            }
+        }
+    }
+}
+
+fn no_source() -> Error {
+    Error::new(ErrorKind::Misuse, "the stream is none of this trace")
+}
+
+/// A command line without the escapes of JSON that the recorder puts into it.
+fn unquote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => out.extend(letters.next()),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Names that tasks got last, by task.
+fn names_of_tasks(streams: &[Stream], order: ByteOrder) -> HashMap<i64, String> {
+    let mut names: HashMap<i64, (u64, String)> = HashMap::new();
+    for stream in streams.iter().filter(|stream| stream.name.starts_with("perf-cpu")) {
+        let bytes = stream.files[0].bytes.bytes();
+        let mut at = 0;
+        while let Some(Ok((next, event))) = perf::next(bytes, order, at) {
+            at = next;
+            let Some(event) = event.filter(|event| event.name.1 > 0) else { continue };
+            let name = bytes.get(event.name.0..event.name.0 + event.name.1).unwrap_or(&[]);
+            let entry = names.entry(event.tid.into()).or_default();
+            if event.time >= entry.0 {
+                *entry = (event.time, String::from_utf8_lossy(name).into_owned());
+            }
+        }
+    }
+    names.into_iter().map(|(tid, (_, name))| (tid, name)).collect()
+}
+
+fn environment(info: &Info) -> Vec<(Arc<str>, EnvValue)> {
+    // Specifications are long and no facts about the run.
+    let hidden = ["argspec", "retspec", "argauto", "retauto", "enumauto"];
+    let entries = info.entries.iter().filter(|(key, _)| !hidden.contains(&key.as_str()));
+    let mut values: Vec<(Arc<str>, EnvValue)> =
+        entries.map(|(key, value)| (key.as_str().into(), EnvValue::String(value.as_str().into()))).collect();
+    values.push(("word_bits".into(), EnvValue::Integer(if info.is_64_bit { 64 } else { 32 })));
+    values.extend(info.max_stack.map(|depth| ("max_stack".into(), EnvValue::Integer(depth.into()))));
+    values
+}
+
+/// Tables for `info`: tasks, sessions, modules.
+fn sections(names: &Names, tids: &[i64]) -> Vec<Section> {
+    let text = |text: &str| Some(EnvValue::String(text.into()));
+    let number = |number: i128| Some(EnvValue::Integer(number));
+    let task_rows = tids.iter().map(|&tid| {
+        let task = names.tasks.tasks.get(&tid);
+        vec![
+            number(tid.into()),
+            task.map(|task| EnvValue::Integer(task.pid.into())),
+            task.filter(|task| task.parent != 0).map(|task| EnvValue::Integer(task.parent.into())),
+        ]
+    });
+    let session_rows = names.tasks.sessions.iter().map(|session| {
+        vec![
+            text(&session.sid),
+            number(session.pid.into()),
+            number(session.start.into()),
+            text(&session.exename),
+            number(session.loaded.len() as i128),
+        ]
+    });
+    let module_rows = names.modules.iter().map(|module| {
+        vec![
+            text(&module.path),
+            module.build_id.as_deref().and_then(text),
+            number(module.symbols.0.len() as i128),
+            module.symbol_file.as_deref().and_then(text),
+        ]
+    });
+    vec![
+        Section { title: "tasks".into(), columns: vec!["tid", "pid", "parent"], rows: task_rows.collect() },
+        Section {
+            title: "sessions".into(),
+            columns: vec!["sid", "pid", "start_ns", "exename", "loaded_libraries"],
+            rows: session_rows.collect(),
+        },
+        Section {
+            title: "modules".into(),
+            columns: vec!["path", "build_id", "symbols", "file"],
+            rows: module_rows.collect(),
+        },
+    ]
+}
+
+#[cfg(test)]
+pub(super) mod tests_support {
+    use super::*;
+
+    /// Cuts the file of a task of a folder into slices of a size.
+    pub(crate) fn cut(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64, size: usize) -> Vec<Slice> {
+        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+        let reader = Folder::read(storage, &found).unwrap().reader;
+        slices::cut(&mut reader.task(bytes, tid), size)
+    }
+}
