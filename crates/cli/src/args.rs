@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Print(Box<PrintOptions>),
     /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
     Check(CheckOptions),
+    /// Write traces in another format, or parts of them
+    Convert(Box<ConvertOptions>),
     /// Replay function calls as they happened, indented
     Replay(Box<ReplayArgs>),
     /// Statistics of functions, or with --state, --from and --to of the time between events
@@ -526,6 +528,48 @@ pub(crate) struct DumpArgs {
     pub(crate) no_args: bool,
 }
 
+/// `tracemill convert`.
+#[derive(Args)]
+pub(crate) struct ConvertOptions {
+    #[command(flatten)]
+    pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) select: SelectOptions,
+
+    /// Format to write; `tracemill formats` lists them
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: String,
+
+    /// Where to: a name that nothing has yet
+    #[arg(long, short, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+
+    /// Replace what has the name of the output
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Write what the output cannot hold to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) loss_report: Option<PathBuf>,
+
+    /// End packets at this size, such as 256K, instead of where those of the input end
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) packet_size: Option<usize>,
+
+    /// Order of the bytes of numbers [default: little]
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) byte_order: Option<WrittenOrder>,
+
+    /// Write an LTTng index beside each stream that has a clock
+    #[arg(long)]
+    pub(crate) index: bool,
+
+    /// Read times without a zone in --begin, --end and --filter as universal time
+    #[arg(long)]
+    pub(crate) clock_gmt: bool,
+}
+
 /// `tracemill check`.
 #[derive(Args)]
 pub(crate) struct CheckOptions {
@@ -569,6 +613,15 @@ pub(crate) enum When {
     Always,
     /// Never.
     Never,
+}
+
+/// Byte orders of output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum WrittenOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
 }
 
 /// Forms of lines.

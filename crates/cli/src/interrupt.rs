@@ -1,12 +1,18 @@
 //! An interrupt (Ctrl-C) ends the program between lines, with 130.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracemill_engine::output;
 
 use crate::progress;
 
 /// Held while lines are written.
 static WRITING: Mutex<()> = Mutex::new(());
+
+/// What is being written under a name of its own: an interrupt removes it.
+static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Status for the shell: 128 and the number of the signal.
 const STATUS: i32 = 130;
@@ -23,6 +29,7 @@ pub(crate) fn watch() {
         std::thread::spawn(|| {
             let _whole = hold();
             progress::clear();
+            remove_parts();
             std::process::exit(STATUS);
         });
     });
@@ -32,4 +39,21 @@ pub(crate) fn watch() {
 pub(crate) fn hold() -> MutexGuard<'static, ()> {
     // There is nothing behind the lock that a panic could have left half done.
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An interrupt removes this path from now on.
+pub(crate) fn remove_on_interrupt(path: PathBuf) {
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+}
+
+/// The main thread may still write: what it makes anew is removed again.
+fn remove_parts() {
+    for path in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for _ in 0..20 {
+            output::remove(path);
+            if path.symlink_metadata().is_err() {
+                break;
+            }
+        }
+    }
 }

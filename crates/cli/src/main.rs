@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Info(options) => commands::info::run(&options),
         Command::Print(options) => commands::print::run(&options),
         Command::Check(options) => commands::check::run(&options),
+        Command::Convert(options) => commands::convert::run(&options),
         Command::Replay(options) => commands::replay::run(&options),
         Command::Report(command) => match *command {
             args::ReportCommand::Times(options) => commands::report::run(&options),

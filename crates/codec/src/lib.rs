@@ -5,6 +5,7 @@ pub mod batches;
 pub mod bits;
 pub mod chunk;
 pub mod columns;
+pub mod encode;
 pub mod layout;
 pub mod naive;
 pub mod plan;

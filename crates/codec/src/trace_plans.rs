@@ -19,6 +19,7 @@ pub struct TracePlans {
     schema: Arc<Schema>,
     shared: SharedSlots,
     packet_header: Plan,
+    row_packet_header: OnceLock<Plan>,
     streams: Vec<OnceLock<Box<StreamPlans>>>,
     events: Vec<OnceLock<Box<EventPlans>>>,
     /// The quick form of each event's skip plan: small and close together, for traces of thousands of classes.
@@ -183,7 +184,8 @@ impl TracePlans {
         quick.resize_with(schema.events().len(), Line::new);
         let mut short = Vec::new();
         short.resize_with(schema.events().len(), Line::new);
-        TracePlans { schema, shared, packet_header, streams, events, quick, short }
+        let row_packet_header = OnceLock::new();
+        TracePlans { schema, shared, packet_header, row_packet_header, streams, events, quick, short }
     }
 
     /// The schema.
@@ -220,6 +222,17 @@ impl TracePlans {
         self.stream(stream).packet_context.skip(input, pos_bits, state).map_err(|fault| {
             let plan = self.packet_context_rows(stream);
             explain_scope(plan, Scope::PacketContext, input, start, pos_bits, state, fault)
+        })
+    }
+
+    /// The plan of a packet header for visitors; begins at the start of the packet.
+    pub fn packet_header_rows(&self) -> &Plan {
+        self.row_packet_header.get_or_init(|| {
+            let mut roots: ScopeRoots = [None; 6];
+            roots[Scope::PacketHeader as usize] = self.schema.packet_header;
+            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, Known::START).without_roles();
+            compiler.add(Scope::PacketHeader);
+            compiler.finish()
         })
     }
 

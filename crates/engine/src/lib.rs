@@ -2,9 +2,12 @@
 #![deny(unsafe_code)]
 
 pub mod check;
+pub mod convert;
 pub mod cursor;
+pub mod export;
 pub mod filter;
 pub mod merge;
+pub mod output;
 pub mod pattern;
 pub mod print;
 pub mod progress;

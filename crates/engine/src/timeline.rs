@@ -73,10 +73,17 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
 
 /// A merger of the wanted streams.
 pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<Cursor> {
+    let ranks = ranks(session, streams);
+    let cursors = cursors(session, streams, selection);
+    let sources = cursors.into_iter().zip(streams).zip(ranks).map(|((cursor, of), rank)| (cursor, of.clock, rank));
+    Merger::new(sources.collect())
+}
+
+/// A cursor for each of the wanted streams, in their order.
+pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<Cursor> {
     let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
     let max_events = (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192);
-    let ranks = ranks(session, streams);
-    let sources = streams.iter().zip(ranks).map(|(of, rank)| {
+    let cursor = |of: &StreamOf| {
         let (mut stream, mut cycles) = (of.stream.clone(), None);
         if let (Some(clock), begin, end) = (&of.clock, selection.begin_ns, selection.end_ns)
             && (begin.is_some() || end.is_some())
@@ -89,11 +96,10 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
         }
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
-        let trace = &session.traces[of.trace];
-        let cursor = Cursor::new(trace, stream, of.clock, filter, max_events);
-        (cursor.with_progress(session.progress.clone()), of.clock, rank)
-    });
-    Merger::new(sources.collect())
+        let cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
+        cursor.with_progress(session.progress.clone())
+    };
+    streams.iter().map(cursor).collect()
 }
 
 /// The clock values from one time to another, `None` when there are none.

@@ -11,4 +11,5 @@ pub mod ftrace;
 pub mod lttng_legacy;
 pub mod lttng_markers;
 pub mod registry;
+pub mod target;
 pub mod uftrace;

@@ -1,6 +1,7 @@
 //! All formats: one line each.
 
 use crate::api::Format;
+use crate::target::Target;
 
 /// Every format that tracemill reads, in the order in which they are asked.
 pub static FORMATS: &[&Format] = &[
@@ -13,6 +14,9 @@ pub static FORMATS: &[&Format] = &[
     &crate::lttng_legacy::FORMAT,
     &crate::uftrace::FORMAT,
 ];
+
+/// Every format that tracemill writes traces in.
+pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF18, &crate::ctf::write::CTF2];
 
 /// The formats of a name: several may share one, each with a probe of its own.
 pub fn by_name(name: &str) -> Vec<&'static Format> {

@@ -1,38 +1,89 @@
 //! `tracemill formats`.
 
 use serde_json::json;
+use tracemill_engine::convert::targets;
 use tracemill_formats::registry;
 use tracemill_model::error::Error;
 
 use crate::args::FormatsOptions;
 use crate::report::{Outcome, Sink};
 
-/// Forms of `print`.
-const WRITTEN: [(&str, &str); 3] = [
-    ("text", "lines as babeltrace2 prints them (`print`)"),
-    ("jsonl", "one JSON object an event (`print --format jsonl`)"),
-    ("csv", "comma-separated values (`print --format csv`)"),
+/// Forms of lines: of `print`, and of `convert` to a file.
+pub(super) const WRITTEN: [(&str, &str); 3] = [
+    ("text", "lines as babeltrace2 prints them"),
+    ("jsonl", "one JSON object an event"),
+    ("csv", "comma-separated values"),
 ];
+
+/// A name and what can be done with it.
+struct Row {
+    name: &'static str,
+    description: String,
+    read: bool,
+    write: bool,
+    cannot_hold: &'static [&'static str],
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for format in registry::FORMATS {
+        for name in format.names {
+            match rows.iter_mut().find(|row| row.name == *name) {
+                // Several formats may share a name.
+                Some(row) => row.description = format!("{}; {}", row.description, format.description),
+                None => rows.push(Row {
+                    name,
+                    description: format.description.into(),
+                    read: true,
+                    write: false,
+                    cannot_hold: &[],
+                }),
+            }
+        }
+    }
+    for target in targets() {
+        let Some(name) = target.names.first() else { continue };
+        match rows.iter_mut().find(|row| row.name == *name) {
+            Some(row) => (row.write, row.cannot_hold) = (true, target.cannot_hold),
+            None => rows.push(Row {
+                name,
+                description: target.description.into(),
+                read: false,
+                write: true,
+                cannot_hold: target.cannot_hold,
+            }),
+        }
+    }
+    for (name, description) in WRITTEN {
+        rows.push(Row { name, description: description.into(), read: false, write: true, cannot_hold: &[] });
+    }
+    rows
+}
 
 /// Lists the formats.
 pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
     let mut sink = Sink::open(None)?;
-    let read = registry::FORMATS.iter().flat_map(|format| format.names.iter().map(|name| (*name, format.description)));
     let mut text = String::new();
     if options.json {
-        let mut list: Vec<_> = read
-            .map(|(name, description)| json!({"name": name, "description": description, "read": true, "write": false}))
-            .collect();
-        list.extend(WRITTEN.iter().map(
-            |(name, description)| json!({"name": name, "description": description, "read": false, "write": true}),
-        ));
+        let row = |row: Row| {
+            json!({
+                "name": row.name,
+                "description": row.description,
+                "read": row.read,
+                "write": row.write,
+                "cannot_hold": row.cannot_hold,
+            })
+        };
+        let list: Vec<_> = rows().into_iter().map(row).collect();
         text = format!("{}\n", json!({ "formats": list }));
     } else {
-        for (name, description) in read {
-            text += &format!("{name:8} read   {description}\n");
-        }
-        for (name, description) in WRITTEN {
-            text += &format!("{name:8} write  {description}\n");
+        for row in rows() {
+            let can = match (row.read, row.write) {
+                (true, true) => "read, write",
+                (true, false) => "read",
+                _ => "write",
+            };
+            text += &format!("{:12} {can:12} {}\n", row.name, row.description);
         }
     }
     sink.write(text.as_bytes())?;

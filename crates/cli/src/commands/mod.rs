@@ -3,6 +3,7 @@
 mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod dump;
 pub(crate) mod formats;
 pub(crate) mod graph;

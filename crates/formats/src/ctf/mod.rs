@@ -8,6 +8,7 @@ mod packets;
 mod quirks;
 pub mod rfc;
 pub mod tsdl;
+pub(crate) mod write;
 
 pub use packets::{Reader, uuid_text};
 

@@ -41,7 +41,7 @@ const ORIGINS: [(&str, Scope); 6] = [
 ];
 
 /// The scope as the metadata writes it.
-pub(super) fn origin_text(scope: Scope) -> &'static str {
+pub(crate) fn origin_text(scope: Scope) -> &'static str {
     ORIGINS.iter().find(|&&(_, origin)| origin == scope).map_or("", |&(name, _)| name)
 }
 

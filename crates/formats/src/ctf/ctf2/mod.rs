@@ -13,7 +13,7 @@ mod field_class;
 mod fragments;
 mod instantiate;
 mod json;
-mod locations;
+pub(crate) mod locations;
 mod object;
 mod ranges;
 mod roles;

@@ -1,0 +1,215 @@
+//! `tracemill convert`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tracemill_engine::convert::{Conversion, is_trace, sources, target};
+use tracemill_engine::merge::Note;
+use tracemill_engine::output::Pending;
+use tracemill_engine::print::Flow;
+use tracemill_engine::render::time::{TimeStyle, WallClock};
+use tracemill_engine::session::Session;
+use tracemill_engine::source::FileSystem;
+use tracemill_engine::timeline;
+use tracemill_formats::target::{Losses, Target, WriteOptions};
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::schema::ByteOrder;
+
+use super::formats::WRITTEN;
+use super::losses::gap_text;
+use super::open::open;
+use super::print;
+use super::select::Typed;
+use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
+use crate::report::{Outcome, Reporter};
+use crate::{interrupt, progress};
+
+/// Writes traces in another format.
+pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
+    if let Some(format) = lines_of(&options.to) {
+        return lines(options, format);
+    }
+    let names: Vec<&str> = WRITTEN.iter().map(|(name, _)| *name).collect();
+    let target = target(&options.to, &names)?;
+    let typed = Typed::parse(&options.select.events)?;
+    refuse_existing(options, target.is_folder)?;
+    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
+    let pending = Pending::new(&options.output)?;
+    interrupt::remove_on_interrupt(pending.path().to_path_buf());
+    let write_options = WriteOptions {
+        packet_bytes: options.packet_size,
+        byte_order: match options.byte_order {
+            None | Some(WrittenOrder::Little) => ByteOrder::Little,
+            Some(WrittenOrder::Big) => ByteOrder::Big,
+        },
+        index: options.index,
+    };
+    if is_all(options) && copy(target, &opened.session, pending.path())? {
+        let _whole = interrupt::hold();
+        pending.commit()?;
+        tell(options, &opened.reporter, &Losses::default(), None)?;
+        return Ok(opened.reporter.outcome());
+    }
+    let sources = sources(&opened.session, &streams);
+    let writer = (target.create)(pending.path(), &sources, &write_options)?;
+    if options.input.strict && !writer.losses().is_empty() {
+        return Err(refused(target, &writer.losses()));
+    }
+    let conversion = Conversion {
+        session: &opened.session,
+        streams: &streams,
+        selection: &wanted.selection,
+        filter: wanted.filter.as_ref(),
+        skip: options.select.skip,
+        limit: options.select.limit,
+        in_order: target.wants_order,
+    };
+    let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
+    let (reporter, session) = (&mut opened.reporter, &opened.session);
+    let converted = {
+        let _shown = progress::show(&options.input, &session.progress, false);
+        conversion.run(writer, &mut |note| match note {
+            Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
+            Note::Fault(_) => Flow::Continue,
+            Note::Warning(error) => {
+                reporter.warning(&error);
+                Flow::Continue
+            }
+            Note::Gap(stream, gap) => {
+                reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
+                Flow::Continue
+            }
+        })?
+    };
+    if converted.is_stopped {
+        return Ok(Outcome::Nothing);
+    }
+    if options.input.strict && !converted.losses.is_empty() {
+        return Err(refused(target, &converted.losses));
+    }
+    {
+        // An interrupt comes before or behind the change of names, not between.
+        let _whole = interrupt::hold();
+        pending.commit()?;
+    }
+    tell(options, reporter, &converted.losses, Some(converted.events))?;
+    Ok(opened.reporter.outcome())
+}
+
+/// Is everything wanted as it is?
+fn is_all(options: &ConvertOptions) -> bool {
+    let events = &options.select.events;
+    let input = &options.input;
+    let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
+    let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
+    let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty();
+    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
+    !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted
+}
+
+/// Copies the only trace when it has the format already.
+fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> {
+    match (target.copy, session.traces.as_slice()) {
+        (Some(copy), [trace]) if session.failures.is_empty() => copy(trace, path),
+        _ => Ok(false),
+    }
+}
+
+/// The form of lines that has this name.
+fn lines_of(name: &str) -> Option<PrintFormat> {
+    match name {
+        "text" => Some(PrintFormat::Text),
+        "jsonl" => Some(PrintFormat::Jsonl),
+        "csv" => Some(PrintFormat::Csv),
+        _ => None,
+    }
+}
+
+/// Lines are printed, to a file that appears when it is complete.
+fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error> {
+    refuse_existing(options, false)?;
+    let pending = Pending::new(&options.output)?;
+    interrupt::remove_on_interrupt(pending.path().to_path_buf());
+    let outcome = print::run(&PrintOptions {
+        input: options.input.clone(),
+        select: options.select.clone(),
+        format,
+        output: Some(pending.path().to_path_buf()),
+        color: When::Never,
+        clock_gmt: options.clock_gmt,
+        clock_date: false,
+        clock_seconds: false,
+        clock_cycles: false,
+        no_delta: false,
+        names: Vec::new(),
+        fields: Vec::new(),
+        columns: None,
+    })?;
+    if matches!(outcome, Outcome::Done | Outcome::Partial) {
+        let _whole = interrupt::hold();
+        pending.commit()?;
+        if let Some(path) = &options.loss_report {
+            write_report(path, &options.to, &Losses::default(), None)?;
+        }
+    }
+    Ok(outcome)
+}
+
+/// An output that is there is replaced only when the user says so, and only by its like; an input never.
+fn refuse_existing(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
+    let output = &options.output;
+    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
+    let exists = |message: String, help: &str| {
+        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
+    };
+    if !options.force {
+        return exists("the output exists already".into(), "give another name, or replace it with --force");
+    }
+    let canonical = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
+    let own = canonical(output);
+    if options
+        .input
+        .traces
+        .iter()
+        .map(|path| canonical(path))
+        .any(|input| input.starts_with(&own) || own.starts_with(&input))
+    {
+        return exists("the output would replace an input, or part of one".into(), "give another name");
+    }
+    if of.is_dir() != is_folder {
+        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
+        return exists(format!("the output is a {is} and would be a {would}"), "remove it first");
+    }
+    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
+    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, output) {
+        return exists("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
+    }
+    Ok(())
+}
+
+fn refused(target: &Target, losses: &Losses) -> Error {
+    let list: Vec<String> = losses.0.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+    let name = target.names.first().unwrap_or(&"");
+    let message = format!("{name} cannot hold everything, and --strict forbids that: {}", list.join("; "));
+    Error::new(ErrorKind::Unsupported, message).with_help("nothing was written; without --strict the rest is")
+}
+
+/// Says what was lost.
+fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
+    for (kind, count) in &losses.0 {
+        reporter.loss(&format!("not kept in {}: {kind} ({count})", options.to));
+    }
+    match &options.loss_report {
+        Some(path) => write_report(path, &options.to, losses, events),
+        None => Ok(()),
+    }
+}
+
+fn write_report(path: &Path, to: &str, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
+    let list: Vec<_> = losses.0.iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
+    let text = format!("{}\n", json!({"format": to, "events": events, "losses": list}));
+    fs::write(path, text).map_err(|error| Error::io("write the loss report", path, &error))
+}

@@ -1,0 +1,309 @@
+//! `tracemill convert`: what comes out reads as what went in, and nothing half-written looks whole.
+
+mod util;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use util::{Folder, Run, json_lines, run, stdout};
+
+const TRACES: [&str; 4] = ["losses", "mill", "orders", "overwritten"];
+
+fn demo(trace: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
+}
+
+fn convert(folder: &Folder, trace: &str, output: &str, arguments: &str) -> Run {
+    let trace = demo(trace);
+    folder.run_with(&format!("convert {arguments}"), &["-o", output, &trace])
+}
+
+/// Times, names and payloads.
+fn events(folder: &Folder, trace: &str) -> Vec<(Value, Value, Value)> {
+    let run = folder.run_with("print --format jsonl -q", &[trace]).ends(0, &[]);
+    let part = |line: &Value, key: &str| line.get(key).cloned().unwrap_or(Value::Null);
+    json_lines(&run.stdout).iter().map(|line| (part(line, "ns"), part(line, "name"), part(line, "payload"))).collect()
+}
+
+#[test]
+fn events_are_the_same_in_every_form() {
+    let folder = Folder::new();
+    for trace in TRACES {
+        let want = events(&folder, &demo(trace));
+        assert!(!want.is_empty(), "{trace}");
+        for (at, form) in [
+            "--to ctf2",
+            "--to ctf2 --byte-order big",
+            "--to ctf2 --packet-size 500",
+            "--to ctf1.8 --byte-order little",
+            "--to ctf1.8 --byte-order big --packet-size 4K",
+            "--to ctf1.8",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let output = format!("{trace}{at}");
+            convert(&folder, trace, &output, form).ends(0, &[]);
+            assert_eq!(events(&folder, &output), want, "{trace} {form}");
+            folder.run_with("check -q", &[&output]).ends(0, &[]);
+        }
+    }
+}
+
+#[test]
+fn losses_of_the_producer_are_kept() {
+    let folder = Folder::new();
+    for trace in ["losses", "overwritten"] {
+        let losses = |trace: &str| {
+            let run = folder.run_with("info --json -q", &[trace]).ends(0, &[]);
+            let info: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+            let streams = info["traces"][0]["streams"].as_array().expect("it has streams").clone();
+            let sum = |key: &str| streams.iter().filter_map(|stream| stream[key].as_u64()).sum::<u64>();
+            (sum("discarded_events"), sum("lost_packets"))
+        };
+        let want = losses(&demo(trace));
+        convert(&folder, trace, trace, "--to ctf2").ends(0, &[]);
+        assert_eq!(losses(trace), want, "{trace}");
+    }
+}
+
+#[test]
+fn a_trace_as_itself_is_copied() {
+    let folder = Folder::new();
+    convert(&folder, "orders", "first", "--to ctf1.8").ends(0, &[]);
+    for entry in fs::read_dir(demo("orders")).expect("the demo is there").flatten() {
+        if entry.path().is_file() {
+            let copy = fs::read(folder.path("first").join(entry.file_name())).expect("it was copied");
+            assert_eq!(copy, fs::read(entry.path()).expect("it can be read"));
+        }
+    }
+}
+
+#[test]
+fn writing_twice_changes_nothing_more() {
+    let folder = Folder::new();
+    convert(&folder, "mill", "one", "--to ctf2").ends(0, &[]);
+    folder.run("convert --to ctf2 --byte-order little -o two one").ends(0, &[]);
+    folder.run("convert --to ctf2 --byte-order little -o three two").ends(0, &[]);
+    let print = |name: &str| folder.run(&format!("print --format jsonl {name}")).ends(0, &[]).stdout;
+    assert_eq!(print("two"), print("three"));
+    for entry in fs::read_dir(folder.path("two")).expect("it is there").flatten() {
+        let name = entry.file_name();
+        let [two, three] = ["two", "three"].map(|of| fs::read(folder.path(of).join(&name)).expect("both have it"));
+        assert!(name == "metadata" || two == three, "{name:?}");
+    }
+}
+
+#[test]
+fn parts_are_what_print_shows_of_them() {
+    let folder = Folder::new();
+    let all = events(&folder, &demo("orders"));
+    convert(&folder, "orders", "limited", "--to ctf2 --skip 3 --limit 5").ends(0, &[]);
+    assert_eq!(events(&folder, "limited"), all[3..8]);
+    let (begin, end) = (all[2].0.to_string(), all[all.len() - 2].0.to_string());
+    convert(&folder, "orders", "cut", &format!("--to ctf2 --begin {begin}ns --end {end}ns")).ends(0, &[]);
+    let want: Vec<_> = all.iter().filter(|event| event.0.as_i64() >= all[2].0.as_i64()).collect();
+    let want: Vec<_> = want.into_iter().filter(|event| event.0.as_i64() <= all[all.len() - 2].0.as_i64()).collect();
+    assert_eq!(events(&folder, "cut").iter().collect::<Vec<_>>(), want);
+    let name = all[0].1.as_str().expect("it has a name").to_string();
+    let (trace, filter) = (demo("orders"), format!("name == \"{name}\""));
+    folder.run_with("convert --to ctf2 -o named", &["--filter", &filter, &trace]).ends(0, &[]);
+    let want: Vec<_> = all.iter().filter(|event| event.1 == all[0].1).cloned().collect();
+    assert_eq!(events(&folder, "named"), want);
+}
+
+#[test]
+fn several_traces_become_a_folder_each() {
+    let folder = Folder::new();
+    let (one, two) = (demo("orders"), demo("mill"));
+    folder.run_with("convert --to ctf2 -o both", &[&one, &two]).ends(0, &[]);
+    let both = folder.run_with("print --format jsonl -q", &[&one, &two]).ends(0, &[]);
+    assert_eq!(events(&folder, "both").len(), json_lines(&both.stdout).len());
+}
+
+#[test]
+fn clock_offsets_become_part_of_the_clock() {
+    let folder = Folder::new();
+    let moved = |event: &(Value, Value, Value)| event.0.as_i64().map(|ns| ns - 1_500_000_000);
+    convert(&folder, "orders", "moved", "--to ctf2 --clock-offset -1.5").ends(0, &[]);
+    let want: Vec<_> = events(&folder, &demo("orders")).iter().map(moved).collect();
+    let found: Vec<_> = events(&folder, "moved").iter().map(|event| event.0.as_i64()).collect();
+    assert_eq!(found, want);
+}
+
+#[test]
+fn an_output_that_exists_is_replaced_only_by_force() {
+    let folder = Folder::new();
+    convert(&folder, "orders", "out", "--to ctf2").ends(0, &[]);
+    convert(&folder, "mill", "out", "--to ctf2").ends(1, &["exists already", "--force"]);
+    assert_eq!(events(&folder, "out"), events(&folder, &demo("orders")));
+    convert(&folder, "mill", "out", "--to ctf2 --force").ends(0, &[]);
+    assert_eq!(events(&folder, "out"), events(&folder, &demo("mill")));
+    folder.run("convert --to ctf1.8 --force -o out out").ends(1, &["would replace an input"]);
+    folder.file("mine/letter.txt", "dear").copy_of("orders", "mine/orders");
+    convert(&folder, "mill", "mine", "--to ctf2 --force").ends(1, &["holds no trace"]);
+    assert_eq!(fs::read(folder.path("mine/letter.txt")).expect("it is still there"), b"dear");
+}
+
+#[test]
+fn nothing_stays_behind_a_failure() {
+    let folder = Folder::new();
+    convert(&folder, "orders", "missing/deep/out", "--to ctf2").ends(0, &[]);
+    folder.file("file", "");
+    convert(&folder, "orders", "file/out", "--to ctf2").ends(1, &["file"]);
+    let names = |path: &str| {
+        let entries = fs::read_dir(folder.path(path)).expect("it is a folder").flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("missing/deep"), ["out"]);
+    assert_eq!(names("."), ["file", "missing"]);
+}
+
+/// A trace of CTF 2 with an optional field, which CTF 1.8 has not.
+fn optional(folder: &Folder) {
+    let byte = r#"{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian","alignment":8}"#;
+    let flag = r#"{"type":"fixed-length-boolean","length":8,"byte-order":"little-endian","alignment":8}"#;
+    let member = |name: &str, class: &str| format!(r#"{{"name":"{name}","field-class":{class}}}"#);
+    let optional = format!(
+        r#"{{"type":"optional","selector-field-location":{{"origin":"event-record-payload","path":["has"]}},"field-class":{byte}}}"#
+    );
+    let fragments = [
+        r#"{"type":"preamble","version":2}"#.to_string(),
+        r#"{"type":"trace-class"}"#.to_string(),
+        r#"{"type":"data-stream-class"}"#.to_string(),
+        format!(
+            r#"{{"type":"event-record-class","name":"may","payload-field-class":{{"type":"structure","member-classes":[{},{}]}}}}"#,
+            member("has", flag),
+            member("n", &optional)
+        ),
+    ];
+    let metadata: String = fragments.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect();
+    folder.file("optional/metadata", metadata).file("optional/stream", [1, 7, 0, 1, 9]);
+}
+
+#[test]
+fn what_the_target_cannot_hold_is_told() {
+    let folder = Folder::new();
+    optional(&folder);
+    let run = folder.run("convert --to ctf1.8 -o out --loss-report report optional");
+    run.ends(0, &["not kept in ctf1.8: optional fields", "not kept in ctf1.8: booleans"]);
+    let report: Value =
+        serde_json::from_slice(&fs::read(folder.path("report")).expect("it was written")).expect("JSON");
+    assert_eq!(report["events"], 3);
+    assert_eq!(report["losses"].as_array().map(Vec::len), Some(2));
+    let payloads: Vec<Value> = events(&folder, "out").into_iter().map(|event| event.2).collect();
+    assert_eq!(payloads[0].to_string(), r#"{"has":1,"n":{"present":1,"content":[7]}}"#);
+    assert_eq!(payloads[1].to_string(), r#"{"has":0,"n":{"present":0,"content":[]}}"#);
+    folder.run("convert --to ctf1.8 -o strict --strict optional").ends(1, &["cannot hold everything"]);
+    assert!(!folder.path("strict").exists());
+    folder.run("convert --to ctf2 --byte-order big -o kept --strict optional").ends(0, &[]);
+    assert_eq!(events(&folder, "kept"), events(&folder, "optional"));
+}
+
+#[test]
+fn lines_are_targets_too() {
+    let folder = Folder::new();
+    for form in ["jsonl", "csv", "text"] {
+        convert(&folder, "orders", form, &format!("--to {form}")).ends(0, &[]);
+        let want = folder.run_with(&format!("print --format {form}"), &[&demo("orders")]).ends(0, &[]).stdout;
+        assert_eq!(fs::read_to_string(folder.path(form)).expect("it was written"), want);
+    }
+}
+
+#[test]
+fn chrome_json_is_whole_and_exact() {
+    let folder = Folder::new();
+    for trace in TRACES {
+        convert(&folder, trace, trace, "--to chrome").ends(0, &[]);
+        let text = fs::read_to_string(folder.path(trace)).expect("it was written");
+        let json: Value = serde_json::from_str(&text).expect("it is strict JSON");
+        let list = json["traceEvents"].as_array().expect("it has events");
+        let is_own = |event: &&Value| event["ph"] == "i" && event["args"].get("count").is_none();
+        let found: Vec<_> = list.iter().filter(is_own).collect();
+        let want = events(&folder, &demo(trace));
+        assert_eq!(found.len(), want.len(), "{trace}");
+        for (found, want) in found.iter().zip(&want) {
+            assert_eq!((&found["name"], &found["args"]["payload"]), (&want.1, &want.2));
+        }
+        // The text of the time has every ns.
+        let times: Vec<i64> = text
+            .lines()
+            .filter(|line| line.contains("\"ph\":\"i\"") && !line.contains("\"args\":{\"count\""))
+            .filter_map(|line| line.split("\"ts\":").nth(1)?.split(',').next()?.replace('.', "").parse().ok())
+            .collect();
+        let want: Vec<i64> = want.iter().filter_map(|event| event.0.as_i64()).collect();
+        assert_eq!(times, want, "{trace}");
+    }
+}
+
+#[test]
+fn formats_lists_what_can_be_written() {
+    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
+    let of = |name: &str| {
+        let formats = list["formats"].as_array().expect("a list").iter();
+        formats.clone().find(|format| format["name"] == name).cloned().unwrap_or(Value::Null)
+    };
+    for name in ["ctf1.8", "ctf2"] {
+        assert_eq!((&of(name)["read"], &of(name)["write"]), (&Value::Bool(true), &Value::Bool(true)), "{name}");
+    }
+    run("convert --to nonsense -o x orders").ends(2, &["unknown output format", "ctf2", "jsonl"]);
+}
+
+#[test]
+fn the_table_of_formats_is_that_of_the_program() {
+    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
+    let mut table = String::from("| format | read | write |\n|---|---|---|\n");
+    for format in list["formats"].as_array().expect("a list") {
+        let can = |key: &str| if format[key] == true { "yes" } else { "" };
+        table += &format!("| `{}` | {} | {} |\n", format["name"].as_str().unwrap_or(""), can("read"), can("write"));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/convert.md");
+    let text = fs::read_to_string(&path).expect("the page is there");
+    let (before, rest) = text.split_once("<!-- formats -->\n").expect("it has the table");
+    let (found, after) = rest.split_once("<!-- /formats -->").expect("the table ends");
+    if std::env::var_os("TRACEMILL_BLESS").is_some() {
+        let text = format!("{before}<!-- formats -->\n{table}<!-- /formats -->{after}");
+        fs::write(&path, text).expect("the page can be written");
+    } else {
+        assert_eq!(found, table, "write it anew with TRACEMILL_BLESS=1 cargo test -p tracemill-cli --test convert");
+    }
+}
+
+#[test]
+fn an_index_describes_the_packets() {
+    let folder = Folder::new();
+    for (trace, to) in [("losses", "ctf1.8"), ("overwritten", "ctf2"), ("mill", "ctf1.8")] {
+        convert(&folder, trace, "plain", &format!("--to {to} --byte-order little --force")).ends(0, &[]);
+        convert(&folder, trace, "indexed", &format!("--to {to} --index --force")).ends(0, &[]);
+        assert!(folder.path("indexed/index").is_dir(), "{trace}");
+        let packets = |name: &str| {
+            let run = folder.run_with("info --json --packets", &[name]).ends(0, &[]);
+            assert!(!run.stderr.contains("the index is ignored"), "{}", run.stderr);
+            let info: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+            info["traces"][0]["packets"].clone()
+        };
+        assert_eq!(packets("indexed"), packets("plain"), "{trace}");
+        assert_eq!(events(&folder, "indexed"), events(&folder, "plain"), "{trace}");
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_nothing_that_looks_whole() {
+    let folder = Folder::new();
+    let want = events(&folder, &demo("mill"));
+    for milliseconds in [0, 1, 3, 5, 8, 12, 20, 35, 60] {
+        let mut child = util::command();
+        child.current_dir(folder.path(".")).args(["convert", "--to", "ctf2", "--force", "-o", "out"]).arg(demo("mill"));
+        let mut child = child.spawn().expect("the program starts");
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        // It may have ended already.
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        if folder.path("out").exists() {
+            assert_eq!(events(&folder, "out"), want, "after {milliseconds} ms");
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The other direction: fields that a plan shows become the bytes of another layout.
+//!
+//! Every field of that layout begins at a whole byte of the packet. A number of `n` bits takes the bytes that hold them:
+//! the low bits of the first bytes in little-endian, the high ones in big-endian, as CTF counts bits. So a value never
+//! depends on where the one before it ended, and an event is written in one pass over its fields.
+
+use tracemill_model::schema::{ByteOrder, Encoding};
+
+use crate::bits::{Wide, mask};
+use crate::plan::{NodeId, Visitor};
+
+/// How the field of a node is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encode {
+    /// Nothing of its own: its parts are written.
+    Parts,
+    /// An integer of at most 64 bits.
+    Fixed {
+        /// Its bits.
+        len_bits: u8,
+        /// Order of its bytes.
+        order: ByteOrder,
+    },
+    /// An integer of more than 64 bits.
+    Wide {
+        /// Its bits.
+        len_bits: u32,
+        /// Order of its bytes.
+        order: ByteOrder,
+        /// Two's complement.
+        signed: bool,
+    },
+    /// A LEB128 integer.
+    Leb,
+    /// A boolean in a byte.
+    Boolean,
+    /// A number of 32 bits.
+    Float32(ByteOrder),
+    /// A number of 64 bits.
+    Float64(ByteOrder),
+    /// A string that ends with a zero, its code units as they are.
+    Text(Encoding),
+    /// A string that ends with a zero, brought to UTF-8.
+    Utf8(Encoding),
+    /// The bytes of a blob.
+    Bytes,
+    /// A text that may be absent: a byte at this place of the event's selectors says so.
+    Rendered(u16),
+    /// A text that is empty when it is absent.
+    Plain,
+    /// The index of a variant's option, in a byte or two, before the option.
+    Tag {
+        /// 1 or 2.
+        bytes: u8,
+        /// Order of its bytes.
+        order: ByteOrder,
+    },
+    /// 1 before the content of an optional, 0 without content.
+    Present,
+    /// The same, in a byte at this place of the event's selectors.
+    PresentAt(u16),
+    /// The number of elements or bytes, in 64 bits before them.
+    Counted(ByteOrder),
+    /// The same, at this place of the event's selectors.
+    CountedAt(u16, ByteOrder),
+}
+
+/// What could not be written as it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shortfalls {
+    /// Integers whose upper bits have no place.
+    pub cut_integers: u64,
+    /// Texts with a zero inside, cut there.
+    pub cut_texts: u64,
+    /// Absent texts that became empty ones.
+    pub empty_texts: u64,
+}
+
+/// Writes the fields that a plan shows.
+pub struct Encoder<'a> {
+    /// Where to.
+    pub out: &'a mut Vec<u8>,
+    /// How each node of the plan is written.
+    pub nodes: &'a [Encode],
+    /// Where the selectors of [`Encode::Rendered`] begin in `out`.
+    pub selectors_at: usize,
+    /// What was lost so far.
+    pub shortfalls: &'a mut Shortfalls,
+}
+
+impl Encoder<'_> {
+    #[inline]
+    fn encode(&self, node: NodeId) -> Encode {
+        self.nodes.get(node as usize).copied().unwrap_or(Encode::Parts)
+    }
+
+    /// An integer of 64 bits that may be cut to fewer.
+    #[inline]
+    fn integer(&mut self, node: NodeId, value: u64, signed: bool) {
+        match self.encode(node) {
+            Encode::Fixed { len_bits, order } => put_fixed(self.out, value, len_bits, order),
+            Encode::Leb => put_leb(self.out, value, signed),
+            Encode::Wide { len_bits, order, signed } => {
+                put_wide(self.out, &Wide { limbs: vec![value], signed }, len_bits, order);
+            }
+            Encode::Boolean => self.out.push(u8::from(value != 0)),
+            _ => {}
+        }
+    }
+
+    fn select(&mut self, at: u16, bytes: &[u8]) {
+        let from = self.selectors_at + usize::from(at);
+        if let Some(place) = self.out.get_mut(from..from + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    fn count(&mut self, node: NodeId, count: u64) {
+        let bytes = |order| if order == ByteOrder::Little { count.to_le_bytes() } else { count.to_be_bytes() };
+        match self.encode(node) {
+            Encode::Counted(order) => self.out.extend_from_slice(&bytes(order)),
+            Encode::CountedAt(at, order) => self.select(at, &bytes(order)),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        let end = memchr(bytes);
+        self.shortfalls.cut_texts += u64::from(end < bytes.len());
+        self.out.extend_from_slice(&bytes[..end]);
+        self.out.push(0);
+    }
+}
+
+/// Where the first zero is.
+fn memchr(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())
+}
+
+/// Appends an integer of at most 64 bits.
+#[inline]
+pub fn put_fixed(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) {
+    match (len_bits, order) {
+        (64, ByteOrder::Little) => out.extend_from_slice(&value.to_le_bytes()),
+        (32, ByteOrder::Little) => out.extend_from_slice(&(value as u32).to_le_bytes()),
+        (16, ByteOrder::Little) => out.extend_from_slice(&(value as u16).to_le_bytes()),
+        (8, _) => out.push(value as u8),
+        _ => put_odd(out, value, len_bits, order),
+    }
+}
+
+fn put_odd(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) {
+    let len_bits = u32::from(len_bits.clamp(1, 64));
+    let bytes = len_bits.div_ceil(8) as usize;
+    let value = value & mask(len_bits);
+    match order {
+        ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..bytes]),
+        ByteOrder::Big => out.extend_from_slice(&(value << (64 - len_bits)).to_be_bytes()[..bytes]),
+    }
+}
+
+/// Appends an integer of any width.
+pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder) {
+    let filler = match value.limbs.last() {
+        Some(&last) if value.signed && last >> 63 == 1 => u64::MAX,
+        _ => 0,
+    };
+    let bit = |at: u32| value.limbs.get(at as usize / 64).unwrap_or(&filler) >> (at % 64) & 1;
+    let bytes = len_bits.div_ceil(8);
+    for byte in 0..bytes {
+        let mut sum = 0u8;
+        for at in 0..8 {
+            let place = byte * 8 + at;
+            let set = match order {
+                ByteOrder::Little => place < len_bits && bit(place) == 1,
+                ByteOrder::Big => place < len_bits && bit(len_bits - 1 - place) == 1,
+            };
+            let shift = if order == ByteOrder::Little { at } else { 7 - at };
+            sum |= u8::from(set) << shift;
+        }
+        out.push(sum);
+    }
+}
+
+/// Appends a LEB128 integer of 64 bits.
+pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
+    let mut left = value;
+    loop {
+        let low = (left & 0x7f) as u8;
+        left = if signed { ((left as i64) >> 7) as u64 } else { left >> 7 };
+        let is_last = match signed {
+            false => left == 0,
+            true => left == 0 && low & 0x40 == 0 || left == u64::MAX && low & 0x40 != 0,
+        };
+        out.push(if is_last { low } else { low | 0x80 });
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Appends a LEB128 integer of any width.
+pub fn put_leb_wide(out: &mut Vec<u8>, value: &Wide) {
+    let len_bits = value.limbs.len() as u32 * 64;
+    let is_negative = value.signed && value.limbs.last().is_some_and(|&last| last >> 63 == 1);
+    let bit = |at: u32| match value.limbs.get(at as usize / 64) {
+        Some(limb) => limb >> (at % 64) & 1 == 1,
+        None => is_negative,
+    };
+    // The bits that count; a signed number needs one more for its sign.
+    let top = (0..len_bits).rev().find(|&at| bit(at) != is_negative).map_or(0, |at| at + 1);
+    let count = (top + u32::from(value.signed)).max(1).div_ceil(7);
+    for group in 0..count {
+        let low = (0..7).fold(0u8, |sum, at| sum | u8::from(bit(group * 7 + at)) << at);
+        out.push(if group + 1 < count { low | 0x80 } else { low });
+    }
+}
+
+/// The code units of a string and a zero; a piece of a unit at the end becomes U+FFFD.
+fn put_units(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
+    let unit = encoding.unit_bytes();
+    let whole = bytes.len() - bytes.len() % unit;
+    out.extend_from_slice(&bytes[..whole]);
+    if whole < bytes.len() {
+        out.extend_from_slice(match encoding {
+            Encoding::Utf8 | Encoding::Ascii => &[],
+            Encoding::Utf16Be => &[0xff, 0xfd],
+            Encoding::Utf16Le => &[0xfd, 0xff],
+            Encoding::Utf32Be => &[0, 0, 0xff, 0xfd],
+            Encoding::Utf32Le => &[0xfd, 0xff, 0, 0],
+        });
+    }
+    out.extend_from_slice(&[0; 4][..unit]);
+}
+
+/// A string of any encoding in UTF-8; what is no text becomes U+FFFD.
+pub fn utf8_of(bytes: &[u8], encoding: Encoding) -> String {
+    let units = |of: fn([u8; 2]) -> u16| -> Vec<u16> {
+        let pairs = bytes.chunks(2).map(|pair| pair.try_into().map_or(0xfffd, of));
+        pairs.collect()
+    };
+    let words = |of: fn([u8; 4]) -> u32| -> String {
+        let quads = bytes.chunks(4).map(|quad| quad.try_into().map_or(0xfffd, of));
+        quads.map(|code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    };
+    match encoding {
+        Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
+        Encoding::Ascii => {
+            bytes.iter().map(|&byte| if byte < 0x80 { char::from(byte) } else { char::REPLACEMENT_CHARACTER }).collect()
+        }
+        Encoding::Utf16Be => String::from_utf16_lossy(&units(u16::from_be_bytes)),
+        Encoding::Utf16Le => String::from_utf16_lossy(&units(u16::from_le_bytes)),
+        Encoding::Utf32Be => words(u32::from_be_bytes),
+        Encoding::Utf32Le => words(u32::from_le_bytes),
+    }
+}
+
+impl Visitor for Encoder<'_> {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.integer(node, value, false);
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.integer(node, value as u64, true);
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        match self.encode(node) {
+            Encode::Wide { len_bits, order, .. } => put_wide(self.out, value, len_bits, order),
+            Encode::Leb => put_leb_wide(self.out, value),
+            Encode::Fixed { len_bits, order } => {
+                self.shortfalls.cut_integers += 1;
+                put_fixed(self.out, value.limbs.first().copied().unwrap_or(0), len_bits, order);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        if self.encode(node) == Encode::Boolean {
+            self.out.push(u8::from(value));
+        }
+    }
+
+    #[inline]
+    fn real(&mut self, node: NodeId, value: f64) {
+        match self.encode(node) {
+            Encode::Float32(ByteOrder::Little) => self.out.extend_from_slice(&(value as f32).to_le_bytes()),
+            Encode::Float32(ByteOrder::Big) => self.out.extend_from_slice(&(value as f32).to_be_bytes()),
+            Encode::Float64(ByteOrder::Little) => self.out.extend_from_slice(&value.to_le_bytes()),
+            Encode::Float64(ByteOrder::Big) => self.out.extend_from_slice(&value.to_be_bytes()),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        match self.encode(node) {
+            Encode::Text(Encoding::Utf8 | Encoding::Ascii) => {
+                self.out.extend_from_slice(bytes);
+                self.out.push(0);
+            }
+            Encode::Text(encoding) => put_units(self.out, bytes, encoding),
+            Encode::Utf8(encoding) => self.text(utf8_of(bytes, encoding).as_bytes()),
+            Encode::Rendered(at) => {
+                self.select(at, &[1]);
+                self.text(bytes);
+            }
+            Encode::Plain => self.text(bytes),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        if self.encode(node) != Encode::Parts {
+            self.count(node, bytes.len() as u64);
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    #[inline]
+    fn begin_variant(&mut self, node: NodeId, option: usize) {
+        if let Encode::Tag { bytes, order } = self.encode(node) {
+            put_fixed(self.out, option as u64, bytes * 8, order);
+        }
+    }
+
+    #[inline]
+    fn begin_optional(&mut self, node: NodeId) {
+        match self.encode(node) {
+            Encode::Present => self.out.push(1),
+            Encode::PresentAt(at) => self.select(at, &[1]),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.count(node, len);
+    }
+
+    #[inline]
+    fn absent(&mut self, node: NodeId) {
+        match self.encode(node) {
+            Encode::Present => self.out.push(0),
+            Encode::Plain => {
+                self.shortfalls.empty_texts += 1;
+                self.out.push(0);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::{leb128_len, leb128_u64, leb128_wide, read_bits};
+
+    #[test]
+    fn integers_of_every_width_come_back() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for len_bits in 1..=64u8 {
+                for value in [0, 1, 0x0123_4567_89ab_cdef, u64::MAX] {
+                    let mut out = Vec::new();
+                    put_fixed(&mut out, value, len_bits, order);
+                    assert_eq!(out.len(), usize::from(len_bits).div_ceil(8));
+                    let back = read_bits(&out, 0, u32::from(len_bits), order, false);
+                    assert_eq!(back, value & mask(u32::from(len_bits)), "{order:?} {len_bits}");
+                    let mut wide = Vec::new();
+                    put_wide(&mut wide, &Wide { limbs: vec![value], signed: false }, u32::from(len_bits), order);
+                    assert_eq!(wide, out);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wide_integers_come_back() {
+        let bytes: Vec<u8> = (1..=40).map(|i: u8| i.wrapping_mul(83)).collect();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (len_bits, signed) in [(65, false), (100, true), (128, true), (200, false)] {
+                let value = Wide::read(&bytes, 3, len_bits, order, false, signed);
+                let mut out = Vec::new();
+                put_wide(&mut out, &value, len_bits, order);
+                assert_eq!(Wide::read(&out, 0, len_bits, order, false, signed), value);
+                out.clear();
+                put_leb_wide(&mut out, &value);
+                assert_eq!(leb128_len(&out), Some(out.len()));
+                assert_eq!(leb128_wide(&out, signed).to_decimal(), value.to_decimal());
+            }
+        }
+    }
+
+    #[test]
+    fn leb128_comes_back() {
+        for value in [0, 1, 63, 64, 127, 128, 624_485, u64::MAX / 2, u64::MAX, 1 << 63, u64::MAX - 64] {
+            for signed in [false, true] {
+                let mut out = Vec::new();
+                put_leb(&mut out, value, signed);
+                assert_eq!(leb128_len(&out), Some(out.len()), "{value} {signed}");
+                assert_eq!(leb128_u64(&out, signed), Some(value), "{value} {signed}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_end_with_a_unit_of_zero() {
+        let mut out = Vec::new();
+        put_units(&mut out, &[b'a', 0, b'b'], Encoding::Utf16Le);
+        assert_eq!(out, [b'a', 0, 0xfd, 0xff, 0, 0]);
+        assert_eq!(utf8_of(&[0, b'a', 0xd8], Encoding::Utf16Be), "a\u{fffd}");
+    }
+}

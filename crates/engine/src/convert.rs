@@ -1,0 +1,202 @@
+//! From a session to a target: which events go there, in what order, and what comes up on the way.
+
+use tracemill_formats::api::Storage;
+use tracemill_formats::registry;
+use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
+use tracemill_model::error::{Error, Result};
+
+use crate::cursor::{Item, ReadyChunk};
+use crate::export;
+use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::merge::{Note, StreamIndex};
+use crate::print::Flow;
+use crate::session::Session;
+use crate::timeline::{self, Selection, StreamOf};
+
+/// Every format that traces are written in.
+pub fn targets() -> impl Iterator<Item = &'static Target> {
+    registry::TARGETS.iter().chain(export::TARGETS).copied()
+}
+
+/// The target of a name.
+///
+/// # Errors
+/// When there is none; the help names all.
+pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
+    let found = targets().find(|target| target.names.contains(&name));
+    found.ok_or_else(|| {
+        let names = targets().flat_map(|target| target.names).chain(others);
+        let names: Vec<&str> = names.copied().collect();
+        Error::misuse(format!("unknown output format `{name}`"))
+            .with_help(format!("formats that can be written: {}", names.join(", ")))
+    })
+}
+
+/// What a target gets to know before the first event.
+pub fn sources(session: &Session, streams: &[StreamOf]) -> Vec<Source> {
+    let source = |(at, trace): (usize, &tracemill_formats::api::OpenTrace)| {
+        let own = streams.iter().filter(|of| of.trace == at);
+        let own = own.map(|of| SourceStream { name: of.stream.name.clone(), class: of.stream.class, id: of.stream.id });
+        Source {
+            name: trace.name.clone(),
+            own_name: trace.own_name.clone(),
+            schema: trace.schema.clone(),
+            correction_ns: session.corrections[at],
+            streams: own.collect(),
+        }
+    };
+    session.traces.iter().enumerate().map(source).collect()
+}
+
+/// Is the path a trace, or a folder of nothing but traces?
+pub fn is_trace(storage: &dyn Storage, path: &std::path::Path) -> bool {
+    let probe = |path: &std::path::Path| registry::FORMATS.iter().any(|format| (format.probe)(storage, path));
+    probe(path) || storage.list(path).is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path)))
+}
+
+/// What is converted of a session.
+pub struct Conversion<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// Its streams that are wanted.
+    pub streams: &'a [StreamOf],
+    /// What is wanted of them.
+    pub selection: &'a Selection,
+    /// Condition on fields.
+    pub filter: Option<&'a Filter>,
+    /// Events to leave out first.
+    pub skip: u64,
+    /// Most events.
+    pub limit: Option<u64>,
+    /// Must events come in the order of time?
+    pub in_order: bool,
+}
+
+/// How a conversion ended.
+pub struct Converted {
+    /// Events that were written.
+    pub events: u64,
+    /// What was lost.
+    pub losses: Losses,
+    /// Was it stopped? The output is not complete then.
+    pub is_stopped: bool,
+}
+
+impl Conversion<'_> {
+    /// Writes all events; what comes up goes to `take`, which can stop the work.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn run(&self, mut writer: Box<dyn TraceWriter>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
+        let mut feed = Feed {
+            conversion: self,
+            writer: &mut *writer,
+            matcher: self.filter.map(Filter::matcher),
+            skip: self.skip,
+            left: self.limit.unwrap_or(u64::MAX),
+            events: 0,
+        };
+        let is_counted = self.skip > 0 || self.limit.is_some();
+        let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
+        let events = feed.events;
+        if flow == Flow::Stop {
+            return Ok(Converted { events, losses: Losses::default(), is_stopped: true });
+        }
+        Ok(Converted { events, losses: writer.finish()?, is_stopped: false })
+    }
+}
+
+struct Feed<'a> {
+    conversion: &'a Conversion<'a>,
+    writer: &'a mut dyn TraceWriter,
+    matcher: Option<Matcher>,
+    skip: u64,
+    left: u64,
+    events: u64,
+}
+
+impl Feed<'_> {
+    fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
+        let of = self.conversion;
+        let cursors = timeline::cursors(of.session, of.streams, of.selection);
+        for (at, mut cursor) in cursors.into_iter().enumerate() {
+            while let Some(item) = cursor.next() {
+                let note = match item {
+                    Item::Chunk(ready) => {
+                        self.events(at, &ready, 0, ready.chunk.len())?;
+                        continue;
+                    }
+                    Item::Gap(gap) => Note::Gap(StreamIndex(at as u32), gap),
+                    Item::Fault(error) => Note::Fault(error),
+                    Item::Warning(error) => Note::Warning(error),
+                };
+                if self.note(note, take)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            self.writer.end_stream(at)?;
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn merged(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
+        let of = self.conversion;
+        let mut merger = timeline::merger(of.session, of.streams, of.selection);
+        // What comes up before the first event of any stream comes with the first batch, and belongs before it.
+        let mut size = 1;
+        while self.left > 0 {
+            let Some(mut batch) = merger.next_batch(size) else { break };
+            let notes = std::mem::take(&mut batch.notes);
+            let (before, behind) = if size == 1 { (notes, Vec::new()) } else { (Vec::new(), notes) };
+            size = 4096;
+            for note in before {
+                if self.note(note, take)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            for run in &batch.runs {
+                let (stream, ready) = &batch.chunks[run.chunk as usize];
+                self.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
+            }
+            for note in behind {
+                if self.note(note, take)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
+        if let Note::Gap(stream, gap) = &note {
+            self.writer.gap(stream.0 as usize, gap)?;
+        }
+        Ok(take(note))
+    }
+
+    #[inline]
+    fn events(&mut self, stream: usize, ready: &ReadyChunk, from: usize, to: usize) -> Result<()> {
+        let of = &self.conversion.streams[stream];
+        for at in from..to {
+            let event = ready.chunk.event(at);
+            if let Some(matcher) = &mut self.matcher {
+                let is_untimed = ready.chunk.packet.plans.schema().event(event.class()).is_untimed;
+                let ns = of.clock.filter(|_| !is_untimed).map(|clock| clock.ns(event.cycles()));
+                if !matcher.matches(&FilterEvent { trace: of.trace, stream: of.index, event, ns }) {
+                    continue;
+                }
+            }
+            if self.skip > 0 {
+                self.skip -= 1;
+                continue;
+            }
+            if self.left == 0 {
+                return Ok(());
+            }
+            self.left -= 1;
+            self.writer.event(stream, event)?;
+            self.events += 1;
+        }
+        Ok(())
+    }
+}

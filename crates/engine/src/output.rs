@@ -1,0 +1,97 @@
+//! Output that appears under its final name only when it is complete.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tracemill_model::error::{Error, Result};
+
+/// A file or folder that is being written under a name of its own, beside its final one. It is removed when it is
+/// dropped before [`Pending::commit`].
+pub struct Pending {
+    target: PathBuf,
+    path: PathBuf,
+    is_done: bool,
+}
+
+impl Pending {
+    /// Output for `target`. Nothing is made yet.
+    ///
+    /// # Errors
+    /// When the target has no name (`/`, `..`).
+    pub fn new(target: &Path) -> Result<Pending> {
+        let Some(name) = target.file_name() else {
+            return Err(Error::misuse(format!("`{}` is no name for an output", target.display())));
+        };
+        let mut part = std::ffi::OsString::from(".");
+        part.push(name);
+        part.push(format!(".{}.part", std::process::id()));
+        Ok(Pending { target: target.to_path_buf(), path: target.with_file_name(part), is_done: false })
+    }
+
+    /// Where to write.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the output its final name, once its bytes are on the disk. What has the name is replaced.
+    ///
+    /// # Errors
+    /// When the disk does not take it; the target is then what it was.
+    pub fn commit(mut self) -> Result<()> {
+        sync(&self.path)?;
+        let target = self.target.clone();
+        let failed = |error: std::io::Error| Error::io("give the output its name", &target, &error);
+        let is_folder = fs::symlink_metadata(&target).is_ok_and(|of| of.is_dir());
+        if is_folder {
+            // Folders are not replaced in one step: the old one steps aside first.
+            let mut old = self.path.clone().into_os_string();
+            old.push(".old");
+            let old = PathBuf::from(old);
+            fs::rename(&target, &old).map_err(failed)?;
+            if let Err(error) = fs::rename(&self.path, &target) {
+                let _ = fs::rename(&old, &target);
+                return Err(failed(error));
+            }
+            self.is_done = true;
+            fs::remove_dir_all(&old).map_err(|error| Error::io("remove the old output", &old, &error))?;
+        } else {
+            fs::rename(&self.path, &target).map_err(failed)?;
+            self.is_done = true;
+        }
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Some file systems cannot sync folders; the name is there all the same.
+        let _ = fs::File::open(parent).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_done {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Removes what was written under a name of its own.
+pub fn remove(path: &Path) {
+    // Nothing is there when nothing was written.
+    let _ = match fs::symlink_metadata(path) {
+        Ok(of) if of.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
+    };
+}
+
+fn sync(path: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io("write the output to disk", path, &error);
+    let of = fs::symlink_metadata(path).map_err(failed)?;
+    if of.is_dir() {
+        for entry in fs::read_dir(path).map_err(failed)? {
+            sync(&entry.map_err(failed)?.path())?;
+        }
+        let _ = fs::File::open(path).and_then(|folder| folder.sync_all());
+        return Ok(());
+    }
+    fs::File::open(path).and_then(|file| file.sync_all()).map_err(failed)
+}

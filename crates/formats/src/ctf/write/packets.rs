@@ -1,0 +1,410 @@
+//! One stream of the output: events into packets, packets into a file.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::encode::{Encode, Encoder, Shortfalls, put_fixed};
+use tracemill_codec::plan::{Fault, State};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
+
+use super::mapping::{Mapping, context_members};
+use crate::ctf::lttng_index;
+use crate::target::Losses;
+
+const MAGIC: u64 = 0xC1FC_1FC1;
+/// A packet ends at this size even where that of the input goes on.
+const MAX_PACKET: usize = 1 << 20;
+
+/// Writes one stream.
+pub(super) struct StreamWriter {
+    path: PathBuf,
+    id: u64,
+    order: ByteOrder,
+    /// Size that the user wants; without it packets end with those of the input.
+    packet_bytes: Option<usize>,
+    file: Option<File>,
+    packet: Vec<u8>,
+    /// Where the numbers stand in the packet that are known when it ends.
+    places: Places,
+    open: Option<Open>,
+    /// Packet of the input that the events come from.
+    input: Option<Arc<PacketData>>,
+    discarded: u64,
+    sequence: u64,
+    /// A gap that no packet tells yet, with its end.
+    pending: Option<Option<u64>>,
+    /// Latest time so far.
+    latest: u64,
+    class: StreamClassId,
+    state: State,
+    name: Vec<u8>,
+    shortfalls: Shortfalls,
+    losses: Losses,
+    untimed: u64,
+    unreadable: u64,
+    /// Entries of its index, when one is wanted.
+    index: Option<Vec<u8>>,
+    offset: u64,
+}
+
+/// The packet that is being built.
+struct Open {
+    class: StreamClassId,
+    begin: u64,
+    end: u64,
+    /// Encoded members of the input's packet that it keeps.
+    kept: Vec<u8>,
+    cpu: Option<u32>,
+    /// Bits that the last event leaves in its last byte.
+    loose: u8,
+}
+
+/// Offsets into the packet.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    total: usize,
+    begin: Option<usize>,
+}
+
+impl StreamWriter {
+    pub(super) fn new(
+        path: PathBuf,
+        class: StreamClassId,
+        id: u64,
+        order: ByteOrder,
+        packet_bytes: Option<usize>,
+    ) -> Self {
+        StreamWriter {
+            path,
+            id,
+            order,
+            packet_bytes,
+            file: None,
+            packet: Vec::new(),
+            places: Places::default(),
+            open: None,
+            input: None,
+            discarded: 0,
+            sequence: 0,
+            pending: None,
+            latest: 0,
+            class,
+            state: State::default(),
+            name: Vec::new(),
+            shortfalls: Shortfalls::default(),
+            losses: Losses::default(),
+            untimed: 0,
+            unreadable: 0,
+            index: None,
+            offset: 0,
+        }
+    }
+
+    /// Keeps an index of the packets too.
+    #[must_use]
+    pub(super) fn with_index(mut self) -> Self {
+        self.index = Some(Vec::new());
+        self
+    }
+
+    /// Writes the index beside the stream: `index/NAME.idx`. A stream without packets has none.
+    pub(super) fn write_index(&self) -> Result<()> {
+        let (Some(entries), Some(folder), Some(name)) = (&self.index, self.path.parent(), self.path.file_name()) else {
+            return Ok(());
+        };
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = lttng_index::header();
+        bytes.extend_from_slice(entries);
+        let folder = folder.join("index");
+        super::make_folder(&folder)?;
+        let mut name = name.to_os_string();
+        name.push(".idx");
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).map_err(|error| Error::io("write the index", &path, &error))
+    }
+
+    /// Writes an event.
+    #[inline]
+    pub(super) fn event(&mut self, mapping: &mut Mapping, event: EventRef<'_>) -> Result<()> {
+        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
+        if !is_same {
+            self.begin_input(mapping, &event.chunk.packet)?;
+        } else if self.packet.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
+            self.end_packet(mapping, false)?;
+        }
+        let class = event.class();
+        if mapping.events[class.0 as usize].nodes.is_none() {
+            mapping.prepare(&event.chunk.packet.plans, class);
+        }
+        let cycles = mapping.streams[event.chunk.packet.packet.class.0 as usize].time(event.cycles());
+        if self.open.is_none() {
+            self.begin_packet(mapping, &event.chunk.packet.clone(), cycles)?;
+        }
+        let mut own_id = None;
+        if mapping.events[class.0 as usize].is_open {
+            self.name.clear();
+            let id = event.own_id(&mut self.name).unwrap_or_default();
+            own_id = Some(mapping.own_id(class, id, &self.name));
+        }
+        let stream = &mapping.streams[event.chunk.packet.packet.class.0 as usize];
+        let of = &mapping.events[class.0 as usize];
+        let start = self.packet.len();
+        put_fixed(&mut self.packet, own_id.unwrap_or(of.id), stream.id_bits, self.order);
+        if stream.has_clock {
+            let mut cycles = cycles;
+            if of.is_untimed {
+                self.untimed += 1;
+                cycles = self.latest.max(self.open.as_ref().map_or(0, |open| open.begin));
+            }
+            put_fixed(&mut self.packet, cycles, 64, self.order);
+            if let Some(open) = &mut self.open {
+                open.begin = open.begin.min(cycles);
+                open.end = open.end.max(cycles);
+                self.latest = cycles;
+            }
+        }
+        if stream.keeps_event_header {
+            let mut encoder = Encoder {
+                out: &mut self.packet,
+                nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
+                selectors_at: 0,
+                shortfalls: &mut self.shortfalls,
+            };
+            // The pass that found the event has read this header.
+            let _ = event.visit_header(&mut self.state, &mut encoder);
+        }
+        let nodes = of.nodes.as_deref().unwrap_or(&[]);
+        let result = match of.selectors {
+            0 => {
+                let mut encoder =
+                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+                event.visit_flat(&mut self.state, &mut encoder)
+            }
+            selectors => self.with_selectors(nodes, selectors, event),
+        };
+        match result {
+            Ok(()) => {
+                if let Some(open) = &mut self.open {
+                    open.loose = of.loose;
+                }
+            }
+            // It was whole when it was found: the file has changed.
+            Err(_) => {
+                self.packet.truncate(start);
+                self.unreadable += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn with_selectors(
+        &mut self,
+        nodes: &[Encode],
+        selectors: usize,
+        event: EventRef<'_>,
+    ) -> std::result::Result<(), Fault> {
+        let mut fields = event.fields(&mut self.state);
+        let mut selectors_at = 0;
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            if scope == Scope::Payload {
+                selectors_at = self.packet.len();
+                self.packet.resize(selectors_at + selectors, 0);
+            }
+            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            fields.visit(scope, &mut self.state, &mut encoder)?;
+        }
+        Ok(())
+    }
+
+    /// Something is missing here.
+    pub(super) fn gap(&mut self, mapping: &Mapping, gap: &Gap, losses: &mut Losses) -> Result<()> {
+        let Some(count) = gap.count else {
+            losses.add("gaps of unknown size", 1);
+            return Ok(());
+        };
+        self.end_packet(mapping, true)?;
+        self.input = None;
+        match gap.kind {
+            GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
+            GapKind::LostPackets if self.sequence == 0 => losses.add("packets lost before the first one", count),
+            GapKind::LostPackets => self.sequence = self.sequence.wrapping_add(count),
+        }
+        let stream = &mapping.streams[self.class.0 as usize];
+        self.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
+        Ok(())
+    }
+
+    /// Events of another packet of the input follow.
+    #[cold]
+    fn begin_input(&mut self, mapping: &Mapping, input: &Arc<PacketData>) -> Result<()> {
+        let is_joined = self.packet_bytes.is_some_and(|wanted| self.packet.len() < wanted) && {
+            let kept = self.kept_of(mapping, input);
+            let same = |open: &Open| open.class == input.packet.class && open.kept == kept && open.cpu == input.cpu;
+            self.open.as_ref().is_some_and(same)
+        };
+        if !is_joined {
+            self.end_packet(mapping, true)?;
+        }
+        self.input = Some(input.clone());
+        Ok(())
+    }
+
+    /// The members of the packet context that are kept, encoded.
+    fn kept_of(&mut self, mapping: &Mapping, input: &PacketData) -> Vec<u8> {
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let mut kept = Vec::new();
+        if stream.keeps_context.contains(&true) {
+            let plan = input.plans.packet_context_rows(input.packet.class);
+            let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
+            let mut encoder =
+                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+            // It was read when the packet was opened.
+            let _ = input.visit_context(&mut encoder);
+        }
+        kept
+    }
+
+    fn begin_packet(&mut self, mapping: &Mapping, input: &PacketData, first: u64) -> Result<()> {
+        let kept = self.kept_of(mapping, input);
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
+        let begin = match input_begin {
+            // What follows inside a packet of the input begins with its own first event.
+            Some(begin) if self.latest <= begin || self.sequence == 0 => begin.min(first),
+            _ => first,
+        };
+        let class = input.packet.class;
+        self.header(mapping, class, Some(input), &kept);
+        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu, loose: 0 });
+        Ok(())
+    }
+
+    /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
+    fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &[u8]) {
+        let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);
+        let out = &mut self.packet;
+        out.clear();
+        put_fixed(out, MAGIC, 32, order);
+        if let Some(uuid) = &mapping.from.uuid {
+            out.extend_from_slice(uuid);
+        }
+        put_fixed(out, stream.id, 64, order);
+        if mapping.has_stream_ids {
+            put_fixed(out, self.id, 64, order);
+        }
+        if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
+            let plan = input.plans.packet_header_rows();
+            let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
+            let mut encoder = Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+            // It was read when the packet was opened.
+            let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
+        }
+        let out = &mut self.packet;
+        self.places = Places { total: out.len(), begin: stream.has_clock.then_some(out.len() + 16) };
+        for (name, len_bits, _) in context_members(stream.has_clock, stream.has_cpu) {
+            let value = match name {
+                "events_discarded" => self.discarded,
+                "packet_seq_num" => self.sequence,
+                "cpu_id" => u64::from(input.and_then(|input| input.cpu).unwrap_or(u32::MAX)),
+                // Known when the packet ends.
+                _ => 0,
+            };
+            put_fixed(out, value, len_bits as u8, order);
+        }
+        out.extend_from_slice(kept);
+    }
+
+    /// Ends the packet that is being built. `input_ends` when that of the input ends here too.
+    fn end_packet(&mut self, mapping: &Mapping, input_ends: bool) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let input_end = self.input.as_ref().and_then(|input| input.packet.end_cycles).filter(|_| input_ends);
+        let input_end = input_end.map(|cycles| mapping.streams[open.class.0 as usize].time(cycles));
+        open.end = open.end.max(input_end.unwrap_or(0));
+        self.latest = self.latest.max(open.end);
+        self.flush(mapping, &open)
+    }
+
+    fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
+        let bits = self.packet.len() as u64 * 8;
+        let (order, places) = (self.order, self.places);
+        let packet = &mut self.packet;
+        let mut set = |at: usize, value: u64| {
+            let mut bytes = Vec::with_capacity(8);
+            put_fixed(&mut bytes, value, 64, order);
+            if let Some(place) = packet.get_mut(at..at + 8) {
+                place.copy_from_slice(&bytes);
+            }
+        };
+        set(places.total, bits);
+        // Bits that no field has are not content.
+        set(places.total + 8, bits - u64::from(open.loose));
+        if let Some(begin) = places.begin {
+            set(begin, open.begin);
+            set(begin + 8, open.end);
+        }
+        if let (Some(index), Some(_)) = (&mut self.index, places.begin) {
+            let class = mapping.streams[open.class.0 as usize].id;
+            let content = bits - u64::from(open.loose);
+            let of_time = [open.begin, open.end, self.discarded];
+            lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.sequence]);
+        }
+        self.offset += bits / 8;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.pending = None;
+        self.class = open.class;
+        let path = &self.path;
+        let failed = |error: std::io::Error| Error::io("write the stream", path, &error);
+        if self.file.is_none() {
+            if let Some(folder) = path.parent() {
+                super::make_folder(folder)?;
+            }
+            self.file = Some(File::create(path).map_err(failed)?);
+        }
+        if let Some(file) = &mut self.file {
+            file.write_all(&self.packet).map_err(failed)?;
+        }
+        self.packet.clear();
+        Ok(())
+    }
+
+    /// No more events come.
+    pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
+        self.end_packet(mapping, true)?;
+        self.input = None;
+        if let Some(end) = self.pending.take() {
+            let class = self.class;
+            // A packet without events tells what is missing behind the last one.
+            let stream = &mapping.streams[class.0 as usize];
+            if stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true) {
+                self.losses.add("gaps behind the last event of a stream", 1);
+                self.file = None;
+                return Ok(());
+            }
+            let end = end.unwrap_or(self.latest).max(self.latest);
+            self.header(mapping, class, None, &[]);
+            let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, loose: 0 };
+            self.flush(mapping, &open)?;
+        }
+        self.packet = Vec::new();
+        self.file = None;
+        Ok(())
+    }
+
+    /// What this stream lost.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = self.losses.clone();
+        losses.add("events without time", self.untimed);
+        losses.add("events whose file changed while they were read", self.unreadable);
+        losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
+        losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
+        losses.add("absent texts that became empty", self.shortfalls.empty_texts);
+        losses
+    }
+}

@@ -1,0 +1,135 @@
+//! What a format gives that can be written.
+//!
+//! A [`Target`] is one static value and one line in the registry, like a [`Format`](crate::api::Format). It gets the
+//! traces that are converted ([`Source`]), says at once what it cannot hold of their schemas ([`Losses`]), and then takes
+//! events, stream by stream or in the order of time. It writes below the path that it is given and nowhere else; the
+//! caller gives that its final name when everything is there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_model::error::Result;
+use tracemill_model::packet::Gap;
+use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
+
+use crate::api::OpenTrace;
+
+/// A format that can be written.
+pub struct Target {
+    /// Names by which the user knows it; the first is the one that is listed.
+    pub names: &'static [&'static str],
+    /// What it is, in a line.
+    pub description: &'static str,
+    /// What it cannot hold, a few words each, for the list of formats.
+    pub cannot_hold: &'static [&'static str],
+    /// Is a trace of it a folder (otherwise a file)?
+    pub is_folder: bool,
+    /// Must events of all streams come in the order of time (otherwise stream after stream)?
+    pub wants_order: bool,
+    /// Begins to write traces at a path where nothing is. Touches no file yet.
+    pub create: Create,
+    /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
+    /// must be read and written anew.
+    pub copy: Option<CopyTrace>,
+}
+
+/// See [`Target::copy`].
+pub type CopyTrace = fn(&OpenTrace, &Path) -> Result<bool>;
+
+/// See [`Target::create`].
+pub type Create = fn(&Path, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;
+
+/// A trace that is written.
+#[derive(Clone)]
+pub struct Source {
+    /// Its name among the traces that are read.
+    pub name: String,
+    /// Name that orders its events of equal time.
+    pub own_name: String,
+    /// Its schema.
+    pub schema: Arc<Schema>,
+    /// Ns to add to its clocks.
+    pub correction_ns: i64,
+    /// Its streams that are written.
+    pub streams: Vec<SourceStream>,
+}
+
+/// A stream of a trace that is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceStream {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: StreamClassId,
+    /// Its numeric id.
+    pub id: Option<u64>,
+}
+
+/// What the user wants of writing.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Size at which packets end; without it packets end where those of the input do.
+    pub packet_bytes: Option<usize>,
+    /// Order of the bytes of numbers.
+    pub byte_order: ByteOrder,
+    /// Write index files beside streams, where the format knows them.
+    pub index: bool,
+}
+
+/// Writes events.
+pub trait TraceWriter {
+    /// What the target cannot hold of what is known before the first event. Counted in fields, classes or streams.
+    fn losses(&self) -> Losses;
+
+    /// Writes the next event of a stream: its place among the streams of all sources, in their order.
+    ///
+    /// # Errors
+    /// When the output cannot be written; nothing more can be done then.
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()>;
+
+    /// Something is missing between the events of a stream so far and its next one.
+    ///
+    /// # Errors
+    /// As for events.
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()>;
+
+    /// No more events come of a stream.
+    ///
+    /// # Errors
+    /// As for events.
+    fn end_stream(&mut self, stream: usize) -> Result<()>;
+
+    /// Everything is there. Gives all that was lost.
+    ///
+    /// # Errors
+    /// As for events.
+    fn finish(self: Box<Self>) -> Result<Losses>;
+}
+
+/// What a target could not hold, by kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Losses(pub BTreeMap<String, u64>);
+
+impl Losses {
+    /// Counts something that is lost.
+    pub fn add(&mut self, kind: impl Into<String>, count: u64) {
+        if count > 0 {
+            let sum = self.0.entry(kind.into()).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    /// Counts all that others have counted.
+    pub fn extend(&mut self, others: &Losses) {
+        for (kind, count) in &others.0 {
+            self.add(kind.clone(), *count);
+        }
+    }
+
+    /// Is everything kept?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
