@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Scope};
 
-use crate::plan::{Fault, Input, Plan, State, Visitor};
+use crate::plan::{Fault, Input, NoVisitor, Plan, State, Visitor};
 use crate::trace_plans::{ScanEnd, SpineSink, TracePlans};
 
 /// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
@@ -374,6 +374,18 @@ impl<'a> EventRef<'a> {
     /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
     #[inline]
     pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        let packet = &self.chunk.packet;
+        let short = packet.plans.short(self.class());
+        if short.is_all && !short.uses_shared && packet.spine.is_none() {
+            let (input, body_bits) = (packet.input(), self.chunk.body_bits(self.at));
+            state.body_bits = body_bits;
+            if short.run(input, &mut { body_bits }, state, visitor) {
+                return Ok(());
+            }
+            // Which field has the fault is for the plan that knows them.
+            let plan = packet.plans.event_flat_rows(self.class());
+            return plan.run(input, &mut { body_bits }, state, &mut NoVisitor);
+        }
         let input = self.load(state);
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
         if let Some(end_bits) = self.cut_bits() {

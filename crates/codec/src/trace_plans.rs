@@ -321,10 +321,10 @@ impl TracePlans {
     }
 
     #[inline]
-    fn short(&self, id: EventClassId) -> &Short {
+    pub(crate) fn short(&self, id: EventClassId) -> &Short {
         self.short[id.0 as usize].0.get_or_init(|| {
             let plans = self.event(id);
-            Short::of(self.event_flat_rows(id), !plans.needs_header && !plans.updates_clock)
+            Short::of(self.event_flat_rows(id), !plans.needs_header && !plans.updates_clock, self.shared.len())
         })
     }
 

@@ -167,6 +167,8 @@ pub(crate) struct Short {
     slots: u8,
     /// Nothing but these instructions is needed to show an event of the class.
     pub(crate) is_all: bool,
+    /// Does one of them use what a header or a shared context has saved?
+    pub(crate) uses_shared: bool,
 }
 
 /// Instructions of a short plan: with the rest they fill two cache lines.
@@ -176,10 +178,11 @@ const _: () = assert!(size_of::<std::sync::OnceLock<Short>>() <= 128);
 
 impl Short {
     /// The short form of a plan; empty, and not all, when it is too long or needs tables.
-    pub(crate) fn of(plan: &Plan, is_all: bool) -> Self {
+    pub(crate) fn of(plan: &Plan, is_all: bool, shared: usize) -> Self {
         let fits =
             plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
-        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false };
+        let uses_shared = plan.ops.iter().any(|op| op.uses().is_some_and(|slot| usize::from(slot) < shared));
+        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false, uses_shared };
         let Ok(slots) = u8::try_from(plan.slots) else { return short };
         if fits && is_all {
             short.ops[..plan.ops.len()].copy_from_slice(&plan.ops);
@@ -728,6 +731,23 @@ impl<'a> Run<'a> {
 }
 
 impl Op {
+    /// The slot that the instruction reads, when that may be one that another scope has filled.
+    fn uses(&self) -> Option<u16> {
+        match *self {
+            Op::AdvanceBy { len, .. }
+            | Op::StrBytes { len, .. }
+            | Op::Blob { len, .. }
+            | Op::Fit { len, .. }
+            | Op::BeginArray { len, .. }
+            | Op::Integers { len, .. } => Some(len),
+            Op::Select { slot, .. } | Op::Optional { slot, .. } | Op::Require { slot } => Some(slot),
+            Op::LookUp { from, .. } => Some(from),
+            Op::Unmarked { place, .. } => Some(place),
+            Op::Unit { base, .. } => Some(base),
+            _ => None,
+        }
+    }
+
     pub(crate) fn node(&self) -> Option<NodeId> {
         match *self {
             Op::U8 { node }

@@ -133,17 +133,16 @@ impl Out {
     /// Appends a short text and a number in base 10.
     #[inline]
     pub(crate) fn put_piece_u64(&mut self, piece: &Piece, value: u64) {
-        if piece.long.is_some() || value >= 100 {
+        if piece.long.is_some() || value >= 100_000_000 {
             self.put_piece(piece);
             return self.put_u64(value);
         }
-        let to = self.room::<{ BLOCK + 2 }>();
+        let to = self.room::<{ BLOCK + DIGITS }>();
         to[..BLOCK].copy_from_slice(&piece.block);
         let at = usize::from(piece.len).min(BLOCK);
-        let (two, skip) = (pair(value as u32), usize::from(value < 10));
-        to[at] = two[skip];
-        to[at + 1] = two[1];
-        self.len += at + 2 - skip;
+        if let Some(room) = to[at..].first_chunk_mut::<DIGITS>() {
+            self.len += at + put_digits(room, value as u32);
+        }
     }
 
     /// Appends the beginning of a line: a short text, nine digits, a text of four bytes, a digit, a point, nine digits and
@@ -174,33 +173,11 @@ impl Out {
     /// Appends a number in base 10.
     #[inline]
     pub fn put_u64(&mut self, value: u64) {
-        let to = self.room::<20>();
-        // Most numbers of traces are short: how many digits they have costs more than the digits.
-        if value < 100 {
-            let two = pair(value as u32);
-            let skip = usize::from(value < 10);
-            to[0] = two[skip];
-            to[1] = two[1];
-            self.len += 2 - skip;
-            return;
+        if value >= 100_000_000 {
+            return self.put_long(value);
         }
-        if value < 10_000 {
-            let (high, low) = (pair(value as u32 / 100), pair(value as u32 % 100));
-            let digits = u32::from_le_bytes([high[0], high[1], low[0], low[1]]);
-            let skip = usize::from(value < 1000);
-            to[..4].copy_from_slice(&(digits >> (skip * 8)).to_le_bytes());
-            self.len += 4 - skip;
-            return;
-        }
-        if value < 100_000_000 {
-            let digits = eight_digits(value as u32);
-            // Digits before the first one that is not zero: they stand in the low bytes.
-            let zeros = digits.trailing_zeros() / 8;
-            to[..8].copy_from_slice(&((digits | ZEROS) >> (zeros * 8)).to_le_bytes());
-            self.len += 8 - zeros as usize;
-            return;
-        }
-        self.put_long(value);
+        let to = self.room::<DIGITS>();
+        self.len += put_digits(to, value as u32);
     }
 
     /// A number of nine digits or more.
@@ -278,6 +255,34 @@ static PAIRS: [[u8; 2]; 100] = {
 #[inline]
 fn pair(value: u32) -> &'static [u8; 2] {
     &PAIRS[value as usize]
+}
+
+/// Digits that [`put_digits`] writes at most.
+const DIGITS: usize = 8;
+
+/// Writes a number below 10^8 in base 10; how many digits it has.
+#[inline]
+fn put_digits(to: &mut [u8; DIGITS], value: u32) -> usize {
+    // Most numbers of traces are short: how many digits they have costs more than the digits.
+    if value < 100 {
+        let two = pair(value);
+        let skip = usize::from(value < 10);
+        to[0] = two[skip];
+        to[1] = two[1];
+        return 2 - skip;
+    }
+    if value < 10_000 {
+        let (high, low) = (pair(value / 100), pair(value % 100));
+        let digits = u32::from_le_bytes([high[0], high[1], low[0], low[1]]);
+        let skip = usize::from(value < 1000);
+        to[..4].copy_from_slice(&(digits >> (skip * 8)).to_le_bytes());
+        return 4 - skip;
+    }
+    let digits = eight_digits(value);
+    // Digits before the first one that is not zero: they stand in the low bytes.
+    let zeros = digits.trailing_zeros() / 8;
+    *to = ((digits | ZEROS) >> (zeros * 8)).to_le_bytes();
+    8 - zeros as usize
 }
 
 /// The digit zero eight times.
