@@ -43,13 +43,14 @@ pub fn print<S: Source>(
     jobs: usize,
     mut take: impl FnMut(Output<'_>) -> Flow,
 ) {
-    let mut batches = Batches { merger, size: FIRST_BATCH };
+    let mut batches = Batches { merger, size: FIRST_BATCH, limit: FIRST_BATCH };
     let mut renderer = LineRenderer::new(plan.clone(), session);
     if jobs <= 1 {
         let mut old = Rendered::default();
         while let Some(mut batch) = batches.next() {
             let notes = std::mem::take(&mut batch.notes);
             let mut rendered = renderer.render(&batch, std::mem::take(&mut old));
+            batches.learn(&rendered);
             let flow = deliver(&mut rendered, notes, &mut take);
             old = rendered;
             if flow == Flow::Stop {
@@ -111,6 +112,7 @@ fn run<S: Source>(
             }
         };
         first += 1;
+        batches.learn(&rendered);
         let flow = deliver(&mut rendered, of_first, take);
         shared.give_back(rendered);
         if flow == Flow::Stop {
@@ -138,14 +140,28 @@ fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Outp
     Flow::Continue
 }
 
+/// Bytes of lines that a batch should have at most. Events whose texts are made (a name of 60 KB in each) would else fill
+/// the memory with a few thousand lines.
+const MAX_BATCH_BYTES: usize = 2 << 20;
+
 struct Batches<'a, S> {
     merger: &'a mut Merger<S>,
     size: usize,
+    /// The most events of a batch, as far as the lines so far tell.
+    limit: usize,
+}
+
+impl<S> Batches<'_, S> {
+    /// Learns from the lines of a batch how many events the next ones may have.
+    fn learn(&mut self, rendered: &Rendered) {
+        let mean_bytes = rendered.out.len() / (rendered.lines as usize).max(1);
+        self.limit = (MAX_BATCH_BYTES / mean_bytes.max(1)).clamp(FIRST_BATCH / 4, MAX_BATCH);
+    }
 }
 
 impl<S: Source> Batches<'_, S> {
     fn next(&mut self) -> Option<Batch> {
-        let batch = self.merger.next_batch(self.size);
+        let batch = self.merger.next_batch(self.size.min(self.limit));
         self.size = (self.size * 2).min(MAX_BATCH);
         batch
     }

@@ -274,7 +274,9 @@ impl Fields<'_> {
     fn set(&mut self, node: NodeId, value: u64) {
         for (member, place) in self.members.iter().zip(&mut self.values) {
             if member.node == node {
-                *place = Value::Number(value);
+                // A negative number is the bits of its field.
+                let unused_bits = 64 - member.bits.clamp(1, 64);
+                *place = Value::Number(value & (u64::MAX >> unused_bits));
             } else if member.element == Some(node)
                 && member.meaning == Some(Meaning::Checksum)
                 && let Value::Bytes(bytes) = place

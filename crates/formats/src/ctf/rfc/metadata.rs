@@ -83,8 +83,8 @@ pub(super) fn probe(start: &[u8], is_whole: bool) -> bool {
 
 /// Is the first token of a text a word that begins a declaration?
 fn begins_with_word(text: &str, tokens: &[Token]) -> bool {
-    const WORDS: [&str; 9] =
-        ["trace", "section", "event", "abstract_type", "type", "stream", "typedef", "struct", "enum"];
+    const WORDS: [&str; 10] =
+        ["trace", "section", "event", "abstract_type", "type", "stream", "typedef", "typealias", "struct", "enum"];
     let first = tokens.first().filter(|token| token.kind == TokenKind::Word);
     first.is_some_and(|token| WORDS.contains(&token.span.text(text)))
 }
@@ -209,7 +209,10 @@ pub(super) fn load(bytes: &[u8], undo: &Undo) -> Result<Loaded> {
     for framing in framings {
         let loaded = unpack(bytes, order, framing, undo).and_then(|packets| {
             let (found, ..) = dialect(&packets.text)?;
-            if found == framing {
+            // Bytes that are taken apart the wrong way make a text too, but none that states its version.
+            let is_stated =
+                !matches!(version(&packets.text, &lexer::tokens_until_error(&packets.text)), Version::Unstated { .. });
+            if found == framing && (framing == framings[0] || is_stated) {
                 return Ok(packets);
             }
             let message = "the trace block names another version than that of the packets in which it stands";
