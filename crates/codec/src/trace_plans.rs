@@ -415,25 +415,12 @@ impl<'a> Scanner<'a> {
         state: &mut State,
         sink: &mut S,
     ) -> ScanEnd {
-        let align = self.stream.header_align_bits - 1;
         let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
         loop {
-            let start = (*pos_bits + align) & !align;
-            if start >= input.end_bits {
-                return ScanEnd::Complete;
-            }
             let clock_before = state.clock;
-            let mut pos = start;
-            let id = match header.read(input, &mut pos, state) {
-                Ok(id) => id,
-                Err(fault) => {
-                    state.clock = clock_before;
-                    return ScanEnd::Fault(self.header_fault(input, start, state, fault));
-                }
-            };
-            let Some(class) = self.class_of(id) else {
-                state.clock = clock_before;
-                return ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start });
+            let (start, mut pos, class) = match self.begin_event(header, input, *pos_bits, state) {
+                Ok(begun) => begun,
+                Err(end) => return end,
             };
             let (body, cycles) = (pos, state.clock);
             let quick = if pos & 7 == 0 { self.plans.quick(class).end(content, (pos >> 3) as usize) } else { None };
@@ -451,6 +438,37 @@ impl<'a> Scanner<'a> {
                 return ScanEnd::Full;
             }
         }
+    }
+
+    /// Reads the header of the event at `pos_bits`, which may stand before its padding: where it begins, the first bit
+    /// behind the header, and the class. The error is how the pass ends here; the clock is then as it was.
+    #[inline(always)]
+    fn begin_event<H: ReadHeader>(
+        self,
+        header: &H,
+        input: Input<'_>,
+        pos_bits: u64,
+        state: &mut State,
+    ) -> Result<(u64, u64, EventClassId), ScanEnd> {
+        let align = self.stream.header_align_bits - 1;
+        let start = (pos_bits + align) & !align;
+        if start >= input.end_bits {
+            return Err(ScanEnd::Complete);
+        }
+        let clock_before = state.clock;
+        let mut pos = start;
+        let id = match header.read(input, &mut pos, state) {
+            Ok(id) => id,
+            Err(fault) => {
+                state.clock = clock_before;
+                return Err(ScanEnd::Fault(self.header_fault(input, start, state, fault)));
+            }
+        };
+        let Some(class) = self.class_of(id) else {
+            state.clock = clock_before;
+            return Err(ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start }));
+        };
+        Ok((start, pos, class))
     }
 
     /// Shows the events from `*pos_bits` on to a visitor, in one pass: for readers that want every field of every event
@@ -477,24 +495,11 @@ impl<'a> Scanner<'a> {
         state: &mut State,
         visitor: &mut V,
     ) -> ScanEnd {
-        let align = self.stream.header_align_bits - 1;
         loop {
-            let start = (*pos_bits + align) & !align;
-            if start >= input.end_bits {
-                return ScanEnd::Complete;
-            }
             let clock_before = state.clock;
-            let mut pos = start;
-            let id = match header.read(input, &mut pos, state) {
-                Ok(id) => id,
-                Err(fault) => {
-                    state.clock = clock_before;
-                    return ScanEnd::Fault(self.header_fault(input, start, state, fault));
-                }
-            };
-            let Some(class) = self.class_of(id) else {
-                state.clock = clock_before;
-                return ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start });
+            let (start, mut pos, class) = match self.begin_event(header, input, *pos_bits, state) {
+                Ok(begun) => begun,
+                Err(end) => return end,
             };
             visitor.begin_event(class, state.clock);
             let body = pos;
@@ -559,15 +564,20 @@ impl<'a> Scanner<'a> {
         plans.skip.skip(input, pos, state)
     }
 
-    #[inline]
+    #[inline(always)]
     fn class_of(self, id: Option<u64>) -> Option<EventClassId> {
+        match id.and_then(|id| self.stream.ids.dense.get(usize::try_from(id).ok()?)) {
+            Some(&class) if class != u32::MAX => Some(EventClassId(class)),
+            Some(_) => None,
+            None => self.rare_class_of(id),
+        }
+    }
+
+    #[cold]
+    fn rare_class_of(self, id: Option<u64>) -> Option<EventClassId> {
         let ids = &self.stream.ids;
         match id {
-            Some(id) => match usize::try_from(id).ok().and_then(|at| ids.dense.get(at)) {
-                Some(&class) if class != u32::MAX => Some(EventClassId(class)),
-                Some(_) => None,
-                None => self.plans.schema.stream(ids.stream).events.get(&id).copied(),
-            },
+            Some(id) => self.plans.schema.stream(ids.stream).events.get(&id).copied(),
             None => ids.without_id.map(EventClassId),
         }
     }
