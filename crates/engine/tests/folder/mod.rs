@@ -1,15 +1,19 @@
 //! Temporary folders, and a trace to put there.
+// Every test file compiles this module and uses a part of it.
 #![allow(dead_code)]
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder that is removed with its content.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new, empty folder.
+    /// A new, empty folder; another one each time, as tests run beside each other.
     pub(crate) fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tracemill-engine-{test}-{}", std::process::id()));
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tracemill-engine-{test}-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the temporary folder can be written");
         Folder(path)
