@@ -58,6 +58,29 @@ pub struct PacketData {
 }
 
 impl PacketData {
+    /// A packet whose events its reader has found (`spine`), in the bytes of its file (`file`) or in what the reader made of
+    /// them: `bytes`, from `base_bytes` on.
+    pub fn found(
+        plans: &Arc<TracePlans>,
+        file: &Arc<dyn Bytes>,
+        packet: Packet,
+        (bytes, base_bytes): (Arc<dyn Bytes>, usize),
+        spine: Spine,
+    ) -> Self {
+        PacketData {
+            plans: plans.clone(),
+            bytes,
+            base_bytes,
+            file: file.clone(),
+            packet,
+            cpu: None,
+            spine: Some(spine),
+            context_bits: 0,
+            events_bits: 0,
+            state: State::default(),
+        }
+    }
+
     /// Its bytes from the first one to the end of what they lie in, and where its content ends.
     #[inline]
     pub fn input(&self) -> Input<'_> {

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tracemill_codec::chunk::{Bytes, PacketData, Spine};
-use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
@@ -320,18 +319,7 @@ impl PacketReader for Reader {
         let (out, spine) = section.read(packet.index, &mut warnings);
         let mut packet = packet.clone();
         packet.content_bits = out.len() as u64 * 8;
-        let mut opened = OpenedPacket::new(PacketData {
-            plans: plans.clone(),
-            bytes: Arc::new(out),
-            base_bytes: 0,
-            file: file.bytes.clone(),
-            packet,
-            cpu: None,
-            spine: Some(spine),
-            context_bits: 0,
-            events_bits: 0,
-            state: State::default(),
-        });
+        let mut opened = OpenedPacket::new(PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine));
         opened.warnings = warnings;
         Ok(opened)
     }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData, Spine};
-use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
@@ -191,18 +190,8 @@ impl PacketReader for Reader {
             Some(copies) => (Arc::new(copies) as Arc<dyn Bytes>, 0),
         };
         packet.content_bits = (bytes.bytes().len() - base_bytes).min(len.max(found.len)) as u64 * 8;
-        let data = PacketData {
-            plans: plans.clone(),
-            bytes,
-            base_bytes,
-            file: file.clone(),
-            packet,
-            cpu: Some(info.cpu),
-            spine: Some(found.spine),
-            context_bits: 0,
-            events_bits: 0,
-            state: State::default(),
-        };
+        let data = PacketData::found(plans, file, packet, (bytes, base_bytes), found.spine);
+        let data = PacketData { cpu: Some(info.cpu), ..data };
         Ok(OpenedPacket { data, faults: found.faults.finish(), warnings: Vec::new(), gaps: found.gaps })
     }
 }

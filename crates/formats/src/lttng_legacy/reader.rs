@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{Bytes, PacketData};
-use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
@@ -123,7 +122,7 @@ impl Reader {
 const ANNOUNCE_FROM: u64 = 128 << 10;
 
 impl PacketReader for Reader {
-    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let unknown = || Error::new(ErrorKind::Misuse, "no such packet");
         let file = self.files.get(&stream.name).ok_or_else(unknown)?;
         let (slice, packet) = (file.slices.get(index).ok_or_else(unknown)?, &stream.packets[index]);
@@ -163,18 +162,8 @@ impl PacketReader for Reader {
             packet.content_bits = decoded.len() as u64 * 8;
             (Arc::new(decoded), 0)
         };
-        let mut opened = OpenedPacket::new(PacketData {
-            plans: plans.clone(),
-            bytes: decoded,
-            base_bytes,
-            file: data.bytes.clone(),
-            packet,
-            cpu: Some(file.cpu),
-            spine: Some(found.spine),
-            context_bits: 0,
-            events_bits: 0,
-            state: State::new(clock),
-        });
+        let opened = PacketData::found(plans, &data.bytes, packet, (decoded, base_bytes), found.spine);
+        let mut opened = OpenedPacket::new(PacketData { cpu: Some(file.cpu), ..opened });
         let place = |at: u64, error: Error| error.at_offset(block.offset + at);
         opened.faults.extend(found.faults.into_iter().map(|(at, error)| place(at, error)));
         let mut seen = HashSet::new();

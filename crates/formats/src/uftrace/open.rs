@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
-use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
@@ -131,7 +130,7 @@ impl<'a> Folder<'a> {
             found.map(|(_, value)| value.clone())
         };
         let recording = Recording {
-            version: entry("uftrace_version"),
+            version: entry("uftrace_version").map(|version| format!("uftrace {version}")),
             date: entry("record_date"),
             command: entry("cmdline").map(|command| unquote(&command)),
         };
@@ -491,19 +490,9 @@ impl PacketReader for Reader {
             Source::Perf { cpu, .. } => Some(*cpu),
             _ => None,
         };
-        let bytes: Arc<dyn Bytes> = Arc::new(events.bytes);
-        let mut opened = OpenedPacket::new(PacketData {
-            plans: plans.clone(),
-            bytes,
-            base_bytes: 0,
-            file: file.bytes.clone(),
-            packet,
-            cpu,
-            spine: Some(events.spine),
-            context_bits: 0,
-            events_bits: 0,
-            state: State::new(clock),
-        });
+        let made = (Arc::new(events.bytes) as Arc<dyn Bytes>, 0);
+        let data = PacketData::found(plans, &file.bytes, packet, made, events.spine);
+        let mut opened = OpenedPacket::new(PacketData { cpu, ..data });
         opened.faults = events.faults;
         opened.warnings = events.warnings;
         opened.gaps = events.gaps;

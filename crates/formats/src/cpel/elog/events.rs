@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{PacketData, Spine};
-use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
@@ -269,18 +268,7 @@ impl PacketReader for Reader {
         }
         let mut packet = packet.clone();
         packet.content_bits = out.len() as u64 * 8;
-        let mut opened = OpenedPacket::new(PacketData {
-            plans: plans.clone(),
-            bytes: Arc::new(out),
-            base_bytes: 0,
-            file: file.bytes.clone(),
-            packet,
-            cpu: None,
-            spine: Some(spine),
-            context_bits: 0,
-            events_bits: 0,
-            state: State::default(),
-        });
+        let mut opened = OpenedPacket::new(PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine));
         opened.faults = faults;
         opened.warnings = warnings;
         Ok(opened)
