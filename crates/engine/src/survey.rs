@@ -181,6 +181,14 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
             stream.end_ns = Some(stream.end_ns.map_or(last, |ns| ns.max(last)));
         }
     }
+    // A file may have been cut while its last packet was read.
+    for file in trace.streams.iter().flat_map(|stream| &stream.files) {
+        let len_now = file.bytes.len_now();
+        if len_now < file.bytes.bytes().len() as u64 && !cut.contains(&file.path) {
+            cut.push(file.path.clone());
+            survey.faults.push(cut_while_read(len_now).in_file(&file.path));
+        }
+    }
 }
 
 fn count_packets(
@@ -197,14 +205,18 @@ fn count_packets(
         let file = &stream.files[packet.file as usize];
         let mut one = Counted { stream: at, packet: index, events: 0, times: None, faults: Vec::new(), is_cut: false };
         let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
+        // Asked once for a packet: it is a call of the system.
+        let len_now = file.bytes.len_now();
+        let is_cut = len_now < packet.offset_bytes.saturating_add(packet_bytes(packet))
+            && len_now < file.bytes.bytes().len() as u64;
         match trace.reader.open_packet(&trace.plans, stream, index, clock) {
             Err(error) => one.faults.push(place(with_loss(error, packet))),
             Ok(opened) => {
                 one.faults.extend(opened.faults.into_iter().map(place));
                 let mut data = opened.data;
-                if data.is_in_place() {
+                if is_cut && data.is_in_place() {
                     // Bytes that are gone would be counted as events.
-                    let left_bits = file.bytes.len_now().saturating_sub(packet.offset_bytes).saturating_mul(8);
+                    let left_bits = len_now.saturating_sub(packet.offset_bytes).saturating_mul(8);
                     data.packet.content_bits = data.packet.content_bits.min(left_bits);
                 }
                 let mut counter = Counter { classes, events: 0, first: u64::MAX, last: 0 };
@@ -218,10 +230,7 @@ fn count_packets(
                 clock = state.clock;
             }
         }
-        let len_now = file.bytes.len_now();
-        if len_now < packet.offset_bytes.saturating_add(packet_bytes(packet))
-            && len_now < file.bytes.bytes().len() as u64
-        {
+        if is_cut {
             // What is gone reads as zeros: what was found there is nothing.
             one.faults = vec![place(cut_while_read(len_now))];
             one.is_cut = true;
