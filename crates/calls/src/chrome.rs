@@ -101,11 +101,8 @@ impl Chrome<'_> {
     fn footer(&mut self) {
         let recording = self.source.recording();
         self.text += "\n], \"displayTimeUnit\": \"ns\", \"metadata\": {\n";
-        let entries = [
-            ("version", recording.version.map(|version| format!("uftrace {version}"))),
-            ("recorded_time", recording.date),
-            ("command_line", recording.command),
-        ];
+        let entries =
+            [("version", recording.version), ("recorded_time", recording.date), ("command_line", recording.command)];
         let lines = entries.into_iter().filter_map(|(key, value)| Some(format!("\"{key}\":\"{}\"", json(&value?))));
         self.text += &lines.collect::<Vec<_>>().join(",\n");
         self.text += "\n} }\n";

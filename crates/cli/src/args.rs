@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand,
 use tracemill_formats::api::Settings;
 use tracemill_formats::registry;
 
-/// Reads, checks and prints execution traces: CTF 1.8 (what LTTng and barectf write) and CTF 2.
+/// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists their formats.
 #[derive(Parser)]
 #[command(name = "tracemill", version, disable_help_subcommand = true, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done; 1 nothing could be done; 2 wrong usage; 3 done, but part of the input \
@@ -251,6 +251,12 @@ pub(crate) enum ReportCommand {
     Calls(Box<ReportArgs>),
 }
 
+/// What the options of a part of a command are called.
+fn ids<T: Args>() -> Vec<String> {
+    let command = T::augment_args(clap::Command::new("part"));
+    command.get_arguments().map(|arg| arg.get_id().to_string()).collect()
+}
+
 /// Options that make it the time between events.
 const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
 
@@ -259,7 +265,18 @@ impl FromArgMatches for ReportCommand {
         let is_typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let traces = matches.get_many::<PathBuf>("traces").map_or(0, Iterator::count);
         let wrong = |kind, message: &str| clap::Error::raw(kind, format!("{message}\n"));
-        if OF_TIMES.iter().any(is_typed) {
+        let (times, calls) = (ids::<ReportOptions>(), ids::<ReportArgs>());
+        let is_of_times = OF_TIMES.iter().any(is_typed);
+        let (own, other) = if is_of_times { (times, calls) } else { (calls, times) };
+        if let Some(id) = other.iter().find(|id| !own.contains(id) && is_typed(&id.as_str())) {
+            let what = match is_of_times {
+                true => "is for function calls, and not for --state, --from and --to",
+                false => "is for the time between events: name them with --state, or with --from and --to",
+            };
+            let message = format!("--{} {what}", id.replace('_', "-"));
+            return Err(wrong(clap::error::ErrorKind::ArgumentConflict, &message));
+        }
+        if is_of_times {
             if traces == 0 {
                 let message = "the time between events needs a TRACE";
                 return Err(wrong(clap::error::ErrorKind::MissingRequiredArgument, message));
@@ -283,7 +300,7 @@ impl Args for ReportCommand {
     fn augment_args(command: clap::Command) -> clap::Command {
         let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
         let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
-        let known: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        let known = ids::<ReportOptions>();
         let more = of_calls.get_arguments().filter(|arg| !known.iter().any(|id| *id == arg.get_id().as_str()));
         command.args(more.cloned().map(|arg| arg.help_heading("Function calls")))
     }

@@ -247,17 +247,12 @@ impl Search<'_> {
 }
 
 fn standard_input() -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        "standard input cannot be read: a CTF trace is a folder, not one stream of bytes",
-    )
-    .with_help("name the folder; a file that is called `-` is `./-`")
+    Error::new(ErrorKind::Unsupported, "standard input cannot be read: traces are read from files and folders")
+        .with_help("name the file or folder; a file that is called `-` is `./-`")
 }
 
 fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {
-    let mut names: Vec<&str> = formats.iter().flat_map(|format| format.names).copied().collect();
-    names.dedup();
-    let names = format!("formats that can be read: {}", names.join(", "));
+    let names = format!("formats that can be read: {}", registry::names_of(formats).join(", "));
     if let Some(suspect) = suspects.into_iter().next() {
         let message = format!("no trace in this folder or below it: {suspect}");
         let help =

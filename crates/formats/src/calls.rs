@@ -75,7 +75,7 @@ pub struct CallTask {
 /// What is known of the recording itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// Version of the recorder.
+    /// The recorder and its version.
     pub version: Option<String>,
     /// When it was made, as the recorder wrote it.
     pub date: Option<String>,

@@ -25,8 +25,13 @@ pub fn by_name(name: &str) -> Vec<&'static Format> {
 
 /// The names of all formats, each once.
 pub fn names() -> Vec<&'static str> {
+    names_of(FORMATS)
+}
+
+/// The names of some formats, each once.
+pub fn names_of<'a>(formats: impl IntoIterator<Item = &'a &'static Format>) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
-    for name in FORMATS.iter().flat_map(|format| format.names) {
+    for name in formats.into_iter().flat_map(|format| format.names) {
         if !names.contains(name) {
             names.push(name);
         }

@@ -48,7 +48,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
             count => format!("{count} traces have function calls, and one is followed at a time"),
         };
         let with_calls = registry::FORMATS.iter().filter(|format| format.has_calls);
-        let known: Vec<&str> = with_calls.flat_map(|format| format.names).copied().collect();
+        let known = registry::names_of(with_calls);
         let error = Error::new(ErrorKind::Unsupported, message).in_file(&path);
         return Err(error.with_help(format!(
             "formats with calls: {}; `tracemill report` measures the time between events of any trace with --state, or \

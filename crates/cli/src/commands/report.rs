@@ -10,7 +10,7 @@ use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline;
-use tracemill_formats::registry::FORMATS;
+use tracemill_formats::registry;
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::losses::gap_text;
@@ -155,7 +155,7 @@ fn with_formats(error: Error) -> Error {
 }
 
 fn format_names() -> String {
-    FORMATS.iter().flat_map(|format| format.names).copied().collect::<Vec<_>>().join(", ")
+    registry::names().join(", ")
 }
 
 /// Says what is missing in the statistics though the user may expect it there.
