@@ -1,5 +1,6 @@
 //! Cases that random schemas seldom or never make: absent selectors one by one, absurd lengths, many of something.
 
+// The random tests use more of it.
 #[allow(dead_code)]
 #[path = "random/tree.rs"]
 mod tree;

@@ -2,6 +2,7 @@
 //!
 //! `TRACEMILL_SEED=17 cargo test` runs one seed only, `TRACEMILL_SEEDS=1000000` that many.
 
+// The tests of codec use more of it.
 #[path = "../../codec/tests/random/schemas.rs"]
 #[allow(dead_code)]
 mod schemas;
