@@ -85,6 +85,9 @@ pub enum PathStep {
     Element,
     /// Option of a variant, by index.
     Option(u32),
+    /// The option of a variant that was selected, for a user outside of the variant. The steps behind it go down this
+    /// option, and stand for those which go by the same member names down the others.
+    Selected(u32),
     /// The content of an optional field.
     Content,
 }

@@ -111,14 +111,22 @@ impl SharedSlots {
 }
 
 /// The optional fields and options through which `path` goes and `user` does not: they may be absent when the user is
-/// there.
+/// there. From the first option on that is whatever was selected it is the field itself that may be absent.
 fn marks<'p>(path: &'p FieldPath, user: Option<&'p FieldPath>) -> impl Iterator<Item = FieldPath> + 'p {
-    (0..path.steps.len()).filter_map(move |at| {
+    let end = selected_at(path).unwrap_or(path.steps.len());
+    let steps = (0..path.steps.len()).filter_map(move |at| {
         let steps = &path.steps[..=at];
         let is_around = user.is_some_and(|user| user.scope == path.scope && user.steps.starts_with(steps));
-        let may_be_absent = matches!(steps[at], PathStep::Option(_) | PathStep::Content) && !is_around;
+        let may_be_absent = matches!(steps[at], PathStep::Option(_) | PathStep::Content) && !is_around && at < end;
         may_be_absent.then(|| FieldPath { scope: path.scope, steps: steps.to_vec() })
-    })
+    });
+    let joined = (end < path.steps.len()).then(|| path.clone());
+    steps.chain(joined)
+}
+
+/// Where a path goes through the selected option of a variant.
+fn selected_at(path: &FieldPath) -> Option<usize> {
+    path.steps.iter().position(|step| matches!(step, PathStep::Selected(_)))
 }
 
 /// The root structures of the six scopes, in the order of [`Scope::ALL`].
@@ -150,6 +158,8 @@ pub struct Compiler<'s> {
     root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
+    /// The fields with a slot which stand in the selected option of a variant.
+    joined: Vec<FieldPath>,
     /// Slots of values and marks come first, then those of the loops around the field that is being compiled.
     next_slot: u16,
     slot_count: u16,
@@ -204,6 +214,7 @@ impl<'s> Compiler<'s> {
             loops: 0,
             slots: shared.slots.clone(),
             marks: shared.marks.clone(),
+            joined: Vec::new(),
             known,
             pending: 0,
             placed: None,
@@ -222,6 +233,7 @@ impl<'s> Compiler<'s> {
                 compiler.find_references(root, &mut FieldPath { scope, steps: Vec::new() });
             }
         }
+        compiler.joined = compiler.slots.keys().filter(|path| selected_at(path).is_some()).cloned().collect();
         compiler.first_base = compiler.next_slot;
         compiler.next_slot = compiler.next_slot.saturating_add(compiler.most_bases);
         compiler.slot_count = compiler.next_slot;
@@ -403,12 +415,68 @@ impl<'s> Compiler<'s> {
         self.nodes.len() as NodeId - 1
     }
 
+    /// Where the value of the current field is saved, if a length or selector is looked up in it.
     fn saved_slot(&self) -> Option<u16> {
         if self.slots.is_empty() {
             return None;
         }
         let path = FieldPath { scope: self.scope, steps: self.steps.clone() };
-        self.slots.get(&path).copied()
+        self.slots.get(self.joined_path(&path).unwrap_or(&path)).copied()
+    }
+
+    /// The path through a selected option that the field at a place is one of the ways of.
+    fn joined_path(&self, place: &FieldPath) -> Option<&FieldPath> {
+        self.joined.iter().find(|path| {
+            let Some(at) = selected_at(path).filter(|_| path.scope == place.scope) else { return false };
+            let is_option = matches!(place.steps.get(at), Some(PathStep::Option(_)));
+            is_option && path.steps[..at] == place.steps[..at] && {
+                let (ours, theirs) = (self.names_behind(place, at), self.names_behind(path, at));
+                ours.is_some() && ours == theirs
+            }
+        })
+    }
+
+    /// The names of the members on a path behind a step; `None` where it goes through an array.
+    fn names_behind(&self, path: &FieldPath, at: usize) -> Option<Vec<&'s str>> {
+        let mut id = self.roots[path.scope as usize]?;
+        let mut names = Vec::new();
+        for (depth, step) in path.steps.iter().enumerate() {
+            let class = self.schema.field_class(id);
+            if let (FieldKind::Struct(class), PathStep::Member(member), true) = (&class.kind, step, depth > at) {
+                names.push(&*class.members.get(*member as usize)?.name);
+            }
+            if matches!(step, PathStep::Element) && depth > at {
+                return None;
+            }
+            id = layout::child(class, *step)?;
+        }
+        Some(names)
+    }
+
+    /// The value of the current field was saved: those who look for it in a selected option find it.
+    fn note_saved(&mut self) {
+        if self.joined.is_empty() {
+            return;
+        }
+        let place = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        let mark = self.joined_path(&place).and_then(|path| self.marks.get(path)).copied();
+        if let Some(slot) = mark {
+            self.emit(Op::Set { slot, value: 1 });
+        }
+    }
+
+    /// What lies in the options of the variant at the current place is not there until it is decoded.
+    fn clear_joined(&mut self) {
+        let is_below = |path: &&FieldPath| {
+            path.scope == self.scope
+                && selected_at(path) == Some(self.steps.len())
+                && path.steps.starts_with(&self.steps)
+        };
+        let below = self.joined.iter().filter(is_below);
+        let slots: Vec<u16> = below.filter_map(|path| self.marks.get(path)).copied().collect();
+        for slot in slots {
+            self.emit(Op::Set { slot, value: 0 });
+        }
     }
 
     /// Does the value of the field matter to anything but a visitor?
@@ -599,6 +667,7 @@ impl<'s> Compiler<'s> {
         if let Some(slot) = slot {
             let is_wide = integer.is_variable_length() || len > 64;
             self.emit(if is_wide { Op::SaveWide { slot } } else { Op::Save { slot } });
+            self.note_saved();
         }
         self.emit_roles(roles, len);
     }
@@ -666,6 +735,7 @@ impl<'s> Compiler<'s> {
                 self.emit(op);
                 self.known = self.known.advance(u64::from(bits.len_bits));
                 self.emit(Op::Save { slot });
+                self.note_saved();
             }
         }
     }
@@ -855,6 +925,7 @@ impl<'s> Compiler<'s> {
         options: Vec<(FieldClassId, Arc<str>)>,
     ) {
         let slot = self.selector(selector);
+        self.clear_joined();
         let marks: Vec<_> = (0..options.len()).map(|at| self.mark(PathStep::Option(at as u32))).collect();
         let table = self.tables.len() as u32;
         self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
@@ -951,16 +1022,8 @@ impl<'s> Compiler<'s> {
 
     /// What the field is that a path leads to in the trees of this event.
     fn class_at(&self, path: &FieldPath) -> Option<&'s FieldKind> {
-        let mut id = self.roots[path.scope as usize]?;
-        for step in &path.steps {
-            id = match (&self.schema.field_class(id).kind, step) {
-                (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(*at as usize)?.class,
-                (FieldKind::Array(class), PathStep::Element) => class.element,
-                (FieldKind::Variant(class), PathStep::Option(at)) => class.options.get(*at as usize)?.class,
-                (FieldKind::Optional(class), PathStep::Content) => class.content,
-                _ => return None,
-            };
-        }
-        Some(&self.schema.field_class(id).kind)
+        let root = self.roots[path.scope as usize]?;
+        let down = |id, step: &PathStep| layout::child(self.schema.field_class(id), *step);
+        path.steps.iter().try_fold(root, down).map(|id| &self.schema.field_class(id).kind)
     }
 }

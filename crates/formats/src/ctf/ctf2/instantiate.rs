@@ -152,7 +152,23 @@ impl<'n> Instantiation<'_, 'n> {
             scope: self.scope,
             frames: &self.frames,
         };
-        let (path, id) = resolver.resolve(location)?;
+        let (path, ids) = resolver.resolve(location)?;
+        for &id in &ids {
+            self.check_target(location, need, id)?;
+        }
+        let is_signed = |id: &FieldClassId| match &self.schema.field_class(*id).kind {
+            FieldKind::Integer(class) => Some(class.signed),
+            _ => None,
+        };
+        if ids.iter().any(|id| is_signed(id) != is_signed(&ids[0])) {
+            let message = "the field is of different kinds in the options of the variant";
+            return Err(location.span.unsupported(self.source, message));
+        }
+        Ok((path, ids[0]))
+    }
+
+    /// Can a field of a class be the length or selector that is needed?
+    fn check_target(&self, location: &Location, need: Need, id: FieldClassId) -> Result<()> {
         let kind = &self.schema.field_class(id).kind;
         let (is_right, what, expected) = match (need, kind) {
             (Need::Length, FieldKind::Integer(class)) => (!class.signed, "length", "an unsigned integer"),
@@ -166,7 +182,7 @@ impl<'n> Instantiation<'_, 'n> {
             let message = format!("the {what} field is {}, expected {expected}", kind_text(kind));
             return Err(self.error(location.span, message));
         }
-        Ok((path, id))
+        Ok(())
     }
 
     /// The meaning of a node's roles in this scope, with the conditions of 5.6.1 and 5.8.1.

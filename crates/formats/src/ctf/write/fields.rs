@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_codec::encode::Encode;
+use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
@@ -144,7 +145,7 @@ impl<'a> Mapper<'a> {
         for (depth, step) in path.steps.iter().enumerate() {
             let is_sequence = self.special_at(path.scope, &path.steps[..depth]) == Some(&Encode::Present);
             let is_closed = match step {
-                PathStep::Option(_) => true,
+                PathStep::Option(_) | PathStep::Selected(_) => true,
                 PathStep::Content => is_sequence,
                 _ => false,
             };
@@ -539,15 +540,9 @@ impl<'a> Mapper<'a> {
 
     fn child(&self, id: FieldClassId, step: &PathStep) -> Option<FieldClassId> {
         match (&self.from.field_class(id).kind, step) {
-            (FieldKind::Struct(class), PathStep::Member(at)) => {
-                class.members.get(*at as usize).map(|member| member.class)
-            }
-            (FieldKind::Array(class), PathStep::Element) => Some(class.element),
-            (FieldKind::Variant(class), PathStep::Option(at)) => {
-                class.options.get(*at as usize).map(|option| option.class)
-            }
-            (FieldKind::Optional(class), PathStep::Content | PathStep::Element) => Some(class.content),
-            _ => None,
+            // Where the output holds a sequence of none or one.
+            (FieldKind::Optional(class), PathStep::Element) => Some(class.content),
+            _ => layout::child(self.from.field_class(id), *step),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use tracemill_codec::layout;
 use tracemill_model::schema::{
     BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EnvValue, EventClass, FieldClassId,
     FieldKind, FieldPath, IntegerClass, Length, Mapping, Member, PathStep, Presence, Range, Role, Roles, Schema, Scope,
@@ -335,17 +336,11 @@ pub(super) fn class_at(schema: &Schema, roots: &Roots, path: &FieldPath) -> Opti
 fn walk(schema: &Schema, roots: &Roots, path: &FieldPath, mut through: impl FnMut(&Member)) -> Option<FieldClassId> {
     let mut at = roots[path.scope as usize]?;
     for step in &path.steps {
-        at = match (&schema.field_class(at).kind, step) {
-            (FieldKind::Struct(class), PathStep::Member(index)) => {
-                let member = class.members.get(*index as usize)?;
-                through(member);
-                member.class
-            }
-            (FieldKind::Array(class), PathStep::Element) => class.element,
-            (FieldKind::Variant(class), PathStep::Option(index)) => class.options.get(*index as usize)?.class,
-            (FieldKind::Optional(class), PathStep::Content) => class.content,
-            _ => return None,
-        };
+        let class = schema.field_class(at);
+        if let (FieldKind::Struct(class), PathStep::Member(index)) = (&class.kind, step) {
+            through(class.members.get(*index as usize)?);
+        }
+        at = layout::child(class, *step)?;
     }
     Some(at)
 }
