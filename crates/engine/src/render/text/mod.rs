@@ -18,7 +18,7 @@ use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 
 use super::out::{Out, Piece};
 use super::strings;
-use super::time::WallClock;
+use super::time::{WallClock, put_unsigned_seconds};
 use fields::Printer;
 use options::Palette;
 pub use options::{HeaderFields, Names, TextOptions};
@@ -30,7 +30,7 @@ use words::{Words, put_name, trace_words};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LineTime {
     /// Ns.
-    pub ns: i64,
+    pub ns: i128,
     /// Cycles.
     pub cycles: u64,
 }
@@ -117,7 +117,7 @@ impl TextTrace {
         out: &mut Out,
         stream: usize,
         event: EventRef<'_>,
-        ns: Option<i64>,
+        ns: Option<i128>,
         before: &mut Before,
     ) -> Result<Option<usize>, Fault> {
         let hole = ns.and_then(|ns| {
@@ -163,8 +163,9 @@ impl TextTrace {
     fn time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
         if let Before::At(before) = before
             && self.has_plain_times
-            && let delta = now.ns.wrapping_sub(before.ns) as u64
+            && let delta = (now.ns - before.ns) as u128
             && delta < 10_000_000_000
+            && let delta = delta as u64
             && let Some((start, fraction)) = self.wall.bracketed(now.ns)
         {
             let (second, delta) = ((delta / 1_000_000_000) as u8, (delta % 1_000_000_000) as u32);
@@ -322,13 +323,15 @@ pub fn put_delta(out: &mut Out, options: &TextOptions, now: LineTime, before: Be
             None => out.put(b"+????????????"),
         };
     }
-    let delta = before.map(|before| now.ns.wrapping_sub(before.ns) as u64);
-    match delta.filter(|&delta| delta != u64::MAX) {
+    let delta = before.map(|before| {
+        let delta = now.ns - before.ns;
+        // The peer shows a time that goes back as the number of 64 bits that it makes of it.
+        if delta < 0 { u128::from(delta as u64) } else { delta as u128 }
+    });
+    match delta.filter(|&delta| delta != u128::from(u64::MAX)) {
         Some(delta) => {
             out.put_byte(b'+');
-            out.put_u64(delta / 1_000_000_000);
-            out.put_byte(b'.');
-            out.put_nine((delta % 1_000_000_000) as u32);
+            put_unsigned_seconds(out, delta);
         }
         None => out.put(b"+?.?????????"),
     }
