@@ -20,9 +20,9 @@ pub struct StreamSurvey {
     /// Events of each packet, when they were counted.
     pub packet_events: Vec<Option<u64>>,
     /// Times of its beginning and end in ns, when known.
-    pub begin_ns: Option<i64>,
+    pub begin_ns: Option<i128>,
     /// See `begin_ns`.
-    pub end_ns: Option<i64>,
+    pub end_ns: Option<i128>,
     /// Events that the producer discarded, `None` when it does not count them.
     pub discarded_events: Option<u64>,
     /// Packets that were lost, `None` when they are not numbered.
@@ -261,7 +261,7 @@ pub(crate) fn skipped(packet: &Packet, pos_bits: u64) -> String {
 
 /// Times of the first and the last event of a session in ns: `want` says which are needed. Reads the packets at the
 /// ends of each stream, no other.
-pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i64>, Option<i64>) {
+pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i128>, Option<i128>) {
     let (mut first, mut last) = (None, None);
     for (at, trace) in session.traces.iter().enumerate() {
         for (stream_at, stream) in trace.streams.iter().enumerate() {
@@ -297,10 +297,10 @@ pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i64>, Option<i64>)
     (first, last)
 }
 
-fn earlier(a: Option<i64>, b: i64) -> Option<i64> {
+fn earlier(a: Option<i128>, b: i128) -> Option<i128> {
     Some(a.map_or(b, |a| a.min(b)))
 }
 
-fn later(a: Option<i64>, b: i64) -> Option<i64> {
+fn later(a: Option<i128>, b: i128) -> Option<i128> {
     Some(a.map_or(b, |a| a.max(b)))
 }

@@ -231,6 +231,10 @@ impl Settings {
     }
 }
 
+/// The setting that stands for `--strict`: what a specification calls an error then is a fault, even where it could be
+/// read.
+pub const STRICT: &str = "strict";
+
 /// Opens what was found of a format; see [`Format::open`].
 pub type Open = fn(&dyn Storage, &[Found], &Settings) -> Vec<Result<OpenTrace>>;
 

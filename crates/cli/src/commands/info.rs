@@ -117,11 +117,7 @@ fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurve
 fn env_json(value: &EnvValue) -> Value {
     match value {
         EnvValue::String(text) => json!(&**text),
-        EnvValue::Integer(number) => match (i64::try_from(*number), u64::try_from(*number)) {
-            (Ok(number), _) => json!(number),
-            (_, Ok(number)) => json!(number),
-            _ => json!(number.to_string()),
-        },
+        EnvValue::Integer(number) => json!(number),
     }
 }
 
@@ -202,14 +198,14 @@ fn for_people(trace: &Value, packets: bool) -> String {
     if !trace["uuid"].is_null() {
         line("uuid", plain(&trace["uuid"]));
     }
-    if let (Some(begin), Some(end)) = (trace["begin_ns"].as_i64(), trace["end_ns"].as_i64()) {
+    if let (Some(begin), Some(end)) = (number(&trace["begin_ns"]), number(&trace["end_ns"])) {
         line("begins", seconds(begin));
         line("ends", format!("{}, after {} s", seconds(end), seconds(end.saturating_sub(begin))));
     }
     for clock in list(&trace["clocks"]) {
         let origin =
             clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
-        let offset = clock["offset_ns"].as_i64().map(seconds).unwrap_or_default();
+        let offset = number(&clock["offset_ns"]).map(seconds).unwrap_or_default();
         let rate = clock["frequency"].as_u64().map_or("unknown rate".to_string(), |rate| format!("{rate} Hz"));
         line("clock", format!("{}: {rate}, offset {offset} s, {origin}", plain(&clock["name"])));
     }
@@ -285,7 +281,11 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn seconds(ns: i64) -> String {
+fn number(value: &Value) -> Option<i128> {
+    value.as_number().and_then(serde_json::Number::as_i128)
+}
+
+fn seconds(ns: i128) -> String {
     let mut out = Out::default();
     put_seconds(&mut out, ns);
     String::from_utf8_lossy(out.written()).into_owned()

@@ -15,7 +15,7 @@ pub(super) enum Value<'a> {
     Bool(bool),
     Text(&'a [u8]),
     /// Ns since the origin.
-    Time(i64),
+    Time(i128),
     /// Compared with nothing: is it more than empty?
     Other(bool),
 }

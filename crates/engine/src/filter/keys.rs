@@ -323,7 +323,7 @@ impl TraceKeys {
                 Some(cpu) => integer(cpu.into(), out),
                 None => out.push(0),
             },
-            (Head::Ns | Head::Time, Some(ns)) => integer(ns.into(), out),
+            (Head::Ns | Head::Time, Some(ns)) => integer(ns, out),
             (Head::Cycles, _) => integer(event.event.cycles().into(), out),
             _ => out.push(0),
         }

@@ -31,7 +31,7 @@ pub(super) fn is_gist(start: &[u8], len: u64) -> bool {
 
 /// Opens a Gist log. The size need not fit when the user names the format.
 pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
-    let mut notes = Notes::new(&found.path);
+    let mut notes = Notes::new(&found.path, wishes.is_strict);
     let len = file.bytes().len() as u64;
     let Some(header) = file.bytes().first_chunk::<4>() else {
         return Err(Error::new(ErrorKind::Truncated, "a Gist log begins with its number of events").at_offset(0));

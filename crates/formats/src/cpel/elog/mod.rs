@@ -47,7 +47,7 @@ pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) 
 fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<OpenTrace> {
     let header = Arc::new(Header::read(file.bytes())?);
     let len = file.bytes().len();
-    let mut notes = Notes::new(&found.path);
+    let mut notes = Notes::new(&found.path, false);
     look(&header, len, &mut notes);
     let mut schema = schema(&header);
     let default_clock = Some(clock(&mut schema));

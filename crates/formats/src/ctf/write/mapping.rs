@@ -536,7 +536,7 @@ fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (Cl
         losses.add("cycles of clocks whose zero does not fall on one (they become nanoseconds)", 1);
         let map = ClockMap::new(clock, correction_ns);
         let zero_ns = map.ns(0);
-        let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns.into(), 0, NS_PER_SECOND) };
+        let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns, 0, NS_PER_SECOND) };
         return (mapped, Some(InNs { map, zero_ns }));
     }
     let cycles = clock.offset_cycles + rest.div_euclid(NS_PER_SECOND);
@@ -548,7 +548,7 @@ fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (Cl
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InNs {
     map: ClockMap,
-    zero_ns: i64,
+    zero_ns: i128,
 }
 
 impl StreamMapping {
@@ -557,7 +557,7 @@ impl StreamMapping {
     pub(super) fn time(&self, cycles: u64) -> u64 {
         match &self.in_ns {
             None => cycles,
-            Some(clock) => clock.map.ns(cycles).wrapping_sub(clock.zero_ns) as u64,
+            Some(clock) => u64::try_from(clock.map.ns(cycles) - clock.zero_ns).unwrap_or(u64::MAX),
         }
     }
 }
