@@ -43,6 +43,7 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Vec<Source> {
             schema: trace.schema.clone(),
             correction_ns: session.corrections[at],
             streams: own.collect(),
+            tasks: trace.reader.calls().map_or_else(Vec::new, |calls| calls.tasks().to_vec()),
         }
     };
     session.traces.iter().enumerate().map(source).collect()

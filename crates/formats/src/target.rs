@@ -15,6 +15,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
 
 use crate::api::OpenTrace;
+use crate::calls::CallTask;
 
 /// A format that can be written.
 pub struct Target {
@@ -54,6 +55,8 @@ pub struct Source {
     pub correction_ns: i64,
     /// Its streams that are written.
     pub streams: Vec<SourceStream>,
+    /// The tasks whose calls its events are, where the format knows them.
+    pub tasks: Vec<CallTask>,
 }
 
 /// A stream of a trace that is written.

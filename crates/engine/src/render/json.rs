@@ -280,7 +280,7 @@ impl<'a> Printer<'a> {
 }
 
 /// The same for bit maps of any width.
-fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
+pub(crate) fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
     let is_set = |bit: i128| {
         let bit = bit as usize;
         value.limbs.get(bit / 64).is_some_and(|limb| limb >> (bit % 64) & 1 == 1)
