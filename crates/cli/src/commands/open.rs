@@ -53,6 +53,7 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
         input_format: options.input_format.clone(),
         clock_offsets: clock_offsets(options)?,
         settings: options.formats.0.clone(),
+        max_unpacked: options.max_unpacked.map(|size| size as u64),
     })
 }
 
