@@ -48,7 +48,7 @@ pub(crate) enum Command {
 /// Options of every command that opens traces.
 #[derive(Args, Clone)]
 pub(crate) struct InputOptions {
-    /// Trace files or folders; a folder that is no trace is searched for traces
+    /// Trace files or folders, compressed files or archives of them; a folder that is no trace is searched for traces
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 
@@ -71,6 +71,10 @@ pub(crate) struct InputOptions {
     /// Memory for events that wait to be merged, such as 64M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<usize>,
+
+    /// Bytes that a compressed file or an archive may hold unpacked [default: 200 times its size, at least 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_unpacked: Option<usize>,
 
     /// Show progress on stderr
     #[arg(long, value_name = "WHEN", default_value = "auto")]

@@ -11,6 +11,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
 use crate::progress::Progress;
+use crate::source::Packed;
 
 /// The name under which formats find `--input-format` among their settings.
 const INPUT_FORMAT: &str = "input-format";
@@ -26,6 +27,8 @@ pub struct OpenOptions {
     pub clock_offsets: Vec<(Option<String>, i64)>,
     /// Options of formats.
     pub settings: Settings,
+    /// Bytes that a packed file may hold unpacked, in the place of what its size allows.
+    pub max_unpacked: Option<u64>,
 }
 
 /// Everything that was opened: one timeline.
@@ -60,6 +63,8 @@ impl Session {
         }
         let mut session = Session::default();
         let mut found: Vec<(usize, Found)> = Vec::new();
+        let packed = Packed::new(storage, options.max_unpacked);
+        let storage = &packed;
         for path in paths {
             if path.as_os_str() == "-" {
                 session.failures.push(standard_input());
@@ -84,6 +89,7 @@ impl Session {
                 let not_read = suspects.into_iter().map(|suspect| suspect.with_help("its folder is not read"));
                 session.warnings.extend(not_read);
             }
+            session.failures.append(&mut storage.faults());
             session.failures.append(&mut unreadable);
         }
         let mut settings = options.settings.clone();
@@ -181,7 +187,7 @@ impl Session {
 
 /// Finds traces in and below a path.
 struct Search<'a> {
-    storage: &'a dyn Storage,
+    storage: &'a Packed<'a>,
     formats: &'a [&'static Format],
     found: &'a mut Vec<(usize, Found)>,
     /// Files that have the name of a part of a trace, and whose content is no such thing.
@@ -195,6 +201,9 @@ impl Search<'_> {
     fn below(&mut self, path: &Path, name: &str, below: &str, depth: usize, unreadable: &mut Vec<Error>) {
         if !self.visited.insert(self.storage.canonical(path)) {
             return;
+        }
+        if let Err(error) = self.storage.unpack(path) {
+            return unreadable.push(error);
         }
         if let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) {
             let found = Found { path: path.to_path_buf(), name: name.to_string(), below: below.to_string() };
@@ -225,14 +234,22 @@ impl Search<'_> {
                     let error = Error::new(ErrorKind::NotThisFormat, format!("the metadata {what}"));
                     self.suspects.push(error.in_file(&entry.path).at_offset(0));
                 }
-                EntryKind::File(_) => self.file(&entry.path, name, below, &entry.name),
+                EntryKind::File(_) => self.file(&entry.path, name, below, &entry.name, depth, unreadable),
                 EntryKind::Other => {}
             }
         }
     }
 
     /// Looks at a file in a folder that is no trace.
-    fn file(&mut self, path: &Path, folder: &str, below: &str, name: &str) {
+    fn file(&mut self, path: &Path, folder: &str, below: &str, name: &str, depth: usize, unreadable: &mut Vec<Error>) {
+        if let Err(error) = self.storage.unpack(path) {
+            return unreadable.push(error);
+        }
+        if self.storage.kind(path) == Some(EntryKind::Directory) {
+            let separator = if below.is_empty() { "" } else { "/" };
+            let of_archive = format!("{}/{name}", folder.trim_end_matches('/'));
+            return self.below(path, &of_archive, &format!("{below}{separator}{name}"), depth + 1, unreadable);
+        }
         let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) else { return };
         if self.visited.insert(self.storage.canonical(path)) {
             let separator = if below.is_empty() { "" } else { "/" };

@@ -54,7 +54,12 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
     if options.strict {
         settings.0.insert(STRICT, String::new());
     }
-    Ok(OpenOptions { input_format: options.input_format.clone(), clock_offsets: clock_offsets(options)?, settings })
+    Ok(OpenOptions {
+        input_format: options.input_format.clone(),
+        clock_offsets: clock_offsets(options)?,
+        settings,
+        max_unpacked: options.max_unpacked.map(|size| size as u64),
+    })
 }
 
 fn default_jobs() -> usize {

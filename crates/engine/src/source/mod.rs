@@ -1,6 +1,9 @@
 //! Files as bytes: memory maps where the system has them, plain reading otherwise.
 
 mod mmap;
+mod packed;
+
+pub use self::packed::Packed;
 
 use std::fs;
 use std::io::Read;

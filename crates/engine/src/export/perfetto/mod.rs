@@ -96,10 +96,11 @@ struct Writer {
     out: Proto,
     args: Proto,
     state: State,
-    latest_ns: i64,
+    latest_ns: u64,
     lost: Lost,
     untimed: u64,
-    early: u64,
+    /// Events whose time is before the zero of the clock or beyond 64 bits of ns.
+    out_of_range: u64,
     unreadable: u64,
     homeless: u64,
 }
@@ -144,7 +145,7 @@ fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Bo
         latest_ns: 0,
         lost: Lost::default(),
         untimed: 0,
-        early: 0,
+        out_of_range: 0,
         unreadable: 0,
         homeless: 0,
     }))
@@ -183,11 +184,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Time of an event; what has none stands at the one before.
-    fn time(&mut self, stream: usize, event: EventRef<'_>) -> i64 {
+    /// Time of an event; what has none stands at the one before, and what no number of the format can say at the end of
+    /// what they can.
+    fn time(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
         let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
         match self.lanes.streams[stream].clock.filter(|_| !is_untimed) {
-            Some(clock) => clock.ns(event.cycles()),
+            Some(clock) => {
+                let ns = clock.ns(event.cycles());
+                u64::try_from(ns).unwrap_or_else(|_| {
+                    self.out_of_range += 1;
+                    nearest(ns)
+                })
+            }
             None => {
                 self.untimed += 1;
                 self.latest_ns
@@ -196,9 +204,9 @@ impl Writer {
     }
 
     /// A packet begins that belongs to a time.
-    fn packet(&mut self, ns: i64) {
+    fn packet(&mut self, ns: u64) {
         self.out.begin(PACKET);
-        self.out.unsigned(TIMESTAMP, ns.max(0) as u64);
+        self.out.unsigned(TIMESTAMP, ns);
         self.out.unsigned(SEQUENCE_ID, SEQUENCE);
         self.out.unsigned(SEQUENCE_FLAGS, NEEDS_STATE);
     }
@@ -212,19 +220,19 @@ impl Writer {
     }
 
     /// Says once for each clock what it shows at a time.
-    fn snapshot(&mut self, stream: usize, event: EventRef<'_>, ns: i64) {
+    fn snapshot(&mut self, stream: usize, event: EventRef<'_>, ns: u64) {
         let trace = self.lanes.streams[stream].trace;
         let class = event.chunk.packet.packet.class;
         let Some(id) = self.schemas[trace].stream(class).default_clock else { return };
-        if self.clocks.contains(&(trace, id)) || ns < 0 {
+        if self.clocks.contains(&(trace, id)) {
             return;
         }
         self.clocks.push((trace, id));
         let schema = self.schemas[trace].clone();
         let clock = schema.clock(id);
-        let mut own = vec![(CLOCK_BOOTTIME, ns as u64)];
+        let mut own = vec![(CLOCK_BOOTTIME, ns)];
         if clock.origin == ClockOrigin::Unix {
-            own.push((CLOCK_REALTIME, ns as u64));
+            own.push((CLOCK_REALTIME, ns));
         }
         if clock.frequency == 1_000_000_000 && !clock.has_made_cycles {
             own.push((FIRST_CUSTOM_CLOCK + self.clocks.len() as u64 - 1, event.cycles()));
@@ -429,7 +437,7 @@ impl Writer {
     }
 
     /// Writes what the last event says.
-    fn put_event(&mut self, stream: usize, event: EventRef<'_>, class: &mut ClassOut, ns: i64) {
+    fn put_event(&mut self, stream: usize, event: EventRef<'_>, class: &mut ClassOut, ns: u64) {
         let rules = class.rules.clone();
         let lane = self.lanes.place(stream, &rules);
         let track = self.track(stream, lane);
@@ -477,7 +485,7 @@ impl Writer {
         self.put_switch(stream, ns);
     }
 
-    fn put_counters(&mut self, stream: usize, rules: &ClassRules, lane: Lane, ns: i64) {
+    fn put_counters(&mut self, stream: usize, rules: &ClassRules, lane: Lane, ns: u64) {
         for (at, value) in std::mem::take(&mut self.lanes.seen.counters) {
             let Some(counter) = rules.counters.get(usize::from(at)) else { continue };
             let own = self.lanes.place_counter(stream, counter, lane);
@@ -515,7 +523,7 @@ impl Writer {
     }
 
     /// A CPU turns to another thread: what ran on it ends, and that begins.
-    fn put_switch(&mut self, stream: usize, ns: i64) {
+    fn put_switch(&mut self, stream: usize, ns: u64) {
         let Some((lane, thread, name)) = self.lanes.switch(stream) else { return };
         let mut title = name.to_vec();
         if title.is_empty() {
@@ -557,7 +565,6 @@ impl TraceWriter for Writer {
         let ns = self.time(stream, event);
         self.snapshot(stream, event, ns);
         self.latest_ns = ns;
-        self.early += u64::from(ns < 0);
         let (trace, at) = (self.lanes.streams[stream].trace, event.class().0 as usize);
         if self.classes[trace].len() <= at {
             self.classes[trace].resize_with(at + 1, || None);
@@ -579,7 +586,8 @@ impl TraceWriter for Writer {
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         self.begin()?;
         let clock = self.lanes.streams[stream].clock;
-        let ns = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles))).unwrap_or(self.latest_ns);
+        let begin = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles)));
+        let ns = begin.map_or(self.latest_ns, nearest);
         let name: &[u8] = match gap.kind {
             GapKind::DiscardedEvents => b"discarded events",
             GapKind::LostPackets => b"lost packets",
@@ -614,11 +622,18 @@ impl TraceWriter for Writer {
         self.flush()?;
         let mut losses = Losses::default();
         losses.add("events without time (they stand at the time of the event before)", self.untimed);
-        losses.add("events before the zero of the clock (they stand at zero)", self.early);
+        losses.add(
+            "times outside of 64 bits of ns from the zero of the clock (they stand at the end of those)",
+            self.out_of_range,
+        );
         losses.add("integers of more than 64 bits (kept as decimal texts)", self.lost.wide);
         losses.add("strings with bytes that are no text (those are replaced)", self.lost.bad_texts);
         losses.add("events whose file changed while they were read", self.unreadable);
         losses.add("events of tracks beyond the first 65536 (they stand on their streams)", self.homeless);
         Ok(losses)
     }
+}
+/// The number nearest to a time in ns.
+fn nearest(ns: i128) -> u64 {
+    ns.clamp(0, u64::MAX.into()) as u64
 }
