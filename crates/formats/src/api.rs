@@ -214,7 +214,15 @@ pub struct Setting {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings(pub BTreeMap<&'static str, String>);
 
+/// Name under which the settings hold that the user wants no tolerance (`--strict`).
+pub const STRICT: &str = "strict";
+
 impl Settings {
+    /// Is what is only tolerated to be refused?
+    pub fn is_strict(&self) -> bool {
+        self.get(STRICT).is_some()
+    }
+
     /// The value of an option, `None` when it was not typed.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)

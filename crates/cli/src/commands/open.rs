@@ -2,6 +2,7 @@
 
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_formats::api::STRICT;
 use tracemill_model::error::Error;
 
 use crate::args::InputOptions;
@@ -49,11 +50,12 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
 
 /// What the options say of opening.
 pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error> {
-    Ok(OpenOptions {
-        input_format: options.input_format.clone(),
-        clock_offsets: clock_offsets(options)?,
-        settings: options.formats.0.clone(),
-    })
+    let mut settings = options.formats.0.clone();
+    if options.strict {
+        settings.0.insert(STRICT, String::new());
+    }
+    let clock_offsets = clock_offsets(options)?;
+    Ok(OpenOptions { input_format: options.input_format.clone(), clock_offsets, settings })
 }
 
 fn default_jobs() -> usize {
