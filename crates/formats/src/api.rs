@@ -20,7 +20,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, Packet};
-use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
+use tracemill_model::schema::{EnvValue, Part, Schema, StreamClassId};
 
 use crate::calls::CallSource;
 
@@ -137,6 +137,15 @@ pub trait PacketReader: Send + Sync {
     /// # Errors
     /// When none of its events can be read. File and packet are added by the caller.
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket>;
+
+    /// What the trace holds beside events and packets, byte by byte and in its order: what a writer of the same format
+    /// needs to make it again. May read files.
+    ///
+    /// # Errors
+    /// When a part cannot be read.
+    fn parts(&self) -> Result<Vec<Part>> {
+        Ok(Vec::new())
+    }
 
     /// The function calls of the trace, when its events are calls.
     fn calls(&self) -> Option<&dyn CallSource> {
