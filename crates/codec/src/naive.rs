@@ -113,6 +113,8 @@ pub struct Interpreter<'a> {
     idle: u32,
     /// Where the structures around the place begin.
     bases: Vec<u64>,
+    /// Byte order of the field before, unless a byte was begun without any.
+    pub order: Option<ByteOrder>,
 }
 
 type Result<T> = std::result::Result<T, NaiveFault>;
@@ -139,6 +141,7 @@ impl<'a> Interpreter<'a> {
             open_arrays: 0,
             idle: 0,
             bases: Vec::new(),
+            order: None,
         };
         interpreter.set_roots(roots);
         interpreter
@@ -242,7 +245,11 @@ impl<'a> Interpreter<'a> {
         let used = (self.pos_bits - base) % unit;
         if used + layout::leaf_bits(class).unwrap_or(0) > unit {
             self.need(id, unit - used)?;
+            let last_byte = self.pos_bits.div_ceil(8);
             self.pos_bits += unit - used;
+            if last_byte <= self.pos_bits / 8 {
+                self.order = None;
+            }
         }
         Ok(())
     }
@@ -601,6 +608,10 @@ impl<'a> Interpreter<'a> {
 
     /// The bits of a number, the least significant one first.
     fn bits(&mut self, id: FieldClassId, len: u32, order: ByteOrder, is_reversed: bool) -> Result<Vec<bool>> {
+        let before = self.order.replace(order);
+        if !self.pos_bits.is_multiple_of(8) && before.is_some_and(|before| before != order) {
+            return Err(self.fault(id, FaultKind::OtherByteOrder));
+        }
         self.need(id, u64::from(len))?;
         let mut bits = Vec::new();
         for at in self.pos_bits..self.pos_bits + u64::from(len) {

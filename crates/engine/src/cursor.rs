@@ -199,7 +199,7 @@ impl Cursor {
                     // It read as zeros.
                     self.cut_fault(packet.file, packet.index, len_now)
                 } else {
-                    Some(with_loss(error, packet).in_file(&file.path).in_packet(packet.index))
+                    Some(with_loss(error, self.plans.schema(), packet).in_file(&file.path).in_packet(packet.index))
                 };
                 self.queue.extend(fault.map(Item::Fault));
             }
@@ -301,7 +301,11 @@ impl Cursor {
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
         let of = &packet.data.packet;
-        let error = event_error(fault, &packet.data).in_packet(of.index).with_help(skipped(of, packet.pos));
+        let error = event_error(fault, &packet.data).in_packet(of.index).with_help(skipped(
+            packet.data.plans.schema(),
+            of,
+            packet.pos,
+        ));
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
     }
 

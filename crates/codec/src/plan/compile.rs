@@ -65,12 +65,14 @@ impl Known {
 pub struct SharedSlots {
     slots: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
+    /// Can fields of two byte orders meet inside a byte?
+    pub(crate) mixes_orders: bool,
 }
 
 impl SharedSlots {
     /// Finds every field of a shared scope that some class of the schema refers to. Linear in the schema.
     pub fn of(schema: &Schema) -> Self {
-        let mut shared = SharedSlots::default();
+        let mut shared = SharedSlots { mixes_orders: mixes_orders(schema), ..SharedSlots::default() };
         for at in 0..schema.field_class_count() {
             let class = schema.field_class(FieldClassId(at as u32));
             if let Some(path) = layout::reference(class)
@@ -107,6 +109,35 @@ impl SharedSlots {
     /// Does no class refer to a shared scope?
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+}
+
+/// Can fields of two byte orders meet inside a byte? In most traces they cannot, and nothing is checked.
+fn mixes_orders(schema: &Schema) -> bool {
+    let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
+    let (mut little, mut big, mut has_odd) = (false, false, false);
+    for class in classes {
+        if let Some((len_bits, order)) = bit_field(&class.kind) {
+            has_odd |= !len_bits.is_multiple_of(8);
+            if !len_bits.is_multiple_of(8) || class.align_bits < 8 {
+                little |= order == ByteOrder::Little;
+                big |= order == ByteOrder::Big;
+            }
+        }
+    }
+    has_odd && little && big
+}
+
+/// Length and byte order of what is read bit by bit.
+fn bit_field(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
+    match kind {
+        FieldKind::Integer(integer) if integer.is_variable_length() => None,
+        FieldKind::Integer(integer) => Some((integer.len_bits, integer.byte_order)),
+        FieldKind::BitArray(bits) | FieldKind::BitMap(bits) | FieldKind::Boolean(bits) => {
+            Some((bits.len_bits, bits.byte_order))
+        }
+        FieldKind::Float(float) => Some((float.len_bits, float.byte_order)),
+        _ => None,
     }
 }
 
@@ -176,6 +207,9 @@ pub struct Compiler<'s> {
     with_roles: bool,
     /// Structures that are always there have no marks.
     is_flat: bool,
+    /// Fields of two byte orders may not meet inside a byte, and can.
+    checks_orders: bool,
+    can_mix_orders: bool,
     /// Arrays, variants and optionals around the place.
     depth: u32,
     /// Slot of the place of the outermost structure with bit-fields, and how many of them are open.
@@ -223,6 +257,9 @@ impl<'s> Compiler<'s> {
             parent: 0,
             with_roles: true,
             is_flat: false,
+            // Who looks at single events does so behind a pass that has found them without a fault.
+            checks_orders: mode == Mode::Skip && shared.mixes_orders,
+            can_mix_orders: shared.mixes_orders,
             depth: 0,
             first_base: 0,
             bases: 0,
@@ -244,6 +281,13 @@ impl<'s> Compiler<'s> {
     #[must_use]
     pub fn without_roles(mut self) -> Self {
         self.with_roles = false;
+        self
+    }
+
+    /// Refuses fields of two byte orders in a byte, as plans do that only find where scopes end.
+    #[must_use]
+    pub fn with_order_checks(mut self) -> Self {
+        self.checks_orders = self.can_mix_orders;
         self
     }
 
@@ -493,6 +537,7 @@ impl<'s> Compiler<'s> {
             Some(place) => self.place(place, placed),
         }
         self.unit(class);
+        self.check_order(class, node);
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
@@ -623,6 +668,16 @@ impl<'s> Compiler<'s> {
         {
             self.emit(Op::Unit { base: self.first_base.saturating_add(self.bases - 1), len, unit });
             self.known = Known::NOTHING;
+        }
+    }
+
+    /// A field that does not begin and end on bytes, as far as is known, must have the byte order of the one before.
+    fn check_order(&mut self, class: &FieldClass, node: NodeId) {
+        if self.checks_orders
+            && let Some((len_bits, order)) = bit_field(&class.kind)
+            && !(self.known.is_byte() && len_bits.is_multiple_of(8))
+        {
+            self.emit(Op::Order { node, big: order == ByteOrder::Big });
         }
     }
 
@@ -773,6 +828,7 @@ impl<'s> Compiler<'s> {
                 let node = self.nodes.len() as NodeId - 1;
                 let class = self.schema.field_class(*class);
                 self.align(class.align_bits);
+                self.check_order(class, node);
                 if let FieldKind::Integer(IntegerClass { len_bits, byte_order, reversed_bits, signed, .. }) = class.kind
                 {
                     let (len, big) = (len_bits.clamp(1, 64), byte_order == ByteOrder::Big);
@@ -892,6 +948,10 @@ impl<'s> Compiler<'s> {
     fn fixed_size(&self, id: FieldClassId, start: u64) -> Option<u64> {
         let class = self.schema.field_class(id);
         if !self.effective_roles(class).is_empty() || class.placement != Placement::default() {
+            return None;
+        }
+        let is_checked = |class: &FieldClass| bit_field(&class.kind).is_some_and(|(bits, _)| !bits.is_multiple_of(8));
+        if self.checks_orders && (is_checked(class) || class.align_bits < 8) {
             return None;
         }
         let aligned = start.checked_next_multiple_of(u64::from(class.align_bits))?;

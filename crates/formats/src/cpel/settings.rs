@@ -2,7 +2,7 @@
 
 use tracemill_model::error::{Error, Result};
 
-use crate::api::{STRICT, Setting, Settings};
+use crate::api::{Setting, Settings};
 
 const TICKS_PER_US: &str = "ticks-per-us";
 const RATE_UNIT: &str = "clock-rate-unit";
@@ -79,7 +79,7 @@ impl Wishes {
         };
         let pointdefs = settings.get(POINTDEFS).map(str::to_string);
         let is_forced = settings.get("input-format").is_some();
-        Ok(Wishes { frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.get(STRICT).is_some() })
+        Ok(Wishes { frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.is_strict() })
     }
 
     /// The frequency of a clock in Hz, from the rate in the file (D18); 0 when unknown.
