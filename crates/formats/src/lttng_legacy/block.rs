@@ -207,6 +207,11 @@ impl TraceHeader {
         self.alignment.min(self.arch_size).max(1)
     }
 
+    /// Where the seconds of the start stand in a block: before the microseconds, which end the header.
+    pub(super) fn start_sec_at(&self) -> u64 {
+        self.len.saturating_sub(16) as u64
+    }
+
     /// Name of the architecture, as file names have it.
     pub(super) fn arch_name(&self) -> Option<&'static str> {
         const NAMES: [&str; 10] = ["i386", "ppc", "sh", "s390", "mips", "arm", "ppc64", "x86_64", "c2", "powerpc"];

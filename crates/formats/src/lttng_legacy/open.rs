@@ -233,12 +233,17 @@ fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClas
         name: Some("tsc".into()),
         ..ClockClass::nanoseconds("tsc")
     };
-    if divides && freq != 0 {
-        clock.frequency = clock.frequency.max(1);
+    if divides && !freq.is_multiple_of(scale as u64) {
+        (clock.frequency, clock.seconds) = (freq, scale as u32);
     }
     if (header.start_sec, header.start_usec) != (0, 0) {
-        let seconds = header.start_sec.saturating_add(header.start_usec / 1_000_000);
+        let seconds = u128::from(header.start_sec) + u128::from(header.start_usec / 1_000_000);
         clock.offset_seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        if seconds > i64::MAX as u128 {
+            let message = format!("a start {seconds} s after 1970, which is held at {} s", i64::MAX);
+            let error = Error::new(ErrorKind::Inconsistent, message).in_file(&file.candidate.path);
+            messages.warnings.push(error.at_offset(header.start_sec_at()));
+        }
         clock.offset_ns = (header.start_usec % 1_000_000 * 1000) as i64;
         clock.offset_cycles = -i128::from(header.start_tsc);
         clock.origin = ClockOrigin::Unix;

@@ -379,6 +379,15 @@ fn a_clock_that_cannot_be_is_told() {
     let read = folder.read_with(&settings);
     assert_eq!(read.trace.schema.clocks()[0].frequency, 2_000_000);
     assert_eq!(read.times("cpu_0"), [(machine.start.0 + 4, 1_000_250_002_000)]);
+    // A ratio that is no whole number is exact: 7000000 cycles are 10 s.
+    let thirds = Machine { freq: 2_100_000, scale: 3, start: (0, 1, 0), ..i386() };
+    let folder = Machine { freq: 2_100_001, ..thirds }.trace(XML, &[event(2_100_001, (7, 0), &[1])]);
+    assert_eq!(folder.read_with(&settings).times("cpu_0"), [(2_100_001, 4_000_000_000)]);
+    // D31: seconds that leave 63 bits are told.
+    let late = Machine { start: (0, 1 << 63, 0), ..i386() };
+    let read = late.trace(XML, &[at(&late, 4)]).read();
+    let warning = "/t/control/facilities_0: byte 90: a start 9223372036854775808 s after 1970, which is held at";
+    assert!(read.warnings[0].starts_with(warning), "{:?}", read.warnings);
     // No frequency at all: no time.
     let none = Machine { freq: 0, ..i386() };
     let read = none.trace(XML, &[at(&none, 4)]).read();

@@ -153,14 +153,39 @@ fn a_wrap_far_behind_the_end_is_suspected() {
 
 #[test]
 fn the_scale_multiplies_before_2_3_and_divides_from_there_on() {
-    for (minor, hz) in [(2, 3_000_000), (3, 333_333), (6, 333_333)] {
+    for (minor, ticks, seconds) in [(2, 3_000_000, 1), (3, 1_000_000, 3), (6, 1_000_000, 3)] {
         let machine = Machine { minor, ..I386 };
         let mut metadata = machine.block(1_000_000);
         metadata.define_format("k", "m", "");
         (metadata.frequency, metadata.scale) = (1_000_000, 3);
         let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
-        assert_eq!(trace.schema.clocks()[0].frequency, hz, "2.{minor}");
+        let clock = &trace.schema.clocks()[0];
+        assert_eq!((clock.frequency, clock.seconds), (ticks, seconds), "2.{minor}");
+        assert!(trace.warnings.is_empty(), "{:?}", trace.warnings);
     }
+}
+
+#[test]
+fn a_frequency_that_the_scale_does_not_divide_is_exact() {
+    let mut metadata = I386.block(1_000_001);
+    metadata.define_format("k", "m", "");
+    // 1000000 ticks in 7 s: 142857.14 Hz.
+    (metadata.frequency, metadata.scale) = (1_000_000, 7);
+    let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
+    assert_eq!(ns(&trace, 1_000_001), 7_000_007_000);
+    assert_eq!(ns(&trace, 1_000_001 + 1_000_000_000_000), 7_000_007_000 + 7_000_000_000_000_000);
+    (metadata.frequency, metadata.scale) = (1_000_003, 7);
+    let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
+    assert_eq!(ns(&trace, 1_000_001 + 1), 1_000_001 * 7_000_000_000 / 1_000_003 + 6999);
+}
+
+#[test]
+fn a_start_that_cannot_be_held_is_told() {
+    let mut metadata = I386.block(u64::MAX - 9);
+    metadata.define_format("k", "m", "");
+    (metadata.frequency, metadata.scale) = (1, 7);
+    let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
+    super::is_told(&trace.warnings[1], "metadata_0", 0, "is held at 9223372036854775807 s");
 }
 
 #[test]
