@@ -10,7 +10,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema, StreamClass, StreamClassId};
 
-use super::block::{self, Block, TraceHeader};
+use super::block::{self, Block, Blocks, TraceHeader};
 use super::classes::{self, Flavor, Table};
 use super::definitions::{DefinitionFile, Kind, Type};
 use super::directory::{self, Candidate, DEFINITIONS};
@@ -77,7 +77,9 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
     let stream_class = schema.add_stream(class).unwrap_or(StreamClassId(0));
     let tables = classes::tables(&mut schema, stream_class, &facilities, &flavors);
     let mut sections = info::sections(header, &clock, &facilities);
-    sections.extend(info::read_files(storage, &found.path, &mut messages));
+    let (own, warnings) = info::read_files(storage, &found.path);
+    sections.extend(own);
+    messages.warnings.extend(warnings);
 
     let schema = Arc::new(schema);
     let plans = Arc::new(TracePlans::new(schema.clone()));
@@ -140,15 +142,15 @@ fn read_files(
             messages.faults.push(error);
             continue;
         }
-        match TraceHeader::read(bytes.bytes()) {
+        match block::read(bytes.bytes(), &path) {
             Err(error) => {
                 let error = error.in_file(&path);
                 refused.get_or_insert(error.clone());
                 messages.faults.push(error);
             }
-            Ok(header) => {
-                let (blocks, faults) = block::blocks(bytes.bytes(), &header, &path);
+            Ok(Blocks { header, blocks, faults, warnings }) => {
                 messages.faults.extend(faults);
+                messages.warnings.extend(warnings);
                 files.push(File { candidate, bytes, header, blocks });
             }
         }

@@ -71,7 +71,10 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
     schema.version = (u32::from(super::header::MAJOR), u32::from(clock_header.minor));
     schema.byte_order = clock_header.order;
     let clock = schema.add_clock(clock(&clock_header, &clock_file, has_wall_clock, &mut told));
-    let sections = vec![trace_section(&clock_header), marker_section(&definitions)];
+    let mut sections = vec![trace_section(&clock_header), marker_section(&definitions)];
+    let (own, warnings) = crate::lttng_legacy::info::read_files(storage, &found.path);
+    sections.extend(own);
+    told.warnings.extend(warnings);
     let mut builder = Builder::new(schema, &definitions, dialect, Some(clock));
     let classes = add_channels(&mut builder, &files)?;
     let place = |error: Error| match metadata.first() {

@@ -207,6 +207,36 @@ fn time_is_that_of_the_start_and_that_since_the_start() {
 }
 
 #[test]
+fn system_and_bookmarks_are_shown() {
+    let metadata = I386.metadata(&[("k", "m", 2, "v %u")]);
+    let system = b"<system node_name=box ltt_major_version=\"2\">a test</system>".to_vec();
+    let marks = b"<bookmarks><location name=here time=1.5/></bookmarks>".to_vec();
+    let folder = Folder::default().with("metadata_0", metadata);
+    let trace = open(&folder.clone().with("info/system.xml", system).with("info/bookmarks.xml", marks));
+    let titles: Vec<&str> = trace.sections.iter().map(|section| &*section.title).collect();
+    assert_eq!(titles, ["trace start", "markers", "system", "bookmarks"]);
+    assert_eq!((trace.sections[2].rows.len(), trace.sections[3].rows.len()), (3, 1));
+    assert!(trace.faults.is_empty() && trace.warnings.is_empty(), "{:?} {:?}", trace.faults, trace.warnings);
+    let trace = open(&folder.with("info/system.xml", b"<system node".to_vec()));
+    assert!(trace.warnings[0].to_string().contains("info/system.xml"), "{:?}", trace.warnings);
+}
+
+#[test]
+fn sub_buffers_that_contradict_the_first_are_told_once() {
+    let mut blocks = Vec::new();
+    for frequency in [1_000_000, 2_000_000, 2_000_000] {
+        let mut block = I386.block(10);
+        block.frequency = frequency;
+        block.short(3, 11, &[Number(4, 1)]);
+        blocks.extend(block.finish());
+    }
+    let folder = Folder::default().with("metadata_0", I386.metadata(&[("k", "n", 3, "v %u")])).with("k_0", blocks);
+    let read = read(&folder);
+    let told = read.warnings.iter().filter(|warning| warning.message().contains("another start, frequency"));
+    assert_eq!(told.count(), 1, "{:?}", read.warnings);
+}
+
+#[test]
 fn without_a_frequency_there_is_no_time() {
     let mut metadata = I386.block(1000);
     metadata.define_format("k", "m", "");
