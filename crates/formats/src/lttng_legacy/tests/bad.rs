@@ -131,6 +131,7 @@ fn without_facilities_events_have_numbers_for_names() {
 
 #[test]
 fn a_sequence_that_passes_its_event_costs_that_field_and_those_behind_it() {
+    // D27: nothing is taken for the elements that are said to be there.
     let machine = i386();
     let data = [9, 0, 0, 0, 0x40, 1, 2, 3, 4, 5];
     let events = [number(1, 1), event(machine.start.0 + 2, (7, 1), &data), number(3, 3)];
@@ -167,6 +168,7 @@ fn an_unknown_event_without_size_ends_its_block() {
     let second = machine.block(machine.start.0 + 9, machine.start.0 + 19, &[number(10, 10)], 0);
     folder.add("cpu_0", [first, second].concat());
     let read = folder.read();
+    // D18, second part.
     assert_eq!(values(&read, "cpu_0"), ["1", "10"]);
     let fault = "/t/cpu_0: byte 118, packet 0: event 5 of facility 9, which nothing describes, does not say its size";
     assert!(read.faults[0].starts_with(fault), "{}", read.faults[0]);
@@ -174,6 +176,7 @@ fn an_unknown_event_without_size_ends_its_block() {
 
 #[test]
 fn versions_before_0_7_are_refused_by_name() {
+    // D4.
     for (minor, at) in [(3u8, 40usize), (3, 56), (4, 56), (5, 72), (6, 72)] {
         let mut bytes = vec![0; 4096];
         bytes[at..at + 4].copy_from_slice(&0x00D6_B7EDu32.to_be_bytes());
