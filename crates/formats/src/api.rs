@@ -147,6 +147,12 @@ pub trait PacketReader: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Do the times of a packet bound those of its events? Where they are only what a header says and events may
+    /// contradict it, every packet is read for a range of time.
+    fn has_proven_times(&self) -> bool {
+        true
+    }
+
     /// The function calls of the trace, when its events are calls.
     fn calls(&self) -> Option<&dyn CallSource> {
         None

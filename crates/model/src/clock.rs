@@ -3,6 +3,7 @@
 //! Time is a signed number of ns since the origin of the clock. All arithmetic is on integers of 128 bits:
 //! `ns = offset_seconds * 10^9 + floor((offset_cycles + cycles) * 10^9 / frequency)` (CTF 2, "clock class"; the same
 //! for CTF 1.8, section 8), and `offset_ns` for clocks that were read when the wall clock stood between two cycles.
+//! Of a frequency that is a ratio, `frequency` is the dividend and the ns are multiplied by the divisor.
 //! 64 bits of ns are 292 years: slow clocks with large counts leave them, and nothing here is cut to that.
 
 use std::cmp::Ordering;
@@ -16,6 +17,10 @@ pub const NS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockMap {
     frequency: u64,
+    /// The ns in which `frequency` ticks pass: those of a second, times the divisor of a ratio.
+    unit_ns: u64,
+    /// Is it a second, and are products of 64 bits enough?
+    is_short: bool,
     /// Added to the cycles before the division.
     offset_cycles: i128,
     /// Added to the ns after it.
@@ -50,8 +55,13 @@ impl TimeKey {
 impl ClockMap {
     /// The map of a clock class, moved by `correction_ns` (what the user asked with `--clock-offset`).
     pub fn new(clock: &ClockClass, correction_ns: i64) -> Self {
+        let (frequency, seconds) = (clock.frequency.max(1), u64::from(clock.seconds.max(1)));
+        let common = greatest_common_divisor(frequency, seconds);
+        let (frequency, seconds) = (frequency / common, seconds / common);
         let mut map = ClockMap {
-            frequency: clock.frequency.max(1),
+            frequency,
+            unit_ns: seconds * NS_PER_SECOND as u64,
+            is_short: seconds == 1 && frequency <= u64::from(u32::MAX),
             offset_cycles: clock.offset_cycles,
             offset_ns: clock.offset_seconds as i128 * NS_PER_SECOND + clock.offset_ns as i128 + correction_ns as i128,
             quick_ns: None,
@@ -67,7 +77,7 @@ impl ClockMap {
 
     /// Does one cycle last one ns?
     pub fn ticks_in_ns(&self) -> bool {
-        self.frequency == NS_PER_SECOND as u64
+        self.frequency == self.unit_ns
     }
 
     /// The ns from the origin to the cycle count.
@@ -92,8 +102,9 @@ impl ClockMap {
     /// The ns, and what the division leaves, whatever the numbers.
     fn long_ns(&self, cycles: u64) -> (i128, u64) {
         let (total, frequency) = (self.offset_cycles.saturating_add(cycles as i128), self.frequency as i128);
-        let (seconds, rest) = (total.div_euclid(frequency), total.rem_euclid(frequency) * NS_PER_SECOND);
-        let ns = seconds.saturating_mul(NS_PER_SECOND).saturating_add(rest / frequency).saturating_add(self.offset_ns);
+        let unit = self.unit_ns as i128;
+        let (units, rest) = (total.div_euclid(frequency), total.rem_euclid(frequency) * unit);
+        let ns = units.saturating_mul(unit).saturating_add(rest / frequency).saturating_add(self.offset_ns);
         (ns, (rest % frequency) as u64)
     }
 
@@ -102,7 +113,7 @@ impl ClockMap {
     #[inline]
     fn short_ns(&self, cycles: u64) -> Option<(i128, u64)> {
         let total = u64::try_from(self.offset_cycles + cycles as i128).ok()?;
-        if self.frequency > u64::from(u32::MAX) {
+        if !self.is_short {
             return None;
         }
         let (seconds, rest) = (total / self.frequency, total % self.frequency);
@@ -153,12 +164,12 @@ impl ClockMap {
             let cycles = ns - self.offset_ns;
             return if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() };
         }
-        // A key is floor(total * 10^9 * 2^32 / frequency), moved by the offset, as long as it is not held.
+        // A key is floor(total * unit_ns * 2^32 / frequency), moved by the offset, as long as it is not held.
         let ns = key.0 >> 32;
         let fits = ns.unsigned_abs() < MAX_NS.unsigned_abs() && self.offset_ns.unsigned_abs() < MAX_NS.unsigned_abs();
         let product = (key.0 - (self.offset_ns << 32)).checked_mul(self.frequency as i128).filter(|_| fits);
         let Some(product) = product else { return self.search(|map, cycles| map.key(cycles) >= key) };
-        let unit = NS_PER_SECOND << 32;
+        let unit = i128::from(self.unit_ns) << 32;
         let total = product.div_euclid(unit) + i128::from(product.rem_euclid(unit) != 0);
         let cycles = total - self.offset_cycles;
         if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() }
@@ -189,6 +200,13 @@ impl ClockMap {
 
 /// Keys hold ns up to this: 1.2 billion years, more than 2^64 cycles of 1 Hz last.
 const MAX_NS: i128 = (1 << 95) - 1;
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
 
 #[inline]
 fn hold(ns: i128) -> i128 {
@@ -266,6 +284,24 @@ mod tests {
     }
 
     #[test]
+    fn a_frequency_may_be_a_ratio() {
+        let ratio = |frequency, seconds| {
+            let class = ClockClass { frequency, seconds, ..ClockClass::nanoseconds("c") };
+            ClockMap::new(&class, 0)
+        };
+        // 1,000,000 ticks in 3 seconds are 333,333.3 Hz.
+        assert_eq!(ratio(1_000_000, 3).ns(1), 3000);
+        assert_eq!(ratio(1_000_003, 3).ns(1_000_003), 3 * NS_PER_SECOND);
+        assert_eq!(ratio(1_000_003, 3).ns(1), 2999);
+        assert_eq!(ratio(1, u32::MAX).ns(u64::MAX), i128::from(u64::MAX) * i128::from(u32::MAX) * NS_PER_SECOND);
+        // What is a whole number is one.
+        assert_eq!(ratio(30, 3), ratio(10, 1));
+        assert!(ratio(2_000_000_000, 2).ticks_in_ns());
+        assert!(ratio(3, 2).key(2) < ratio(5, 4).key(2));
+        assert_eq!(ratio(3, 7).compare_rests(1, &ratio(3, 7), 1), Ordering::Equal);
+    }
+
+    #[test]
     fn wraps_use_the_width_of_the_field() {
         assert_eq!(extend_cycles(0x7ff_ffff, 5, 27), 0x800_0005);
         assert_eq!(extend_cycles(0x7ff_fff0, 0x7ff_fff0, 27), 0x7ff_fff0);
@@ -293,6 +329,7 @@ mod tests {
         for _ in 0..20_000 {
             let class = ClockClass {
                 frequency: (next() % 8_000_000_000).max(1),
+                seconds: if next() % 4 == 0 { (next() % 5000) as u32 } else { 1 },
                 offset_seconds: (next() % 4_000_000_000) as i64 - 1_000_000_000,
                 offset_cycles: i128::from(next()) - i128::from(next()),
                 offset_ns: (next() % 1_000_000_000) as i64,
@@ -300,7 +337,8 @@ mod tests {
             };
             let (map, cycles) = (ClockMap::new(&class, 0), next());
             let total = map.offset_cycles + i128::from(cycles);
-            let ns = total.checked_mul(NS_PER_SECOND).expect("small").div_euclid(i128::from(map.frequency));
+            let unit = NS_PER_SECOND * i128::from(class.seconds.max(1));
+            let ns = total.checked_mul(unit).expect("small").div_euclid(i128::from(class.frequency));
             assert_eq!(map.ns(cycles), ns + map.offset_ns, "{class:?} {cycles}");
             for key in [map.key(cycles), TimeKey(map.key(cycles).0 + 1), TimeKey::from_ns(map.ns(next()))] {
                 let slow = map.search(|map, cycles| map.key(cycles) >= key);

@@ -617,8 +617,10 @@ pub struct ClockClass {
     pub uid: Option<Arc<str>>,
     /// Description.
     pub description: Option<Arc<str>>,
-    /// Ticks per second; 0 when nobody knows: events then have cycles and no time.
+    /// Ticks per second (or per [`ClockClass::seconds`]); 0 when nobody knows: events then have cycles and no time.
     pub frequency: u64,
+    /// Seconds in which that many ticks pass: more than 1 only for clocks whose ticks per second are no whole number.
+    pub seconds: u32,
     /// Uncertainty of the measurement, in cycles.
     pub precision: Option<u64>,
     /// Accuracy, in cycles (CTF 2).
@@ -645,6 +647,7 @@ impl ClockClass {
             uid: None,
             description: None,
             frequency: 1_000_000_000,
+            seconds: 1,
             precision: None,
             accuracy: None,
             offset_seconds: 0,

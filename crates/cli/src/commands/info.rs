@@ -125,7 +125,11 @@ fn clock_json(clock: &ClockClass, correction_ns: i64) -> Value {
     let map = tracemill_model::clock::ClockMap::new(clock, correction_ns);
     json!({
         "name": clock.name.as_deref().unwrap_or(&clock.id),
-        "frequency": (clock.frequency > 0).then_some(clock.frequency),
+        "frequency": match (clock.frequency, clock.seconds) {
+            (0, _) => Value::Null,
+            (whole, 0 | 1) => json!(whole),
+            (ticks, seconds) => json!(ticks as f64 / f64::from(seconds)),
+        },
         "offset_ns": map.ns(0),
         "origin": match &clock.origin {
             ClockOrigin::Unix => json!("unix"),
@@ -206,7 +210,10 @@ fn for_people(trace: &Value, packets: bool) -> String {
         let origin =
             clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
         let offset = number(&clock["offset_ns"]).map(seconds).unwrap_or_default();
-        let rate = clock["frequency"].as_u64().map_or("unknown rate".to_string(), |rate| format!("{rate} Hz"));
+        let rate = match &clock["frequency"] {
+            Value::Number(rate) => format!("{rate} Hz"),
+            _ => "unknown rate".to_string(),
+        };
         line("clock", format!("{}: {rate}, offset {offset} s, {origin}", plain(&clock["name"])));
     }
     for (key, value) in trace["environment"].as_object().into_iter().flatten() {

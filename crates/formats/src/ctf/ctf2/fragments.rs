@@ -213,6 +213,7 @@ impl<'a> Reader<'a> {
             uid: fragment.string("uid")?,
             description: fragment.string("description")?,
             frequency,
+            seconds: 1,
             precision: fragment.unsigned("precision")?,
             accuracy: fragment.unsigned("accuracy")?,
             offset_seconds,

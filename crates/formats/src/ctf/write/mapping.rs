@@ -529,6 +529,12 @@ fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
     let frequency = i128::from(clock.frequency.max(1));
     let offset_ns = i128::from(clock.offset_ns) + i128::from(correction_ns);
     let rest = offset_ns.rem_euclid(NS_PER_SECOND);
+    if clock.seconds > 1 {
+        // Cycles are no part of a second.
+        let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND);
+        let offset_seconds = seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        return ClockClass { offset_seconds, offset_ns: rest as i64, ..clock.clone() };
+    }
     let (mut cycles, mut ns) = (clock.offset_cycles, rest);
     if rest * frequency % NS_PER_SECOND == 0 {
         cycles += rest * frequency / NS_PER_SECOND;
@@ -543,8 +549,9 @@ fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
     }
 }
 
-/// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles it becomes one
-/// of nanoseconds, and every value is brought to those: then there is a map, and the time of its zero.
+/// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles, or the
+/// frequency is none, it becomes one of nanoseconds, and every value is brought to those: then there is a map, and the
+/// time of its zero.
 fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
     let frequency = i128::from(clock.frequency);
     if frequency == 0 {
@@ -554,14 +561,20 @@ fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (Cl
     let rest = correction.rem_euclid(NS_PER_SECOND) * frequency;
     let mapped = |cycles: i128, seconds: i128, frequency: i128| ClockClass {
         frequency: frequency as u64,
+        seconds: 1,
         offset_seconds: (seconds + cycles.div_euclid(frequency)).clamp(i64::MIN.into(), i64::MAX.into()) as i64,
         offset_cycles: cycles.rem_euclid(frequency),
         offset_ns: 0,
         has_made_cycles: false,
         ..clock.clone()
     };
-    if rest % NS_PER_SECOND != 0 {
-        losses.add("cycles of clocks whose zero does not fall on one (they become nanoseconds)", 1);
+    let is_ratio = clock.seconds > 1;
+    if is_ratio || rest % NS_PER_SECOND != 0 {
+        let kind = match is_ratio {
+            true => "cycles of clocks whose frequency is no whole number (they become nanoseconds)",
+            false => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
+        };
+        losses.add(kind, 1);
         let map = ClockMap::new(clock, correction_ns);
         let zero_ns = map.ns(0);
         let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns, 0, NS_PER_SECOND) };

@@ -158,7 +158,9 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
     object.optional_string("name", clock.name.as_deref());
     object.optional_string("uid", clock.uid.as_deref());
     object.optional_string("description", clock.description.as_deref());
-    object.number("frequency", clock.frequency.max(1));
+    // The nearest whole number of ticks, for those who do not read our attributes.
+    let whole_frequency = (clock.frequency / u64::from(clock.seconds.max(1))).max(1);
+    object.number("frequency", whole_frequency);
     if let Some(precision) = clock.precision {
         object.number("precision", precision);
     }
@@ -167,7 +169,7 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
     }
     let mut offset = Object::begin(object.key("offset-from-origin"));
     // The last cycle before the zero, for those who do not read our attributes.
-    let frequency = i128::from(clock.frequency.max(1));
+    let frequency = i128::from(whole_frequency);
     let cycles = clock.offset_cycles + i128::from(clock.offset_ns) * frequency / 1_000_000_000;
     offset.number("seconds", i128::from(clock.offset_seconds) + cycles.div_euclid(frequency));
     offset.number("cycles", cycles.rem_euclid(frequency));
@@ -183,15 +185,21 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
             origin.end();
         }
     }
-    if clock.frequency == 0 || clock.has_made_cycles || clock.offset_ns != 0 {
+    if clock.frequency == 0 || clock.seconds > 1 || clock.has_made_cycles || clock.offset_ns != 0 {
         own(object, |own| {
             if clock.frequency == 0 {
                 own.number("unknown-frequency", true);
             }
+            if clock.seconds > 1 {
+                let mut object = Object::begin(own.key("frequency"));
+                object.number("cycles", clock.frequency);
+                object.number("seconds", clock.seconds);
+                object.end();
+            }
             if clock.has_made_cycles {
                 own.number("made-cycles", true);
             }
-            if clock.offset_ns != 0 {
+            if clock.offset_ns != 0 || clock.seconds > 1 {
                 let mut object = Object::begin(own.key("offset"));
                 object.number("seconds", clock.offset_seconds);
                 object.number("cycles", clock.offset_cycles);
