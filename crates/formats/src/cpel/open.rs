@@ -20,7 +20,7 @@ use super::gist;
 use super::notes::Notes;
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
-use super::strings::{StringTable, Symbols};
+use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
 use crate::api::{self, DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
 
@@ -141,6 +141,13 @@ impl Tables {
                 let message =
                     format!("{} has the name `{text}` of a table before it: this one counts", section.title());
                 notes.warn("string tables have one name", section.data, message);
+            }
+            if let Some((at, len)) = long_string(table.octets()) {
+                let message = format!(
+                    "{} has a string of {len} octets at offset {at:#x}: texts show {MAX_TEXT} of them",
+                    section.title()
+                );
+                notes.warn("strings are long", section.data + at as u64, message);
             }
             let last_nul = memchr::memrchr(0, table.octets()).map_or(0, |nul| nul + 1);
             tables.cut_from.push(Some(last_nul).filter(|&from| from < table.len()));
