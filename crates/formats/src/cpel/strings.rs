@@ -34,6 +34,11 @@ impl StringTable {
         StringTable { bytes: Arc::new(text), from: 0, to }
     }
 
+    /// Where it begins in its file: no other table begins there.
+    pub(super) fn start(&self) -> usize {
+        self.from
+    }
+
     /// Its octets.
     #[inline]
     pub(super) fn octets(&self) -> &[u8] {
