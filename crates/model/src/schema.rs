@@ -195,6 +195,34 @@ impl Mapping {
     }
 }
 
+/// The labels of an enumeration, made ready for looking values up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelList {
+    mappings: Arc<[Mapping]>,
+    /// Does each label stand for its own index, as those of formats that only number them?
+    is_numbered: bool,
+}
+
+impl LabelList {
+    /// Makes mappings ready.
+    pub fn new(mappings: Arc<[Mapping]>) -> Self {
+        let is_own = |(at, mapping): (usize, &Mapping)| mapping.ranges == [(at as i128, at as i128)];
+        let is_numbered = mappings.iter().enumerate().all(is_own);
+        LabelList { mappings, is_numbered }
+    }
+
+    /// What stands for `value`, in the order of declaration.
+    #[inline]
+    pub fn of(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
+        let mappings = match usize::try_from(value).ok().and_then(|at| self.mappings.get(at)) {
+            _ if !self.is_numbered => &self.mappings[..],
+            Some(one) => std::slice::from_ref(one),
+            None => &[],
+        };
+        mappings.iter().filter(move |mapping| mapping.contains(value)).map(|mapping| &mapping.label)
+    }
+}
+
 /// An integer of fixed or variable length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntegerClass {
@@ -236,7 +264,12 @@ impl IntegerClass {
         self.len_bits == 0
     }
 
-    /// The labels that match `value`, in the order of their declaration.
+    /// Its labels, ready for looking values up; none without an enumeration.
+    pub fn label_list(&self) -> LabelList {
+        LabelList::new(self.mappings.clone().unwrap_or_default())
+    }
+
+    /// The labels that match `value`, in the order of their declaration. For many values: [`IntegerClass::label_list`].
     pub fn labels(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
         self.mappings
             .iter()

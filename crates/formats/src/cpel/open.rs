@@ -20,12 +20,15 @@ use super::gist;
 use super::notes::Notes;
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
-use super::strings::{StringTable, Symbols};
+use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
 use crate::api::{self, DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
 
-/// Event classes that all sections have together; events of further sections name themselves.
+/// Event classes of the first section that has any; without them its events name themselves.
 const MAX_CLASSES: usize = 100_000;
+/// Event classes that all sections have together when there are several; events of further ones name themselves. A file
+/// can ask for sections times definitions.
+const MAX_SHARED: usize = 1 << 14;
 /// Octets of all names of event classes together.
 const MAX_NAMES: usize = 16 << 20;
 /// Events whose times are looked at when a file is opened, so that `info` knows when it begins and ends.
@@ -141,6 +144,13 @@ impl Tables {
                 let message =
                     format!("{} has the name `{text}` of a table before it: this one counts", section.title());
                 notes.warn("string tables have one name", section.data, message);
+            }
+            if let Some((at, len)) = long_string(table.octets()) {
+                let message = format!(
+                    "{} has a string of {len} octets at offset {at:#x}: texts show {MAX_TEXT} of them",
+                    section.title()
+                );
+                notes.warn("strings are long", section.data + at as u64, message);
             }
             let last_nul = memchr::memrchr(0, table.octets()).map_or(0, |nul| nul + 1);
             tables.cut_from.push(Some(last_nul).filter(|&from| from < table.len()));
@@ -310,6 +320,15 @@ impl Binder<'_> {
     }
 }
 
+/// What sections with the same string table have in common: their texts are the same.
+#[derive(Clone)]
+struct Shared {
+    payload: FieldClassId,
+    name: Arc<EventText>,
+    /// The names of all definitions, when they were made; `Some(None)` when they are too long to be kept.
+    names: Option<Option<Arc<[Arc<str>]>>>,
+}
+
 /// A log being put together: its schema, and what a class needs.
 pub(super) struct Log {
     pub(super) schema: Schema,
@@ -320,6 +339,8 @@ pub(super) struct Log {
     classes: usize,
     names: usize,
     looked: u64,
+    /// By the first octet of a string table (none without one) what its sections have in common.
+    shared: HashMap<Option<usize>, Shared>,
     /// Which texts are strings by their offset; `None` when there are none.
     by_offset: Option<ByOffset>,
 }
@@ -338,6 +359,7 @@ impl Log {
             classes: 0,
             names: 0,
             looked: 0,
+            shared: HashMap::new(),
             by_offset,
         }
     }
@@ -404,6 +426,43 @@ impl Log {
         all_defined: bool,
         strings: Option<StringTable>,
     ) -> Classes {
+        let key = strings.as_ref().map(StringTable::start);
+        let shared = match self.shared.get(&key) {
+            Some(shared) => shared.clone(),
+            None => {
+                let shared = self.shared(strings.clone());
+                self.shared.insert(key, shared.clone());
+                shared
+            }
+        };
+        let events = self.definitions.events.len();
+        let room = if self.classes == 0 { MAX_CLASSES } else { MAX_SHARED };
+        let mut first = None;
+        if count > 0 && self.classes + events <= room && events > 0 {
+            let names = match shared.names {
+                None => {
+                    let names: Option<Arc<[Arc<str>]>> = self.names_of(strings.as_ref()).map(Into::into);
+                    if let Some(shared) = self.shared.get_mut(&key) {
+                        shared.names = Some(names.clone());
+                    }
+                    names
+                }
+                Some(names) => names,
+            };
+            first = names.map(|names| self.add_defined(stream, shared.payload, &names));
+        }
+        if let (Some(first), true) = (first, all_defined) {
+            return Classes { first: Some(first), open: EventClassId(first) };
+        }
+        let mut class = EventClass::new(1 << 32, stream);
+        class.payload = Some(shared.payload);
+        class.open_ids = Some(OpenIds { offset_bytes: 0, name: shared.name });
+        let open = self.schema.add_event(class).unwrap_or(EventClassId(0));
+        Classes { first, open }
+    }
+
+    /// What the sections of one string table have in common.
+    fn shared(&mut self, strings: Option<StringTable>) -> Shared {
         let rendered = |text: Text| -> Arc<EventText> {
             Arc::new(EventText { text, definitions: self.definitions.clone(), strings: strings.clone() })
         };
@@ -422,21 +481,7 @@ impl Log {
             ("datum", number(schema)),
             ("datum_text", text(schema, datum)),
         ];
-        let payload = structure(schema, &members);
-        let events = &self.definitions.events;
-        let mut first = None;
-        if count > 0 && self.classes + events.len() <= MAX_CLASSES && !events.is_empty() {
-            let names = self.names_of(strings.as_ref());
-            first = names.map(|names| self.add_defined(stream, payload, names));
-        }
-        if let (Some(first), true) = (first, all_defined) {
-            return Classes { first: Some(first), open: EventClassId(first) };
-        }
-        let mut class = EventClass::new(1 << 32, stream);
-        class.payload = Some(payload);
-        class.open_ids = Some(OpenIds { offset_bytes: 0, name });
-        let open = self.schema.add_event(class).unwrap_or(EventClassId(0));
-        Classes { first, open }
+        Shared { payload: structure(schema, &members), name, names: None }
     }
 
     /// The names of all definitions in a section; `None` when they are too long to be kept.
@@ -455,12 +500,12 @@ impl Log {
     }
 
     /// Adds a class for each definition, with the numbers of the definitions from the first one on.
-    fn add_defined(&mut self, stream: StreamClassId, payload: FieldClassId, names: Vec<Arc<str>>) -> u32 {
+    fn add_defined(&mut self, stream: StreamClassId, payload: FieldClassId, names: &[Arc<str>]) -> u32 {
         let first = self.schema.events().len() as u32;
-        for (at, name) in names.into_iter().enumerate() {
+        for (at, name) in names.iter().enumerate() {
             let code = self.definitions.events[at].code;
             let mut class = EventClass::new(u64::from(code), stream);
-            class.name = Some(name);
+            class.name = Some(name.clone());
             class.payload = Some(payload);
             self.schema.add_event(class);
             self.classes += 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::{State, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::ByteOrder;
+use tracemill_model::schema::{ByteOrder, FieldKind};
 
 use super::{CPEL, ELOG};
 use crate::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
@@ -597,7 +597,7 @@ fn gist_logs() {
 fn other_files_are_not_claimed() {
     let mut random = vec![1u8, 0, 0, 2];
     random.extend((0..500u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8));
-    for bytes in [&b""[..], &[1], &[1; 8], &[0x81; 4000], &[0; 4], &[0; 4096], b"\x7fELF\x02\x01\x01\0\0\0", &random] {
+    for bytes in [&b""[..], &[1], &[1; 8], &[0x81; 4000], &[0; 5], &[0; 4096], b"\x7fELF\x02\x01\x01\0\0\0", &random] {
         assert!(!is_cpel(bytes) && !is_elog(bytes), "{:?}", &bytes[..bytes.len().min(16)]);
     }
     assert!(!is_elog(b"\0\0\0\x07elog v"));
@@ -636,6 +636,42 @@ fn elog_event(of: u16, track: u16, seconds: f64, args: &[u8]) -> Vec<u8> {
     let mut builder = Builder { order: ByteOrder::Big, bytes: Vec::new() };
     builder.u16(of).u16(track).u32(bits as u32).u32((bits >> 32) as u32).text(args);
     builder.bytes
+}
+
+/// A VPP log whose only type has so many enumeration strings, the empty string each, and an event that has one of them.
+fn enumeration(strings: u32, index: u32) -> Vec<u8> {
+    let mut builder = Builder { order: ByteOrder::Big, bytes: Vec::new() };
+    builder.u32(7).text(b"elog v0").u32(1024);
+    builder.bytes.resize(builder.bytes.len() + 32, 0);
+    builder.u32(1).text(b"\x05%s").text(b"\x05t4").u32(1).u32(strings);
+    builder.bytes.resize(builder.bytes.len() + strings as usize, 1);
+    builder.u32(1).text(b"\x01").u32(0).u32(1);
+    builder.text(&elog_event(0, 0, 0.0, &index.to_be_bytes()));
+    builder.bytes
+}
+
+#[test]
+fn long_enumerations_are_kept() {
+    let labels = |trace: &OpenTrace, value: i128| {
+        let payload = trace.schema.events()[0].payload.unwrap();
+        let FieldKind::Struct(payload) = &trace.schema.field_class(payload).kind else { panic!("a structure") };
+        let FieldKind::Integer(class) = &trace.schema.field_class(payload.members[3].class).kind else {
+            panic!("an enumeration")
+        };
+        let (listed, looked_up) = (class.labels(value).count(), class.label_list());
+        assert_eq!(looked_up.of(value).count(), listed);
+        listed
+    };
+    let trace = open(enumeration(70_000, 69_999), &[]).unwrap();
+    assert_eq!([0, 69_999, 70_000, -1].map(|value| labels(&trace, value)), [1, 1, 0, 0]);
+    let content = read(&trace);
+    assert!(trace.warnings.is_empty() && content.faults.is_empty());
+    let trace = open(enumeration(300_000, 299_999), &[]).unwrap();
+    assert_eq!([262_143, 262_144].map(|value| labels(&trace, value)), [1, 0]);
+    let want = "the types have more than 262144 enumeration strings: those from string 262144 of the type at 0x33 on are not kept";
+    assert_eq!(told(&trace.warnings), [format!("51: {want}")]);
+    // There is such a string.
+    assert!(read(&trace).faults.is_empty());
 }
 
 #[test]
@@ -767,7 +803,10 @@ fn a_string_longer_than_a_packet() {
     let content = read(&open(elog(2, &octets), &[]).unwrap());
     assert_eq!(content.events.len(), 2);
     assert!(content.events[0].len() > 400_000 && content.events[1].contains("state old of a"));
-    assert!(content.faults.is_empty() && content.warnings.is_empty());
+    assert!(content.faults.is_empty());
+    let at = elog(2, &[]).len();
+    let want = "an event of 200029 octets: its text may end behind 65536, its arguments are whole; said once";
+    assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
 }
 
 #[test]

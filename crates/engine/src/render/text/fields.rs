@@ -284,7 +284,7 @@ impl EnumText {
         let Palette { value: color, reset, unknown, .. } = self.palette;
         out.put(b"( ");
         let mut seen: Vec<&str> = Vec::new();
-        for label in self.class.labels(value) {
+        for label in self.class.of(value) {
             if seen.contains(&&**label) {
                 continue;
             }

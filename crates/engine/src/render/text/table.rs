@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_model::schema::{
-    DisplayBase, Encoding, FieldClassId, FieldKind, FieldPath, IntegerClass, OptionalClass, PathStep, Presence, Schema,
-    Scope,
+    DisplayBase, Encoding, FieldClassId, FieldKind, FieldPath, IntegerClass, LabelList, OptionalClass, PathStep,
+    Presence, Schema, Scope,
 };
 
 use super::super::out::Piece;
@@ -92,7 +92,7 @@ pub(super) enum Kind {
 }
 
 pub(super) struct EnumText {
-    pub(super) class: IntegerClass,
+    pub(super) class: LabelList,
     pub(super) base: Kind,
     /// Text up to the number for values that were seen: from `( ` to ` : container = `.
     pub(super) dense: Vec<Option<Piece>>,
@@ -262,7 +262,7 @@ impl Builder<'_> {
     fn kind(&self, id: FieldClassId) -> Kind {
         match &self.schema.field_class(id).kind {
             FieldKind::Integer(class) if class.mappings.is_some() => Kind::Enum(Box::new(EnumText {
-                class: class.clone(),
+                class: class.label_list(),
                 base: integer_kind(class),
                 dense: Vec::new(),
                 palette: self.palette,
