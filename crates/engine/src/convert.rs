@@ -42,6 +42,7 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Vec<Source> {
             own_name: trace.own_name.clone(),
             schema: trace.schema.clone(),
             correction_ns: session.corrections[at],
+            drift: session.drift(at),
             streams: own.collect(),
         }
     };

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
+use tracemill_model::clock::Drift;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
@@ -52,6 +53,8 @@ pub struct Source {
     pub schema: Arc<Schema>,
     /// Ns to add to its clocks.
     pub correction_ns: i64,
+    /// How its corrected clocks drift.
+    pub drift: Option<Drift>,
     /// Its streams that are written.
     pub streams: Vec<SourceStream>,
 }

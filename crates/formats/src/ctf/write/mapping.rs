@@ -107,7 +107,7 @@ impl Mapping {
         to.environment = from.environment.clone();
         let mut in_ns = Vec::new();
         for clock in from.clocks() {
-            let (mapped, map) = map_clock(clock, source.correction_ns, &mut losses);
+            let (mapped, map) = map_clock(clock, source, &mut losses);
             to.add_clock(mapped);
             in_ns.push(map);
         }
@@ -517,12 +517,12 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
 
 /// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles it becomes one
 /// of nanoseconds, and every value is brought to those: then there is a map, and the time of its zero.
-fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
+fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
     let frequency = i128::from(clock.frequency);
     if frequency == 0 {
         return (clock.clone(), None);
     }
-    let correction = i128::from(correction_ns) + i128::from(clock.offset_ns);
+    let correction = i128::from(source.correction_ns) + i128::from(clock.offset_ns);
     let rest = correction.rem_euclid(NS_PER_SECOND) * frequency;
     let mapped = |cycles: i128, seconds: i128, frequency: i128| ClockClass {
         frequency: frequency as u64,
@@ -532,9 +532,13 @@ fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (Cl
         has_made_cycles: false,
         ..clock.clone()
     };
-    if rest % NS_PER_SECOND != 0 {
-        losses.add("cycles of clocks whose zero does not fall on one (they become nanoseconds)", 1);
-        let map = ClockMap::new(clock, correction_ns);
+    if rest % NS_PER_SECOND != 0 || source.drift.is_some() {
+        let kind = match source.drift {
+            Some(_) => "cycles of clocks whose drift is corrected (they become nanoseconds)",
+            None => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
+        };
+        losses.add(kind, 1);
+        let map = ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
         let zero_ns = map.ns(0);
         let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns.into(), 0, NS_PER_SECOND) };
         return (mapped, Some(InNs { map, zero_ns }));
