@@ -65,6 +65,15 @@ pub(crate) struct InputOptions {
     #[arg(long, value_name = "[TRACE=]NS", allow_hyphen_values = true)]
     pub(crate) clock_offset_ns: Vec<String>,
 
+    /// Correct offset and drift of clocks by messages between traces: names of the events that send and receive them,
+    /// or `tcp` for kernel traces
+    #[arg(long, value_name = "SEND=RECEIVE")]
+    pub(crate) correlate: Option<String>,
+
+    /// Fields that the two ends of a message share
+    #[arg(long, value_name = "PATH,..", requires = "correlate")]
+    pub(crate) correlate_by: Option<String>,
+
     /// Threads to use; the output is the same for every number
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,

@@ -73,6 +73,13 @@ impl Reporter {
         }
     }
 
+    /// Says what was found out and is nothing to warn of.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            say("note", "36", text);
+        }
+    }
+
     /// Says what was lost.
     pub(crate) fn loss(&self, text: &str) {
         if !self.quiet {

@@ -66,6 +66,7 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
             own_name: trace.own_name.clone(),
             schema: trace.schema.clone(),
             correction_ns: session.corrections[at],
+            drift: session.drift(at),
             streams: own.collect(),
             tasks: trace.reader.calls().map_or_else(Vec::new, |calls| calls.tasks().to_vec()),
             origin,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_formats::api::{EntryKind, Format, Found, OpenTrace, Settings, Storage};
 use tracemill_formats::registry;
-use tracemill_model::clock::ClockMap;
+use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
@@ -38,6 +38,8 @@ pub struct Session {
     pub traces: Vec<OpenTrace>,
     /// Ns added to the clocks of each trace.
     pub corrections: Vec<i64>,
+    /// How the corrected clocks of traces drift; may be shorter than the list of traces.
+    pub drifts: Vec<Option<Drift>>,
     /// Traces that could not be opened.
     pub failures: Vec<Error>,
     /// What the user should know about the traces together.
@@ -121,7 +123,12 @@ impl Session {
     pub fn clock_map(&self, trace: usize, class: StreamClassId) -> Option<ClockMap> {
         let schema = &self.traces[trace].schema;
         let clock = schema.clock(schema.stream(class).default_clock?);
-        (clock.frequency > 0).then(|| ClockMap::new(clock, self.corrections[trace]))
+        (clock.frequency > 0).then(|| ClockMap::new(clock, self.corrections[trace]).with_drift(self.drift(trace)))
+    }
+
+    /// How the clocks of a trace drift, when they do.
+    pub fn drift(&self, trace: usize) -> Option<Drift> {
+        self.drifts.get(trace).copied().flatten()
     }
 
     fn correct_clocks(&mut self, options: &OpenOptions) -> Result<()> {

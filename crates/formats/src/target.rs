@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::Fault;
 use tracemill_codec::value::Value;
+use tracemill_model::clock::Drift;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Origin, Schema, Scope, StreamClassId};
@@ -60,6 +61,8 @@ pub struct Source {
     /// What it is, or was before it was converted to what is read now. A writer of that format makes it again; for all
     /// others it is a trace of another format.
     pub origin: Arc<Origin>,
+    /// How its corrected clocks drift.
+    pub drift: Option<Drift>,
     /// Its streams that are written.
     pub streams: Vec<SourceStream>,
     /// The tasks whose calls its events are, where the format knows them.

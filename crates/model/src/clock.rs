@@ -27,6 +27,36 @@ pub struct ClockMap {
     offset_ns: i128,
     /// The same offset for a clock of 1 GHz, when no sum with a count below 2^62 leaves 64 bits.
     quick_ns: Option<i64>,
+    drift: Option<Drift>,
+}
+
+/// A clock that runs too fast or too slow against another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drift {
+    /// What is added to its time for each ns, in parts of 10^15.
+    pub per_1e15: i64,
+    /// Time in ns, offsets included, at which nothing is added.
+    pub from_ns: i64,
+}
+
+impl Drift {
+    /// The key of a moment without drift, with it: exact, so that order stays.
+    fn moved(self, key: i128) -> i128 {
+        let diff = key - (i128::from(self.from_ns) << 32);
+        let (ns, fraction) = (diff >> 32, diff & 0xffff_ffff);
+        let (parts, unit) = (i128::from(self.per_1e15), 1_000_000_000_000_000);
+        // Below 2^96 times 2^63 parts: in two steps of less than 2^127 each.
+        let (whole, part) = (ns.div_euclid(unit), ns.rem_euclid(unit));
+        let product = part * parts;
+        let rest = (product.rem_euclid(unit) << 32) + fraction * parts;
+        let moved_ns = whole.saturating_mul(parts).saturating_add(product.div_euclid(unit));
+        key.saturating_add(hold(moved_ns) << 32).saturating_add(rest.div_euclid(unit))
+    }
+
+    /// A time in ns without drift, with it.
+    pub fn ns(self, ns: i128) -> i128 {
+        self.moved(TimeKey::from_ns(ns).0) >> 32
+    }
 }
 
 /// Counts below this are added to [`ClockMap::quick_ns`] without a check.
@@ -65,6 +95,7 @@ impl ClockMap {
             offset_cycles: clock.offset_cycles,
             offset_ns: clock.offset_seconds as i128 * NS_PER_SECOND + clock.offset_ns as i128 + correction_ns as i128,
             quick_ns: None,
+            drift: None,
         };
         if map.ticks_in_ns() {
             map.offset_ns += map.offset_cycles;
@@ -73,6 +104,16 @@ impl ClockMap {
             map.quick_ns = is_small.then_some(map.offset_ns as i64);
         }
         map
+    }
+
+    /// The same map for a clock that drifts.
+    #[must_use]
+    pub fn with_drift(mut self, drift: Option<Drift>) -> Self {
+        self.drift = drift;
+        if drift.is_some() {
+            self.quick_ns = None;
+        }
+        self
     }
 
     /// Does one cycle last one ns?
@@ -90,6 +131,9 @@ impl ClockMap {
     }
 
     fn ns_slowly(&self, cycles: u64) -> i128 {
+        if self.drift.is_some() {
+            return self.key_slowly(cycles).0 >> 32;
+        }
         if self.ticks_in_ns() {
             return self.offset_ns + cycles as i128;
         }
@@ -132,6 +176,10 @@ impl ClockMap {
     }
 
     fn key_slowly(&self, cycles: u64) -> TimeKey {
+        if let Some(drift) = self.drift {
+            let without = ClockMap { drift: None, ..*self };
+            return TimeKey(drift.moved(without.key_slowly(cycles).0));
+        }
         if self.ticks_in_ns() {
             return TimeKey::from_ns(self.offset_ns + cycles as i128);
         }
@@ -147,7 +195,7 @@ impl ClockMap {
     /// How two counts of equal keys are ordered by what keys leave out.
     #[cold]
     pub fn compare_rests(&self, cycles: u64, other: &ClockMap, other_cycles: u64) -> Ordering {
-        if self.ticks_in_ns() && other.ticks_in_ns() {
+        if self.drift.is_some() || other.drift.is_some() || self.ticks_in_ns() && other.ticks_in_ns() {
             return Ordering::Equal;
         }
         let cross =
@@ -158,6 +206,9 @@ impl ClockMap {
     /// The smallest cycle count whose key is at least `key`, `None` when no count is that late.
     #[inline]
     pub fn first_cycles_from(&self, key: TimeKey) -> Option<u64> {
+        if self.drift.is_some() {
+            return self.search(|map, cycles| map.key(cycles) >= key);
+        }
         if self.ticks_in_ns() {
             // Keys of this clock are whole ns.
             let ns = (key.0 + 0xffff_ffff) >> 32;
@@ -317,6 +368,28 @@ mod tests {
         assert_eq!(map.first_cycles_at(-10), Some(0));
         assert_eq!(clock(1_000_000_000, 0, 0).first_cycles_at(i64::MAX.into()), Some(i64::MAX as u64));
         assert_eq!(clock(1_000_000, 0, 0).first_cycles_at(1 << 70), Some(((1u128 << 70) / 1000 + 1) as u64));
+    }
+
+    #[test]
+    fn drift_is_exact_and_keeps_the_order() {
+        for per_1e15 in [20_000_000_000, -20_000_000_000, 1_000_000_000_000, -1] {
+            let from_ns = 1_700_000_000_000_000_000;
+            let drift = Drift { per_1e15, from_ns };
+            for frequency in [1_000_000_000, 3_000_000_007] {
+                let map = clock(frequency, 1_700_000_000, 0);
+                let moved = map.with_drift(Some(drift));
+                let hour = 3600 * frequency;
+                let want = map.ns(hour) + (3600 * i128::from(per_1e15)).div_euclid(1_000_000);
+                assert_eq!(moved.ns(hour), want, "{per_1e15} {frequency}");
+                assert_eq!(moved.ns(0), map.ns(0));
+                for cycles in [0, 5, 999_999, hour - 1] {
+                    assert!(moved.key(cycles) < moved.key(cycles + 1), "{per_1e15} {frequency} {cycles}");
+                    assert_eq!(moved.first_cycles_from(moved.key(cycles)), Some(cycles));
+                    // What a ns leaves of a cycle drifts too.
+                    assert!((0..=1).contains(&(moved.ns(cycles) - drift.ns(map.ns(cycles)))));
+                }
+            }
+        }
     }
 
     #[test]

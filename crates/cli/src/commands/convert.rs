@@ -120,7 +120,7 @@ fn is_all(options: &ConvertOptions) -> bool {
     let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_form = has_form || !options.target.0.0.is_empty();
-    let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty();
+    let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
     let is_counted = options.select.skip > 0 || options.select.limit.is_some();
     !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted
 }

@@ -1,5 +1,6 @@
 //! From typed arguments to an open session: shared by all commands that read traces.
 
+use tracemill_engine::align::{Messages, align};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_formats::api::STRICT;
@@ -22,7 +23,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.quiet, options.strict);
     let open_options = open_options(options)?;
-    let session = Session::open(&FileSystem, &options.traces, &open_options)?;
+    let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
     for failure in &session.failures {
         if reporter.fault(failure) {
             return Ok(None);
@@ -44,6 +45,7 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
             }
         }
     }
+    correlate(options, &mut session, &reporter)?;
     let jobs = options.jobs.map_or_else(default_jobs, usize::from);
     Ok(Some(Opened { session, reporter, jobs }))
 }
@@ -60,6 +62,54 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
         settings,
         max_unpacked: options.max_unpacked.map(|size| size as u64),
     })
+}
+
+/// Corrects clocks by messages, when that is wanted, and says how accurate it is.
+fn correlate(options: &InputOptions, session: &mut Session, reporter: &Reporter) -> Result<(), Error> {
+    let Some(text) = &options.correlate else { return Ok(()) };
+    let (found, others) = align(session, &Messages::parse(text, options.correlate_by.as_deref())?)?;
+    for one in found {
+        let [name, by] = [one.trace, one.by].map(|at| session.traces[at].name.as_str());
+        let error = match one.error_ns {
+            Some(error) => format!("accurate to {}", duration(error)),
+            None => "messages went one way only: the shortest delay counts as none".to_string(),
+        };
+        let drift = match one.drift_error {
+            Some(error) => format!("{:+.4} ppm of drift (accurate to {:.4})", one.drift * 1e6, error * 1e6),
+            None if one.error_ns.is_none() => format!("{:+.4} ppm of drift", one.drift * 1e6),
+            None => "no drift (the messages do not tell it)".to_string(),
+        };
+        reporter.note(&format!(
+            "the clock of `{name}` is moved by {} s and {drift} to that of `{by}`, {error}; {} messages received, {} sent",
+            seconds(one.offset_ns),
+            one.received,
+            one.sent
+        ));
+        if one.missed_ns > 0.0 {
+            reporter.loss(&format!(
+                "no constant drift of `{name}` explains all messages: some contradict it by {}",
+                duration(one.missed_ns)
+            ));
+        }
+    }
+    for other in others {
+        reporter.warning(&other);
+    }
+    Ok(())
+}
+
+fn seconds(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "+" };
+    format!("{sign}{}.{:09}", ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
+}
+
+fn duration(ns: f64) -> String {
+    match ns {
+        0.0..1e3 => format!("{ns:.0} ns"),
+        1e3..1e6 => format!("{:.1} us", ns / 1e3),
+        1e6..1e9 => format!("{:.1} ms", ns / 1e6),
+        _ => format!("{:.3} s", ns / 1e9),
+    }
 }
 
 fn default_jobs() -> usize {

@@ -109,8 +109,8 @@ impl Mapping {
         let mut in_ns = Vec::new();
         for clock in from.clocks() {
             let (mapped, map) = match dialect {
-                Dialect::Ctf2 => (moved_clock(clock, source.correction_ns), None),
-                Dialect::Ctf18 => map_clock(clock, source.correction_ns, &mut losses),
+                Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
+                _ => map_clock(clock, source, &mut losses),
             };
             to.add_clock(mapped);
             in_ns.push(map);
@@ -552,12 +552,12 @@ fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
 /// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles, or the
 /// frequency is none, it becomes one of nanoseconds, and every value is brought to those: then there is a map, and the
 /// time of its zero.
-fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
+fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
     let frequency = i128::from(clock.frequency);
     if frequency == 0 {
         return (clock.clone(), None);
     }
-    let correction = i128::from(correction_ns) + i128::from(clock.offset_ns);
+    let correction = i128::from(source.correction_ns) + i128::from(clock.offset_ns);
     let rest = correction.rem_euclid(NS_PER_SECOND) * frequency;
     let mapped = |cycles: i128, seconds: i128, frequency: i128| ClockClass {
         frequency: frequency as u64,
@@ -569,13 +569,14 @@ fn map_clock(clock: &ClockClass, correction_ns: i64, losses: &mut Losses) -> (Cl
         ..clock.clone()
     };
     let is_ratio = clock.seconds > 1;
-    if is_ratio || rest % NS_PER_SECOND != 0 {
-        let kind = match is_ratio {
-            true => "cycles of clocks whose frequency is no whole number (they become nanoseconds)",
-            false => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
+    if is_ratio || source.drift.is_some() || rest % NS_PER_SECOND != 0 {
+        let kind = match source.drift {
+            Some(_) => "cycles of clocks whose drift is corrected (they become nanoseconds)",
+            None if is_ratio => "cycles of clocks whose frequency is no whole number (they become nanoseconds)",
+            None => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
         };
         losses.add(kind, 1);
-        let map = ClockMap::new(clock, correction_ns);
+        let map = ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
         let zero_ns = map.ns(0);
         let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns, 0, NS_PER_SECOND) };
         return (mapped, Some(InNs { map, zero_ns }));
