@@ -212,17 +212,18 @@ impl ClockMap {
         if self.ticks_in_ns() {
             // Keys of this clock are whole ns.
             let ns = (key.0 + 0xffff_ffff) >> 32;
-            let cycles = ns - self.offset_ns;
+            let cycles = ns.saturating_sub(self.offset_ns);
             return if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() };
         }
         // A key is floor(total * unit_ns * 2^32 / frequency), moved by the offset, as long as it is not held.
         let ns = key.0 >> 32;
         let fits = ns.unsigned_abs() < MAX_NS.unsigned_abs() && self.offset_ns.unsigned_abs() < MAX_NS.unsigned_abs();
-        let product = (key.0 - (self.offset_ns << 32)).checked_mul(self.frequency as i128).filter(|_| fits);
+        let since_zero = key.0.checked_sub(self.offset_ns << 32).filter(|_| fits);
+        let product = since_zero.and_then(|key| key.checked_mul(self.frequency as i128));
         let Some(product) = product else { return self.search(|map, cycles| map.key(cycles) >= key) };
         let unit = i128::from(self.unit_ns) << 32;
         let total = product.div_euclid(unit) + i128::from(product.rem_euclid(unit) != 0);
-        let cycles = total - self.offset_cycles;
+        let cycles = total.saturating_sub(self.offset_cycles);
         if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() }
     }
 
