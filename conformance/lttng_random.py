@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random traces of legacy LTTng (0.7, 0.8, and 2.0 to 2.6), written by the rules of the formats, and what must come out.
 
-Usage: lttng_random.py PROGRAM [--count N] [--seed S] [--damage] [--keep FOLDER]
+Usage: lttng_random.py PROGRAM [--count N] [--seed S] [--damage] [--keep FOLDER] [--write FOLDER]
 
 Each trace is written to a temporary folder and printed as JSON lines; name, time, cycles, CPU and payload of every event
 must be those that were written. With --damage bytes are then changed or files cut: the program must end by itself, with
@@ -748,6 +748,7 @@ def main():
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--damage", action="store_true")
     arguments.add_argument("--keep", help="folder for the traces that fail")
+    arguments.add_argument("--write", help="only write the traces, to this folder")
     options = arguments.parse_args()
     failed = events = 0
     for seed in range(options.seed, options.seed + options.count):
@@ -756,6 +757,9 @@ def main():
             root = Path(folder) / "trace"
             lines = (marker_trace if seed % 3 == 0 else facility_trace)(rng, root)
             events += sum(map(len, lines.values()))
+            if options.write:
+                shutil.copytree(root, Path(options.write) / str(seed))
+                continue
             try:
                 if options.damage:
                     touched = damage(rng, root, lines)

@@ -20,7 +20,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, Packet};
-use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
+use tracemill_model::schema::{EnvValue, Part, Schema, StreamClassId};
 
 use crate::calls::CallSource;
 
@@ -142,6 +142,15 @@ pub trait PacketReader: Send + Sync {
     /// contradict it, every packet is read for a range of time.
     fn has_proven_times(&self) -> bool {
         true
+    }
+
+    /// What the trace holds beside events and packets, byte by byte and in its order: what a writer of the same format
+    /// needs to make it again. May read files.
+    ///
+    /// # Errors
+    /// When a part cannot be read.
+    fn parts(&self) -> Result<Vec<Part>> {
+        Ok(Vec::new())
     }
 
     /// The function calls of the trace, when its events are calls.

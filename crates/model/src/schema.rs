@@ -766,6 +766,42 @@ impl EventClass {
     }
 }
 
+/// A piece of a trace that is neither an event nor a packet: a table, a definition, a file of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its name: what the format calls it.
+    pub name: String,
+    /// Its bytes, as they are.
+    pub bytes: Arc<[u8]>,
+}
+
+/// What a trace was before it was converted: enough to make it again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// Name of its format.
+    pub format: String,
+    /// Version of that.
+    pub version: (u32, u32),
+    /// Its parts, in the order of the format.
+    pub parts: Vec<Part>,
+    /// Names that its streams had, by the names of the files that they are in.
+    pub streams: Vec<(String, String)>,
+    /// Have the packets of the streams still the bytes that they had?
+    pub has_same_packets: bool,
+}
+
+impl Origin {
+    /// The bytes of the part of this name.
+    pub fn part(&self, name: &str) -> Option<&[u8]> {
+        self.parts.iter().find(|part| part.name == name).map(|part| &*part.bytes)
+    }
+
+    /// The name that the stream in this file had.
+    pub fn stream_name(&self, file: &str) -> Option<&str> {
+        self.streams.iter().find(|(of, _)| of == file).map(|(_, name)| name.as_str())
+    }
+}
+
 /// Everything that a trace says about its own layout.
 #[derive(Clone, Debug)]
 pub struct Schema {
@@ -789,6 +825,8 @@ pub struct Schema {
     pub packet_header: Option<FieldClassId>,
     /// What a text line shows of the payload, when that is not all of it.
     pub summary: Option<Summary>,
+    /// What the trace was before it was converted, when it says so.
+    pub origin: Option<Arc<Origin>>,
     field_classes: Vec<FieldClass>,
     clocks: Vec<ClockClass>,
     streams: Vec<StreamClass>,
@@ -810,6 +848,7 @@ impl Schema {
             environment: Vec::new(),
             packet_header: None,
             summary: None,
+            origin: None,
             field_classes: Vec::new(),
             clocks: Vec::new(),
             streams: Vec::new(),

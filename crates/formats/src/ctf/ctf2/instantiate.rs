@@ -9,7 +9,7 @@ use tracemill_model::schema::{
     Role, Roles, Schema, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::field_class::{Node, NodeKind, NodeLength};
+use super::field_class::{Meaning, Node, NodeKind, NodeLength, NodeMember};
 use super::locations::{Frame, Location, NameIndex, Resolver};
 use super::ranges::RangeSet;
 use super::roles::{self, RoleName};
@@ -70,13 +70,18 @@ impl<'n> Instantiation<'_, 'n> {
                 let class = BlobClass { length: self.length(length)?, media_type: Arc::clone(media_type) };
                 (FieldKind::Blob(class), 8)
             }
-            NodeKind::Struct { members, names, minimum_bits } => {
+            NodeKind::Struct { members, meaning: Meaning::WithLength, minimum_bits, .. } => {
+                self.with_length(members, *minimum_bits)?
+            }
+            NodeKind::Struct { members, names, minimum_bits, meaning } => {
                 self.frames.push(Frame::Struct { names, done: Vec::with_capacity(members.len()) });
                 for member in members {
                     let class = self.class(&member.node)?;
-                    let name = Arc::clone(&member.name);
+                    let name = Arc::clone(&member.shown);
                     if let Some(Frame::Struct { done, .. }) = self.frames.last_mut() {
-                        done.push(Member { raw_name: Arc::clone(&name), name, class });
+                        let is_tuple = *meaning == Meaning::Tuple;
+                        let raw_name = if is_tuple { "".into() } else { Arc::clone(&member.name) };
+                        done.push(Member { raw_name, name, class });
                     }
                 }
                 let Some(Frame::Struct { done: members, .. }) = self.frames.pop() else {
@@ -122,6 +127,25 @@ impl<'n> Instantiation<'_, 'n> {
         let class = self.class(node);
         self.frames.pop();
         class
+    }
+
+    /// An array or blob right behind its length, which is no field then.
+    fn with_length(&mut self, members: &'n [NodeMember], minimum_bits: u32) -> Result<(FieldKind, u32)> {
+        let [length, content] = members else { unreachable!("the reader has counted them") };
+        let length = self.class(&length.node)?;
+        let align_bits = self.schema.field_class(length).align_bits.max(minimum_bits);
+        let length = Length::Inline(length);
+        Ok(match &content.node.kind {
+            NodeKind::Array { element, minimum_bits, .. } => {
+                let element = self.inside(Frame::Element, element)?;
+                let align_bits = align_bits.max(self.schema.field_class(element).align_bits).max(*minimum_bits);
+                (FieldKind::Array(ArrayClass { element, length }), align_bits)
+            }
+            NodeKind::DynamicBlob { media_type, .. } => {
+                (FieldKind::Blob(BlobClass { length, media_type: media_type.clone() }), align_bits.max(8))
+            }
+            _ => unreachable!("the reader has seen what it is"),
+        })
     }
 
     fn length(&mut self, location: &Location) -> Result<Length> {

@@ -73,6 +73,13 @@ impl Location {
     }
 }
 
+impl Location {
+    /// Is it the member of this name of the structure around the field?
+    pub(super) fn is_sibling(&self, name: &str) -> bool {
+        self.origin.is_none() && matches!(self.path.as_slice(), [Element { name: Some(of), .. }] if **of == *name)
+    }
+}
+
 /// A class that is being made, and so a field that is being decoded.
 #[derive(Debug)]
 pub(super) enum Frame<'n> {
@@ -111,10 +118,10 @@ const LARGE_STRUCT: usize = 24;
 impl NameIndex {
     fn find(&mut self, id: FieldClassId, members: &[Member], name: &str) -> Option<u32> {
         if members.len() < LARGE_STRUCT {
-            return members.iter().position(|member| &*member.name == name).map(|index| index as u32);
+            return members.iter().position(|member| &*member.raw_name == name).map(|index| index as u32);
         }
         let names = self.0.entry(id).or_insert_with(|| {
-            members.iter().enumerate().map(|(index, member)| (Arc::clone(&member.name), index as u32)).collect()
+            members.iter().enumerate().map(|(index, member)| (Arc::clone(&member.raw_name), index as u32)).collect()
         });
         names.get(name).copied()
     }

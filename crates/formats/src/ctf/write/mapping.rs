@@ -15,7 +15,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Moved, Selectors, Special, encodes, free_name};
+use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
 use crate::target::{Losses, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -34,6 +34,7 @@ pub(super) struct Mapping {
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
     special: Special,
+    pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
 
@@ -107,7 +108,10 @@ impl Mapping {
         to.environment = from.environment.clone();
         let mut in_ns = Vec::new();
         for clock in from.clocks() {
-            let (mapped, map) = map_clock(clock, source.correction_ns, &mut losses);
+            let (mapped, map) = match dialect {
+                Dialect::Ctf2 => (moved_clock(clock, source.correction_ns), None),
+                Dialect::Ctf18 => map_clock(clock, source.correction_ns, &mut losses),
+            };
             to.add_clock(mapped);
             in_ns.push(map);
         }
@@ -135,13 +139,16 @@ impl Mapping {
             events.push(map_event(&mut mapper, class)?);
         }
         let special = std::mem::take(&mut mapper.special);
+        let marks = std::mem::take(&mut mapper.marks);
         if dialect == Dialect::Ctf18 {
             count_names(&from, &mut losses);
         }
-        if source.schema.summary.is_some() {
+        if dialect == Dialect::Ctf2 {
+            to.summary = source.schema.summary.clone();
+        } else if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
-        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, losses })
+        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, marks, losses })
     }
 
     fn mapped(&self) -> Mapped<'_> {
@@ -386,7 +393,8 @@ fn map_stream(
     used: bool,
 ) -> Result<(StreamMapping, Moved)> {
     let from = mapper.from;
-    let clock = class.default_clock.filter(|clock| from.clock(*clock).frequency > 0);
+    let is_kept = |clock: &ClockId| mapper.dialect == Dialect::Ctf2 || from.clock(*clock).frequency > 0;
+    let clock = class.default_clock.filter(is_kept);
     if class.default_clock.is_some() && clock.is_none() && used {
         mapper.losses.add("clock values of streams whose clock has no known frequency", 1);
     }
@@ -499,10 +507,11 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));
-    if class.is_untimed {
+    let is_untimed = class.is_untimed && mapper.dialect == Dialect::Ctf2;
+    if class.is_untimed && !is_untimed {
         mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
     }
-    let mapped = EventClass { specific_context, payload, is_untimed: false, open_ids: None, ..class.clone() };
+    let mapped = EventClass { specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
     mapper.to.add_event(mapped);
     Ok(EventMapping {
         id: class.id,
@@ -513,6 +522,26 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
         loose: 0,
         own_ids: HashMap::new(),
     })
+}
+
+/// A clock moved by the corrections of the user, in a dialect that has a place for them.
+fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
+    let (frequency, unit) = (i128::from(clock.frequency.max(1)), i128::from(clock.seconds.max(1)));
+    let offset_ns = i128::from(clock.offset_ns) + i128::from(correction_ns);
+    let rest = offset_ns.rem_euclid(NS_PER_SECOND);
+    let (mut cycles, mut ns) = (clock.offset_cycles, rest);
+    if rest * frequency % (NS_PER_SECOND * unit) == 0 {
+        cycles += rest * frequency / (NS_PER_SECOND * unit);
+        ns = 0;
+    }
+    let units = cycles.div_euclid(frequency) * unit;
+    let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND) + units;
+    ClockClass {
+        offset_seconds: seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+        offset_cycles: cycles.rem_euclid(frequency),
+        offset_ns: ns as i64,
+        ..clock.clone()
+    }
 }
 
 /// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles, or the
