@@ -24,6 +24,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     pub(crate) wide_2000: Option<PathBuf>,
 
+    /// Trace of LTTng 0.7 of 10 million events [default: bench/traces/legacy-10m]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) legacy: Option<PathBuf>,
+
     /// Rounds; medians over them are compared
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) runs: u16,

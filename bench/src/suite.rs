@@ -122,6 +122,9 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
             class_rows(setup, few, many, &mut rows)?;
         }
     }
+    if let (Some(legacy), Some(ctf), true) = (&traces.legacy, traces.small.as_ref(), setup.wants(&[9])) {
+        legacy_rows(setup, legacy, ctf, &mut rows)?;
+    }
     rows.sort_by_key(|row| row.id);
     Ok(rows)
 }
@@ -336,6 +339,33 @@ fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> 
     pair(("8b", "row view, ns/event: many classes to few"), [rows_few, rows_many], open.clone());
     pair(("8c", "column view, ns/event: many classes to few"), [columns_few, columns_many], open);
     pair(("8d", "info --count, ns/event: many classes to few"), [count_few, count_many], [info_few, info_many]);
+    Ok(())
+}
+
+/// Row 9: LTTng 0.7 beside CTF 1.8, each by its events.
+fn legacy_rows(setup: &Setup, legacy: &Trace, ctf: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+    let facts = [Facts::of(legacy)?, Facts::of(ctf)?];
+    let tasks = [
+        decoding(decode::rows, &legacy.path),
+        decoding(decode::rows, &ctf.path),
+        Some(setup.ours("print", &legacy.path, &["--format", "text", "-j1"])),
+        Some(setup.ours("print", &ctf.path, &["--format", "text", "-j1"])),
+    ];
+    let [decoded, ctf_decoded, text, ctf_text] = rounds("row 9", setup.runs, tasks)?.map(Option::unwrap_or_default);
+    for (id, what, ours, ctf) in [
+        ("9a", "LTTng 0.7, row view, events/s: to CTF 1.8", decoded, ctf_decoded),
+        ("9b", "LTTng 0.7, print --format text -j1, the same", text, ctf_text),
+    ] {
+        let per_event = |samples: &Samples, at: usize| samples.cpu().median / facts[at].decoded.events as f64;
+        let result = per_event(&ctf, 1) / per_event(&ours, 0);
+        rows.push(facts[1].row(id, &format!("  on {}", facts[1].trace.name), ctf, None));
+        let row = facts[0].row(id, what, ours, None);
+        rows.push(Row { result: Some(result), target: Target::AtLeast(0.5), ..row });
+    }
+    let peak = measure::peak_private_bytes(&mut setup.program("print", &legacy.path, &["-j2"]))?;
+    let row = facts[0].row("9c", "LTTng 0.7, print -j2, peak private memory", Samples::default(), None);
+    let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
     Ok(())
 }
 

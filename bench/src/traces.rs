@@ -28,6 +28,8 @@ pub(crate) struct Traces {
     pub(crate) wide_40: Option<Trace>,
     /// 2,000 event classes.
     pub(crate) wide_2000: Option<Trace>,
+    /// 10 million events of LTTng 0.7.
+    pub(crate) legacy: Option<Trace>,
 }
 
 impl Traces {
@@ -38,6 +40,7 @@ impl Traces {
             small: find(options.small.as_deref(), "ust-1m", &["1000000"])?,
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
             wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
+            legacy: if options.only.is_empty() || options.only.contains(&9) { find_legacy(options)? } else { None },
         })
     }
 }
@@ -55,6 +58,21 @@ fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<T
         return Ok(None);
     }
     Ok(Some(Trace { name: name.to_string(), path }))
+}
+
+/// The trace of LTTng 0.7, written now when it is not there.
+fn find_legacy(options: &Options) -> Result<Option<Trace>> {
+    let path = options.legacy.clone().unwrap_or_else(|| bench_dir().join("traces").join("legacy-10m"));
+    if !path.join("control").is_dir() {
+        if options.legacy.is_some() {
+            return Err(format!("{}: no trace is there", path.display()));
+        }
+        eprintln!("writing {}", path.display());
+        crate::legacy::write_trace(&path, 10_000_000, 1 << 20)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let name = path.file_name().map_or_else(|| "legacy".into(), |name| name.to_string_lossy().into_owned());
+    Ok(Some(Trace { name, path }))
 }
 
 /// Records a trace; says what to do when that is not possible.

@@ -138,6 +138,12 @@ pub trait PacketReader: Send + Sync {
     /// When none of its events can be read. File and packet are added by the caller.
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket>;
 
+    /// Do the times of a packet bound those of its events? Where they are only what a header says and events may
+    /// contradict it, every packet is read for a range of time.
+    fn has_proven_times(&self) -> bool {
+        true
+    }
+
     /// What the trace holds beside events and packets, byte by byte and in its order: what a writer of the same format
     /// needs to make it again. May read files.
     ///
@@ -145,12 +151,6 @@ pub trait PacketReader: Send + Sync {
     /// When a part cannot be read.
     fn parts(&self) -> Result<Vec<Part>> {
         Ok(Vec::new())
-    }
-
-    /// Do the times of a packet bound those of its events? Where they are only what a header says and events may
-    /// contradict it, every packet is read for a range of time.
-    fn has_proven_times(&self) -> bool {
-        true
     }
 
     /// The function calls of the trace, when its events are calls.

@@ -46,7 +46,8 @@ impl Flavor {
         Flavor {
             is_big: header.is_big,
             floats_are_big,
-            align: header.header_align(),
+            // Behind a compact header there is no padding, and before it at most to 4 bytes.
+            align: if is_compact { header.alignment.clamp(1, 4) } else { header.header_align() },
             arch_size: header.arch_size,
             minor: header.minor,
             is_compact,

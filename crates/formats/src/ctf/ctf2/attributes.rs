@@ -112,11 +112,14 @@ impl<'v> Own<'v> {
         if self.has("unknown-frequency") {
             clock.frequency = 0;
         }
-        let own = self.inside("frequency");
-        if let (Some(cycles), Some(seconds)) = (own.number("cycles"), own.number("seconds")) {
-            (clock.frequency, clock.seconds) = (cycles, seconds);
-        }
         clock.has_made_cycles = self.has("made-cycles");
+        let ratio = self.inside("ratio");
+        if let (Some(ticks), Some(seconds)) = (ratio.number("ticks"), ratio.number("seconds"))
+            && ticks > 0
+            && seconds > 0
+        {
+            (clock.frequency, clock.seconds) = (ticks, seconds);
+        }
         let own = self.inside("offset");
         if let (Some(seconds), Some(cycles), Some(ns)) = (own.number("seconds"), own.number("cycles"), own.number("ns"))
         {

@@ -526,21 +526,16 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
 
 /// A clock moved by the corrections of the user, in a dialect that has a place for them.
 fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
-    let frequency = i128::from(clock.frequency.max(1));
+    let (frequency, unit) = (i128::from(clock.frequency.max(1)), i128::from(clock.seconds.max(1)));
     let offset_ns = i128::from(clock.offset_ns) + i128::from(correction_ns);
     let rest = offset_ns.rem_euclid(NS_PER_SECOND);
-    if clock.seconds > 1 {
-        // Cycles are no part of a second.
-        let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND);
-        let offset_seconds = seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        return ClockClass { offset_seconds, offset_ns: rest as i64, ..clock.clone() };
-    }
     let (mut cycles, mut ns) = (clock.offset_cycles, rest);
-    if rest * frequency % NS_PER_SECOND == 0 {
-        cycles += rest * frequency / NS_PER_SECOND;
+    if rest * frequency % (NS_PER_SECOND * unit) == 0 {
+        cycles += rest * frequency / (NS_PER_SECOND * unit);
         ns = 0;
     }
-    let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND) + cycles.div_euclid(frequency);
+    let units = cycles.div_euclid(frequency) * unit;
+    let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND) + units;
     ClockClass {
         offset_seconds: seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
         offset_cycles: cycles.rem_euclid(frequency),

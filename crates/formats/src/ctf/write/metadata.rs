@@ -158,9 +158,8 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
     object.optional_string("name", clock.name.as_deref());
     object.optional_string("uid", clock.uid.as_deref());
     object.optional_string("description", clock.description.as_deref());
-    // The nearest whole number of ticks, for those who do not read our attributes.
-    let whole_frequency = (clock.frequency / u64::from(clock.seconds.max(1))).max(1);
-    object.number("frequency", whole_frequency);
+    let (ticks, unit) = (clock.frequency.max(1), u64::from(clock.seconds.max(1)));
+    object.number("frequency", (ticks / unit).max(1));
     if let Some(precision) = clock.precision {
         object.number("precision", precision);
     }
@@ -169,10 +168,16 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
     }
     let mut offset = Object::begin(object.key("offset-from-origin"));
     // The last cycle before the zero, for those who do not read our attributes.
-    let frequency = i128::from(whole_frequency);
-    let cycles = clock.offset_cycles + i128::from(clock.offset_ns) * frequency / 1_000_000_000;
-    offset.number("seconds", i128::from(clock.offset_seconds) + cycles.div_euclid(frequency));
-    offset.number("cycles", cycles.rem_euclid(frequency));
+    let frequency = i128::from(ticks);
+    let is_ratio = unit > 1;
+    if is_ratio {
+        let seconds = clock.offset_cycles.saturating_mul(unit.into()).div_euclid(frequency);
+        offset.number("seconds", i128::from(clock.offset_seconds).saturating_add(seconds));
+    } else {
+        let cycles = clock.offset_cycles + i128::from(clock.offset_ns) * frequency / 1_000_000_000;
+        offset.number("seconds", i128::from(clock.offset_seconds) + cycles.div_euclid(frequency));
+        offset.number("cycles", cycles.rem_euclid(frequency));
+    }
     offset.end();
     match &clock.origin {
         ClockOrigin::Unix => object.string("origin", "unix-epoch"),
@@ -185,21 +190,21 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
             origin.end();
         }
     }
-    if clock.frequency == 0 || clock.seconds > 1 || clock.has_made_cycles || clock.offset_ns != 0 {
+    if clock.frequency == 0 || clock.has_made_cycles || clock.offset_ns != 0 || is_ratio {
         own(object, |own| {
             if clock.frequency == 0 {
                 own.number("unknown-frequency", true);
             }
-            if clock.seconds > 1 {
-                let mut object = Object::begin(own.key("frequency"));
-                object.number("cycles", clock.frequency);
-                object.number("seconds", clock.seconds);
-                object.end();
-            }
             if clock.has_made_cycles {
                 own.number("made-cycles", true);
             }
-            if clock.offset_ns != 0 || clock.seconds > 1 {
+            if is_ratio {
+                let mut object = Object::begin(own.key("ratio"));
+                object.number("ticks", ticks);
+                object.number("seconds", unit);
+                object.end();
+            }
+            if clock.offset_ns != 0 || is_ratio {
                 let mut object = Object::begin(own.key("offset"));
                 object.number("seconds", clock.offset_seconds);
                 object.number("cycles", clock.offset_cycles);

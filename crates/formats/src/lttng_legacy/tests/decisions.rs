@@ -241,7 +241,7 @@ fn compact(machine: &Machine, words: &[(u32, &[u8])]) -> Folder {
                <event name=small attribute=compact_data><field name=v><uchar/></field></event>
                <event name=data><field name=p><uint_fixed size=4/></field></event>
                <event name=both attribute=compact_data><field name=v><ushort/></field><field name=w><ushort/></field>
-               </event></facility>";
+               </event><event name=wide><field name=q><uint_fixed size=8/></field></event></facility>";
     let file = super::super::definitions::DefinitionFile::parse(xml.as_bytes(), Path::new("c"));
     let load = machine.load("compact", file.facilities[0].checksum, 9, [4; 4], machine.alignment.into());
     let mut folder = machine.trace(XML, &[]);
@@ -279,6 +279,11 @@ fn compact_headers_hold_time_id_and_a_field() {
     let words = [(word(0x13, 1, 0x1_0205), &[][..]), (word(0x11, 3, 0x1_0203), &[0, 5])];
     let read = compact(&big, &words).read();
     assert_eq!(read.payloads("flight-compact_2"), ["compact.small { v=5 }", "compact.both { v=515 w=5 }"]);
+    // There is no padding behind a header: fields count from there, wherever in the block that is.
+    let wide = Machine { alignment: 8, arch_size: 8, ..machine.clone() };
+    let words = [(word(0x12, 4, 0), &[1, 0, 0, 0, 0, 0, 0, 0][..]), (word(0x12, 4, 0), &[2, 0, 0, 0, 0, 0, 0, 0])];
+    let read = compact(&wide, &words).read();
+    assert_eq!(read.payloads("flight-compact_2"), ["compact.wide { q=1 }", "compact.wide { q=2 }"]);
     // An id that the facility has not ends the block: nothing says where the next event is.
     let read = compact(&machine, &[(word(0x12, 0, 0), &[]), (word(0x12, 6, 0), &[])]).read();
     assert_eq!(read.payloads("flight-compact_2"), ["compact.tick"]);
