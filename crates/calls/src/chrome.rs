@@ -1,6 +1,7 @@
 //! Calls in the trace event format of Chrome, as `dump --chrome` writes it.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
@@ -41,6 +42,7 @@ pub fn write(
         open: vec![Vec::new(); source.tasks().len()],
         scratch: String::new(),
         tasks: source.tasks().iter().map(ids).collect(),
+        names: Vec::new(),
         digits: Vec::new(),
     };
     let mut follower = Follower::new(source, calls);
@@ -81,8 +83,10 @@ struct Chrome<'a> {
     /// Names of the open calls of each task, when the output is balanced.
     open: Vec<Vec<String>>,
     scratch: String,
-    /// Process and task of each task, as every event says them.
+    /// Process and task of each task, as every event says them, up to the name.
     tasks: Vec<String>,
+    /// Names as they stand in strings, by their symbol.
+    names: Vec<Option<Arc<str>>>,
     digits: Vec<u8>,
 }
 
@@ -166,11 +170,26 @@ impl Chrome<'_> {
     }
 
     fn call(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_entry: bool) {
+        let values = (record.has_values && !self.options.no_values).then_some(record);
+        if !follower.options.no_library_calls
+            && !self.options.is_balanced
+            && let Some(Some(name)) = self.names.get(record.symbol as usize)
+        {
+            let name = name.clone();
+            return self.put(record.task as usize, record.time, &name, is_entry, values);
+        }
         let known = follower.known(record.symbol, record.address).symbol;
         if follower.options.no_library_calls && known.is_library_call {
             return;
         }
-        let values = (record.has_values && !self.options.no_values).then_some(record);
+        // Addresses without symbol share their ids.
+        if !known.name.starts_with('<') {
+            let at = record.symbol as usize;
+            if self.names.len() <= at {
+                self.names.resize(at + 1, None);
+            }
+            self.names[at] = Some(json(&known.name).into());
+        }
         self.event(record.task as usize, record.time, &known.name, is_entry, values);
     }
 
@@ -182,21 +201,22 @@ impl Chrome<'_> {
                 let Some(place) = self.open[at].iter().rposition(|open| open == name) else { return };
                 while self.open[at].len() > place + 1 {
                     let inner = self.open[at].pop().unwrap_or_default();
-                    self.put(at, time, &inner, false, None);
+                    self.put(at, time, &json(&inner), false, None);
                 }
                 self.open[at].pop();
             }
         }
-        self.put(at, time, name, is_entry, values);
+        self.put(at, time, &json(name), is_entry, values);
     }
 
     /// Ends what is open at the end.
     fn close(&mut self, at: usize, time: u64) {
         while let Some(name) = self.open[at].pop() {
-            self.put(at, time, &name, false, None);
+            self.put(at, time, &json(&name), false, None);
         }
     }
 
+    /// Appends an event; its name is as it stands in a string.
     fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
         self.separate();
         self.text += "{\"ts\":";
@@ -204,15 +224,10 @@ impl Chrome<'_> {
         put_padded(&mut self.digits, time / 1000, 0, b'0');
         self.digits.push(b'.');
         put_padded(&mut self.digits, time % 1000, 3, b'0');
-        self.text.extend(self.digits.iter().map(|&digit| char::from(digit)));
-        self.text += if is_entry { ",\"ph\":\"B\"" } else { ",\"ph\":\"E\"" };
+        self.digits.extend_from_slice(if is_entry { b",\"ph\":\"B\"" } else { b",\"ph\":\"E\"" });
+        self.text += std::str::from_utf8(&self.digits).unwrap_or_default();
         self.text += &self.tasks[at];
-        self.text += ",\"name\":\"";
-        if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-            self.text += name;
-        } else {
-            self.text += &json(name);
-        }
+        self.text += name;
         self.text.push('"');
         if let Some(record) = values {
             self.scratch.clear();
@@ -224,10 +239,10 @@ impl Chrome<'_> {
     }
 }
 
-/// Process and task, the latter unless it is the former.
+/// Process and task, the latter unless it is the former, and what stands before the name.
 fn ids(task: &CallTask) -> String {
-    let process = format!(",\"pid\":{}", task.pid);
-    if task.pid == task.tid { process } else { format!("{process},\"tid\":{}", task.tid) }
+    let tid = if task.pid == task.tid { String::new() } else { format!(",\"tid\":{}", task.tid) };
+    format!(",\"pid\":{}{tid},\"name\":\"", task.pid)
 }
 
 /// A text as it stands in a JSON string.

@@ -106,6 +106,39 @@ impl TaskState {
         self.frames.get_mut(at)
     }
 
+    /// Puts a call of the task itself on the stack, when nothing is special about the task and there is room; false
+    /// when it was left to others.
+    #[inline]
+    fn account_plain(&mut self, record: &CallRecord) -> bool {
+        let is_plain = self.is_begun & !self.has_lost & !self.is_in_kernel;
+        let Ok(count) = usize::try_from(self.stack_count) else { return false };
+        if !is_plain || count >= self.frames.len() {
+            return false;
+        }
+        if record.kind == CallKind::Entry {
+            let frame = &mut self.frames[count];
+            (frame.address, frame.symbol, frame.time, frame.child_time) =
+                (record.address, record.symbol, record.time, 0);
+            (frame.is_open, frame.is_kernel) = (true, false);
+            self.stack_count += 1;
+            self.user_stack_count += 1;
+        } else {
+            let Some(below) = count.checked_sub(1) else { return false };
+            let frame = &mut self.frames[below];
+            let taken = if frame.is_open { record.time.wrapping_sub(frame.time) } else { 0 };
+            frame.is_open = false;
+            (frame.time, frame.child_time) = (taken, frame.child_time.min(taken));
+            if let Some(parent) = below.checked_sub(1).and_then(|parent| self.frames.get_mut(parent)) {
+                parent.child_time = parent.child_time.wrapping_add(taken);
+            }
+            self.stack_count -= 1;
+            self.user_stack_count -= isize::from(self.user_stack_count > 0);
+        }
+        self.last_time = record.time;
+        (self.is_last_of_system, self.is_head_moved) = (false, false);
+        true
+    }
+
     /// The places from the first up to `count`.
     #[inline]
     pub fn below(&self, count: isize) -> &[Frame] {
@@ -198,7 +231,10 @@ impl<'a> Follower<'a> {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
     pub fn next(&mut self) -> Option<CallRecord> {
-        let record = self.peek()?;
+        let record = match self.run.get(self.run_at) {
+            Some(record) if self.has_all_tasks => *record,
+            _ => self.peek()?,
+        };
         self.run_at += 1;
         self.account(&record);
         Some(record)
@@ -413,6 +449,16 @@ impl<'a> Follower<'a> {
     #[inline]
     fn account(&mut self, record: &CallRecord) {
         let at = record.task as usize;
+        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
+        if is_call && record.origin == CallOrigin::Task && self.tasks[at].account_plain(record) {
+            self.first_time = self.first_time.min(record.time);
+            return;
+        }
+        self.account_any(at, record);
+    }
+
+    /// Puts any record on the stack.
+    fn account_any(&mut self, at: usize, record: &CallRecord) {
         self.tasks[at].last_time = record.time;
         self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
         match record.origin {

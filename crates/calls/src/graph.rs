@@ -237,6 +237,7 @@ pub fn write(
         builder: Builder::new(programs.len(), source.tasks().len()),
         function: options.function.as_deref(),
         programs: vec![(None, (1, 0)); source.tasks().len()],
+        processes: source.tasks().iter().map(|task| (task.pid, task.parent)).collect(),
     };
     graph.build();
     let mut order: Vec<usize> = (0..programs.len()).collect();
@@ -287,6 +288,8 @@ struct Graph<'a> {
     function: Option<&'a str>,
     /// The program of each task, and the times between which it holds.
     programs: Vec<(Option<usize>, (u64, u64))>,
+    /// Process of each task, and the process that forked it.
+    processes: Vec<(i64, i64)>,
 }
 
 impl Graph<'_> {
@@ -420,12 +423,10 @@ impl Graph<'_> {
         let count = self.follower.tasks[at].stack_count;
         if is_entry {
             let frame = self.follower.tasks[at].frame(count - 1).copied();
-            let pid = self.follower.source.tasks()[at].pid;
-            self.builder.enter(at, name, frame, pid);
+            self.builder.enter(at, name, frame, self.processes[at].0);
         } else {
             let frame = self.follower.tasks[at].frame(count).copied();
-            let parent = self.follower.source.tasks()[at].parent;
-            self.builder.leave(at, frame, address, parent, 0);
+            self.builder.leave(at, frame, address, self.processes[at].1, 0);
         }
     }
 

@@ -129,17 +129,27 @@ impl<'a> Merged<'a> {
         let ready = head.block.get(head.at..).unwrap_or(&[]);
         // At equal times the first stream goes on.
         let last = if current < limit.1 { limit.0 } else { limit.0.wrapping_sub(1) };
-        let count = ready.iter().take_while(|record| record.time <= last).count().max(1).min(ready.len());
+        let count = match last {
+            u64::MAX => ready.len(),
+            last => ready.iter().take_while(|record| record.time <= last).count().max(1).min(ready.len()),
+        };
         let from = out.len();
-        out.extend_from_slice(&ready[..count]);
-        head.at += count;
-        for record in &mut out[from..] {
-            if record.origin == CallOrigin::Outside {
+        if from == 0 && head.at == 0 && count == head.block.len() {
+            // The whole block, without a copy of it.
+            std::mem::swap(out, &mut head.block);
+            head.block.clear();
+        } else {
+            out.extend_from_slice(&ready[..count]);
+            head.at += count;
+        }
+        // All records of a stream come from the same place.
+        if out.get(from).is_some_and(|record| record.origin == CallOrigin::Outside) {
+            for record in &mut out[from..] {
                 record.task = self.last_task;
             }
-            self.last_task = record.task;
         }
-        if head.at == head.block.len() {
+        self.last_task = out.last().map_or(self.last_task, |record| record.task);
+        if head.at >= head.block.len() {
             head.load(&mut self.findings);
         }
         match head.time() {

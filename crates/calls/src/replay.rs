@@ -120,6 +120,7 @@ pub fn write(
         scratch: String::new(),
         tasks: vec![Shown { column: None, time: 0, time_before: 0 }; count],
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
+        tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
         columns: 0,
         last_task: None,
     };
@@ -154,6 +155,8 @@ struct Replay<'a> {
     scratch: String,
     tasks: Vec<Shown>,
     names: Vec<String>,
+    /// Ids of tasks as lines show them.
+    tids: Vec<String>,
     columns: i32,
     last_task: Option<usize>,
 }
@@ -417,10 +420,7 @@ impl Replay<'_> {
                     put_time(&mut self.text, frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
                 }
                 ReplayField::Tid => {
-                    let tid = self.follower.source.tasks()[at].tid;
-                    self.text.push(b'[');
-                    put_padded(&mut self.text, tid.unsigned_abs(), 6, b' ');
-                    self.text.push(b']');
+                    self.text.extend_from_slice(self.tids[at].as_bytes());
                 }
                 ReplayField::Address => match frame {
                     Some(frame) => {

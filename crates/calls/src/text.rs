@@ -20,33 +20,62 @@ pub fn put_time(out: &mut Vec<u8>, ns: u64) {
     if whole > 999 {
         (whole, small) = (999, 999);
     }
-    put_padded(out, whole, 3, b' ');
-    out.push(b'.');
-    put_padded(out, small, 3, b'0');
-    out.push(b' ');
-    out.extend_from_slice(unit.as_bytes());
+    let digit = |number: u64| b'0' + (number % 10) as u8;
+    let mut text = *b"   .    us";
+    text[0] = if whole >= 100 { digit(whole / 100) } else { b' ' };
+    text[1] = if whole >= 10 { digit(whole / 10) } else { b' ' };
+    text[2] = digit(whole);
+    (text[4], text[5], text[6]) = (digit(small / 100), digit(small / 10), digit(small));
+    text[8..].copy_from_slice(unit.as_bytes());
+    out.extend_from_slice(&text);
 }
 
 /// Appends a number with what stands before it up to a width.
 pub fn put_padded(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
-    let mut digits = [0u8; 20];
-    let (mut at, mut rest) = (digits.len(), value);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    let len = digits.len() - at;
-    out.extend(std::iter::repeat_n(fill, width.saturating_sub(len)));
-    out.extend_from_slice(&digits[at..]);
+    let mut text = [fill; 64];
+    let from = put_digits(&mut text, value).min(text.len().saturating_sub(width));
+    out.extend_from_slice(&text[from..]);
 }
+
+/// Writes a number to the end of some bytes, two digits at a time; where it begins.
+#[inline]
+fn put_digits(text: &mut [u8; 64], value: u64) -> usize {
+    let (mut at, mut rest) = (text.len(), value);
+    while rest >= 100 && at >= 2 {
+        let two = (rest % 100) as usize * 2;
+        rest /= 100;
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&TWO_DIGITS[two..two + 2]);
+    }
+    if rest >= 10 && at >= 2 {
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&TWO_DIGITS[rest as usize * 2..rest as usize * 2 + 2]);
+    } else {
+        at -= 1;
+        text[at] = b'0' + rest as u8;
+    }
+    at
+}
+
+/// The numbers from 00 to 99.
+const TWO_DIGITS: [u8; 200] = {
+    let mut digits = [0; 200];
+    let mut number = 0;
+    while number < 100 {
+        digits[number * 2] = b'0' + (number / 10) as u8;
+        digits[number * 2 + 1] = b'0' + (number % 10) as u8;
+        number += 1;
+    }
+    digits
+};
 
 /// Appends blanks.
 pub fn put_blanks(out: &mut Vec<u8>, count: usize) {
-    out.extend(std::iter::repeat_n(b' ', count));
+    const BLANKS: [u8; 64] = [b' '; 64];
+    match BLANKS.get(..count) {
+        Some(blanks) => out.extend_from_slice(blanks),
+        None => out.extend(std::iter::repeat_n(b' ', count)),
+    }
 }
 
 /// A time with a unit, as options have it: `50us`, `1ms`, `2s`, plain ns; in ns.

@@ -19,7 +19,7 @@ use super::kernel::{CpuRecords, Kernel, KernelRecord};
 use super::messages;
 use super::names::{Module, Names, Resolver};
 use super::perf;
-use super::records::{Kind, Payload, RECORD, Step, TaskBytes};
+use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values;
 use crate::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
@@ -275,35 +275,45 @@ struct TaskCalls<'a> {
     findings: Findings,
 }
 
+impl TaskCalls<'_> {
+    /// Appends the calls without values that come next, up to `end` records.
+    fn plain_calls(&mut self, out: &mut Vec<CallRecord>, end: usize) {
+        let bytes = self.task.bytes;
+        let rest = bytes.get(self.at..).unwrap_or(&[]);
+        for chunk in rest.chunks_exact(RECORD).take(end.saturating_sub(out.len())) {
+            let Some(record) = Record::of(chunk, self.task.big).filter(|record| record.is_plain_call()) else { return };
+            let address = self.task.address(record);
+            let symbol = self.task.resolver.id(record.time, address);
+            let is_exit = record.kind() == Kind::Exit;
+            if self.open_calls.is_unfounded(record.depth(), is_exit) {
+                self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));
+            }
+            self.time = record.time;
+            self.at += RECORD;
+            out.push(CallRecord {
+                time: record.time,
+                address,
+                values: 0,
+                symbol,
+                task: self.number,
+                values_len: 0,
+                depth: record.depth(),
+                kind: if is_exit { CallKind::Exit } else { CallKind::Entry },
+                origin: CallOrigin::Task,
+                has_values: false,
+            });
+        }
+    }
+}
+
 impl CallStream for TaskCalls<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         let end = out.len() + BLOCK;
         out.reserve(BLOCK);
         while out.len() < end {
-            if let Some(record) = self.task.record(self.at)
-                && record.is_plain_call()
-            {
-                let address = self.task.address(record);
-                let symbol = self.task.resolver.id(record.time, address);
-                let is_exit = record.kind() == Kind::Exit;
-                if self.open_calls.is_unfounded(record.depth(), is_exit) {
-                    self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));
-                }
-                self.time = record.time;
-                self.at += RECORD;
-                out.push(CallRecord {
-                    time: record.time,
-                    address,
-                    values: 0,
-                    symbol,
-                    task: self.number,
-                    values_len: 0,
-                    depth: record.depth(),
-                    kind: if is_exit { CallKind::Exit } else { CallKind::Entry },
-                    origin: CallOrigin::Task,
-                    has_values: false,
-                });
-                continue;
+            self.plain_calls(out, end);
+            if out.len() >= end {
+                break;
             }
             match self.task.step(self.at, self.time) {
                 Step::Record { record, symbol, payload, next } => {

@@ -8,7 +8,7 @@ use super::arguments::{Form, Spec};
 use super::calls::{CallFile, Calls};
 use super::info::feature;
 use super::kernel::CpuRecords;
-use super::records::{Kind, Payload, Record, Step, TaskBytes};
+use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{demangle, perf};
 use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
@@ -61,7 +61,14 @@ pub(super) struct Header {
 
 /// Writes everything.
 pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
-    let mut dump = Dump { calls, options, text: String::with_capacity(2 * BUFFER), offset: 0, names: Vec::new() };
+    let mut dump = Dump {
+        calls,
+        options,
+        text: String::with_capacity(2 * BUFFER),
+        offset: 0,
+        begin: Begin::new(),
+        shown: vec![(u64::MAX, 0, String::new()); SHOWN],
+    };
     dump.header();
     for number in 0..calls.tasks.len() {
         let tid = calls.tasks[number].tid;
@@ -87,22 +94,67 @@ struct Dump<'a> {
     text: String,
     /// Bytes of the file that were shown.
     offset: u64,
-    /// Names of symbols, by their id.
-    names: Vec<Option<String>>,
+    begin: Begin,
+    /// Address, symbol, and what a line says of them: `main(401000) depth: `. Remembered by the address.
+    shown: Vec<(u64, u32, String)>,
 }
 
-/// Appends a number with leading letters up to a width.
-fn put_number(text: &mut String, value: u64, base: u64, width: usize, fill: char) {
-    let mut digits = [0u8; 20];
-    let (mut at, mut rest) = (digits.len(), value);
-    while rest > 0 || at == digits.len() {
-        at -= 1;
-        digits[at] = b"0123456789abcdef"[(rest % base) as usize];
-        rest /= base;
+/// Digits of a time's seconds that are remembered.
+const SECONDS: usize = 24;
+
+/// What lines begin with: it changes slowly.
+struct Begin {
+    /// Seconds of the last line, and their digits with the point.
+    seconds: u64,
+    digits: String,
+    /// The last task, and its digits.
+    tid: i64,
+    task: String,
+}
+
+impl Begin {
+    fn new() -> Begin {
+        Begin { seconds: u64::MAX, digits: String::with_capacity(SECONDS), tid: i64::MIN, task: String::new() }
     }
-    let digits = &digits[at..];
-    text.extend(std::iter::repeat_n(fill, width.saturating_sub(digits.len())));
-    text.extend(digits.iter().map(|&digit| char::from(digit)));
+
+    /// Appends time and task.
+    #[inline]
+    fn put(&mut self, text: &mut String, time: u64, tid: i64) {
+        let seconds = (time / 1_000_000_000) & 0xffff_ffff;
+        if seconds != self.seconds || tid != self.tid {
+            self.change(seconds, tid);
+        }
+        text.push_str(&self.digits);
+        let mut nanos = (time % 1_000_000_000) as u32;
+        let mut digits = [0u8; 9];
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (nanos % 10) as u8;
+            nanos /= 10;
+        }
+        text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+        text.push_str(&self.task);
+    }
+
+    #[cold]
+    fn change(&mut self, seconds: u64, tid: i64) {
+        (self.seconds, self.digits) = (seconds, format!("{seconds}."));
+        (self.tid, self.task) = (tid, format!("  {:5}: ", tid.unsigned_abs()));
+    }
+}
+
+/// Symbols with their addresses as lines show them: a power of two.
+const SHOWN: usize = 1024;
+
+/// Appends a depth and the end of the line.
+#[inline]
+fn put_depth(text: &mut String, depth: u16) {
+    if depth < 10 {
+        text.push(char::from(b'0' + depth as u8));
+        text.push('\n');
+    } else {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{depth}");
+    }
 }
 
 impl Dump<'_> {
@@ -134,7 +186,18 @@ impl Dump<'_> {
     fn task(&mut self, task: &mut TaskBytes<'_>, number: u32, tid: i64, out: &mut dyn Write) -> io::Result<()> {
         let (mut at, mut time, mut before) = (0, 0, 0);
         self.offset = 0;
+        let is_short = !self.options.hex;
         loop {
+            if let Some(record) =
+                task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
+            {
+                let symbol = task.resolver.id(record.time, task.address(record));
+                self.call(tid, record, symbol, record.address());
+                (before, time) = (record.time, record.time);
+                at += RECORD;
+                self.write_full(out)?;
+                continue;
+            }
             match task.step(at, time) {
                 Step::Record { record, symbol, payload, next } => {
                     if before > record.time {
@@ -156,37 +219,39 @@ impl Dump<'_> {
                 },
                 Step::Torn => return Ok(()),
             }
-            if self.text.len() >= BUFFER {
-                out.write_all(self.text.as_bytes())?;
-                self.text.clear();
-            }
+            self.write_full(out)?;
         }
     }
 
+    #[inline]
     fn line(&mut self, time: u64, tid: i64) {
-        put_number(&mut self.text, (time / 1_000_000_000) & 0xffff_ffff, 10, 0, '0');
-        self.text.push('.');
-        put_number(&mut self.text, time % 1_000_000_000, 10, 9, '0');
-        self.text += "  ";
-        put_number(&mut self.text, tid.unsigned_abs(), 10, 5, ' ');
-        self.text += ": ";
+        self.begin.put(&mut self.text, time, tid);
     }
 
-    /// Appends the name of a symbol; those of symbols with a name are remembered.
-    fn name(&mut self, symbol: u32, address: u64) {
-        if let Some(Some(name)) = self.names.get(symbol as usize) {
-            self.text += name;
-            return;
+    /// Appends the name of a symbol with the 48 bits of an address, up to the depth.
+    #[inline]
+    fn name(&mut self, symbol: u32, address: u64, stored: u64) {
+        let slot = (stored ^ stored >> 10) as usize % SHOWN;
+        match &self.shown[slot] {
+            (known, of, text) if (*known, *of) == (stored, symbol) => self.text.push_str(text),
+            _ => self.new_name(slot, symbol, address, stored),
         }
-        let name = self.calls.symbol(symbol, address).name;
-        self.text += &name;
-        if !name.starts_with('<') {
-            let at = symbol as usize;
-            if self.names.len() <= at {
-                self.names.resize(at + 1, None);
-            }
-            self.names[at] = Some(name);
-        }
+    }
+
+    #[cold]
+    fn new_name(&mut self, slot: usize, symbol: u32, address: u64, stored: u64) {
+        let text = format!("{}({stored:x}) depth: ", self.calls.symbol(symbol, address).name);
+        self.text.push_str(&text);
+        self.shown[slot] = (stored, symbol, text);
+    }
+
+    /// Appends a call.
+    #[inline]
+    fn call(&mut self, tid: i64, record: Record, symbol: u32, address: u64) {
+        self.line(record.time, tid);
+        self.text.push_str(if record.kind() == Kind::Exit { "[exit ] " } else { "[entry] " });
+        self.name(symbol, address, record.address());
+        put_depth(&mut self.text, record.depth());
     }
 
     fn record(
@@ -203,31 +268,23 @@ impl Dump<'_> {
         if kind == Kind::Event && self.options.no_events {
             return;
         }
-        self.line(record.time, tid);
-        let (word, call_kind) = match kind {
-            Kind::Entry => ("entry", CallKind::Entry),
-            Kind::Exit => ("exit ", CallKind::Exit),
-            Kind::Lost => ("lost ", CallKind::Lost),
-            Kind::Event => ("event", CallKind::Event),
-        };
         let address = record.address();
-        let name = match kind {
-            Kind::Event => self.calls.event_names.name(address as u32),
-            Kind::Lost => format!("<{address:x}>"),
-            _ => String::new(),
+        let (call_kind, name) = match kind {
+            Kind::Entry => (CallKind::Entry, String::new()),
+            Kind::Exit => (CallKind::Exit, String::new()),
+            Kind::Lost => (CallKind::Lost, format!("<{address:x}>")),
+            Kind::Event => (CallKind::Event, self.calls.event_names.name(address as u32)),
         };
-        self.text.push('[');
-        self.text += word;
-        self.text += "] ";
         match kind {
-            Kind::Entry | Kind::Exit => self.name(symbol, address),
-            _ => self.text += &name,
+            // A name is made of the stored bits.
+            Kind::Entry | Kind::Exit => self.call(tid, record, symbol, address),
+            _ => {
+                self.line(record.time, tid);
+                let word = if kind == Kind::Lost { "lost " } else { "event" };
+                let _ = write!(self.text, "[{word}] {name}({address:x}) depth: ");
+                put_depth(&mut self.text, record.depth());
+            }
         }
-        self.text.push('(');
-        put_number(&mut self.text, address, 16, 0, '0');
-        self.text += ") depth: ";
-        put_number(&mut self.text, record.depth().into(), 10, 0, '0');
-        self.text.push('\n');
         if self.options.hex {
             self.hex(task.bytes.get(at..at + 16).unwrap_or(&[]));
         }
@@ -371,8 +428,8 @@ impl Dump<'_> {
                     Some((address, depth, is_exit)) => {
                         self.line(record.time, record.tid);
                         self.text += if is_exit { "[exit ] " } else { "[entry] " };
-                        self.name(self.calls.names.kernel_id(address), address);
-                        let _ = writeln!(self.text, "({:x}) depth: {depth}", address & 0xffff_ffff_ffff);
+                        self.name(self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
+                        put_depth(&mut self.text, depth);
                     }
                     None if self.options.no_events => continue,
                     None => {

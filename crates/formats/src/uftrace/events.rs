@@ -417,17 +417,22 @@ pub(super) fn extended(bytes: &[u8], big: bool) -> f64 {
 /// Which depths have an open call, to find exits that nobody entered.
 pub(super) struct OpenCalls {
     depths: [u64; 16],
+    /// The last word that may have a call.
+    last: usize,
     is_told: bool,
 }
 
 impl OpenCalls {
     /// Without the beginning of the calls every depth may be open.
     pub(super) fn new(is_start: bool) -> OpenCalls {
-        OpenCalls { depths: [if is_start { 0 } else { u64::MAX }; 16], is_told: false }
+        match is_start {
+            true => OpenCalls { depths: [0; 16], last: 0, is_told: false },
+            false => OpenCalls { depths: [u64::MAX; 16], last: 15, is_told: false },
+        }
     }
 
     pub(super) fn forget(&mut self) {
-        self.depths = [u64::MAX; 16];
+        (self.depths, self.last) = ([u64::MAX; 16], 15);
     }
 
     /// Follows a call; true for the first exit without an entry.
@@ -436,12 +441,16 @@ impl OpenCalls {
         let (word, bit) = (usize::from(depth >> 6) & 15, 1u64 << (depth & 63));
         if !is_exit {
             self.depths[word] |= bit;
+            self.last = self.last.max(word);
             return false;
         }
         let is_open = self.depths[word] & bit != 0;
         // What is deeper was left without an exit.
         self.depths[word] &= bit - 1;
-        self.depths[word + 1..].fill(0);
+        while self.last > word {
+            self.depths[self.last & 15] = 0;
+            self.last -= 1;
+        }
         !is_open && !std::mem::replace(&mut self.is_told, true)
     }
 }

@@ -153,7 +153,7 @@ pub(super) struct Resolver<'a> {
     loaded: usize,
     /// What is known holds from the first of these times, before the second.
     valid: (u64, u64),
-    cache: Vec<(u64, u32)>,
+    cache: Box<[(u64, u32); CACHE]>,
     /// Ids of "no symbol" in modules that have no file of symbols.
     pub(super) unresolved: Vec<u32>,
 }
@@ -171,7 +171,7 @@ impl<'a> Resolver<'a> {
             session: None,
             loaded: 0,
             valid: (1, 0),
-            cache: vec![(EMPTY, 0); CACHE],
+            cache: Box::new([(EMPTY, 0); CACHE]),
             unresolved: Vec::new(),
         }
     }
@@ -182,11 +182,16 @@ impl<'a> Resolver<'a> {
         if time < self.valid.0 || time >= self.valid.1 {
             self.move_to(time);
         }
-        let slot = ((address ^ address >> 10) as usize) & (CACHE - 1);
+        let slot = ((address ^ address >> 10) as usize) % CACHE;
         let (known, id) = self.cache[slot];
         if known == address {
             return id;
         }
+        self.resolve(slot, time, address)
+    }
+
+    #[cold]
+    fn resolve(&mut self, slot: usize, time: u64, address: u64) -> u32 {
         let id = self.names.find(self.session, time, address);
         let is_bare = |module: &Module| module.symbol_file.is_none() && module.first_id == id;
         if self.names.module(id).is_some_and(is_bare) && !self.unresolved.contains(&id) {

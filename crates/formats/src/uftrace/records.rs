@@ -32,6 +32,17 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// The record with which some bytes begin.
+    #[inline]
+    pub(super) fn of(bytes: &[u8], big: bool) -> Option<Record> {
+        let bytes = bytes.first_chunk::<RECORD>()?;
+        let (time, word) = (*bytes.first_chunk::<8>()?, *bytes.last_chunk::<8>()?);
+        Some(match big {
+            false => Record { time: u64::from_le_bytes(time), word: u64::from_le_bytes(word) },
+            true => Record { time: u64::from_be_bytes(time), word: u64::from_be_bytes(word) },
+        })
+    }
+
     #[inline]
     pub(super) fn kind(self) -> Kind {
         match self.word & 3 {
@@ -125,12 +136,7 @@ impl TaskBytes<'_> {
     /// The 16 bytes at `at`.
     #[inline]
     pub(super) fn record(&self, at: usize) -> Option<Record> {
-        let bytes = self.bytes.get(at..)?.first_chunk::<RECORD>()?;
-        let (time, word) = (*bytes.first_chunk::<8>()?, *bytes.last_chunk::<8>()?);
-        Some(match self.big {
-            false => Record { time: u64::from_le_bytes(time), word: u64::from_le_bytes(word) },
-            true => Record { time: u64::from_be_bytes(time), word: u64::from_be_bytes(word) },
-        })
+        Record::of(self.bytes.get(at..)?, self.big)
     }
 
     /// The time of the first record with a time from `at` on, which stands behind one that was lost.
