@@ -4,12 +4,10 @@ use std::io::{self, Write};
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
-use crate::follow::Follower;
+use crate::follow::{Follower, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::put_padded;
 
-/// Name of a time without processor.
-const SCHEDULE: &str = "linux:schedule";
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 64 << 10;
 
@@ -44,7 +42,7 @@ pub fn write(
         digits: Vec::new(),
     };
     let mut follower = Follower::new(source, calls);
-    chrome.header();
+    chrome.header(&crate::tasks::names(source, follower.between));
     while let Some(record) = follower.next() {
         chrome.record(&mut follower, &record);
         if chrome.text.len() >= BUFFER {
@@ -58,6 +56,8 @@ pub fn write(
             let Some(frame) = follower.close(at, last).filter(|frame| !frame.is_hidden) else { continue };
             let name = match frame.address {
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED if options.is_balanced => SCHEDULE.to_string(),
+                // As uftrace names them here.
+                event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => format!("<{:x}>", frame.address),
                 address => follower.known(frame.symbol, address).symbol.name.clone(),
             };
             chrome.event(at, last, &name, false, None);
@@ -84,10 +84,10 @@ struct Chrome<'a> {
 }
 
 impl Chrome<'_> {
-    fn header(&mut self) {
+    fn header(&mut self, names: &[String]) {
         self.text += "{\"traceEvents\":[\n";
-        for task in self.source.tasks() {
-            let name = json(&task.name);
+        for (task, name) in self.source.tasks().iter().zip(names) {
+            let name = json(name);
             for what in ["process_name", "thread_name"] {
                 let tid = task.tid;
                 self.separate();
@@ -125,8 +125,7 @@ impl Chrome<'_> {
                 follower.entered(at);
             }
             CallKind::Exit => {
-                let count = follower.tasks[at].stack_count;
-                if follower.tasks[at].frame(count).is_some_and(|frame| !frame.is_hidden) {
+                if follower.left_call(at).is_some() {
                     follower.leaving(at);
                     self.call(follower, record, false);
                 }

@@ -8,7 +8,7 @@ use super::calls::{CallFile, Calls};
 use super::records::{Kind, Payload, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{demangle, perf};
-use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
+use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
 
 /// Names of the bits of the feature mask, from bit 0.
 const FEATURES: [&str; 12] = [
@@ -56,8 +56,13 @@ pub(super) struct Header {
     pub groups: u64,
 }
 
-/// Writes everything.
-pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+/// Writes all records that `want` is true for.
+pub(super) fn write(
+    calls: &Calls,
+    options: DumpOptions,
+    want: &mut dyn FnMut(&CallRecord) -> bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut dump = Dump { calls, options, text: String::with_capacity(2 * BUFFER), offset: 0, names: Vec::new() };
     dump.header();
     for number in 0..calls.tasks.len() {
@@ -68,13 +73,34 @@ pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) ->
             _ => None,
         });
         if let Some(bytes) = file {
-            dump.task(&mut calls.task(bytes.bytes(), tid), number as u32, tid, out)?;
+            dump.task(&mut calls.task(bytes.bytes(), tid), number as u32, tid, want, out)?;
         }
     }
     if !options.no_events {
-        dump.perf(out)?;
+        dump.perf(want, out)?;
     }
     out.write_all(dump.text.as_bytes())
+}
+
+/// A record as those who follow calls know it.
+fn call(record: Record, symbol: u32, task: u32, has_values: bool) -> CallRecord {
+    CallRecord {
+        time: record.time,
+        address: record.address(),
+        values: 0,
+        symbol,
+        task,
+        values_len: 0,
+        depth: record.depth(),
+        kind: match record.kind() {
+            Kind::Entry => CallKind::Entry,
+            Kind::Exit => CallKind::Exit,
+            Kind::Lost => CallKind::Lost,
+            Kind::Event => CallKind::Event,
+        },
+        origin: CallOrigin::Task,
+        has_values,
+    }
 }
 
 struct Dump<'a> {
@@ -124,12 +150,30 @@ impl Dump<'_> {
         self.text.push('\n');
     }
 
-    fn task(&mut self, task: &mut TaskBytes<'_>, number: u32, tid: i64, out: &mut dyn Write) -> io::Result<()> {
+    fn is_in_time(&self, time: u64) -> bool {
+        self.options.between.is_none_or(|(from, to)| (from..=to).contains(&time))
+    }
+
+    fn task(
+        &mut self,
+        task: &mut TaskBytes<'_>,
+        number: u32,
+        tid: i64,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let (mut at, mut time, mut before) = (0, 0, 0);
         self.offset = 0;
         loop {
             match task.step(at, time) {
                 Step::Record { record, symbol, payload, next } => {
+                    let has_values = !matches!(payload, Payload::None);
+                    let is_wanted = want(&call(record, symbol, number, has_values));
+                    if !self.is_in_time(record.time) {
+                        time = if record.kind() == Kind::Lost { time } else { record.time };
+                        at = next;
+                        continue;
+                    }
                     if before > record.time {
                         self.text += "\n*************************************\n";
                         self.text += "* inverted time - data seems broken *\n";
@@ -140,7 +184,9 @@ impl Dump<'_> {
                         time = record.time;
                     }
                     self.offset = at as u64;
-                    self.record(task, at, number, tid, record, symbol, payload);
+                    if is_wanted {
+                        self.record(task, at, number, tid, record, symbol, payload);
+                    }
                     at = next;
                 }
                 Step::Bad { .. } => match task.resume(at + 8, time, usize::MAX) {
@@ -197,11 +243,11 @@ impl Dump<'_> {
             return;
         }
         self.line(record.time, tid);
-        let (word, call_kind) = match kind {
-            Kind::Entry => ("entry", CallKind::Entry),
-            Kind::Exit => ("exit ", CallKind::Exit),
-            Kind::Lost => ("lost ", CallKind::Lost),
-            Kind::Event => ("event", CallKind::Event),
+        let word = match kind {
+            Kind::Entry => "entry",
+            Kind::Exit => "exit ",
+            Kind::Lost => "lost ",
+            Kind::Event => "event",
         };
         let address = record.address();
         let name = match kind {
@@ -231,18 +277,7 @@ impl Dump<'_> {
             Payload::Values { list, from, len } => {
                 let specs = &task.signatures.lists[list as usize];
                 let data = &task.bytes[from..from + len];
-                let record = CallRecord {
-                    time: record.time,
-                    address,
-                    values: 0,
-                    symbol,
-                    task: number,
-                    values_len: 0,
-                    depth: record.depth(),
-                    kind: call_kind,
-                    origin: CallOrigin::Task,
-                    has_values: true,
-                };
+                let record = call(record, symbol, number, true);
                 self.values(specs, data, task.big, tid, &record);
                 if self.options.hex {
                     self.hex(data);
@@ -343,7 +378,7 @@ impl Dump<'_> {
         }
     }
 
-    fn perf(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn perf(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
         for (file, path) in self.calls.files.iter().zip(&self.calls.paths) {
             let CallFile::Perf(bytes) = file else { continue };
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -355,6 +390,28 @@ impl Dump<'_> {
             while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.order, at) {
                 at = next;
                 let Some(event) = event else { continue };
+                let is_sched = matches!(
+                    u64::from(event.id),
+                    event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED
+                );
+                let is_left_out =
+                    self.calls.tasks.iter().position(|task| task.tid == i64::from(event.tid)).is_some_and(|at| {
+                        !want(&CallRecord {
+                            time: event.time,
+                            address: event.id.into(),
+                            values: 0,
+                            symbol: 0,
+                            task: at as u32,
+                            values_len: 0,
+                            depth: 0,
+                            kind: CallKind::Event,
+                            origin: CallOrigin::System,
+                            has_values: false,
+                        })
+                    });
+                if self.options.no_sched && is_sched || is_left_out || !self.is_in_time(event.time) {
+                    continue;
+                }
                 self.line(event.time, event.tid.into());
                 let name = self.calls.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);
