@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
-use crate::follow::Follower;
+use crate::follow::{Follower, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::put_padded;
 
-/// Name of a time without processor.
-const SCHEDULE: &str = "linux:schedule";
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 64 << 10;
 
@@ -46,7 +44,7 @@ pub fn write(
         digits: Vec::new(),
     };
     let mut follower = Follower::new(source, calls);
-    chrome.header();
+    chrome.header(&crate::tasks::names(source, follower.between));
     while let Some(record) = follower.next() {
         chrome.record(&mut follower, &record);
         if chrome.text.len() >= BUFFER {
@@ -63,6 +61,8 @@ pub fn write(
             }
             let name = match frame.address {
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED if options.is_balanced => SCHEDULE.to_string(),
+                // As uftrace names them here.
+                event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => format!("<{:x}>", frame.address),
                 address => follower.known(frame.symbol, address).symbol.name.clone(),
             };
             chrome.event(at, last, &name, false, None);
@@ -91,10 +91,10 @@ struct Chrome<'a> {
 }
 
 impl Chrome<'_> {
-    fn header(&mut self) {
+    fn header(&mut self, names: &[String]) {
         self.text += "{\"traceEvents\":[\n";
-        for task in self.source.tasks() {
-            let name = json(&task.name);
+        for (task, name) in self.source.tasks().iter().zip(names) {
+            let name = json(name);
             for what in ["process_name", "thread_name"] {
                 let tid = task.tid;
                 self.separate();
@@ -132,8 +132,7 @@ impl Chrome<'_> {
                 follower.entered(at);
             }
             CallKind::Exit => {
-                let count = follower.tasks[at].stack_count;
-                if follower.tasks[at].frame(count).is_some_and(|frame| !frame.is_hidden) {
+                if follower.left_call(at).is_some() {
                     follower.leaving(at);
                     self.call(follower, record, false);
                 }

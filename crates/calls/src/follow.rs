@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
 
 use crate::merge::{Merged, is_sched_out};
+use crate::rules::{Filter, Rule};
 use crate::select::CallOptions;
 
 /// A place on a stack. It keeps what it held when the call is over, until the next call takes it.
@@ -30,6 +31,8 @@ pub struct Frame {
     pub is_kernel: bool,
     /// What calls of special functions do.
     jump: Jump,
+    /// What a filter did at the call.
+    filter: Option<Filter>,
     /// Depth that was left when it was entered.
     depth_left: i32,
 }
@@ -83,6 +86,11 @@ pub struct TaskState {
     /// The stream that told that it has no processor.
     waits_in: Option<usize>,
     depth_left: i32,
+    /// Open calls of functions that filters name, to be shown and to be left out.
+    in_count: i32,
+    out_count: i32,
+    /// Was it made to give its processor away, last?
+    was_preempted: bool,
     /// Depth that is left outside of all calls.
     depth_limit: i32,
     /// Where exits are guesses: when the next entry is, and the last exit that was moved.
@@ -171,6 +179,11 @@ pub struct Follower<'a> {
     last_system_time: u64,
     is_estimated: bool,
     pub(crate) has_kernel: bool,
+    /// Is anything shown now?
+    pub is_enabled: bool,
+    has_rules: bool,
+    /// The times of the records that are wanted, unless all are.
+    pub(crate) between: Option<(u64, u64)>,
     /// The smallest time of a record; events outside of all calls do not count unless they are shown.
     pub first_time: u64,
 }
@@ -178,16 +191,28 @@ pub struct Follower<'a> {
 impl<'a> Follower<'a> {
     /// Follows a source from its beginning.
     pub fn new(source: &'a dyn CallSource, options: CallOptions) -> Self {
+        let first_time = first_time(source, &options);
+        let between = between(source, &options);
+        let merged = Merged::new(source, &options, between);
+        Follower { between, ..Follower::of(source, options, merged, first_time) }
+    }
+
+    /// Follows records that somebody else reads.
+    pub fn detached(source: &'a dyn CallSource, options: CallOptions) -> Self {
+        Follower::of(source, options, Merged::empty(), None)
+    }
+
+    fn of(source: &'a dyn CallSource, options: CallOptions, merged: Merged<'a>, first_time: Option<u64>) -> Self {
         let state = TaskState {
             max_depth: source.max_depth(),
             depth_left: options.depth,
             depth_limit: options.depth,
-            is_display_depth_set: true,
+            is_display_depth_set: !options.is_disabled && options.range.start == 0,
             ..TaskState::default()
         };
         let tasks = source.tasks();
+        let time_filter = options.time_filter;
         let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
-        let merged = Merged::new(source, &options);
         Follower {
             has_kernel: merged.has_kernel(),
             merged,
@@ -197,13 +222,16 @@ impl<'a> Follower<'a> {
             tasks: vec![state; tasks.len()],
             wanted: tasks.iter().map(|task| options.tids.is_empty() || options.tids.contains(&task.tid)).collect(),
             parents: tasks.iter().map(|task| (task.parent != 0).then(|| parent(task.parent)).flatten()).collect(),
+            is_enabled: !options.is_disabled,
+            has_rules: !options.rules.is_empty(),
+            between: None,
             source,
             options,
             setjmp: (0, 0),
             known: Vec::new(),
             last_system_time: 0,
-            is_estimated: source.is_estimated(),
-            first_time: u64::MAX,
+            is_estimated: source.is_estimated() && time_filter == 0,
+            first_time: first_time.unwrap_or(u64::MAX),
         }
     }
 
@@ -343,22 +371,32 @@ impl<'a> Follower<'a> {
     }
 
     #[inline]
-    fn is_wanted(&self, record: &CallRecord) -> bool {
+    pub(crate) fn is_wanted(&self, record: &CallRecord) -> bool {
         self.has_all_tasks || self.wanted.get(record.task as usize).copied().unwrap_or(false)
     }
 
     /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task
     /// that ends with such a record ends with the last one of all tasks.
+    ///
+    /// Where a stretch of time is wanted, they end with it; that its end may count from the first record is not asked, as
+    /// in uftrace.
     pub fn end_of(&self, task: usize) -> u64 {
-        match self.tasks[task].is_last_of_system {
-            true => self.last_system_time,
-            false => self.tasks[task].last_time,
+        if self.options.range.stop > 0 {
+            return self.options.range.stop;
+        }
+        match (self.tasks[task].is_last_of_system, &self.merged.last_read) {
+            (true, _) if self.options.time_filter == 0 => self.last_system_time,
+            (false, Some(last_read)) => last_read.borrow()[task],
+            _ => self.tasks[task].last_time,
         }
     }
 
-    /// The time of the last record of a task.
+    /// The time of the last record of a task, not later than the end of the wanted stretch.
     pub fn last_of(&self, task: usize) -> u64 {
-        self.tasks[task].last_time
+        match self.options.range.stop {
+            0 => self.tasks[task].last_time,
+            stop => self.tasks[task].last_time.min(stop),
+        }
     }
 
     /// Closes the call on top of a task at `last`: what it was, unless it began later or was none.
@@ -390,18 +428,35 @@ impl<'a> Follower<'a> {
 
     /// Is the record one that the options want, once it was taken?
     #[inline]
-    pub fn is_shown(&self, record: &CallRecord) -> bool {
-        if record.kind != CallKind::Event && record.origin != CallOrigin::Kernel {
-            return true;
-        }
-        let is_outside = self.tasks[record.task as usize].user_stack_count == 0;
-        if record.origin == CallOrigin::Kernel && is_outside && record.kind != CallKind::Lost {
+    pub fn is_shown(&mut self, record: &CallRecord) -> bool {
+        let is_kernel = record.origin == CallOrigin::Kernel;
+        if is_kernel && record.kind != CallKind::Lost && self.tasks[record.task as usize].user_stack_count == 0 {
             return false;
         }
-        if record.kind != CallKind::Event {
-            return true;
+        record.kind != CallKind::Event || self.is_event_wanted(record)
+    }
+
+    fn is_event_wanted(&mut self, record: &CallRecord) -> bool {
+        let task = &mut self.tasks[record.task as usize];
+        let is_outside = task.user_stack_count == 0;
+        if self.options.no_events || is_outside && !self.options.all_events {
+            return false;
         }
-        !self.options.no_events && (self.options.all_events || !is_outside)
+        let is_preemption = record.address == event_id::SCHED_OUT_PREEMPTED;
+        let is_sched = is_preemption || matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT);
+        if self.options.no_sched && is_sched {
+            return false;
+        }
+        if self.options.no_preemptions {
+            if is_preemption {
+                task.was_preempted = true;
+                return false;
+            }
+            if record.address == event_id::SCHED_IN && std::mem::take(&mut task.was_preempted) {
+                return false;
+            }
+        }
+        true
     }
 
     /// What is known of the symbol of an address.
@@ -410,10 +465,18 @@ impl<'a> Follower<'a> {
         if let Some(Some(known)) = self.known.get(at) {
             return known.clone();
         }
-        let found = self.source.symbol(symbol, address);
+        let mut found = self.source.symbol(symbol, address);
+        let is_event = symbol == 0 || found.name.starts_with('<');
+        if is_event {
+            match address {
+                event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_BOTH => found.name = SCHEDULE.into(),
+                event_id::SCHED_OUT_PREEMPTED | event_id::SCHED_BOTH_PREEMPTED => found.name = PREEMPTED.into(),
+                _ => {}
+            }
+        }
         let known = Known { special: special(&found.name), symbol: Arc::new(found) };
         // Addresses without symbol share the ids of their modules: their names differ.
-        if known.symbol.name.starts_with('<') || symbol == 0 {
+        if is_event {
             return known;
         }
         if self.known.len() <= at {
@@ -447,7 +510,7 @@ impl<'a> Follower<'a> {
 
     /// Puts a record on the stack.
     #[inline]
-    fn account(&mut self, record: &CallRecord) {
+    pub(crate) fn account(&mut self, record: &CallRecord) {
         let at = record.task as usize;
         let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
         if is_call && record.origin == CallOrigin::Task && self.tasks[at].account_plain(record) {
@@ -608,22 +671,37 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// What the options want to be done at the calls of a function.
+    #[inline]
+    pub(crate) fn rule(&self, symbol: u32) -> Option<&Rule> {
+        if self.has_rules { self.options.rules.of(symbol) } else { None }
+    }
+
     /// An entry that was taken: is it shown?
     #[inline]
     pub fn enter(&mut self, record: &CallRecord) -> bool {
         let special = self.special(record.symbol, record.address);
         let task = &mut self.tasks[record.task as usize];
         let (count, depth_left) = (task.stack_count, task.depth_left);
-        let display_depth = task.display_depth;
+        let (display_depth, is_left_out) = (task.display_depth, task.out_count > 0);
         let Some(frame) = task.frame(count - 1) else { return false };
         frame.depth_left = depth_left;
-        (frame.is_hidden, frame.jump) = (false, Jump::None);
+        (frame.is_hidden, frame.jump, frame.filter) = (is_left_out, Jump::None, None);
+        if is_left_out {
+            return false;
+        }
         match special {
             Special::None => {}
             Special::Exec => frame.jump = Jump::Exec,
             Special::Longjmp => frame.jump = Jump::Longjmp,
             Special::Setjmp => self.setjmp = (display_depth + 1, count),
             Special::Fork => task.fork_display_depth = display_depth + 1,
+        }
+        if self.has_rules || !self.is_enabled {
+            let rule = self.rule(record.symbol).copied().unwrap_or_default();
+            if !self.apply(record.task as usize, &rule) {
+                return false;
+            }
         }
         let task = &mut self.tasks[record.task as usize];
         if task.depth_left <= 0 {
@@ -640,13 +718,89 @@ impl<'a> Follower<'a> {
         true
     }
 
+    /// Does at a call what the options want; is it shown, as far as they say?
+    fn apply(&mut self, at: usize, rule: &Rule) -> bool {
+        let limit = self.options.depth;
+        let task = &mut self.tasks[at];
+        let count = task.stack_count;
+        match rule.filter {
+            Some(Filter::In) => {
+                task.in_count += 1;
+                task.depth_left = limit;
+            }
+            Some(Filter::Out) => task.out_count += 1,
+            None => {}
+        }
+        let is_outside = rule.filter.is_none() && self.options.rules.is_opt_in && task.in_count == 0;
+        if let Some(frame) = task.frame(count - 1) {
+            frame.filter = rule.filter;
+            frame.is_hidden = is_outside || rule.filter == Some(Filter::Out);
+            if frame.is_hidden {
+                return false;
+            }
+        }
+        task.depth_left = rule.depth.unwrap_or(task.depth_left);
+        if let Some(is_enabled) = rule.tracing {
+            self.is_enabled = is_enabled;
+            task.is_display_depth_set &= is_enabled;
+        }
+        if !self.is_enabled {
+            return false;
+        }
+        if rule.is_hidden
+            && let Some(frame) = task.frame(count - 1)
+        {
+            frame.is_hidden = true;
+            return false;
+        }
+        true
+    }
+
+    /// The call that an exit left, when it is shown.
+    #[inline]
+    pub fn left_call(&mut self, task: usize) -> Option<Frame> {
+        let task = &mut self.tasks[task];
+        let count = task.stack_count;
+        let frame = task.frame(count).copied();
+        frame.filter(|frame| self.is_enabled && !frame.is_hidden)
+    }
+
+    /// Would an entry or event that is not taken yet be left out?
+    pub(crate) fn would_hide(&self, next: &CallRecord) -> bool {
+        let task = &self.tasks[next.task as usize];
+        let rule =
+            if next.kind == CallKind::Entry { self.rule(next.symbol) } else { None }.copied().unwrap_or_default();
+        if task.out_count > 0 {
+            return true;
+        }
+        let depth = match rule.filter {
+            Some(Filter::Out) => return true,
+            Some(Filter::In) => self.options.depth,
+            None if self.options.rules.is_opt_in && task.in_count == 0 => return true,
+            None => task.depth_left,
+        };
+        let is_begin = rule.depth.is_some() || rule.tracing == Some(true);
+        !is_begin && (rule.tracing == Some(false) || rule.is_hidden || depth <= 0)
+    }
+
+    /// Is the task inside of what a filter leaves out?
+    pub(crate) fn is_left_out(&self, task: usize) -> bool {
+        self.tasks[task].out_count > 0
+    }
+
     /// Indents what follows a shown entry.
     #[inline]
     pub fn entered(&mut self, task: usize) {
+        let place = self.tasks[task].stack_count - 1;
+        self.entered_at(task, place);
+    }
+
+    /// The same, where records behind the entry were taken: `place` is that of its call.
+    #[inline]
+    pub(crate) fn entered_at(&mut self, task: usize, place: isize) {
         let setjmp = self.setjmp;
         let task = &mut self.tasks[task];
-        let count = task.stack_count;
-        let Some(frame) = task.frame(count - 1) else { return };
+        let Some(frame) = task.frame(place) else { return };
         match std::mem::take(&mut frame.jump) {
             Jump::None => task.display_depth += 1,
             Jump::Exec => (task.display_depth, task.stack_count, task.user_stack_count) = (0, 0, 0),
@@ -683,14 +837,54 @@ impl<'a> Follower<'a> {
         let count = task.stack_count;
         let Some(frame) = task.frame(count) else { return };
         frame.is_hidden = false;
-        task.depth_left = frame.depth_left;
+        let (filter, depth_left) = (frame.filter.take(), frame.depth_left);
+        task.depth_left = depth_left;
+        match filter {
+            Some(Filter::In) => task.in_count -= 1,
+            Some(Filter::Out) => task.out_count -= 1,
+            None => {}
+        }
     }
 
     /// Is an event shown where its task is now?
     pub fn is_event_shown(&self, task: usize) -> bool {
-        self.tasks[task].depth_left > 0
+        let task = &self.tasks[task];
+        task.depth_left > 0 && task.out_count == 0 && (!self.options.rules.is_opt_in || task.in_count > 0)
     }
 }
+
+/// The first and the last time of the records that are wanted, unless all are.
+pub(crate) fn between(source: &dyn CallSource, options: &CallOptions) -> Option<(u64, u64)> {
+    let range = &options.range;
+    (!range.is_whole()).then(|| range.between(first_time(source, options).unwrap_or(0)))
+}
+
+/// The time from which elapsed time counts, as far as it must be known before anything is read: of the tasks that are not
+/// wanted the first record, otherwise, for a stretch of time, the first record of the first task.
+fn first_time(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
+    if options.tids.is_empty() && options.range.is_whole() {
+        return None;
+    }
+    let (mut unwanted, mut first): (Option<u64>, Option<u64>) = (None, None);
+    for stream in 0..source.stream_count() {
+        let mut records = Vec::new();
+        let mut stream = source.open(stream);
+        while records.is_empty() && stream.fill(&mut records) {}
+        let Some(record) = records.first().filter(|record| record.origin == CallOrigin::Task) else { continue };
+        let is_wanted = options.tids.is_empty() || options.tids.contains(&source.tasks()[record.task as usize].tid);
+        if is_wanted {
+            first.get_or_insert(record.time);
+        } else if record.kind != CallKind::Event || options.all_events {
+            unwanted = Some(unwanted.map_or(record.time, |time| time.min(record.time)));
+        }
+    }
+    unwanted.or(if options.range.is_whole() { None } else { first })
+}
+
+/// Name of a time without processor.
+pub(crate) const SCHEDULE: &str = "linux:schedule";
+/// Name of one that the system has chosen.
+pub(crate) const PREEMPTED: &str = "linux:schedule (pre-empted)";
 
 /// Names that say what a function does to the stack.
 fn special(name: &str) -> Special {

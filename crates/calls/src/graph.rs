@@ -6,19 +6,16 @@ use std::io::{self, Write};
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
 
-use crate::follow::{Follower, Frame};
+use crate::follow::{Follower, Frame, PREEMPTED, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_time};
-
-/// Names of times without processor.
-const SCHEDULE: &str = "linux:schedule";
-const PREEMPTED: &str = "linux:schedule (pre-empted)";
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
 struct Node {
     name: usize,
     address: u64,
+    symbol: u32,
     time: u64,
     child_time: u64,
     calls: u64,
@@ -99,7 +96,7 @@ impl Builder {
             _ => {
                 let known = follower.known(symbol, address).symbol;
                 let name = self.name(&known.name);
-                if !known.name.starts_with('<') {
+                if symbol > 0 && !known.name.starts_with('<') {
                     let at = symbol as usize;
                     if self.by_symbol.len() <= at {
                         self.by_symbol.resize(at + 1, 0);
@@ -127,7 +124,8 @@ impl Builder {
         let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
-            tree.nodes.push(Node { name, address: frame.address, parent: Some(at), ..Node::default() });
+            let Frame { address, symbol, .. } = frame;
+            tree.nodes.push(Node { name, address, symbol, parent: Some(at), ..Node::default() });
             tree.nodes[at].children.push(child);
             if matches!(self.names[name].as_str(), "fork" | "vfork" | "daemon") {
                 tree.forks.push((child, pid));
@@ -177,11 +175,13 @@ pub struct GraphOptions {
     pub fields: Vec<GraphField>,
     /// Only what this function calls, and who calls it.
     pub function: Option<String>,
+    /// Where the source text of functions begins.
+    pub source_lines: bool,
 }
 
 impl Default for GraphOptions {
     fn default() -> Self {
-        GraphOptions { fields: vec![GraphField::Total], function: None }
+        GraphOptions { fields: vec![GraphField::Total], function: None, source_lines: false }
     }
 }
 
@@ -232,24 +232,28 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
+    let has_filter = calls.has_filter();
     let mut graph = Graph {
         follower: Follower::new(source, calls),
         builder: Builder::new(programs.len(), source.tasks().len()),
         function: options.function.as_deref(),
         programs: vec![(None, (1, 0)); source.tasks().len()],
         processes: source.tasks().iter().map(|task| (task.pid, task.parent)).collect(),
+        last_addresses: vec![0; source.tasks().len()],
     };
     graph.build();
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
     order.sort_by_key(|&at| std::cmp::Reverse((programs[at].pid, programs[at].start)));
     let mut text = Vec::new();
+    let mut is_empty = true;
     for at in order {
         let tree = &graph.builder.trees[at];
         let root = &tree.nodes[0];
         if tree.ways.is_empty() && root.time == 0 && root.children.is_empty() {
             continue;
         }
+        is_empty = false;
         let title = options.function.as_deref().unwrap_or(&programs[at].name);
         let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
         text.extend_from_slice(format!("# Function Call Graph for '{title}' (session: {id})\n").as_bytes());
@@ -259,12 +263,19 @@ pub fn write(
         }
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
-            let mut printer =
-                Printer { tree, names: &graph.builder.names, title, options, lines: Vec::new(), text: &mut text };
+            let names = &graph.builder.names;
+            let mut printer = Printer { source, tree, names, title, options, lines: Vec::new(), text: &mut text };
             printer.tree();
         }
         out.write_all(&text)?;
         text.clear();
+    }
+    if is_empty {
+        let function = options.function.as_deref().unwrap_or("_start");
+        writeln!(out, "uftrace: cannot find graph for '{function}'")?;
+        if has_filter {
+            writeln!(out, "\t please check your filter settings.")?;
+        }
     }
     Ok(graph.follower.take_findings())
 }
@@ -276,10 +287,15 @@ fn ways(source: &dyn CallSource, tree: &Tree, text: &mut Vec<u8>) {
         text.push(b'\n');
         for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
             let name = source.symbol(symbol, address).name;
-            text.extend_from_slice(format!("   [{depth}] {name} ({address:#x})\n").as_bytes());
+            text.extend_from_slice(format!("   [{depth}] {name} ({})\n", hex(address)).as_bytes());
         }
         text.push(b'\n');
     }
+}
+
+/// As `%#lx` of C.
+fn hex(address: u64) -> String {
+    if address == 0 { "0".into() } else { format!("{address:#x}") }
 }
 
 struct Graph<'a> {
@@ -290,6 +306,8 @@ struct Graph<'a> {
     programs: Vec<(Option<usize>, (u64, u64))>,
     /// Process of each task, and the process that forked it.
     processes: Vec<(i64, i64)>,
+    /// What the last record of each task says: where a task begins with the end of its calls.
+    last_addresses: Vec<u64>,
 }
 
 impl Graph<'_> {
@@ -297,6 +315,10 @@ impl Graph<'_> {
         let mut time = 0;
         while let Some(record) = self.follower.next() {
             let at = record.task as usize;
+            self.last_addresses[at] = match record.address {
+                event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => event_id::SCHED_IN,
+                address => address,
+            };
             if !self.follower.is_shown(&record) {
                 continue;
             }
@@ -312,9 +334,7 @@ impl Graph<'_> {
                 }
                 CallKind::Entry => {}
                 CallKind::Exit => {
-                    let count = self.follower.tasks[at].stack_count;
-                    let is_hidden = self.follower.tasks[at].frame(count).is_none_or(|frame| frame.is_hidden);
-                    if !is_hidden {
+                    if self.follower.left_call(at).is_some() {
                         self.follower.leaving(at);
                         self.record(&record);
                     }
@@ -375,6 +395,13 @@ impl Graph<'_> {
         });
         tree.ways[way].hits += 1;
         self.builder.places[at].way = Some(way);
+    }
+
+    /// A task whose first call is met when all calls end: the root gets the address of its last record.
+    fn start_at_end(&mut self, at: usize) {
+        if let Some(tree) = self.builder.places[at].tree {
+            self.builder.trees[tree].nodes[0].address = self.last_addresses[at];
+        }
     }
 
     fn end(&mut self, at: usize) {
@@ -449,9 +476,7 @@ impl Graph<'_> {
             return;
         }
         while self.follower.tasks[at].stack_count >= self.follower.tasks[at].user_stack_count {
-            let count = self.follower.tasks[at].stack_count;
-            let frame = self.follower.tasks[at].frame(count).copied();
-            if let Some(frame) = frame.filter(|frame| frame.is_open && !frame.is_hidden) {
+            if let Some(frame) = self.follower.left_call(at).filter(|frame| frame.is_open) {
                 self.exit_of(at, time, frame);
             }
             self.follower.left(at);
@@ -482,6 +507,10 @@ impl Graph<'_> {
             let last = self.follower.end_of(at);
             while self.follower.tasks[at].stack_count > 0 {
                 if let Some(frame) = self.follower.close(at, last) {
+                    let program = self.programs[at].0;
+                    if self.function.is_none() && program.is_none() && self.move_to(at, last, frame.address) {
+                        self.start_at_end(at);
+                    }
                     self.exit_of(at, last, frame);
                 }
             }
@@ -490,6 +519,7 @@ impl Graph<'_> {
 }
 
 struct Printer<'a> {
+    source: &'a dyn CallSource,
     tree: &'a Tree,
     names: &'a [String],
     title: &'a str,
@@ -507,7 +537,11 @@ impl Printer<'_> {
             self.text.extend_from_slice(field.header().as_bytes());
         }
         if !fields.is_empty() {
-            self.text.extend_from_slice(b"   FUNCTION\n");
+            self.text.extend_from_slice(b"   FUNCTION");
+            if self.options.source_lines {
+                self.text.extend_from_slice(b" [SOURCE]");
+            }
+            self.text.push(b'\n');
         }
         // A node, or a blank line behind it; deep trees do not fit the stack of a thread.
         enum Step {
@@ -578,8 +612,20 @@ impl Printer<'_> {
         self.indent(level, has_line);
         let is_root = at == 0;
         let calls = if is_root && self.options.function.is_none() { 1 } else { node.calls };
-        let name = if is_root { self.title } else { &self.names[node.name] };
-        self.text.extend_from_slice(format!("({calls}) {name}\n").as_bytes());
+        let name = match is_root {
+            // As uftrace names what began with one of these events.
+            true if node.address == event_id::SCHED_IN => SCHEDULE,
+            true => self.title,
+            false => &self.names[node.name],
+        };
+        self.text.extend_from_slice(format!("({calls}) {name}").as_bytes());
+        if self.options.source_lines
+            && !is_root
+            && let Some((file, line)) = self.source.source_line(node.symbol)
+        {
+            self.text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+        }
+        self.text.push(b'\n');
     }
 
     fn empty_fields(&mut self) {
@@ -592,17 +638,22 @@ impl Printer<'_> {
     }
 
     fn indent(&mut self, level: usize, has_line: bool) {
-        let is_line = |at: usize| self.lines.get(at).copied().unwrap_or(false);
-        let last = if has_line { (0..level).rev().find(|&at| is_line(at)) } else { None };
-        for at in 0..level {
-            let piece = match last {
-                _ if !has_line => [b"   ", b" | "][usize::from(is_line(at))],
-                Some(last) if at < last => [b"   ", b" | "][usize::from(is_line(at))],
-                Some(last) if at == last => b" +-",
-                _ => b"---",
-            };
-            self.text.extend_from_slice(piece);
-        }
+        put_indent(self.text, &self.lines, level, has_line);
+    }
+}
+
+/// Appends what stands before a name: lines that go down, and one to the name.
+pub(crate) fn put_indent(text: &mut Vec<u8>, lines: &[bool], level: usize, has_line: bool) {
+    let is_line = |at: usize| lines.get(at).copied().unwrap_or(false);
+    let last = if has_line { (0..level).rev().find(|&at| is_line(at)) } else { None };
+    for at in 0..level {
+        let piece = match last {
+            Some(last) if at == last => b" +-",
+            Some(last) if at > last => b"---",
+            None if has_line => b"---",
+            _ => [b"   ", b" | "][usize::from(is_line(at))],
+        };
+        text.extend_from_slice(piece);
     }
 }
 
@@ -617,6 +668,102 @@ pub fn write_folded(
     sample: u64,
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
+    let (builder, findings) = joined(source, calls, sample);
+    let tree = &builder.trees[0];
+    let mut text = Vec::new();
+    // Nodes with the length of the stack before them.
+    let mut open: Vec<(usize, usize)> = vec![(0, 0)];
+    let mut stack = String::new();
+    while let Some((at, before)) = open.pop() {
+        let node = &tree.nodes[at];
+        stack.truncate(before);
+        if at > 0 {
+            stack += if before > 0 { ";" } else { "" };
+            stack += &builder.names[node.name];
+            let own = node.time.wrapping_sub(node.child_time);
+            let samples = own.checked_div(sample).unwrap_or(node.calls);
+            if samples > 0 {
+                text.extend_from_slice(format!("{stack} {samples}\n").as_bytes());
+            }
+        }
+        open.extend(node.children.iter().rev().map(|&child| (child, stack.len())));
+    }
+    out.write_all(&text)?;
+    Ok(findings)
+}
+
+/// Writes the tree of all calls in the language of Graphviz. Gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_graphviz(source: &dyn CallSource, calls: CallOptions, out: &mut dyn Write) -> io::Result<Findings> {
+    let (builder, findings) = joined(source, calls, 0);
+    let recording = source.recording();
+    let program = recording.program.unwrap_or_default();
+    let quoted = |name: &str| name.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut text = String::new();
+    // The first line is uftrace's own, its quote included.
+    if let Some(version) = recording.version {
+        text += &format!("# version\":\"{version}\"\n");
+    }
+    if let Some(command) = recording.command {
+        text += &format!("# command_line \"{command}\"\n");
+    }
+    text += &format!("\ndigraph \"{}\" {{ \n", quoted(&program));
+    builder.trees[0].walk(|parent, node, _| {
+        let of = if parent == 0 { &program } else { &builder.names[builder.trees[0].nodes[parent].name] };
+        let Node { name, calls, .. } = &builder.trees[0].nodes[node];
+        let name = quoted(&builder.names[*name]);
+        text += &format!("    \"{}\" -> \"{name}\" [xlabel = \"{calls}\"]\n", quoted(of));
+    });
+    text += "}\n";
+    out.write_all(text.as_bytes())?;
+    Ok(findings)
+}
+
+/// Writes the tree of all calls as a page that Mermaid draws. Gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn Write) -> io::Result<Findings> {
+    let (builder, findings) = joined(source, calls, 0);
+    let program = source.recording().program.unwrap_or_default();
+    let tree = &builder.trees[0];
+    let escaped =
+        |name: &str| name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "#quot;");
+    let mut text = format!(
+        "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n</head>\n<body>\n\
+         <h2>Function Call Graph for {title}</h2>\n<pre class=\"mermaid\">\nflowchart TB\n",
+        title = escaped(&program)
+    );
+    tree.walk(|parent, node, depth| {
+        let of = if parent == 0 { &program } else { &builder.names[tree.nodes[parent].name] };
+        let Node { name, calls, .. } = &tree.nodes[node];
+        let (of, name) = (escaped(of), escaped(&builder.names[*name]));
+        text += &format!("  {}_{parent}[\"{of}\"] -->|{calls}| {depth}_{node}[\"{name}\"];\n", depth - 1);
+    });
+    text += "</pre>\n<script src=\"https://cdn.jsdelivr.net/npm/mermaid/dist/mermaid.min.js\"></script>\n\
+             <script>mermaid.initialize({ startOnLoad: true, maxTextSize: 99999999 });</script>\n</body>\n</html>\n";
+    out.write_all(text.as_bytes())?;
+    Ok(findings)
+}
+
+impl Tree {
+    /// Calls `see` with the parent, the node and its depth, for each node but the root, callers first.
+    fn walk(&self, mut see: impl FnMut(usize, usize, usize)) {
+        let mut open: Vec<(usize, usize)> = vec![(0, 0)];
+        while let Some((at, depth)) = open.pop() {
+            let node = &self.nodes[at];
+            if let Some(parent) = node.parent {
+                see(parent, at, depth);
+            }
+            open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
+        }
+    }
+}
+
+/// The calls of all programs as one tree. The times of callees count in whole samples, when there are samples.
+fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder, Findings) {
     let mut builder = Builder::new(1, source.tasks().len());
     for place in &mut builder.places {
         place.tree = Some(0);
@@ -634,8 +781,7 @@ pub fn write_folded(
                 follower.entered(at);
             }
             CallKind::Exit => {
-                let count = follower.tasks[at].stack_count;
-                if follower.tasks[at].frame(count).is_some_and(|frame| !frame.is_hidden) {
+                if follower.left_call(at).is_some() {
                     follower.leaving(at);
                     fold(&mut follower, &mut builder, at, 0, record.address, false, sample);
                 }
@@ -661,27 +807,8 @@ pub fn write_folded(
             }
         }
     }
-    let tree = &builder.trees[0];
-    let mut text = Vec::new();
-    // Nodes with the length of the stack before them.
-    let mut open: Vec<(usize, usize)> = vec![(0, 0)];
-    let mut stack = String::new();
-    while let Some((at, before)) = open.pop() {
-        let node = &tree.nodes[at];
-        stack.truncate(before);
-        if at > 0 {
-            stack += if before > 0 { ";" } else { "" };
-            stack += &builder.names[node.name];
-            let own = node.time.wrapping_sub(node.child_time);
-            let samples = own.checked_div(sample).unwrap_or(node.calls);
-            if samples > 0 {
-                text.extend_from_slice(format!("{stack} {samples}\n").as_bytes());
-            }
-        }
-        open.extend(node.children.iter().rev().map(|&child| (child, stack.len())));
-    }
-    out.write_all(&text)?;
-    Ok(follower.take_findings())
+    let findings = follower.take_findings();
+    (builder, findings)
 }
 
 fn fold(

@@ -6,12 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod chrome;
+pub mod distribution;
 pub mod follow;
 pub mod graph;
 mod merge;
+pub mod raw;
 pub mod replay;
 pub mod report;
+pub mod rules;
 mod select;
+pub mod tasks;
 pub mod text;
 
-pub use select::CallOptions;
+pub use select::{CallOptions, TimeRange};

@@ -2,7 +2,7 @@
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id};
 
-use crate::select::{CallOptions, SchedFilter, TimeFilter};
+use crate::select::{Between, CallOptions, LastRead, SchedFilter, TimeFilter};
 
 /// Merges the streams of a source: the smallest time first; at equal times the first stream.
 pub(crate) struct Merged<'a> {
@@ -15,6 +15,8 @@ pub(crate) struct Merged<'a> {
     last_task: u32,
     /// What was wrong with streams that are at their end.
     pub(crate) findings: Findings,
+    /// The time of the last record of each task that was read, when calls are held back.
+    pub(crate) last_read: Option<LastRead>,
 }
 
 struct Head<'a> {
@@ -44,18 +46,39 @@ impl Head<'_> {
 }
 
 impl<'a> Merged<'a> {
-    pub(crate) fn new(source: &'a dyn CallSource, options: &CallOptions) -> Self {
-        let streams = (0..source.stream_count()).map(|stream| source.open(stream));
-        match options.time_filter {
-            0 => Merged::of(streams),
-            threshold => Merged::of(filtered(streams, threshold)),
+    /// `between`: the times of the records that are wanted, unless all are.
+    pub(crate) fn new(source: &'a dyn CallSource, options: &CallOptions, between: Option<(u64, u64)>) -> Self {
+        let streams = (0..source.stream_count()).map(|stream| match between {
+            None => source.open(stream),
+            Some((from, to)) => {
+                let stream = source.open_between(stream, from, to);
+                Box::new(Between::new(stream, (from, to))) as Box<dyn CallStream + 'a>
+            }
+        });
+        if options.time_filter == 0 && !options.rules.delays {
+            return Merged::of(streams);
         }
+        let last_read = LastRead::new(vec![0; source.tasks().len()].into());
+        let mut merged = Merged::of(filtered(streams, options, &last_read));
+        merged.last_read = Some(last_read);
+        merged
+    }
+
+    /// No records.
+    pub(crate) fn empty() -> Self {
+        Merged::of(std::iter::empty())
     }
 
     fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>) -> Self {
         let heads = streams.into_iter().map(|stream| Head { stream, block: Vec::new(), at: 0, is_at_end: false });
-        let mut merged =
-            Merged { heads: heads.collect(), current: 0, limit: (0, 0), last_task: 0, findings: Findings::default() };
+        let mut merged = Merged {
+            heads: heads.collect(),
+            current: 0,
+            limit: (0, 0),
+            last_task: 0,
+            findings: Findings::default(),
+            last_read: None,
+        };
         for head in &mut merged.heads {
             head.load(&mut merged.findings);
         }
@@ -178,11 +201,12 @@ impl<'a> Merged<'a> {
 /// are one before they are filtered.
 fn filtered<'a>(
     streams: impl Iterator<Item = Box<dyn CallStream + 'a>>,
-    threshold: u64,
+    options: &CallOptions,
+    last_read: &LastRead,
 ) -> Vec<Box<dyn CallStream + 'a>> {
     let (mut wanted, mut of_system): (Vec<Box<dyn CallStream + 'a>>, _) = (Vec::new(), Vec::new());
     for mut stream in streams {
-        if stream.leave_out_short(threshold) {
+        if options.time_filter > 0 && stream.leave_out_short(options.time_filter) {
             wanted.push(stream);
             continue;
         }
@@ -191,12 +215,15 @@ fn filtered<'a>(
         let origin = block.first().map_or(CallOrigin::Task, |record| record.origin);
         let begun = Box::new(Begun { block, stream });
         match origin {
-            CallOrigin::System => of_system.push(begun as Box<dyn CallStream + 'a>),
-            CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, threshold))),
+            CallOrigin::System if options.time_filter > 0 => of_system.push(begun as Box<dyn CallStream + 'a>),
+            CallOrigin::System => wanted.push(begun),
+            CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, options, last_read.clone()))),
             CallOrigin::Kernel | CallOrigin::Outside => wanted.push(begun),
         }
     }
-    wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system)), threshold)));
+    if options.time_filter > 0 {
+        wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system)), options.time_filter)));
+    }
     wanted
 }
 

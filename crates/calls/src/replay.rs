@@ -82,6 +82,10 @@ pub struct ReplayOptions {
     pub no_values: bool,
     /// The module behind names of library calls.
     pub module_names: bool,
+    /// Where the source text of functions begins.
+    pub source_lines: bool,
+    /// One line for each record, without stacks.
+    pub flat: bool,
 }
 
 impl Default for ReplayOptions {
@@ -95,6 +99,8 @@ impl Default for ReplayOptions {
             no_comment: false,
             no_values: false,
             module_names: false,
+            source_lines: false,
+            flat: false,
         }
     }
 }
@@ -123,6 +129,7 @@ pub fn write(
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
         columns: 0,
         last_task: None,
+        flat_count: 0,
     };
     replay.header();
     let mut before = 0;
@@ -159,6 +166,8 @@ struct Replay<'a> {
     tids: Vec<String>,
     columns: i32,
     last_task: Option<usize>,
+    /// Records that were shown flat.
+    flat_count: u64,
 }
 
 /// What was shown of a task.
@@ -172,14 +181,20 @@ struct Shown {
 
 impl Replay<'_> {
     fn header(&mut self) {
-        if self.follower.peek().is_none() || self.options.fields.is_empty() {
+        if self.options.fields.is_empty() {
             return;
         }
-        for (at, field) in self.options.fields.iter().enumerate() {
-            self.text.push(if at == 0 { b'#' } else { b' ' });
-            self.text.extend_from_slice(field.header().as_bytes());
+        if !self.options.flat && self.follower.peek().is_some() {
+            for (at, field) in self.options.fields.iter().enumerate() {
+                self.text.push(if at == 0 { b'#' } else { b' ' });
+                self.text.extend_from_slice(field.header().as_bytes());
+            }
+            self.text.extend_from_slice(b"   FUNCTION");
         }
-        self.text.extend_from_slice(b"   FUNCTION\n");
+        if self.options.source_lines {
+            self.text.extend_from_slice(b" [SOURCE]");
+        }
+        self.text.push(b'\n');
     }
 
     /// Tasks get names as records pass by.
@@ -194,6 +209,9 @@ impl Replay<'_> {
 
     fn record(&mut self, record: &CallRecord) {
         let at = record.task as usize;
+        if self.options.flat {
+            return self.flat(record);
+        }
         if record.kind == CallKind::Lost {
             return self.lost(record);
         }
@@ -218,8 +236,12 @@ impl Replay<'_> {
         if !self.follower.enter(record) {
             return;
         }
-        let depth = self.follower.tasks[at].display_depth + self.column(at);
+        let depth = self.follower.tasks[at].display_depth;
         self.newline(at);
+        if self.follower.rule(record.symbol).is_some_and(|rule| rule.has_backtrace) {
+            self.backtrace(at);
+        }
+        let depth = depth + self.column(at);
         let place = self.follower.tasks[at].stack_count - 1;
         let next = if self.options.no_merge { None } else { self.skip(record, i32::from(record.depth)) };
         let leaf =
@@ -244,21 +266,23 @@ impl Replay<'_> {
         match leaf {
             Some(exit) => {
                 self.return_value(&exit);
-                self.text.extend_from_slice(b";\n");
+                self.text.push(b';');
+                self.source_line(record.symbol);
+                self.text.push(b'\n');
                 self.follower.left(at);
             }
             None => {
-                self.text.extend_from_slice(b" {\n");
-                self.follower.entered(at);
+                self.text.extend_from_slice(b" {");
+                self.source_line(record.symbol);
+                self.text.push(b'\n');
+                self.follower.entered_at(at, place);
             }
         }
     }
 
     fn exit(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        let place = self.follower.tasks[at].stack_count;
-        let frame = self.follower.tasks[at].frame(place).copied();
-        if let Some(frame) = frame.filter(|frame| !frame.is_hidden) {
+        if let Some(frame) = self.follower.left_call(at) {
             let depth = self.follower.leaving(at) + self.column(at);
             self.newline(at);
             self.fields(at, Some(&frame), true);
@@ -278,6 +302,62 @@ impl Replay<'_> {
             self.text.push(b'\n');
         }
         self.follower.left(at);
+    }
+
+    /// A record as a line of its own.
+    fn flat(&mut self, record: &CallRecord) {
+        let at = record.task as usize;
+        let Some(frame) = self.follower.tasks[at].frame(isize::from(record.depth as i16)).copied() else { return };
+        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
+        let known = is_call.then(|| self.follower.known(record.symbol, record.address).symbol);
+        if self.follower.options.no_library_calls && known.as_ref().is_some_and(|known| known.is_library_call) {
+            return;
+        }
+        let (count, tid) = (self.flat_count, self.follower.source.tasks()[at].tid);
+        self.flat_count += 1;
+        let (time, depth) = (record.time, record.depth);
+        let name = known.as_ref().map_or("", |known| &known.name);
+        let line = match record.kind {
+            CallKind::Entry => format!("[{count}] ==> {tid}/{depth}: ip ({name}), time ({time})\n"),
+            CallKind::Exit => format!("[{count}] <== {tid}/{depth}: ip ({name}), time ({time}:{})\n", frame.time),
+            CallKind::Lost => format!("[{count}] XXX {tid}: lost {} records\n", record.address as u32 as i32),
+            CallKind::Event => {
+                self.text.extend_from_slice(format!("[{count}] !!! {tid}: ").as_bytes());
+                self.put_event(record);
+                format!(" time ({time})\n")
+            }
+        };
+        self.text.extend_from_slice(line.as_bytes());
+    }
+
+    /// The callers of a call, before its line.
+    fn backtrace(&mut self, at: usize) {
+        let count = self.follower.tasks[at].stack_count - 1;
+        let frames = self.follower.tasks[at].below(count).to_vec();
+        for (place, frame) in frames.iter().enumerate() {
+            self.text.push(b' ');
+            for &field in &self.options.fields {
+                match field {
+                    ReplayField::Duration => self.text.extend_from_slice(b" backtrace"),
+                    field => self.field(field, at, Some(frame), true),
+                }
+                self.text.push(b' ');
+            }
+            if !self.options.fields.is_empty() {
+                self.text.extend_from_slice(b"| ");
+            }
+            let known = self.follower.known(frame.symbol, frame.address).symbol;
+            self.text.extend_from_slice(format!("/* [{place:2}] {} */\n", known.name).as_bytes());
+        }
+    }
+
+    fn source_line(&mut self, symbol: u32) {
+        if self.options.source_lines
+            && !self.options.no_comment
+            && let Some((file, line)) = self.follower.source.source_line(symbol)
+        {
+            self.text.extend_from_slice(format!(" /* {file}:{line} */").as_bytes());
+        }
     }
 
     fn lost(&mut self, record: &CallRecord) {
@@ -317,10 +397,7 @@ impl Replay<'_> {
         if record.address == event_id::EXTERNAL {
             depth = 0;
         }
-        let place = self.follower.tasks[at].stack_count;
-        let Some(frame) = self.follower.tasks[at].frame(place).copied().filter(|frame| !frame.is_hidden) else {
-            return;
-        };
+        let Some(frame) = self.follower.left_call(at) else { return };
         if is_sched_in && frame.time > 0 {
             self.fields(at, Some(&frame), true);
         } else {
@@ -381,6 +458,9 @@ impl Replay<'_> {
                 CallKind::Exit => self.follower.left(next.task as usize),
                 _ => {}
             }
+            if !self.follower.is_enabled {
+                return None;
+            }
         }
     }
 
@@ -388,24 +468,26 @@ impl Replay<'_> {
     fn is_skipped(&mut self, next: &CallRecord) -> bool {
         let at = next.task as usize;
         let options = &self.follower.options;
-        let is_library_call = options.no_library_calls
-            && next.kind != CallKind::Event
-            && self.follower.known(next.symbol, next.address).symbol.is_library_call;
-        if is_library_call {
+        let (no_library_calls, all_events) = (options.no_library_calls, options.all_events);
+        if next.kind == CallKind::Event {
+            if self.follower.tasks[at].user_stack_count == 0 && !all_events {
+                return true;
+            }
+        } else if no_library_calls && self.follower.known(next.symbol, next.address).symbol.is_library_call {
+            return true;
+        }
+        if next.kind != CallKind::Exit {
+            return self.follower.would_hide(next);
+        }
+        if self.follower.is_left_out(at) {
             return true;
         }
         if next.origin == CallOrigin::Kernel && self.follower.tasks[at].user_stack_count == 0 {
             return true;
         }
         let task = &mut self.follower.tasks[at];
-        match next.kind {
-            CallKind::Event if task.user_stack_count == 0 && !self.follower.options.all_events => true,
-            CallKind::Exit => {
-                let count = task.stack_count;
-                count >= 1 && task.frame(count - 1).is_none_or(|frame| frame.is_hidden)
-            }
-            _ => !self.follower.is_event_shown(at),
-        }
+        let count = task.stack_count;
+        count >= 1 && task.frame(count - 1).is_none_or(|frame| frame.is_hidden)
     }
 
     #[inline]
@@ -413,54 +495,59 @@ impl Replay<'_> {
         if self.options.fields.is_empty() {
             return;
         }
-        for field in &self.options.fields {
+        for &field in &self.options.fields {
             self.text.push(b' ');
-            match field {
-                ReplayField::Duration => {
-                    put_time(&mut self.text, frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
-                }
-                ReplayField::Tid => {
-                    self.text.extend_from_slice(self.tids[at].as_bytes());
-                }
-                ReplayField::Address => match frame {
-                    Some(frame) => {
-                        let address = frame.address & 0xffff_ffff_ffff;
-                        self.text.extend_from_slice(format!("{address:12x}").as_bytes());
-                    }
-                    None => put_blanks(&mut self.text, 12),
-                },
-                ReplayField::Time => {
-                    let time = self.tasks[at].time;
-                    put_padded(&mut self.text, time / 1_000_000_000, 8, b' ');
-                    self.text.push(b'.');
-                    put_padded(&mut self.text, time % 1_000_000_000, 9, b'0');
-                }
-                ReplayField::Delta => {
-                    let Shown { time, time_before, .. } = self.tasks[at];
-                    let delta = if time_before > 0 { time.wrapping_sub(time_before) } else { 0 };
-                    put_time(&mut self.text, delta);
-                }
-                ReplayField::Elapsed => {
-                    put_time(&mut self.text, self.tasks[at].time.wrapping_sub(self.follower.first_time));
-                }
-                ReplayField::Task => {
-                    let name = &self.names[at];
-                    self.text.extend_from_slice(format!("{name:>15}").as_bytes());
-                }
-                ReplayField::Module => match frame {
-                    Some(&Frame { symbol, address, .. }) => {
-                        let known = self.follower.source.symbol(symbol, address);
-                        let is_event = symbol == 0 && matches!(address, event_id::SCHED_IN..=event_id::SCHED_BOTH)
-                            || matches!(address, event_id::SCHED_OUT_PREEMPTED | event_id::SCHED_BOTH_PREEMPTED);
-                        let unknown = if is_event { "[event]" } else { "[unknown]" };
-                        let name = known.module.as_deref().unwrap_or(unknown);
-                        self.text.extend_from_slice(format!("{:>16}", name.get(..16).unwrap_or(name)).as_bytes());
-                    }
-                    None => put_blanks(&mut self.text, 16),
-                },
-            }
+            self.field(field, at, frame, has_duration);
         }
         self.text.extend_from_slice(b" | ");
+    }
+
+    #[inline]
+    fn field(&mut self, field: ReplayField, at: usize, frame: Option<&Frame>, has_duration: bool) {
+        match field {
+            ReplayField::Duration => {
+                put_time(&mut self.text, frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
+            }
+            ReplayField::Tid => {
+                self.text.extend_from_slice(self.tids[at].as_bytes());
+            }
+            ReplayField::Address => match frame {
+                Some(frame) => {
+                    let address = frame.address & 0xffff_ffff_ffff;
+                    self.text.extend_from_slice(format!("{address:12x}").as_bytes());
+                }
+                None => put_blanks(&mut self.text, 12),
+            },
+            ReplayField::Time => {
+                let time = self.tasks[at].time;
+                put_padded(&mut self.text, time / 1_000_000_000, 8, b' ');
+                self.text.push(b'.');
+                put_padded(&mut self.text, time % 1_000_000_000, 9, b'0');
+            }
+            ReplayField::Delta => {
+                let Shown { time, time_before, .. } = self.tasks[at];
+                let delta = if time_before > 0 { time.wrapping_sub(time_before) } else { 0 };
+                put_time(&mut self.text, delta);
+            }
+            ReplayField::Elapsed => {
+                put_time(&mut self.text, self.tasks[at].time.wrapping_sub(self.follower.first_time));
+            }
+            ReplayField::Task => {
+                let name = &self.names[at];
+                self.text.extend_from_slice(format!("{name:>15}").as_bytes());
+            }
+            ReplayField::Module => match frame {
+                Some(&Frame { symbol, address, .. }) => {
+                    let known = self.follower.source.symbol(symbol, address);
+                    let is_event = symbol == 0 && matches!(address, event_id::SCHED_IN..=event_id::SCHED_BOTH)
+                        || matches!(address, event_id::SCHED_OUT_PREEMPTED | event_id::SCHED_BOTH_PREEMPTED);
+                    let unknown = if is_event { "[event]" } else { "[unknown]" };
+                    let name = known.module.as_deref().unwrap_or(unknown);
+                    self.text.extend_from_slice(format!("{:>16}", name.get(..16).unwrap_or(name)).as_bytes());
+                }
+                None => put_blanks(&mut self.text, 16),
+            },
+        }
     }
 
     #[inline]

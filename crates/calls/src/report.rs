@@ -1,11 +1,13 @@
 //! Statistics of functions: how often they were called, how long they took.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
 
-use crate::follow::Follower;
+use crate::distribution::Distribution;
+use crate::follow::{Follower, PREEMPTED, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_time};
 
@@ -56,6 +58,10 @@ pub struct FunctionStats {
     pub total: Times,
     /// The same without the times of callees.
     pub own: Times,
+    /// Symbol of the call that was left last.
+    pub symbol: u32,
+    /// How the times are spread, from entry to exit and without callees, when that is wanted.
+    pub spread: Option<Box<(Distribution, Distribution)>>,
 }
 
 /// A column of the table, or a key to sort by.
@@ -81,6 +87,10 @@ pub enum Column {
     Calls,
     /// Size of the function.
     Size,
+    /// The time that so many hundredths of the calls do not exceed.
+    TotalPercentile(u8),
+    /// The same without the times of callees.
+    OwnPercentile(u8),
     /// Its name: a key only.
     Name,
 }
@@ -101,14 +111,40 @@ impl Column {
         ("func", Column::Name),
     ];
 
+    /// Those that uftrace does not have.
+    pub const PERCENTILES: [(&'static str, Column); 6] = [
+        ("total-p50", Column::TotalPercentile(50)),
+        ("total-p90", Column::TotalPercentile(90)),
+        ("total-p99", Column::TotalPercentile(99)),
+        ("self-p50", Column::OwnPercentile(50)),
+        ("self-p90", Column::OwnPercentile(90)),
+        ("self-p99", Column::OwnPercentile(99)),
+    ];
+
     /// The column of a name; `_` is `-`.
     pub fn by_name(name: &str) -> Option<Column> {
         let name = name.replace('_', "-");
-        Column::ALL.iter().find(|(known, _)| *known == name).map(|&(_, column)| column)
+        let mut all = Column::ALL.iter().chain(&Column::PERCENTILES);
+        all.find(|(known, _)| *known == name).map(|&(_, column)| column)
+    }
+
+    /// Must the spread of times be known for it?
+    pub fn needs_spread(self) -> bool {
+        matches!(self, Column::TotalPercentile(_) | Column::OwnPercentile(_))
+    }
+
+    fn is_count(self) -> bool {
+        matches!(self, Column::Calls | Column::Size)
     }
 
     fn header(self) -> &'static str {
         match self {
+            Column::TotalPercentile(50) => "Total p50",
+            Column::TotalPercentile(90) => "Total p90",
+            Column::TotalPercentile(_) => "Total p99",
+            Column::OwnPercentile(50) => "Self p50",
+            Column::OwnPercentile(90) => "Self p90",
+            Column::OwnPercentile(_) => "Self p99",
             Column::Total => "Total time",
             Column::TotalMean => "Total avg",
             Column::TotalMin => "Total min",
@@ -136,6 +172,8 @@ impl Column {
             Column::OwnMax => stats.own.max,
             Column::Calls => stats.calls,
             Column::Size => stats.size,
+            Column::TotalPercentile(part) => stats.spread.as_ref().map_or(0, |spread| spread.0.percentile(part.into())),
+            Column::OwnPercentile(part) => stats.spread.as_ref().map_or(0, |spread| spread.1.percentile(part.into())),
             Column::Name => 0,
         }
     }
@@ -148,23 +186,40 @@ pub struct ReportOptions {
     pub columns: Vec<Column>,
     /// Keys to sort by, largest first; names in their order.
     pub keys: Vec<Column>,
+    /// Where the source text of functions begins.
+    pub source_lines: bool,
+    /// How the times are spread, in a table of powers of two.
+    pub histogram: bool,
+}
+
+impl ReportOptions {
+    /// Must the spread of times be known?
+    pub fn needs_spread(&self) -> bool {
+        self.histogram || self.columns.iter().chain(&self.keys).any(|column| column.needs_spread())
+    }
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        ReportOptions { columns: vec![Column::Total, Column::Own, Column::Calls], keys: vec![Column::Total] }
+        ReportOptions {
+            columns: vec![Column::Total, Column::Own, Column::Calls],
+            keys: vec![Column::Total],
+            source_lines: false,
+            histogram: false,
+        }
     }
 }
 
-/// Name of a time without processor.
-const SCHEDULE: &str = "linux:schedule";
-/// Name of one that the system has chosen.
-const PREEMPTED: &str = "linux:schedule (pre-empted)";
-
 /// The statistics of all functions of a source, in the order of their names, and what was wrong with it.
-pub fn functions(source: &dyn CallSource, options: CallOptions) -> (Vec<FunctionStats>, Findings) {
-    let mut table =
-        Table { by_name: HashMap::new(), by_symbol: Vec::new(), all: Vec::new(), sizes: vec![0; source.tasks().len()] };
+/// How times are spread is found out when that is wanted: it costs time and memory.
+pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool) -> (Vec<FunctionStats>, Findings) {
+    let mut table = Table {
+        by_name: HashMap::new(),
+        by_symbol: Vec::new(),
+        all: Vec::new(),
+        sizes: vec![0; source.tasks().len()],
+        has_spread,
+    };
     let mut follower = Follower::new(source, options);
     while let Some(record) = follower.next() {
         table.record(&mut follower, &record);
@@ -182,6 +237,7 @@ struct Table {
     /// For each task the size of the function that it was in last: where a name stands for several functions, and for
     /// times without processor, the last one counts.
     sizes: Vec<u64>,
+    has_spread: bool,
 }
 
 impl Table {
@@ -201,7 +257,7 @@ impl Table {
                 let task = &mut follower.tasks[at];
                 let count = task.stack_count;
                 let Some(frame) = task.frame(count) else { return };
-                if !frame.is_hidden {
+                if !frame.is_hidden && follower.is_enabled {
                     follower.leaving(at);
                     let is_left_out = follower.options.no_library_calls
                         && follower.known(record.symbol, record.address).symbol.is_library_call;
@@ -215,9 +271,7 @@ impl Table {
             CallKind::Event => self.event(follower, record),
             CallKind::Lost => {
                 while follower.tasks[at].stack_count >= follower.tasks[at].user_stack_count {
-                    let count = follower.tasks[at].stack_count;
-                    let frame = follower.tasks[at].frame(count).copied();
-                    if let Some(frame) = frame.filter(|frame| frame.is_open && !frame.is_hidden) {
+                    if let Some(frame) = follower.left_call(at).filter(|frame| frame.is_open) {
                         let node = self.of_symbol(follower, at, frame.symbol, frame.address);
                         self.add(follower, at, node);
                     }
@@ -274,6 +328,7 @@ impl Table {
         match self.by_symbol.get(symbol as usize) {
             Some(&(node, size)) if node > 0 => {
                 self.sizes[task] = size.into();
+                self.all[node as usize - 1].symbol = symbol;
                 node as usize - 1
             }
             _ => self.new_symbol(follower, task, symbol, address),
@@ -285,7 +340,8 @@ impl Table {
         let known = follower.known(symbol, address).symbol;
         let node = self.of_name(&known.name);
         self.sizes[task] = known.size;
-        if !known.name.starts_with('<') {
+        self.all[node].symbol = symbol;
+        if symbol > 0 && !known.name.starts_with('<') {
             let at = symbol as usize;
             if self.by_symbol.len() <= at {
                 self.by_symbol.resize(at + 1, (0, 0));
@@ -315,46 +371,322 @@ impl Table {
         stats.total.add(frame.time, is_recursive);
         stats.own.add(frame.time.wrapping_sub(frame.child_time), false);
         stats.calls += 1;
+        if self.has_spread {
+            let spread = stats.spread.get_or_insert_default();
+            spread.0.add(frame.time);
+            spread.1.add(frame.time.wrapping_sub(frame.child_time));
+        }
         if self.sizes[at] > 0 {
             stats.size = self.sizes[at];
         }
     }
 }
 
+/// Puts functions in order: the largest first, by each key in its turn.
+fn sort(functions: &mut [FunctionStats], keys: &[Column]) {
+    functions.sort_by(|a, b| {
+        let mut orders = keys.iter().map(|key| match key {
+            Column::Name => a.name.cmp(&b.name),
+            key => key.value(b).cmp(&key.value(a)),
+        });
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+}
+
 /// Writes the table.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write(mut functions: Vec<FunctionStats>, options: &ReportOptions, out: &mut dyn Write) -> io::Result<()> {
-    functions.sort_by(|a, b| {
-        let mut orders = options.keys.iter().map(|key| match key {
-            Column::Name => a.name.cmp(&b.name),
-            key => key.value(b).cmp(&key.value(a)),
-        });
-        orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-    });
+pub fn write(
+    source: &dyn CallSource,
+    mut functions: Vec<FunctionStats>,
+    options: &ReportOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    sort(&mut functions, &options.keys);
     let mut text = Vec::new();
-    if !options.columns.is_empty() {
-        for column in &options.columns {
-            text.extend_from_slice(format!("  {:>10}", column.header()).as_bytes());
-        }
-        text.extend_from_slice(b"  Function\n");
-        for _ in &options.columns {
-            text.extend_from_slice(b"  ==========");
-        }
-        text.extend_from_slice(b"  ====================\n");
-    }
+    let headers: Vec<(&str, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
+    put_headers(&mut text, &headers, 2, if options.source_lines { "Function [Source]" } else { "Function" });
     for stats in &functions {
         for &column in &options.columns {
             put_blanks(&mut text, 2);
-            match column {
-                Column::Calls | Column::Size => put_padded(&mut text, column.value(stats), 10, b' '),
-                column => put_time(&mut text, column.value(stats)),
+            match column.is_count() {
+                true => put_padded(&mut text, column.value(stats), 10, b' '),
+                false => put_time(&mut text, column.value(stats)),
             }
         }
         put_blanks(&mut text, 2);
-        text.extend_from_slice(stats.name.as_bytes());
+        put_name(&mut text, source, stats, options.source_lines);
+    }
+    if options.histogram {
+        for stats in &functions {
+            put_histogram(&mut text, stats);
+        }
+    }
+    out.write_all(&text)
+}
+
+/// Headers with their widths, `space` blanks before each, and the line below them.
+fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last: &str) {
+    if headers.is_empty() {
+        return;
+    }
+    for (header, width) in headers {
+        put_blanks(text, space);
+        text.extend_from_slice(format!("{header:>width$}").as_bytes());
+    }
+    put_blanks(text, space);
+    text.extend_from_slice(last.as_bytes());
+    text.push(b'\n');
+    for &(_, width) in headers.iter().chain([&("", 20)]) {
+        put_blanks(text, space);
+        text.extend(std::iter::repeat_n(b'=', width));
+    }
+    text.push(b'\n');
+}
+
+fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, has_source: bool) {
+    text.extend_from_slice(stats.name.as_bytes());
+    if has_source && let Some((file, line)) = source.source_line(stats.symbol) {
+        text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+    }
+    text.push(b'\n');
+}
+
+/// Marks in the longest line of a histogram.
+const BAR: u64 = 50;
+
+fn put_histogram(text: &mut Vec<u8>, stats: &FunctionStats) {
+    let Some(spread) = &stats.spread else { return };
+    let powers = spread.0.powers();
+    let largest = powers.iter().map(|&(_, count)| count).max().unwrap_or(0);
+    text.extend_from_slice(format!("\n# {} ({} calls)\n", stats.name, stats.calls).as_bytes());
+    for (from, count) in powers {
+        put_blanks(text, 2);
+        put_time(text, from);
+        text.extend_from_slice(b" ..");
+        put_time(text, if from == 0 { 2 } else { from.saturating_mul(2) });
+        put_blanks(text, 2);
+        put_padded(text, count, 10, b' ');
+        let marks = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(largest.max(1))) as usize;
+        if marks > 0 {
+            text.extend_from_slice(b"  ");
+            text.extend(std::iter::repeat_n(b'#', marks));
+        }
+        text.push(b'\n');
+    }
+}
+
+/// What differs between two recordings, and how it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffPolicy {
+    /// Sort by how large differences are, whatever their sign.
+    pub is_absolute: bool,
+    /// Show them in hundredths of the first value.
+    pub is_percent: bool,
+    /// Show both values too.
+    pub is_full: bool,
+    /// Which value of a column is sorted by: 2 for the difference, others for the first value.
+    pub sort_column: i32,
+}
+
+impl Default for DiffPolicy {
+    fn default() -> Self {
+        DiffPolicy { is_absolute: true, is_percent: false, is_full: false, sort_column: 2 }
+    }
+}
+
+impl DiffPolicy {
+    /// Takes the words of a policy: `abs`, `percent`, `full`, `compact`; behind `no-` the contrary. The first word that is
+    /// none is given back.
+    ///
+    /// # Errors
+    /// A word that is none.
+    pub fn take(&mut self, text: &str) -> Result<(), String> {
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let (name, is_on) = word.strip_prefix("no-").map_or((word, true), |name| (name, false));
+            match name {
+                _ if name.starts_with("abs") => self.is_absolute = is_on,
+                _ if name.starts_with("percent") => self.is_percent = is_on,
+                // As in uftrace these two have no contrary but each other.
+                _ if name.starts_with("full") => self.is_full = true,
+                _ if name.starts_with("compact") => self.is_full = false,
+                _ => return Err(word.to_string()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A function of two recordings; where one does not have it all is 0.
+struct Pair {
+    base: FunctionStats,
+    other: FunctionStats,
+    name: String,
+}
+
+impl Pair {
+    fn difference(&self, column: Column) -> i64 {
+        column.value(&self.other).wrapping_sub(column.value(&self.base)) as i64
+    }
+
+    fn percent(&self, column: Column) -> f64 {
+        match column.value(&self.base) {
+            0 => 0.0,
+            base => 100.0 * self.difference(column) as f64 / base as f64,
+        }
+    }
+
+    /// As uftrace compares, which does not give the contrary when both are changed for each other: of two values that
+    /// differ in their sign only, none is the larger one.
+    fn is_less(&self, other: &Pair, options: &ReportOptions, policy: &DiffPolicy) -> bool {
+        for &key in &options.keys {
+            let (a, b) = match key {
+                Column::Name => match other.name.cmp(&self.name) {
+                    Ordering::Equal => continue,
+                    order => return order.is_lt(),
+                },
+                _ if policy.sort_column != 2 => {
+                    let (a, b) = (key.value(&self.base), key.value(&other.base));
+                    if a == b {
+                        continue;
+                    }
+                    return a < b;
+                }
+                _ if policy.is_percent => (self.percent(key), other.percent(key)),
+                _ => (self.difference(key) as f64, other.difference(key) as f64),
+            };
+            if a == b {
+                continue;
+            }
+            let (a, b) = if policy.is_absolute { (a.abs(), b.abs()) } else { (a, b) };
+            return a.partial_cmp(&b) != Some(Ordering::Greater);
+        }
+        false
+    }
+}
+
+/// Writes how the second recording differs from the first one. Each is given with what stands for it in the title.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_difference(
+    (base, base_title): (Vec<FunctionStats>, &str),
+    (other, other_title): (Vec<FunctionStats>, &str),
+    options: &ReportOptions,
+    policy: &DiffPolicy,
+    source: &dyn CallSource,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let pairs = pairs(base, other, options, policy);
+    let mut text = Vec::new();
+    let title = "#\n# uftrace diff\n#  [0] base: ";
+    text.extend_from_slice(format!("{title}{base_title}\n#  [1] diff: {other_title}\n#\n").as_bytes());
+    let full = |column: Column| format!("{} (diff)", column.header());
+    let header = |&column: &Column| match (policy.is_full, policy.is_percent || column.is_count()) {
+        (false, _) => (column.header().to_string(), 11),
+        (true, true) => (full(column), 32),
+        (true, false) => (full(column), 35),
+    };
+    let headers: Vec<(String, usize)> = options.columns.iter().map(header).collect();
+    let headers: Vec<(&str, usize)> = headers.iter().map(|(header, width)| (header.as_str(), *width)).collect();
+    put_headers(&mut text, &headers, 3, if options.source_lines { "Function [Source]" } else { "Function" });
+    for pair in &pairs {
+        for &column in &options.columns {
+            put_blanks(&mut text, 3);
+            put_pair(&mut text, pair, column, policy);
+        }
+        put_blanks(&mut text, 3);
+        text.extend_from_slice(pair.name.as_bytes());
+        if options.source_lines
+            && let Some((file, line)) = source.source_line(pair.base.symbol)
+        {
+            text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+        }
         text.push(b'\n');
     }
     out.write_all(&text)
+}
+
+/// The functions of both recordings in their order.
+fn pairs(
+    base: Vec<FunctionStats>,
+    other: Vec<FunctionStats>,
+    options: &ReportOptions,
+    policy: &DiffPolicy,
+) -> Vec<Pair> {
+    let none = || {
+        let mut none = FunctionStats::default();
+        (none.total.min, none.own.min) = (0, 0);
+        none
+    };
+    let mut others: HashMap<String, FunctionStats> =
+        other.into_iter().map(|stats| (stats.name.clone(), stats)).collect();
+    let mut found: Vec<Pair> = Vec::new();
+    for stats in base {
+        let other = others.remove(&stats.name).unwrap_or_else(none);
+        found.push(Pair { name: stats.name.clone(), base: stats, other });
+    }
+    let mut rest: Vec<FunctionStats> = others.into_values().collect();
+    rest.sort_by(|a, b| a.name.cmp(&b.name));
+    found.extend(rest.into_iter().map(|stats| Pair { name: stats.name.clone(), base: none(), other: stats }));
+    let mut pairs: Vec<Pair> = Vec::new();
+    for pair in found {
+        // Not a sort: the comparison is none.
+        let at = pairs.iter().position(|known| known.is_less(&pair, options, policy)).unwrap_or(pairs.len());
+        pairs.insert(at, pair);
+    }
+    pairs
+}
+
+fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy) {
+    let (base, other) = (column.value(&pair.base), column.value(&pair.other));
+    let time_or_dash = |text: &mut Vec<u8>, time| match time {
+        0 => text.extend_from_slice(b"         -"),
+        time => put_time(text, time),
+    };
+    if column.is_count() {
+        match policy.is_full {
+            true => text.extend_from_slice(format!(" {base:9}  {other:9}  ").as_bytes()),
+            false => put_blanks(text, 2),
+        }
+        text.extend_from_slice(format!("{:+9}", pair.difference(column)).as_bytes());
+        return;
+    }
+    match (policy.is_full, policy.is_percent) {
+        (true, _) => {
+            time_or_dash(text, base);
+            put_blanks(text, 2);
+            time_or_dash(text, other);
+            put_blanks(text, 2);
+        }
+        (false, true) => put_blanks(text, 3),
+        (false, false) => {}
+    }
+    if policy.is_percent {
+        match (base, other) {
+            (0, _) | (_, 0) => text.extend_from_slice(b"    N/A "),
+            _ => {
+                let percent = pair.percent(column).clamp(-999.99, 999.99);
+                text.extend_from_slice(format!("{percent:+7.2}%").as_bytes());
+            }
+        }
+    } else {
+        put_difference(text, pair.difference(column));
+    }
+}
+
+/// A difference of times in eleven columns: `   +1.234 us`.
+fn put_difference(text: &mut Vec<u8>, ns: i64) {
+    if ns == 0 {
+        text.extend_from_slice(b"       0 us");
+        return;
+    }
+    let mut time = Vec::new();
+    put_time(&mut time, ns.unsigned_abs());
+    // The sign stands before the first digit.
+    let blanks = time.iter().take_while(|&&byte| byte == b' ').count();
+    put_blanks(text, blanks);
+    text.push(if ns > 0 { b'+' } else { b'-' });
+    text.extend_from_slice(&time[blanks..]);
 }

@@ -1,10 +1,47 @@
 //! Which calls are wanted.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallStream, Findings, event_id};
 
 use crate::merge::is_sched_out;
+use crate::rules::Rules;
+
+/// A stretch of time (`-r`): both ends are included, and 0 where one is open. uftrace's own words for times decide which
+/// clock an end is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeRange {
+    /// Where it begins, in ns.
+    pub start: u64,
+    /// Does that count from the first record?
+    pub is_start_elapsed: bool,
+    /// Where it ends, in ns.
+    pub stop: u64,
+    /// Does that count from the first record?
+    pub is_stop_elapsed: bool,
+}
+
+impl TimeRange {
+    /// Is it the whole trace?
+    pub fn is_whole(&self) -> bool {
+        self.start == 0 && self.stop == 0
+    }
+
+    /// Is one of its ends counted from the first record?
+    pub fn is_elapsed(&self) -> bool {
+        self.is_start_elapsed || self.is_stop_elapsed
+    }
+
+    /// The times that it is, when the first record has the time `first`.
+    pub(crate) fn between(&self, first: u64) -> (u64, u64) {
+        let from = if self.is_start_elapsed && self.start > 0 { first } else { 0 };
+        let to = if self.is_stop_elapsed { first } else { 0 };
+        let stop = if self.stop == 0 { u64::MAX } else { self.stop.saturating_add(to) };
+        (self.start.saturating_add(from), stop)
+    }
+}
 
 /// Options of all commands that follow calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +58,24 @@ pub struct CallOptions {
     pub no_events: bool,
     /// Show events outside of all functions too (`--event-full`).
     pub all_events: bool,
+    /// Leave out where tasks gave processors away and got them (`--no-sched`).
+    pub no_sched: bool,
+    /// Leave out where they were made to (`--no-sched-preempt`).
+    pub no_preemptions: bool,
+    /// Show nothing before a trigger asks for it (`--disable`).
+    pub is_disabled: bool,
+    /// The stretch of time that is wanted (`-r`).
+    pub range: TimeRange,
+    /// Functions that are shown, left out, or that change what is (`-F -N -C -H -T -Z`).
+    pub rules: Rules,
+}
+
+impl CallOptions {
+    /// Is anything left out by what calls are?
+    pub fn has_filter(&self) -> bool {
+        let is_all = self.rules == Rules::default() && self.time_filter == 0;
+        !is_all || self.depth != CallOptions::default().depth
+    }
 }
 
 impl Default for CallOptions {
@@ -32,25 +87,48 @@ impl Default for CallOptions {
             no_library_calls: false,
             no_events: false,
             all_events: false,
+            no_sched: false,
+            no_preemptions: false,
+            is_disabled: false,
+            range: TimeRange::default(),
+            rules: Rules::default(),
         }
     }
 }
 
-/// Passes on the calls that take long enough, with all that they are inside of, and the events around them.
+/// Passes on the calls that take long enough, are large enough and lead to the wanted functions, with all that they are
+/// inside of, and the events around them.
 ///
 /// An entry waits for the exit that decides about it.
 pub(crate) struct TimeFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
     threshold: u64,
+    rules: Rules,
+    /// What triggers of open calls ask for: their depth, the time and the size from there on.
+    below: Vec<(u16, u64, u64)>,
     block: VecDeque<CallRecord>,
     is_at_end: bool,
     /// Records that wait.
     waiting: Vec<CallRecord>,
+    /// By task: the time of the last record that was read, whether it is left out or not.
+    last_read: LastRead,
 }
 
+/// By task: a time.
+pub(crate) type LastRead = Rc<RefCell<Vec<u64>>>;
+
 impl<'a> TimeFilter<'a> {
-    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, threshold: u64) -> Self {
-        TimeFilter { stream, threshold, block: VecDeque::new(), is_at_end: false, waiting: Vec::new() }
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, options: &CallOptions, last_read: LastRead) -> Self {
+        TimeFilter {
+            stream,
+            threshold: options.time_filter,
+            rules: options.rules.clone(),
+            below: Vec::new(),
+            block: VecDeque::new(),
+            is_at_end: false,
+            waiting: Vec::new(),
+            last_read,
+        }
     }
 
     fn next(&mut self) -> Option<CallRecord> {
@@ -64,15 +142,36 @@ impl<'a> TimeFilter<'a> {
 
     /// Takes a record; true when all that waits can go on.
     fn take(&mut self, record: CallRecord) -> bool {
+        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
+        let rule = if is_call { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
+        let (threshold, size) =
+            self.below.last().map_or((self.threshold, self.rules.size), |&(_, time, size)| (time, size));
+        let (threshold, size) = (rule.time.unwrap_or(threshold), rule.size.unwrap_or(size));
         match record.kind {
             CallKind::Entry => {
-                self.waiting.push(record);
+                // What has no symbol has no size, and is left out with the small ones.
+                if size == 0 || self.rules.size_of(record.symbol).is_some_and(|own| own >= size) {
+                    self.waiting.push(record);
+                }
+                if rule.time.is_some() || rule.size.is_some() {
+                    self.below.push((record.depth, threshold, size));
+                }
                 false
             }
             CallKind::Exit => {
+                if self.below.last().is_some_and(|&(depth, ..)| depth == record.depth) {
+                    self.below.pop();
+                }
+                if size > 0 && self.rules.size_of(record.symbol).is_some_and(|own| own < size) {
+                    return false;
+                }
                 let entry = self.waiting.iter().rposition(|waiting| waiting.kind == CallKind::Entry);
+                let is_left_out = |entry: usize| {
+                    let is_short = record.time.wrapping_sub(self.waiting[entry].time) < threshold;
+                    (is_short || self.rules.has_callers && !rule.is_caller) && !rule.is_traced
+                };
                 match entry {
-                    Some(at) if record.time.wrapping_sub(self.waiting[at].time) < self.threshold => {
+                    Some(at) if is_left_out(at) => {
                         self.waiting.truncate(at);
                         false
                     }
@@ -97,10 +196,19 @@ impl<'a> TimeFilter<'a> {
 impl CallStream for TimeFilter<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         while let Some(record) = self.next() {
+            if let Some(time) = self.last_read.borrow_mut().get_mut(record.task as usize) {
+                *time = record.time;
+            }
             if self.take(record) {
                 out.append(&mut self.waiting);
                 return true;
             }
+        }
+        // What nobody decided about is the last that is read, as in uftrace.
+        if let Some(last) = self.waiting.last()
+            && let Some(time) = self.last_read.borrow_mut().get_mut(last.task as usize)
+        {
+            *time = last.time;
         }
         out.append(&mut self.waiting);
         false
@@ -149,6 +257,39 @@ impl CallStream for SchedFilter<'_> {
         while self.waiting.front().is_some_and(|(_, is_open)| !is_open || !goes_on) {
             out.extend(self.waiting.pop_front().map(|(record, _)| record));
         }
+        goes_on
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        self.stream.take_findings()
+    }
+}
+
+/// Passes on what lies in a stretch of time.
+pub(crate) struct Between<'a> {
+    stream: Box<dyn CallStream + 'a>,
+    from: u64,
+    to: u64,
+}
+
+impl<'a> Between<'a> {
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, (from, to): (u64, u64)) -> Self {
+        Between { stream, from, to }
+    }
+}
+
+impl CallStream for Between<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        let start = out.len();
+        let goes_on = self.stream.fill(out);
+        let mut kept = start;
+        for at in start..out.len() {
+            if (self.from..=self.to).contains(&out[at].time) {
+                out[kept] = out[at];
+                kept += 1;
+            }
+        }
+        out.truncate(kept);
         goes_on
     }
 

@@ -82,12 +82,12 @@ pub fn put_blanks(out: &mut Vec<u8>, count: usize) {
 pub fn parse_time(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, unit) = text.split_at(digits);
-    let scale: u64 = match unit {
-        "" | "n" | "ns" | "nsec" => 1,
-        "u" | "us" | "usec" => 1_000,
-        "m" | "ms" | "msec" => 1_000_000,
+    let scale: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "ns" | "nsec" => 1,
+        "us" | "usec" => 1_000,
+        "ms" | "msec" => 1_000_000,
         "s" | "sec" => 1_000_000_000,
-        "min" => 60_000_000_000,
+        "m" | "min" => 60_000_000_000,
         _ => return None,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -99,6 +99,17 @@ pub fn parse_time(text: &str) -> Option<u64> {
         ns = ns.checked_add(u64::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?) * part)?;
     }
     Some(ns)
+}
+
+/// Seconds of a clock, with a fraction, in ns; what is finer is cut.
+pub fn parse_timestamp(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let ns = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
 #[cfg(test)]
@@ -125,5 +136,8 @@ mod tests {
         assert_eq!(parse_time("50us"), Some(50_000));
         assert_eq!(parse_time("1.5ms"), Some(1_500_000));
         assert_eq!((parse_time("7"), parse_time("1x"), parse_time("")), (Some(7), None, None));
+        assert_eq!((parse_time("2M"), parse_time("3S")), (Some(120_000_000_000), Some(3_000_000_000)));
+        assert_eq!(parse_timestamp("12.5"), Some(12_500_000_000));
+        assert_eq!((parse_timestamp("1.0000000019"), parse_timestamp("1.x")), (Some(1_000_000_001), None));
     }
 }

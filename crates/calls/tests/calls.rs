@@ -5,8 +5,10 @@ use std::io;
 use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::graph::{self, GraphOptions};
 use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
-use tracemill_calls::report::{self, ReportOptions};
-use tracemill_calls::{CallOptions, follow::Follower};
+use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
+use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
+use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
+use tracemill_calls::{CallOptions, TimeRange, follow::Follower, raw};
 use tracemill_formats::calls::*;
 
 /// Calls of tasks 7 and 8; symbols are numbers of names.
@@ -20,7 +22,15 @@ const NAMES: [&str; 8] = ["?", "main", "work", "leaf", "fork", "sigsetjmp", "lon
 
 impl Calls {
     fn of(streams: Vec<Vec<CallRecord>>) -> Calls {
-        let task = |tid, parent| CallTask { tid, pid: tid, parent, first_name: "prog".into(), name: "prog".into() };
+        let task = |tid, parent| CallTask {
+            tid,
+            pid: tid,
+            parent,
+            start: 0,
+            order: tid as u32,
+            first_name: "prog".into(),
+            name: "prog".into(),
+        };
         let program = CallProgram { id: "0123456789abcdef".into(), name: "prog".into(), pid: 7, start: 0 };
         Calls { tasks: vec![task(7, 0), task(8, 7)], programs: vec![program], streams }
     }
@@ -77,8 +87,26 @@ impl CallSource for Calls {
         }
     }
     fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
-    fn dump(&self, _options: DumpOptions, _out: &mut dyn io::Write) -> io::Result<()> {
+    fn dump(
+        &self,
+        _options: DumpOptions,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        for record in self.streams.iter().flatten().filter(|record| record.origin == CallOrigin::Task) {
+            if want(record) {
+                writeln!(out, "{:?} {} {}", record.kind, record.time, record.symbol)?;
+            }
+        }
         Ok(())
+    }
+    fn each_symbol(&self, see: &mut dyn FnMut(u32, &CallSymbol)) {
+        for id in 1..NAMES.len() as u32 {
+            see(id, &self.symbol(id, 0));
+        }
+    }
+    fn source_line(&self, id: u32) -> Option<(String, u32)> {
+        (id == 2).then(|| ("work.c".to_string(), 12))
     }
     fn default_options(&self) -> &[String] {
         &[]
@@ -171,7 +199,7 @@ fn times_without_processor_are_calls() {
     let calls = Calls::of(vec![own, system]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert_eq!(text, "main() {\n  work() {\n    /* linux:schedule */\n  } /* work */\n} /* main */\n");
-    let (stats, _) = report::functions(&calls, CallOptions::default());
+    let (stats, _) = report::functions(&calls, CallOptions::default(), false);
     let own = |name: &str| stats.iter().find(|stats| stats.name == name).unwrap().own.sum;
     assert_eq!((own("main"), own("work"), own("linux:schedule")), (200, 300, 400));
 }
@@ -179,11 +207,11 @@ fn times_without_processor_are_calls() {
 #[test]
 fn recursive_calls_count_once() {
     let calls = Calls::of(vec![vec![entry(0, 0, 2), entry(10, 1, 2), exit(40, 1, 2), exit(100, 0, 2)]]);
-    let (stats, _) = report::functions(&calls, CallOptions::default());
+    let (stats, _) = report::functions(&calls, CallOptions::default(), false);
     assert_eq!((stats[0].calls, stats[0].total.sum, stats[0].total.recursive, stats[0].own.sum), (2, 100, 30, 100));
     assert_eq!((stats[0].total.min, stats[0].total.max, stats[0].total.mean(2)), (30, 100, 65));
     let mut out = Vec::new();
-    report::write(stats, &ReportOptions::default(), &mut out).unwrap();
+    report::write(&calls, stats, &ReportOptions::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.ends_with("\n    0.100 us    0.100 us           2  work\n"), "{text}");
 }
@@ -193,7 +221,7 @@ fn calls_that_nobody_left_are_told() {
     let calls = Calls::of(vec![vec![entry(100, 0, 1), entry(200, 1, 2), entry(300, 2, 3)]]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert!(text.ends_with("task: 7\n[2] leaf\n[1] work\n[0] main\n\n"), "{text}");
-    let (stats, _) = report::functions(&calls, CallOptions::default());
+    let (stats, _) = report::functions(&calls, CallOptions::default(), false);
     let total = |name: &str| stats.iter().find(|stats| stats.name == name).map(|stats| stats.total.sum);
     assert_eq!((total("main"), total("work"), total("leaf")), (Some(200), Some(100), Some(0)));
 }
@@ -272,7 +300,7 @@ fn wild_depths_cost_nothing() {
     }
     let calls = Calls::of(vec![wild, vec![sched(50, event_id::SCHED_IN), sched(60, event_id::SCHED_OUT)]]);
     assert!(!replayed(&calls, CallOptions::default(), &bare()).is_empty());
-    assert!(!report::functions(&calls, CallOptions::default()).0.is_empty());
+    assert!(!report::functions(&calls, CallOptions::default(), false).0.is_empty());
     let mut out = Vec::new();
     graph::write(&calls, CallOptions::default(), &GraphOptions::default(), &mut out).unwrap();
     let mut follower = Follower::new(&calls, CallOptions::default());
@@ -281,4 +309,172 @@ fn wild_depths_cost_nothing() {
         count += 1;
     }
     assert_eq!(count, 200 + 67 + 12 + 2);
+}
+
+/// The options of the words of a command line.
+fn ruled(calls: &Calls, texts: RuleTexts) -> CallOptions {
+    let mut warnings = Vec::new();
+    let rules = Rules::new(calls, &texts, &mut warnings);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    CallOptions { rules, ..CallOptions::default() }
+}
+
+fn twice() -> Calls {
+    let mut twice = nested();
+    twice.splice(5..5, [entry(400, 1, 3), exit(420, 1, 3), entry(500, 1, 2), exit(600, 1, 2)]);
+    Calls::of(vec![twice])
+}
+
+#[test]
+fn filters_name_functions() {
+    let calls = twice();
+    let text = |texts| replayed(&calls, ruled(&calls, texts), &bare());
+    let list = |name: &str| vec![name.to_string()];
+    let only = RuleTexts { filters: list("work"), ..RuleTexts::default() };
+    assert_eq!(text(only), "work() {\n  leaf();\n} /* work */\nwork();\n");
+    let without = RuleTexts { filters: list("!work"), ..RuleTexts::default() };
+    assert_eq!(text(without), "main() {\n  leaf();\n} /* main */\n");
+    let hidden = RuleTexts { hides: list("work"), ..RuleTexts::default() };
+    assert_eq!(text(hidden), "main() {\n  leaf();\n  leaf();\n} /* main */\n");
+    // The last call of `work` does not lead to a leaf.
+    let callers = RuleTexts { callers: list("leaf"), ..RuleTexts::default() };
+    let expected = "main() {\n  work() {\n    leaf();\n  } /* work */\n  leaf();\n";
+    assert!(text(callers).starts_with(expected));
+    let pattern = RuleTexts { filters: list("^w.r"), ..RuleTexts::default() };
+    assert!(text(pattern).starts_with("work() {\n"));
+    let glob = RuleTexts { filters: list("w*"), patterns: PatternKind::Glob, ..RuleTexts::default() };
+    assert!(text(glob).starts_with("work() {\n"));
+    let large = RuleTexts { size: 17, ..RuleTexts::default() };
+    assert_eq!(text(large), "");
+    let linkage = RuleTexts { filters: list("!.*@plt"), ..RuleTexts::default() };
+    let mut warnings = Vec::new();
+    Rules::new(&calls, &linkage, &mut warnings);
+    assert_eq!(warnings, ["`!.*@plt` matches no function"]);
+}
+
+#[test]
+fn triggers_change_what_is_shown() {
+    let calls = twice();
+    let text = |trigger: &str| {
+        let texts = RuleTexts { triggers: vec![trigger.into()], ..RuleTexts::default() };
+        replayed(&calls, ruled(&calls, texts), &bare())
+    };
+    assert_eq!(text("work@depth=1"), "main() {\n  work();\n  leaf();\n  work();\n} /* main */\n");
+    assert_eq!(text("work@trace_off;leaf@trace-on"), "main() {\n    leaf();\n  } /* work */\n  leaf();\n");
+    assert_eq!(text("main@time=50ns"), "main() {\n  work();\n  work();\n} /* main */\n");
+    let shown = text("leaf@backtrace");
+    assert!(
+        shown.contains("    /* [ 0] main */\n /* [ 1] work */\n") || shown.contains("/* [ 1] work */\n    leaf();\n")
+    );
+    let texts = RuleTexts { triggers: vec!["leaf@trace".into()], ..RuleTexts::default() };
+    let options = CallOptions { time_filter: 50, ..ruled(&calls, texts) };
+    let shown = replayed(&calls, options, &bare());
+    assert_eq!(shown, "main() {\n  work() {\n    leaf();\n  } /* work */\n  leaf();\n  work();\n} /* main */\n");
+}
+
+#[test]
+fn stretches_of_time_begin_anywhere() {
+    let calls = twice();
+    let range = TimeRange { start: 205, stop: 450, ..TimeRange::default() };
+    let text = replayed(&calls, CallOptions { range, ..CallOptions::default() }, &bare());
+    assert_eq!(text, "    leaf();\n  } /* work */\n  leaf();\n");
+    let range = TimeRange { start: 105, is_start_elapsed: true, ..TimeRange::default() };
+    let shown = replayed(&calls, CallOptions { range, ..CallOptions::default() }, &bare());
+    assert!(shown.starts_with("    leaf();\n"), "{shown}");
+    let mut out = Vec::new();
+    let options = CallOptions { range: TimeRange { stop: 200, ..TimeRange::default() }, ..CallOptions::default() };
+    raw::write(&calls, options, DumpOptions::default(), &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "Entry 100 1\nEntry 200 2\n");
+}
+
+#[test]
+fn flat_lines_and_source_lines() {
+    let calls = Calls::of(vec![nested()]);
+    let look = ReplayOptions { flat: true, ..ReplayOptions::default() };
+    let text = replayed(&calls, CallOptions::default(), &look);
+    assert!(text.starts_with("\n[0] ==> 7/0: ip (main), time (100)\n"), "{text}");
+    assert!(text.ends_with("[5] <== 7/0: ip (main), time (1400:1300)\n"), "{text}");
+    let look = ReplayOptions { source_lines: true, ..bare() };
+    assert!(replayed(&calls, CallOptions::default(), &look).contains("  work() { /* work.c:12 */\n"));
+    let mut out = Vec::new();
+    let (stats, _) = report::functions(&calls, CallOptions::default(), false);
+    let options = ReportOptions { source_lines: true, ..ReportOptions::default() };
+    report::write(&calls, stats, &options, &mut out).unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("  work [work.c:12]\n"));
+}
+
+#[test]
+fn percentiles_and_histograms_are_asked_for() {
+    let calls = twice();
+    let (stats, _) = report::functions(&calls, CallOptions::default(), true);
+    let columns = vec![Column::TotalPercentile(50), Column::OwnPercentile(99)];
+    let options = ReportOptions { columns, histogram: true, ..ReportOptions::default() };
+    let mut out = Vec::new();
+    report::write(&calls, stats, &options, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.starts_with("   Total p50    Self p99  Function\n"), "{text}");
+    assert!(text.contains("    0.005 us    0.020 us  leaf\n"), "{text}");
+    assert!(text.contains("# leaf (2 calls)\n    0.004 us ..  0.008 us           1  #####"), "{text}");
+    let (stats, _) = report::functions(&calls, CallOptions::default(), false);
+    assert!(stats.iter().all(|stats| stats.spread.is_none()));
+}
+
+#[test]
+fn recordings_are_compared() {
+    let (one, two) = (Calls::of(vec![nested()]), twice());
+    let text = |policy: &str| {
+        let mut known = DiffPolicy::default();
+        known.take(policy).unwrap();
+        let stats = |calls: &Calls| report::functions(calls, CallOptions::default(), false).0;
+        let mut out = Vec::new();
+        let (base, other) = ((stats(&one), "a\t(from a)"), (stats(&two), "b\t(from b)"));
+        report::write_difference(base, other, &ReportOptions::default(), &known, &one, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let compact = text("");
+    assert!(compact.starts_with("#\n# uftrace diff\n#  [0] base: a\t(from a)\n#  [1] diff: b\t(from b)\n#\n"));
+    assert!(compact.contains("\n     +0.100 us     +0.100 us            +1   work\n"), "{compact}");
+    assert!(compact.contains("\n          0 us     -0.120 us            +0   main\n"), "{compact}");
+    assert!(text("percent").contains("   +100.00%"), "{}", text("percent"));
+    let full = text("full");
+    assert!(full.contains("    0.100 us    0.200 us    +0.100 us"), "{full}");
+    assert_eq!(DiffPolicy::default().take("odd"), Err("odd".to_string()));
+}
+
+#[test]
+fn tasks_have_times_and_children() {
+    let own = vec![entry(100, 0, 1), exit(900, 0, 1)];
+    let child = vec![of_task(1, entry(200, 0, 2)), of_task(1, exit(300, 0, 2))];
+    let calls = Calls::of(vec![own, child]);
+    let (stats, _) = tasks::tasks(&calls, CallOptions::default());
+    let mut out = Vec::new();
+    tasks::write(&calls, stats, &[TaskColumn::Total, TaskColumn::Tid], &[TaskColumn::Total], &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(
+        text.ends_with("    0.800 us       7  prog            \n    0.100 us       8  prog            \n"),
+        "{text}"
+    );
+    let (tree, _) = tasks::tree(&calls, CallOptions::default());
+    assert_eq!(tree.children, [vec![1], vec![]]);
+    let mut out = Vec::new();
+    tasks::write_tree(&calls, &tree, &[TaskGraphField::Total], 0, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let expected = "    0.800 us : prog\n             :  |    \n    0.100 us :  +----prog\n\n";
+    assert!(text.ends_with(expected), "{text}");
+}
+
+#[test]
+fn trees_are_drawn_by_others() {
+    let calls = Calls::of(vec![nested()]);
+    let mut out = Vec::new();
+    graph::write_graphviz(&calls, CallOptions::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("    \"main\" -> \"work\" [xlabel = \"1\"]\n") && text.ends_with("}\n"), "{text}");
+    let mut out = Vec::new();
+    graph::write_mermaid(&calls, CallOptions::default(), &mut out).unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("\n  1_1[\"main\"] -->|1| 2_2[\"work\"];\n"));
+    let mut out = Vec::new();
+    let options = GraphOptions { function: Some("nothing".into()), ..GraphOptions::default() };
+    graph::write(&calls, CallOptions::default(), &options, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "uftrace: cannot find graph for 'nothing'\n");
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_engine::convert::target_settings;
 use tracemill_formats::api::{Setting, Settings};
 use tracemill_formats::registry;
@@ -381,7 +382,9 @@ impl Args for ReportCommand {
         let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
         let known = ids::<ReportOptions>();
         let more = of_calls.get_arguments().filter(|arg| !known.iter().any(|id| *id == arg.get_id().as_str()));
-        command.args(more.cloned().map(|arg| arg.help_heading("Function calls")))
+        // `--filter` chooses events here; functions have the short form alone.
+        let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
+        command.args(more.cloned().map(|arg| own(arg.help_heading("Function calls"))))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -478,9 +481,17 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) input_format: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
     /// Only calls that take at least this long, such as 50us, and what they are inside of
-    #[arg(long, short, value_name = "TIME")]
+    #[arg(long, short, value_name = "TIME", conflicts_with = "time_range")]
     pub(crate) time_filter: Option<String>,
+
+    /// Only records of this time: seconds of the clock, or with a unit the time since the first record; each end may
+    /// be left out
+    #[arg(long, short = 'r', value_name = "BEGIN~END")]
+    pub(crate) time_range: Option<String>,
 
     /// Leave out calls that are deeper
     #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
@@ -498,6 +509,22 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) no_event: bool,
 
+    /// Leave out where tasks give their processor away and get one
+    #[arg(long)]
+    pub(crate) no_sched: bool,
+
+    /// Leave out where they are made to
+    #[arg(long)]
+    pub(crate) no_sched_preempt: bool,
+
+    /// Show nothing before a trigger `trace_on`
+    #[arg(long)]
+    pub(crate) disable: bool,
+
+    /// Accepted and without effect: there is no pager
+    #[arg(long, hide = true)]
+    pub(crate) no_pager: bool,
+
     /// Show events outside of all functions too
     #[arg(long)]
     pub(crate) event_full: bool,
@@ -513,6 +540,86 @@ pub(crate) struct CallArgs {
     /// Stop at the first fault, with exit status 1
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// The options that name functions, in uftrace's language.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleArgs(pub(crate) RuleTexts);
+
+/// Id, name, letter, value and help of those that may be given again. The id is not the name: the other half of `report`
+/// has a `--filter` too.
+const RULES: [(&str, &str, char, &str, &str); 5] = [
+    ("functions_in", "filter", 'F', "FUNC[@ACTION,...]", "Only these functions and what they call; names are patterns"),
+    ("functions_out", "notrace", 'N', "FUNC", "Leave these functions out, and what they call"),
+    (
+        "triggers",
+        "trigger",
+        'T',
+        "FUNC@ACTION,...",
+        "What is done at these functions: filter, notrace, depth=N, time=T, size=N, \
+        trace, trace_on, trace_off, caller, hide, backtrace",
+    ),
+    ("callers", "caller-filter", 'C', "FUNC", "Only calls that lead to these functions"),
+    ("hidden", "hide", 'H', "FUNC", "Leave these functions out, without what they call"),
+];
+
+impl FromArgMatches for RuleArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let of = |id: &str| {
+            let values = matches.get_many::<String>(id).into_iter().flatten().cloned();
+            matches.indices_of(id).into_iter().flatten().zip(values).collect::<Vec<_>>()
+        };
+        let plain = |id: &str| of(id).into_iter().map(|(_, text)| text).collect();
+        // A function that both name does what the last one says.
+        let not = |text: String| text.split(';').map(|item| format!("!{item}")).collect::<Vec<_>>().join(";");
+        let mut filters = of("functions_in");
+        filters.extend(of("functions_out").into_iter().map(|(at, text)| (at, not(text))));
+        filters.sort_by_key(|&(at, _)| at);
+        Ok(RuleArgs(RuleTexts {
+            filters: filters.into_iter().map(|(_, text)| text).collect(),
+            triggers: plain("triggers"),
+            callers: plain("callers"),
+            hides: plain("hidden"),
+            patterns: match matches.get_one::<PatternArg>("functions_match") {
+                Some(PatternArg::Glob) => PatternKind::Glob,
+                _ => PatternKind::Regex,
+            },
+            size: matches.get_one::<u64>("functions_size").copied().unwrap_or(0),
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = RuleArgs::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for RuleArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = RULES.into_iter().fold(command, |command, (id, name, letter, value, help)| {
+            let arg = Arg::new(id).long(name).short(letter).value_name(value).help(help);
+            command.arg(arg.action(ArgAction::Append).allow_hyphen_values(true))
+        });
+        let size = Arg::new("functions_size").long("size-filter").short('Z').value_name("BYTES");
+        let size = size.value_parser(clap::value_parser!(u64)).help("Only functions of at least this size");
+        let patterns = Arg::new("functions_match").long("match").value_name("KIND");
+        let patterns =
+            patterns.value_parser(clap::value_parser!(PatternArg)).help("How names of functions are matched");
+        command.arg(size).arg(patterns)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// How names of functions are matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum PatternArg {
+    /// Regular expressions, anywhere in the name.
+    Regex,
+    /// `*`, `?` and `[...]`, for the whole name.
+    Glob,
 }
 
 /// `tracemill replay`.
@@ -552,6 +659,14 @@ pub(crate) struct ReplayArgs {
     /// The library behind the names of its functions
     #[arg(long)]
     pub(crate) libname: bool,
+
+    /// Where the source text of functions begins, when the recording has it
+    #[arg(long)]
+    pub(crate) srcline: bool,
+
+    /// One line for each record, without stacks
+    #[arg(long)]
+    pub(crate) flat: bool,
 }
 
 /// Statistics of function calls.
@@ -576,6 +691,34 @@ pub(crate) struct ReportArgs {
     /// The same of functions without their callees
     #[arg(long)]
     pub(crate) avg_self: bool,
+
+    /// Where the source text of functions begins, when the recording has it
+    #[arg(long)]
+    pub(crate) srcline: bool,
+
+    /// Tasks instead of functions; columns and keys are total, self, tid, func and, as a key, name
+    #[arg(long, conflicts_with_all = ["diff", "avg_total", "avg_self", "srcline", "percentiles", "histogram"])]
+    pub(crate) task: bool,
+
+    /// How another recording differs
+    #[arg(long, value_name = "TRACE", conflicts_with = "histogram")]
+    pub(crate) diff: Option<PathBuf>,
+
+    /// How differences are shown and sorted: abs, percent, full, compact, behind no- the contrary
+    #[arg(long, value_name = "POLICY,...", requires = "diff")]
+    pub(crate) diff_policy: Option<String>,
+
+    /// Sort differences by this value of a column: 0 the first recording, 2 the difference
+    #[arg(long, value_name = "INDEX", default_value_t = 2)]
+    pub(crate) sort_column: i32,
+
+    /// Add the times that 50, 90 and 99 of 100 calls do not exceed
+    #[arg(long)]
+    pub(crate) percentiles: bool,
+
+    /// How the times of each function are spread, behind the table
+    #[arg(long)]
+    pub(crate) histogram: bool,
 }
 
 /// `tracemill graph`.
@@ -588,9 +731,17 @@ pub(crate) struct GraphArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
-    /// Columns: none, or some of total-time, self-time, address; behind a + they are added
+    /// Columns: none, or some of total-time, self-time, address (with --task: tid); behind a + they are added
     #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
+
+    /// Where the source text of functions begins, when the recording has it
+    #[arg(long)]
+    pub(crate) srcline: bool,
+
+    /// Which task began which, and how long they ran
+    #[arg(long)]
+    pub(crate) task: bool,
 }
 
 /// `tracemill dump`.
@@ -615,7 +766,15 @@ pub(crate) struct DumpArgs {
     #[arg(long, conflicts_with = "hex")]
     pub(crate) flame_graph: bool,
 
-    /// Time of a sample; 0 to count calls
+    /// Which function called which, for Graphviz
+    #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph", "mermaid"])]
+    pub(crate) graphviz: bool,
+
+    /// The same as a page for Mermaid
+    #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph"])]
+    pub(crate) mermaid: bool,
+
+    /// Time of a sample of --flame-graph; 0 to let the length of the recording decide
     #[arg(long, value_name = "TIME", requires = "flame_graph")]
     pub(crate) sample_time: Option<String>,
 

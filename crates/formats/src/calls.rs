@@ -69,6 +69,10 @@ pub struct CallTask {
     pub pid: i64,
     /// Id of the process that forked it; 0 for others.
     pub parent: i64,
+    /// When it began, as far as that was told; 0 otherwise.
+    pub start: u64,
+    /// Its place in the order in which the tasks were told of.
+    pub order: u32,
     /// Name of its program, and the name that it got last.
     pub first_name: String,
     /// See `first_name`.
@@ -84,7 +88,9 @@ pub struct Recording {
     pub date: Option<String>,
     /// The command that was typed.
     pub command: Option<String>,
-    /// How long it took, in ns.
+    /// Name of the program.
+    pub program: Option<String>,
+    /// How long it ran, in ns.
     pub elapsed_ns: Option<u64>,
 }
 
@@ -151,8 +157,27 @@ pub trait CallSource: Send + Sync {
     /// Reads a stream from its beginning.
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_>;
 
+    /// Reads a stream of which only the records from one time to another are wanted: it may begin and end anywhere
+    /// around them. Records without time need not be there before the first wanted one.
+    fn open_between(&self, stream: usize, _from: u64, _to: u64) -> Box<dyn CallStream + '_> {
+        self.open(stream)
+    }
+
     /// What is known of a symbol id; `address` names what has no symbol.
     fn symbol(&self, id: u32, address: u64) -> CallSymbol;
+
+    /// Shows every symbol that a record may have: its id, and what is known of it.
+    fn each_symbol(&self, _see: &mut dyn FnMut(u32, &CallSymbol)) {}
+
+    /// Where the source text of a function begins: its file and line.
+    fn source_line(&self, _id: u32) -> Option<(String, u32)> {
+        None
+    }
+
+    /// A name as records store it, in the form in which it is shown.
+    fn shown_name(&self, stored: &str) -> String {
+        stored.to_string()
+    }
 
     /// The module that has the function which a library call of this name goes to.
     fn library_of(&self, name: &str) -> Option<String>;
@@ -166,11 +191,17 @@ pub trait CallSource: Send + Sync {
     /// Appends the data of an event: `cpu=1`; nothing without data.
     fn put_event_data(&self, record: &CallRecord, out: &mut String);
 
-    /// Writes the records as they are stored, for those who look for mistakes of a producer.
+    /// Writes the records as they are stored, for those who look for mistakes of a producer. `want` is asked of every
+    /// record of a task before it is written, one task after the other.
     ///
     /// # Errors
     /// Those of the writer.
-    fn dump(&self, options: DumpOptions, out: &mut dyn Write) -> io::Result<()>;
+    fn dump(
+        &self,
+        options: DumpOptions,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()>;
 
     /// Options that the recording asks every reader to apply: words as they are typed.
     fn default_options(&self) -> &[String];
@@ -185,6 +216,10 @@ pub struct DumpOptions {
     pub no_values: bool,
     /// Leave out events.
     pub no_events: bool,
+    /// Leave out where tasks gave processors away and got them.
+    pub no_sched: bool,
+    /// First and last time of what is shown.
+    pub between: Option<(u64, u64)>,
 }
 
 /// The records of a stream, block by block.

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tracemill_calls::CallOptions;
-use tracemill_calls::text::parse_time;
+use tracemill_calls::rules::Rules;
+use tracemill_calls::text::{parse_time, parse_timestamp};
+use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_formats::calls::{CallSource, Findings};
@@ -25,7 +26,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         let message = format!("two traces, `{}` and `{}`", trace.display(), data.display());
         return Err(Error::misuse(message).with_help("leave -d out, or the other one"));
     }
-    let path = args.trace.clone().or_else(|| args.data.clone()).unwrap_or_else(default_folder);
+    let path = path(args);
     let options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
     let mut reporter = Reporter::new(args.quiet, args.strict);
@@ -79,16 +80,32 @@ impl OpenCalls {
     }
 }
 
+/// The trace that is read.
+pub(crate) fn path(args: &CallArgs) -> PathBuf {
+    args.trace.clone().or_else(|| args.data.clone()).unwrap_or_else(default_folder)
+}
+
 /// Where the recorder leaves its data.
-fn default_folder() -> PathBuf {
+pub(crate) fn default_folder() -> PathBuf {
     let folders = ["uftrace.data", ".", "ftrace.dir"];
     let is_there = |folder: &&str| Path::new(folder).join("info").is_file();
     folders.iter().copied().find(is_there).unwrap_or(folders[0]).into()
 }
 
 /// The options of following, with those that the recording asks for.
-pub(crate) fn options(args: &CallArgs, source: &dyn CallSource) -> Result<CallOptions, Error> {
+pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource) -> Result<CallOptions, Error> {
+    let mut warnings = Vec::new();
+    let rules = Rules::new(source, &args.rules.0, &mut warnings);
+    for warning in warnings {
+        open.reporter.loss(&warning);
+    }
     let mut options = CallOptions {
+        // Who looks for the callers of a function does not look for the system.
+        no_sched: args.no_sched || !args.rules.0.callers.is_empty(),
+        no_preemptions: args.no_sched_preempt,
+        is_disabled: args.disable,
+        range: args.time_range.as_deref().map(time_range).transpose()?.unwrap_or_default(),
+        rules,
         tids: args.tid.clone(),
         no_library_calls: args.no_libcall,
         no_events: args.no_event,
@@ -107,12 +124,32 @@ pub(crate) fn options(args: &CallArgs, source: &dyn CallSource) -> Result<CallOp
             }
         }
     }
+    if !options.range.is_whole() {
+        options.time_filter = 0;
+    }
     if let Some(time) = &args.time_filter {
         options.time_filter = parse_time(time).ok_or_else(|| {
             Error::misuse(format!("`{time}` is no time, in --time-filter")).with_help("for example 50us, 1ms, 2s")
         })?;
     }
     Ok(options)
+}
+
+/// The stretch of time of `-r`.
+fn time_range(text: &str) -> Result<TimeRange, Error> {
+    let wrong = || {
+        let error = Error::misuse(format!("`{text}` is no stretch of time, in --time-range"));
+        error.with_help("for example 100us~2ms, 12.5~13, ~10ms")
+    };
+    let (start, stop) = text.split_once('~').ok_or_else(wrong)?;
+    let end = |text: &str| match text.ends_with(|letter: char| letter.is_ascii_alphabetic()) {
+        _ if text.is_empty() => Some((0, false)),
+        true => parse_time(text).map(|time| (time, true)),
+        false => parse_timestamp(text).map(|time| (time, false)),
+    };
+    let ((start, is_start_elapsed), (stop, is_stop_elapsed)) =
+        (end(start).ok_or_else(wrong)?, end(stop).ok_or_else(wrong)?);
+    Ok(TimeRange { start, is_start_elapsed, stop, is_stop_elapsed })
 }
 
 /// The names of a list of columns: those of `defaults` first when it begins with `+`; none for `none`.
@@ -130,27 +167,24 @@ pub(crate) fn fields<T: Copy + PartialEq>(
         Some(list) => (defaults, list),
         None => (Vec::new(), text),
     };
-    if list == "all" {
-        let all = names.filter_map(by_name);
-        return Ok(all.fold(Vec::new(), |mut fields, field| {
-            if !fields.contains(&field) {
-                fields.push(field);
-            }
-            fields
-        }));
-    }
+    let known: Vec<&str> = names.collect();
+    let mut wanted = Vec::new();
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let Some(field) = by_name(name) else {
-            let known: Vec<&str> = names.collect();
-            let error = Error::misuse(format!("there is no field `{name}`"));
-            return Err(error.with_help(format!("fields are {}", known.join(", "))));
-        };
-        if !fields.contains(&field) {
+        match by_name(name) {
+            Some(field) => wanted.push(field),
+            None if name == "all" => wanted.extend(known.iter().copied().filter_map(by_name)),
+            None => {
+                let error = Error::misuse(format!("there is no field `{name}`"));
+                return Err(error.with_help(format!("fields are {}", known.join(", "))));
+            }
+        }
+    }
+    // As in uftrace they stand in their own order, however they are typed.
+    wanted.append(&mut fields);
+    for field in known.into_iter().filter_map(by_name) {
+        if wanted.contains(&field) && !fields.contains(&field) {
             fields.push(field);
         }
     }
-    // Columns stand in the order of their list, whatever the order of their names here.
-    let order: Vec<T> = names.filter_map(by_name).collect();
-    fields.sort_by_key(|field| order.iter().position(|known| known == field));
     Ok(fields)
 }

@@ -1,6 +1,10 @@
 //! `tracemill graph`.
 
+use std::path::Path;
+
+use tracemill_calls::CallOptions;
 use tracemill_calls::graph::{self, GraphField, GraphOptions};
+use tracemill_calls::tasks::{self, TaskGraphField};
 use tracemill_model::error::Error;
 
 use super::calls;
@@ -11,21 +15,47 @@ use crate::report::{Outcome, Sink};
 pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     // Beside -d a bare word is a function, as in uftrace.
     let mut call_args = args.calls.clone();
-    let word = if call_args.data.is_some() { call_args.trace.take() } else { None };
+    // So is one that names nothing where there is a default folder.
+    let is_function = |word: &Path| call_args.data.is_some() || !word.exists() && calls::default_folder().exists();
+    let word = if call_args.trace.as_deref().is_some_and(is_function) { call_args.trace.take() } else { None };
     let function = args.function.clone().or_else(|| word.map(|word| word.to_string_lossy().into_owned()));
+    if let (Some(function), Some(depth)) = (&function, call_args.depth) {
+        // The depth counts from the function on.
+        call_args.rules.0.triggers.push(format!("{function}@depth={depth}"));
+    }
     let Some(open) = calls::open(&call_args)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
+    let call_options = calls::options(&call_args, &open, source)?;
+    if args.task {
+        return tasks(args, open, call_options);
+    }
     let defaults = GraphOptions::default();
     let names = GraphField::ALL.iter().map(|(name, _)| *name);
     let options = GraphOptions {
         fields: calls::fields(args.fields.as_deref(), defaults.fields, GraphField::by_name, names)?,
         function,
+        source_lines: args.srcline,
     };
-    let call_options = calls::options(&args.calls, source)?;
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = graph::write(source, call_options, &options, &mut sink.as_writer());
     match sink.finish(written)? {
         Some(findings) => Ok(open.finish(&findings)),
+        None => Ok(Outcome::Done),
+    }
+}
+
+/// Shows which task began which.
+fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) -> Result<Outcome, Error> {
+    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
+    let names = TaskGraphField::ALL.iter().map(|(name, _)| *name);
+    let defaults = vec![TaskGraphField::Total, TaskGraphField::Own, TaskGraphField::Tid];
+    let fields = calls::fields(args.fields.as_deref(), defaults, TaskGraphField::by_name, names)?;
+    let threshold = call_options.time_filter;
+    let (tree, findings) = tasks::tree(source, call_options);
+    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let written = tasks::write_tree(source, &tree, &fields, threshold, &mut sink.as_writer());
+    match sink.finish(written)? {
+        Some(()) => Ok(open.finish(&findings)),
         None => Ok(Outcome::Done),
     }
 }

@@ -11,7 +11,12 @@ use crate::report::{Outcome, Sink};
 pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let defaults = ReplayOptions::default();
+    let call_options = calls::options(&args.calls, &open, source)?;
+    let mut defaults = ReplayOptions::default();
+    if !call_options.range.is_whole() {
+        let is_elapsed = call_options.range.is_elapsed();
+        defaults.fields.insert(0, if is_elapsed { ReplayField::Elapsed } else { ReplayField::Time });
+    }
     let names = ReplayField::ALL.iter().map(|(name, _)| *name);
     let options = ReplayOptions {
         fields: calls::fields(args.fields.as_deref(), defaults.fields, ReplayField::by_name, names)?,
@@ -22,8 +27,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
         no_comment: args.no_comment,
         no_values: args.no_args,
         module_names: args.libname,
+        source_lines: args.srcline,
+        flat: args.flat,
     };
-    let call_options = calls::options(&args.calls, source)?;
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = replay::write(source, call_options, &options, &mut sink.as_writer());
     let findings = match sink.finish(written)? {

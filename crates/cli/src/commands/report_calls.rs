@@ -1,25 +1,94 @@
 //! `tracemill report`: statistics of calls.
 
-use tracemill_calls::report::{self, Column, ReportOptions};
+use std::path::Path;
+
+use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
+use tracemill_calls::tasks::{self, TaskColumn};
+use tracemill_formats::calls::CallSource;
 use tracemill_model::error::Error;
 
 use super::calls;
-use crate::args::ReportArgs;
+use crate::args::{CallArgs, ReportArgs};
 use crate::report::{Outcome, Sink};
 
 /// Reports the functions of a trace.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
+    let call_options = calls::options(&args.calls, &open, source)?;
+    if args.task {
+        return of_tasks(args, &open, source).map(|findings| findings.map_or(Outcome::Done, |it| open.finish(&it)));
+    }
     let options = options(args)?;
-    let call_options = calls::options(&args.calls, source)?;
-    let (functions, findings) = report::functions(source, call_options);
+    let policy = policy(args)?;
+    let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());
     let mut sink = Sink::open(args.calls.output.as_deref())?;
-    let written = report::write(functions, &options, &mut sink.as_writer());
+    let written = match &args.diff {
+        None => report::write(source, functions, &options, &mut sink.as_writer()),
+        Some(path) => {
+            let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
+            let Some(other) = calls::open(&other_args)? else { return Ok(Outcome::Nothing) };
+            let Some(other_source) = other.source() else { return Ok(Outcome::Nothing) };
+            let mut call_options = calls::options(&other_args, &other, other_source)?;
+            // As in uftrace, which has another default for the second one.
+            call_options.all_events = true;
+            let (others, more) = report::functions(other_source, call_options, options.needs_spread());
+            findings.append(more);
+            let base_title = title(&calls::path(&args.calls), source);
+            let other_title = title(path, other_source);
+            let (base, other) = ((functions, base_title.as_str()), (others, other_title.as_str()));
+            report::write_difference(base, other, &options, &policy, source, &mut sink.as_writer())
+        }
+    };
     if sink.finish(written)?.is_none() {
         return Ok(Outcome::Done);
     }
     Ok(open.finish(&findings))
+}
+
+/// How a recording is called in the title of differences.
+fn title(path: &Path, source: &dyn CallSource) -> String {
+    let path = path.display().to_string();
+    let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path };
+    format!("{path}\t(from {})", source.recording().command.unwrap_or_default())
+}
+
+fn policy(args: &ReportArgs) -> Result<DiffPolicy, Error> {
+    let mut policy = DiffPolicy { sort_column: args.sort_column, ..DiffPolicy::default() };
+    policy.take(args.diff_policy.as_deref().unwrap_or("")).map_err(|word| {
+        let error = Error::misuse(format!("there is no policy `{word}`, in --diff-policy"));
+        error.with_help("policies are abs, percent, full, compact, and no-abs, no-percent")
+    })?;
+    Ok(policy)
+}
+
+fn of_tasks(
+    args: &ReportArgs,
+    open: &calls::OpenCalls,
+    source: &dyn CallSource,
+) -> Result<Option<tracemill_formats::calls::Findings>, Error> {
+    let names = || TaskColumn::ALL.iter().map(|(name, _)| *name);
+    let by_name = |name: &str| TaskColumn::by_name(name).filter(|&column| column != TaskColumn::Name);
+    let defaults = vec![TaskColumn::Total, TaskColumn::Own, TaskColumn::Tid, TaskColumn::Calls];
+    let columns = calls::fields(args.fields.as_deref(), defaults, by_name, names())?;
+    let mut keys = Vec::new();
+    for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
+        keys.push(TaskColumn::by_name(name).ok_or_else(|| no_key(name, names()))?);
+    }
+    if keys.is_empty() {
+        keys.push(TaskColumn::Total);
+    }
+    let call_options = calls::options(&args.calls, open, source)?;
+    let (stats, findings) = tasks::tasks(source, call_options);
+    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let written = tasks::write(source, stats, &columns, &keys, &mut sink.as_writer());
+    Ok(sink.finish(written)?.map(|()| findings))
+}
+
+fn no_key(name: &str, known: impl Iterator<Item = &'static str>) -> Error {
+    let known: Vec<&str> = known.collect();
+    let error = Error::misuse(format!("there is no key `{name}` to sort by"));
+    error.with_help(format!("keys are {}", known.join(", ")))
 }
 
 fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
@@ -31,10 +100,19 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
         let defaults = ReportOptions::default();
         (defaults.columns, Column::Total)
     };
-    let names = || Column::ALL.iter().map(|(name, _)| *name);
+    let names = || Column::ALL.iter().chain(&Column::PERCENTILES).map(|(name, _)| *name);
     // A name is a key only.
     let by_name = |name: &str| Column::by_name(name).filter(|&column| column != Column::Name);
-    let columns = calls::fields(args.fields.as_deref(), columns, by_name, names())?;
+    let mut columns = match args.fields.as_deref() {
+        // All that uftrace has.
+        Some(text @ ("all" | "+all")) => {
+            calls::fields(Some(text), columns, by_name, Column::ALL.iter().map(|(name, _)| *name))?
+        }
+        text => calls::fields(text, columns, by_name, names())?,
+    };
+    if args.percentiles {
+        columns.extend(Column::PERCENTILES.iter().map(|&(_, column)| column).take(3));
+    }
     let mut keys = Vec::new();
     for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
         let of_mean = match (name, args.avg_total, args.avg_self) {
@@ -42,15 +120,10 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
             ("avg" | "min" | "max", _, true) => format!("self-{name}"),
             _ => name.to_string(),
         };
-        let error = || {
-            let known: Vec<&str> = names().collect();
-            let error = Error::misuse(format!("there is no key `{name}` to sort by"));
-            error.with_help(format!("keys are {}", known.join(", ")))
-        };
-        keys.push(Column::by_name(&of_mean).ok_or_else(error)?);
+        keys.push(Column::by_name(&of_mean).ok_or_else(|| no_key(name, names()))?);
     }
     if keys.is_empty() {
         keys.push(key);
     }
-    Ok(ReportOptions { columns, keys })
+    Ok(ReportOptions { columns, keys, source_lines: args.srcline, histogram: args.histogram })
 }

@@ -20,6 +20,7 @@ use super::messages;
 use super::names::{Module, Names, Resolver};
 use super::perf;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
+use super::slices;
 use super::values;
 use crate::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
@@ -124,6 +125,49 @@ impl Calls {
         format.print.put(record, &name, &mut text);
         *out += &String::from_utf8_lossy(&text);
     }
+
+    /// The first file of a stream: the kernel's are one.
+    fn file_of(&self, stream: usize) -> usize {
+        let kernel = self.kernel_files();
+        if stream > kernel.start { stream + kernel.len().saturating_sub(1) } else { stream }
+    }
+
+    /// Reads a file; of a task's what begins in a part of it, which begins where a record does.
+    fn open_at(&self, stream: usize, start: usize, end: usize) -> Box<dyn CallStream + '_> {
+        match &self.files[stream] {
+            CallFile::Kernel(..) => Box::new(KernelCalls::new(self, self.kernel_files())),
+            CallFile::Task(task, bytes) => {
+                let tid = self.tasks[*task].tid;
+                let bytes = bytes.bytes();
+                Box::new(TaskCalls {
+                    task: self.task(&bytes[..end.min(bytes.len())], tid),
+                    number: *task as u32,
+                    at: start,
+                    time: 0,
+                    path: &self.paths[stream],
+                    open_calls: OpenCalls::new(!self.is_forked[*task] && start == 0),
+                    unread: None,
+                    findings: Findings::default(),
+                })
+            }
+            CallFile::Perf(bytes) => {
+                let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
+                let numbers = self.tasks.iter().enumerate().map(|(at, task)| (task.tid, at as u32)).collect();
+                Box::new(PerfCalls {
+                    bytes: bytes.bytes(),
+                    order: self.order,
+                    numbers,
+                    at: 0,
+                    file: before as u64,
+                    path: &self.paths[stream],
+                    findings: Findings::default(),
+                })
+            }
+            CallFile::Messages(bytes) => {
+                Box::new(MessageCalls { messages: messages::places(bytes.bytes()).into_iter() })
+            }
+        }
+    }
 }
 
 impl CallSource for Calls {
@@ -158,40 +202,17 @@ impl CallSource for Calls {
     }
 
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
-        let kernel = self.kernel_files();
-        let stream = if stream > kernel.start { stream + kernel.len().saturating_sub(1) } else { stream };
-        match &self.files[stream] {
-            CallFile::Kernel(..) => Box::new(KernelCalls::new(self, kernel)),
-            CallFile::Task(task, bytes) => {
-                let tid = self.tasks[*task].tid;
-                Box::new(TaskCalls {
-                    task: self.task(bytes.bytes(), tid),
-                    number: *task as u32,
-                    at: 0,
-                    time: 0,
-                    path: &self.paths[stream],
-                    open_calls: OpenCalls::new(!self.is_forked[*task]),
-                    unread: None,
-                    findings: Findings::default(),
-                })
-            }
-            CallFile::Perf(bytes) => {
-                let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
-                let numbers = self.tasks.iter().enumerate().map(|(at, task)| (task.tid, at as u32)).collect();
-                Box::new(PerfCalls {
-                    bytes: bytes.bytes(),
-                    order: self.order,
-                    numbers,
-                    at: 0,
-                    file: before as u64,
-                    path: &self.paths[stream],
-                    findings: Findings::default(),
-                })
-            }
-            CallFile::Messages(bytes) => {
-                Box::new(MessageCalls { messages: messages::places(bytes.bytes()).into_iter() })
-            }
+        self.open_at(self.file_of(stream), 0, usize::MAX)
+    }
+
+    fn open_between(&self, stream: usize, from: u64, to: u64) -> Box<dyn CallStream + '_> {
+        let stream = self.file_of(stream);
+        let (mut start, mut end) = (0, usize::MAX);
+        if let CallFile::Task(task, bytes) = &self.files[stream] {
+            let mut task = self.task(bytes.bytes(), self.tasks[*task].tid);
+            (start, end) = slices::around(&mut task, from, to);
         }
+        self.open_at(stream, start, end)
     }
 
     fn symbol(&self, id: u32, address: u64) -> CallSymbol {
@@ -205,6 +226,29 @@ impl CallSource for Calls {
             },
             None => CallSymbol { name: format!("<{address:x}>"), module, is_library_call: false, size: 0 },
         }
+    }
+
+    fn each_symbol(&self, see: &mut dyn FnMut(u32, &CallSymbol)) {
+        for (at, module) in self.names.modules.iter().enumerate() {
+            for symbol_at in 0..module.symbols.0.len() {
+                let id = self.names.id(at, Some(symbol_at));
+                see(id, &self.symbol(id, 0));
+            }
+        }
+    }
+
+    fn source_line(&self, id: u32) -> Option<(String, u32)> {
+        let (module, symbol) = (self.names.module(id)?, self.names.symbol(id)?);
+        // As the peer, which shows none for functions that several modules may have.
+        if !matches!(symbol.kind, b'T' | b't') {
+            return None;
+        }
+        let (line, file) = module.debug.functions.get(&symbol.address)?.source.as_ref()?;
+        Some((file.to_string(), *line))
+    }
+
+    fn shown_name(&self, stored: &str) -> String {
+        simple_name(stored)
     }
 
     fn library_of(&self, name: &str) -> Option<String> {
@@ -253,8 +297,13 @@ impl CallSource for Calls {
         }
     }
 
-    fn dump(&self, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
-        dump::write(self, options, out)
+    fn dump(
+        &self,
+        options: DumpOptions,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        dump::write(self, options, want, out)
     }
 
     fn default_options(&self) -> &[String] {

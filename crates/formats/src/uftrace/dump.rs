@@ -1,6 +1,6 @@
 //! The records of a folder as they are stored, one after the other: what `dump` prints.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::kernel::CpuRecords;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{demangle, perf};
-use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
+use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
 
 /// Names of the bits of the feature mask, from bit 0.
 const FEATURES: [&str; 12] = [
@@ -59,8 +59,13 @@ pub(super) struct Header {
     pub groups: u64,
 }
 
-/// Writes everything.
-pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+/// Writes all records that `want` is true for.
+pub(super) fn write(
+    calls: &Calls,
+    options: DumpOptions,
+    want: &mut dyn FnMut(&CallRecord) -> bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut dump = Dump {
         calls,
         options,
@@ -78,14 +83,35 @@ pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) ->
             _ => None,
         });
         if let Some(bytes) = file {
-            dump.task(&mut calls.task(bytes.bytes(), tid), number as u32, tid, out)?;
+            dump.task(&mut calls.task(bytes.bytes(), tid), number as u32, tid, want, out)?;
         }
     }
-    dump.kernel(out)?;
+    dump.kernel(want, out)?;
     if !options.no_events {
-        dump.perf(out)?;
+        dump.perf(want, out)?;
     }
     out.write_all(dump.text.as_bytes())
+}
+
+/// A record as those who follow calls know it.
+fn call(record: Record, symbol: u32, task: u32, has_values: bool) -> CallRecord {
+    CallRecord {
+        time: record.time,
+        address: record.address(),
+        values: 0,
+        symbol,
+        task,
+        values_len: 0,
+        depth: record.depth(),
+        kind: match record.kind() {
+            Kind::Entry => CallKind::Entry,
+            Kind::Exit => CallKind::Exit,
+            Kind::Lost => CallKind::Lost,
+            Kind::Event => CallKind::Event,
+        },
+        origin: CallOrigin::Task,
+        has_values,
+    }
 }
 
 struct Dump<'a> {
@@ -183,16 +209,29 @@ impl Dump<'_> {
         self.text.push('\n');
     }
 
-    fn task(&mut self, task: &mut TaskBytes<'_>, number: u32, tid: i64, out: &mut dyn Write) -> io::Result<()> {
+    fn is_in_time(&self, time: u64) -> bool {
+        self.options.between.is_none_or(|(from, to)| (from..=to).contains(&time))
+    }
+
+    fn task(
+        &mut self,
+        task: &mut TaskBytes<'_>,
+        number: u32,
+        tid: i64,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let (mut at, mut time, mut before) = (0, 0, 0);
         self.offset = 0;
-        let is_short = !self.options.hex;
+        let is_short = !self.options.hex && self.options.between.is_none();
         loop {
             if let Some(record) =
                 task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
             {
                 let symbol = task.resolver.id(record.time, task.address(record));
-                self.call(tid, record, symbol, record.address());
+                if want(&call(record, symbol, number, false)) {
+                    self.call(tid, record, symbol, record.address());
+                }
                 (before, time) = (record.time, record.time);
                 at += RECORD;
                 self.write_full(out)?;
@@ -200,6 +239,13 @@ impl Dump<'_> {
             }
             match task.step(at, time) {
                 Step::Record { record, symbol, payload, next } => {
+                    let has_values = !matches!(payload, Payload::None);
+                    let is_wanted = want(&call(record, symbol, number, has_values));
+                    if !self.is_in_time(record.time) {
+                        time = if record.kind() == Kind::Lost { time } else { record.time };
+                        at = next;
+                        continue;
+                    }
                     if before > record.time {
                         self.text += "\n*************************************\n";
                         self.text += "* inverted time - data seems broken *\n";
@@ -210,7 +256,9 @@ impl Dump<'_> {
                         time = record.time;
                     }
                     self.offset = at as u64;
-                    self.record(task, at, number, tid, record, symbol, payload);
+                    if is_wanted {
+                        self.record(task, at, number, tid, record, symbol, payload);
+                    }
                     at = next;
                 }
                 Step::Bad { .. } => match task.resume(at + 8, time, usize::MAX) {
@@ -269,11 +317,10 @@ impl Dump<'_> {
             return;
         }
         let address = record.address();
-        let (call_kind, name) = match kind {
-            Kind::Entry => (CallKind::Entry, String::new()),
-            Kind::Exit => (CallKind::Exit, String::new()),
-            Kind::Lost => (CallKind::Lost, format!("<{address:x}>")),
-            Kind::Event => (CallKind::Event, self.calls.event_names.name(address as u32)),
+        let name = match kind {
+            Kind::Entry | Kind::Exit => String::new(),
+            Kind::Lost => format!("<{address:x}>"),
+            Kind::Event => self.calls.event_names.name(address as u32),
         };
         match kind {
             // A name is made of the stored bits.
@@ -295,18 +342,7 @@ impl Dump<'_> {
             Payload::Values { list, from, len } => {
                 let specs = &task.signatures.lists[list as usize];
                 let data = &task.bytes[from..from + len];
-                let record = CallRecord {
-                    time: record.time,
-                    address,
-                    values: 0,
-                    symbol,
-                    task: number,
-                    values_len: 0,
-                    depth: record.depth(),
-                    kind: call_kind,
-                    origin: CallOrigin::Task,
-                    has_values: true,
-                };
+                let record = call(record, symbol, number, true);
                 self.values(specs, data, task.big, tid, &record);
                 if self.options.hex {
                     self.hex(data);
@@ -408,20 +444,44 @@ impl Dump<'_> {
     }
 
     /// Records of the kernel, of all tasks.
-    fn kernel(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn kernel(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
         let Some(kernel) = self.calls.kernel.as_deref() else { return Ok(()) };
         self.text.push('\n');
-        let traced: HashSet<i64> = self.calls.tasks.iter().map(|task| task.tid).collect();
+        let tasks = self.calls.tasks.iter().enumerate();
+        let traced: HashMap<i64, u32> = tasks.map(|(at, task)| (task.tid, at as u32)).collect();
         for file in &self.calls.files {
             let CallFile::Kernel(cpu, bytes) = file else { continue };
             let _ = writeln!(self.text, "reading kernel-cpu{cpu}.dat");
             let mut records = CpuRecords::new(kernel, bytes.bytes());
-            while let Some(record) = records.next(|tid| traced.contains(&tid)) {
+            while let Some(record) = records.next(|tid| traced.contains_key(&tid)) {
                 if let Some(count) = record.lost {
                     self.line(record.time, record.tid);
                     // The number is not always known.
                     let count = if count > 0 { count as i64 } else { -1 };
                     let _ = writeln!(self.text, "[lost ]: {count} events");
+                }
+                let known = match record.call {
+                    Some((address, depth, is_exit)) => {
+                        let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
+                        (kind, address, self.calls.names.kernel_id(address), depth)
+                    }
+                    None => (CallKind::Event, record.id.into(), 0, 0),
+                };
+                let (kind, address, symbol, depth) = known;
+                let is_wanted = want(&CallRecord {
+                    time: record.time,
+                    address,
+                    values: 0,
+                    symbol,
+                    task: traced.get(&record.tid).copied().unwrap_or(0),
+                    values_len: 0,
+                    depth,
+                    kind,
+                    origin: CallOrigin::Kernel,
+                    has_values: false,
+                });
+                if !is_wanted || !self.is_in_time(record.time) {
+                    continue;
                 }
                 let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
                 match record.call {
@@ -458,7 +518,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    fn perf(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn perf(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
         for (file, path) in self.calls.files.iter().zip(&self.calls.paths) {
             let CallFile::Perf(bytes) = file else { continue };
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -470,6 +530,28 @@ impl Dump<'_> {
             while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.order, at) {
                 at = next;
                 let Some(event) = event else { continue };
+                let is_sched = matches!(
+                    u64::from(event.id),
+                    event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED
+                );
+                let is_left_out =
+                    self.calls.tasks.iter().position(|task| task.tid == i64::from(event.tid)).is_some_and(|at| {
+                        !want(&CallRecord {
+                            time: event.time,
+                            address: event.id.into(),
+                            values: 0,
+                            symbol: 0,
+                            task: at as u32,
+                            values_len: 0,
+                            depth: 0,
+                            kind: CallKind::Event,
+                            origin: CallOrigin::System,
+                            has_values: false,
+                        })
+                    });
+                if self.options.no_sched && is_sched || is_left_out || !self.is_in_time(event.time) {
+                    continue;
+                }
                 self.line(event.time, event.tid.into());
                 let name = self.calls.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);

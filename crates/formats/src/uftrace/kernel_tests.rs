@@ -200,7 +200,7 @@ fn processors_are_merged_and_loss_comes_before_its_page() {
     assert_eq!(gaps(1).iter().map(|gap| (gap.count, gap.end_cycles)).collect::<Vec<_>>(), [(Some(3), Some(400))]);
     assert_eq!(gaps(2).iter().map(|gap| (gap.count, gap.end_cycles)).collect::<Vec<_>>(), [(None, Some(300))]);
     let mut text = Vec::new();
-    trace.reader.calls().unwrap().dump(DumpOptions::default(), &mut text).unwrap();
+    trace.reader.calls().unwrap().dump(DumpOptions::default(), &mut |_| true, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert_eq!(
         text.split_once("reading kernel").unwrap().1,

@@ -137,6 +137,7 @@ impl<'a> Folder<'a> {
             version: entry("uftrace_version").map(|version| format!("uftrace {version}")),
             date: entry("record_date"),
             command: entry("cmdline").map(|command| unquote(&command)),
+            program: entry("exename").map(|path| base_name(&path).to_string()),
             elapsed_ns: entry("elapsed_time").and_then(|time| seconds(time.trim_end_matches(" sec"))),
         };
         let header = Header {
@@ -162,12 +163,17 @@ impl<'a> Folder<'a> {
         let named = names_of_tasks(streams, reader.order);
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
-            let session = names.tasks.session_at(tid, u64::MAX - 1).map(|at| &names.tasks.sessions[at]);
-            let first_name = session.map_or(String::new(), |session| base_name(&session.exename).to_string());
+            let first = task.and_then(|task| names.tasks.session_at(tid, task.start));
+            let session = first.or_else(|| names.tasks.session_at(tid, u64::MAX - 1));
+            let name = session.map_or("", |at| base_name(&names.tasks.sessions[at].exename));
+            // The system keeps 15 letters of a name.
+            let first_name: String = name.chars().take(15).collect();
             CallTask {
                 tid,
                 pid: task.map_or(tid, |task| task.pid),
                 parent: task.map_or(0, |task| task.parent),
+                start: task.map_or(0, |task| task.start),
+                order: task.map_or(u32::MAX, |task| task.order),
                 name: named.get(&tid).unwrap_or(&first_name).clone(),
                 first_name,
             }

@@ -39,6 +39,8 @@ const MAX_SPAN_NS: u64 = 1 << 58;
 const MAX_BACK_NS: u64 = 1_000_000_000;
 /// Steps of chains behind the window before a cut is given up.
 const MAX_STEPS: usize = 1024;
+/// A place in time is searched for down to this many bytes.
+const NEAR: usize = 16 << 10;
 /// Records before and behind a cut that are in order.
 const ORDERED: usize = 4;
 
@@ -77,6 +79,30 @@ pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<Slice> {
         last.end = last_time(task, last.from);
     }
     slices
+}
+
+/// The part of a file that has all records from one time to another, as far as they are in order; both ends are places
+/// where a record begins, or the ends of the file. Of a file of any length a few hundred places are looked at.
+pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, usize) {
+    let len = task.bytes.len();
+    let first = first_time(task, 0).unwrap_or(0);
+    // The last known boundary with a time before `time`, and the first one behind it: `NEAR` bytes apart.
+    let mut search = |time: u64| {
+        let (mut low, mut high) = ((0, first), len);
+        let mut upper = len;
+        while high - low.0 > NEAR {
+            let middle = low.0 + (high - low.0) / 2;
+            match boundary(task, middle, low.1) {
+                Some((at, found)) if at < high && found < time => low = (at, found),
+                Some((at, found)) if at < high && found >= time => (high, upper) = (middle, at),
+                _ => high = middle,
+            }
+        }
+        (low.0, upper)
+    };
+    let start = search(from).0;
+    let end = if to == u64::MAX { len } else { search(to.saturating_add(1)).1 };
+    (start, end.max(start))
 }
 
 /// The time of the first timed record from `at` on.

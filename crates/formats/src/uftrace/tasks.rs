@@ -27,11 +27,14 @@ pub(super) struct Loaded {
 }
 
 /// A task and the sessions it was in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Task {
     pub pid: i64,
     /// 0 for a thread of `pid`.
     pub parent: i64,
+    /// When it began, and its place in the order of the file.
+    pub start: u64,
+    pub order: u32,
     /// Sessions with their first and one past their last time.
     references: Vec<(usize, u64, u64)>,
 }
@@ -153,11 +156,11 @@ impl Tasks {
     }
 
     fn task(&mut self, tid: i64, pid: i64, time: u64) {
-        self.enter(tid, pid, Task { pid, parent: 0, references: Vec::new() }, time);
+        self.enter(tid, pid, Task { pid, ..Task::default() }, time);
     }
 
     fn fork(&mut self, child: i64, parent: i64, time: u64) {
-        self.enter(child, parent, Task { pid: child, parent, references: Vec::new() }, time);
+        self.enter(child, parent, Task { pid: child, parent, ..Task::default() }, time);
     }
 
     /// A task is in the latest session of `pid`, or in that of its parent, from `time` on.
@@ -179,6 +182,7 @@ impl Tasks {
             (parent.1 <= time).then_some(parent.0)
         };
         let mut task = new;
+        (task.start, task.order) = (time, self.tasks.len() as u32);
         task.references.extend(session.or_else(of_parent).map(|session| (session, time, u64::MAX)));
         self.tasks.insert(tid, task);
     }

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Compare the commands that follow calls with those of an installed uftrace 0.13, byte for byte.
+
+    compare_calls.py BIN FOLDER... [--only SUBSTRING] [--show N] [--record DIR]
+
+FOLDER is a data folder of uftrace, or a folder with such folders below it. Every command of COMMANDS is run by both on
+each of them; names in braces are taken from the folder itself. JSON is compared as JSON. With --record a program is
+compiled and recorded in several ways below DIR first, which needs gcc. KNOWN lists where uftrace is wrong.
+Without uftrace nothing is compared, and the script says so (exit status 77).
+"""
+import argparse, html, json, pathlib, re, shutil, subprocess, sys
+
+PROGRAM = r"""
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static jmp_buf place;
+volatile int sum;
+int leaf(int n) { sum += n; return n + 1; }
+int middle(int n) { int s = 0; for (int i = 0; i < n; i++) s += leaf(i); return s; }
+void hop(int n) { if (n > 2) longjmp(place, 1); hop(n + 1); }
+int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+void slow(void) { usleep(2000); middle(3); }
+void *work(void *p) { for (int i = 0; i < 3; i++) { middle(2); slow(); } return p; }
+const char *greet(const char *name, int n) { char b[64]; snprintf(b, 64, "%s-%d", name, n); puts(b); return name; }
+int main(int count, char **words)
+{
+    pthread_t tasks[2];
+    fib(6);
+    greet("Ann", 3);
+    for (int i = 0; i < 2; i++) pthread_create(tasks + i, 0, work, 0);
+    if (!setjmp(place)) hop(0);
+    if (fork() == 0) { middle(2); _exit(0); }
+    wait(0);
+    for (int i = 0; i < 2; i++) pthread_join(tasks[i], 0);
+    slow();
+    if (count > 1) execl("/bin/true", "true", NULL);
+    return 0;
+}
+"""
+RECORDINGS = [
+    ("plain", [], []),
+    ("values", ["-a", "--srcline"], ["exec"]),
+    ("nested", ["-l"], []),
+    ("reads", ["-T", "middle@read=proc/statm", "-T", "slow@read=page-fault"], []),
+    ("estimated", ["-e"], []),
+    ("shallow", ["-F", "main", "-D", "3", "--no-event"], []),
+    ("watched", ["-W", "cpu"], []),
+]
+# {f} and {g} are functions that are called, {s} a time in the middle as seconds, {t} another one behind it.
+COMMANDS = [line.split() for line in """
+replay
+replay -f all
+replay -f none
+replay -f +elapsed,delta --task-newline
+replay --column-view --column-offset 4
+replay --flat
+replay --srcline
+replay --libname
+replay --no-merge --no-comment
+replay --no-libcall
+replay --no-event
+replay --event-full
+replay --no-sched
+replay --no-sched-preempt
+replay -F {f}
+replay -N {f}
+replay -F {f} -N {g}
+replay -C {g}
+replay -H {f}
+replay -H {g}
+replay -D 2
+replay -D 1 -F {f}
+replay -t 10us
+replay -t 1us -T {g}@trace
+replay -T {f}@depth=1
+replay -T {f}@time=1us
+replay -T {g}@backtrace
+replay -T {f}@backtrace -f +time,addr
+replay -T {f}@trace_off
+replay -T {f}@trace_on --disable
+replay -T {f}@filter,depth=2
+replay -T {g}@notrace
+replay -T {f}@hide
+replay -T {g}@size=40
+replay -Z 60
+replay -F ^[a-f]
+replay -F [a-f]* --match glob
+replay -N .*@PLT
+replay -F .*@libc
+replay -r {s}~{t}
+replay -r {s}~
+replay -r ~{s}
+replay -r 20us~1ms
+replay -r 20us~500us -f +elapsed
+replay --tid {tid}
+replay --tid {tid} -f elapsed,tid
+report
+report -f all
+report -f none
+report -f +size
+report -s self
+report -s call,func
+report --avg-total
+report --avg-self
+report --avg-total -s max
+report --srcline
+report --no-libcall
+report --no-event
+report --no-sched
+report --event-full
+report -F {f}
+report -N {f}
+report -C {g}
+report -H {f}
+report -D 2
+report -t 5us
+report -Z 60
+report -T {f}@trace_off
+report -r {s}~{t}
+report -r 20us~1ms
+report -r ~{s}
+report --tid {tid}
+report --task
+report --task -f all
+report --task -s func
+report --task -s name
+report --task --tid {tid}
+report --task -F {f}
+report --diff {other}
+report --diff {other} --diff-policy full
+report --diff {other} --diff-policy full,percent
+report --diff {other} --diff-policy percent,no-abs
+report --diff {other} --diff-policy no-abs -s call
+report --diff {other} --sort-column 0
+report --diff {other} --avg-total
+report --diff {other} -f all
+report --diff {other} --diff-policy full -f all
+graph
+graph -f all
+graph -f none
+graph -f +self
+graph --srcline
+graph -D 2
+graph -F {f}
+graph -N {f}
+graph -C {g}
+graph -H {f}
+graph -t 5us
+graph --no-libcall
+graph --no-sched
+graph --no-event
+graph --event-full
+graph -r {s}~{t}
+graph -r ~{s}
+graph --tid {tid}
+graph --task
+graph --task -f tid
+graph --task -t 1ms
+graph {f}
+graph {g}
+graph -D 1 {f}
+graph -f all {f}
+graph -t 1us {g}
+graph --srcline {f}
+graph no_such_function
+dump
+dump -F {f}
+dump -N {f}
+dump -D 2
+dump -H {g}
+dump -r {s}~{t}
+dump -r ~100us
+dump --tid {tid}
+dump --no-libcall
+dump --no-event
+dump --no-args
+dump --flame-graph
+dump --flame-graph --sample-time 10us
+dump --flame-graph --sample-time 0
+dump --flame-graph -F {f}
+dump --flame-graph -t 5us
+dump --flame-graph -r {s}~{t}
+dump --graphviz
+dump --graphviz -F {f}
+dump --graphviz -D 3 --no-sched
+dump --mermaid
+dump --mermaid -N {f}
+dump --chrome
+dump --chrome -F {f}
+dump --chrome -D 2
+dump --chrome -t 5us
+dump --chrome -r {s}~{t}
+dump --chrome --no-args
+""".split("\n") if line]
+
+
+def record(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "calls.c"
+    source.write_text(PROGRAM)
+    command = ["gcc", "-pg", "-g", "-O1", "-fno-inline", "-w", "-o", folder / "calls", source, "-lpthread"]
+    subprocess.run(command, check=True)
+    for name, options, words in RECORDINGS:
+        data = folder / name
+        shutil.rmtree(data, ignore_errors=True)
+        command = ["uftrace", "record", *options, "-d", data, folder / "calls", *words]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def names(folder):
+    """Two functions, a task and two times of a folder."""
+    run = subprocess.run(["uftrace", "replay", "--no-pager", "--color=no", "-f", "time,tid", "-d", folder], capture_output=True)
+    lines = run.stdout.decode(errors="replace").splitlines()
+    calls = [re.match(r" *\[ *(\d+)\] +([\d.]+) \|( +)([\w:~]+)\(", line) for line in lines]
+    calls = [call for call in calls if call]
+    entries = [call for call in calls if not call[4].startswith("__")] or calls
+    if not calls:
+        return None
+    times, tids = [call[2] for call in calls], sorted({call[1] for call in calls})
+    outer = entries[min(len(entries) - 1, 1)][4]
+    return {"f": outer, "g": max(entries, key=lambda call: len(call[3]))[4], "tid": tids[-1],
+            "s": times[len(times) // 3], "t": times[len(times) * 2 // 3]}
+
+
+def run(command):
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return None, b"(no end in 60 s)"
+    return done.returncode, done.stdout
+
+
+def of_peer(words, data):
+    command = ["uftrace", words[0], "--no-pager", "--color=no", "-d", data]
+    return run(command + ["-v" if word == "--hex" else word for word in words[1:]])
+
+
+def same(words, want, have):
+    if "--chrome" in words:
+        try:
+            return json.loads(want) == json.loads(have)
+        except ValueError:
+            return want == have
+    if "--mermaid" in words:
+        # The pages around the graphs are each tool's own.
+        edges = lambda text: [line for line in text.splitlines() if re.match(rb" +\d+_\d+\[", line)]
+        return edges(want) == edges(html.unescape(have.decode(errors="replace")).encode())
+    # Usage is said on standard output there, and on standard error here.
+    if want.startswith(b"Usage: failed to set filter"):
+        want = want.split(b"\n", 1)[1]
+    if "--diff" in words:
+        # Without colours the peer turns the signs of times round, and it calls a largest time a smallest one.
+        def even(text):
+            text = re.sub(rb"[+-](?=\d+\.\d{3} (us|ms| s| m| h))", b"~", text)
+            return text.replace(b"Self max (diff)", b"Self min (diff)")
+        want, have = even(want), even(have)
+    return want == have
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("folders", nargs="*", type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--show", type=int, default=3)
+    parser.add_argument("--record", type=pathlib.Path)
+    args = parser.parse_args()
+    if not shutil.which("uftrace"):
+        print("nothing is compared: uftrace is not installed")
+        return 77
+    if args.record:
+        record(args.record)
+        args.folders.append(args.record)
+    folders = sorted({path.parent for folder in args.folders for path in folder.rglob("info") if path.is_file()})
+    passed, failed, left_out = 0, [], 0
+    for at, folder in enumerate(folders):
+        known = names(folder)
+        if known is None:
+            print(f"note: uftrace shows no calls of {folder}")
+            continue
+        known["other"] = str(folders[at - 1])
+        for command in COMMANDS:
+            words = [word.format(**known) if word.startswith(("{", "~{")) or "{" in word else word for word in command]
+            line = " ".join(words)
+            if args.only not in f"{folder} {' '.join(command)}":
+                continue
+            status, want = of_peer(words, folder)
+            if status != 0:
+                left_out += 1
+                continue
+            # The function of `graph` stands alone, as the folder is given by -d.
+            ours, have = run([args.bin, words[0], "-q", "-d", folder, *words[1:]])
+            if same(words, want, have) and ours in (0, 3):
+                passed += 1
+                continue
+            failed.append(" ".join(command))
+            if len(failed) <= args.show:
+                print(f"FAIL {folder}: {line} (status {ours})")
+                want, have = (text.decode(errors="replace").splitlines() for text in (want, have))
+                for number in range(max(len(want), len(have))):
+                    pair = [text[number] if number < len(text) else "(end)" for text in (want, have)]
+                    if pair[0] != pair[1]:
+                        print(f"    line {number + 1}\n    want {pair[0][:300]}\n    have {pair[1][:300]}")
+                        break
+    for command in sorted(set(failed)):
+        print(f"{failed.count(command):4} differ: {command}")
+    print(f"{passed} equal, {len(failed)} differ, {left_out} left out (uftrace fails)")
+    return 1 if failed or not passed else 0
+
+
+sys.exit(main())

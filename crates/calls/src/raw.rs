@@ -1,0 +1,49 @@
+//! The records of a source as they are stored, those that the options want: what `dump` prints.
+
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
+
+use crate::follow::Follower;
+use crate::select::CallOptions;
+
+/// Writes the records of each task, one task after the other.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+    let between = crate::follow::between(source, &calls);
+    let mut follower = Follower::detached(source, calls);
+    let mut want = |record: &CallRecord| {
+        if !follower.is_wanted(record) || record.origin == CallOrigin::System {
+            return follower.is_wanted(record);
+        }
+        follower.account(record);
+        if between.is_some_and(|(from, to)| !(from..=to).contains(&record.time)) {
+            return false;
+        }
+        let at = record.task as usize;
+        let is_library_call = match record.kind {
+            CallKind::Entry | CallKind::Exit if follower.options.no_library_calls => {
+                follower.known(record.symbol, record.address).symbol.is_library_call
+            }
+            _ => false,
+        };
+        match record.kind {
+            CallKind::Entry if follower.enter(record) => follower.entered(at),
+            CallKind::Entry => return false,
+            CallKind::Exit => {
+                let is_shown = follower.left_call(at).is_some();
+                if is_shown {
+                    follower.leaving(at);
+                }
+                follower.left(at);
+                return is_shown && !is_library_call;
+            }
+            CallKind::Event => return follower.is_event_shown(at),
+            CallKind::Lost => {}
+        }
+        !is_library_call
+    };
+    source.dump(DumpOptions { between, ..options }, &mut want, out)
+}

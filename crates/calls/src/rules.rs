@@ -1,0 +1,460 @@
+//! Which functions the options name, and what is done at them: filters and triggers in uftrace's language.
+//!
+//! `PATTERN@action,action;...`: a pattern names functions, an action says what happens at their calls; a word that is no
+//! action is the name of a module. All symbols of a source are looked up once; at a call its rule is found by number.
+
+use std::sync::Arc;
+
+use regex::Regex;
+use tracemill_formats::calls::{CallSource, CallSymbol};
+
+use crate::text::parse_time;
+
+/// How names are matched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatternKind {
+    /// Extended regular expressions that may match anywhere in a name.
+    #[default]
+    Regex,
+    /// `*`, `?` and `[...]`, for whole names.
+    Glob,
+}
+
+/// The texts of the options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleTexts {
+    /// Functions to show with all that they call (`-F`); behind a `!`, to leave out with it (`-N`). In their order.
+    pub filters: Vec<String>,
+    /// Functions with actions (`-T`).
+    pub triggers: Vec<String>,
+    /// Functions to show with their callers only (`-C`).
+    pub callers: Vec<String>,
+    /// Functions to leave out without what they call (`-H`).
+    pub hides: Vec<String>,
+    /// How names are matched.
+    pub patterns: PatternKind,
+    /// Smallest size of a function in bytes (`-Z`); 0 for all.
+    pub size: u64,
+}
+
+/// What happens at the calls of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// Shown with what it calls, or left out with it.
+    pub filter: Option<Filter>,
+    /// Depth that is left from here on.
+    pub depth: Option<i32>,
+    /// Calls below it that take less are left out, in ns.
+    pub time: Option<u64>,
+    /// Functions below it that are smaller are left out, in bytes.
+    pub size: Option<u64>,
+    /// From here on everything is shown, or nothing.
+    pub tracing: Option<bool>,
+    /// Shown even when it takes less than the time filter.
+    pub is_traced: bool,
+    /// Its callers are shown.
+    pub is_caller: bool,
+    /// It is left out, without what it calls.
+    pub is_hidden: bool,
+    /// Its callers are listed before it.
+    pub has_backtrace: bool,
+    /// It is shown in this colour.
+    pub color: Option<Color>,
+}
+
+/// What a filter does with a function and all that it calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// They are shown, and others are not.
+    In,
+    /// They are left out.
+    Out,
+}
+
+/// Colours of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Color {
+    /// Red.
+    Red,
+    /// Green.
+    Green,
+    /// Blue.
+    Blue,
+    /// Yellow.
+    Yellow,
+    /// Magenta.
+    Magenta,
+    /// Cyan.
+    Cyan,
+    /// Bold.
+    Bold,
+    /// Gray.
+    Gray,
+}
+
+impl Color {
+    fn by_name(name: &str) -> Option<Color> {
+        Some(match name {
+            "red" => Color::Red,
+            "green" => Color::Green,
+            "blue" => Color::Blue,
+            "yellow" => Color::Yellow,
+            "magenta" => Color::Magenta,
+            "cyan" => Color::Cyan,
+            "bold" => Color::Bold,
+            "gray" => Color::Gray,
+            _ => return None,
+        })
+    }
+}
+
+/// The rules of a source's symbols.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    table: Arc<Table>,
+    /// Is only shown what a filter lets in?
+    pub(crate) is_opt_in: bool,
+    /// Are calls left out that do not lead to a caller's function?
+    pub(crate) has_callers: bool,
+    /// Must the stream hold calls back until their end decides about them?
+    pub(crate) delays: bool,
+    pub(crate) size: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Table {
+    /// By symbol id: the number of its rule, from 1.
+    by_symbol: Vec<u32>,
+    rules: Vec<Rule>,
+    /// By symbol id, when sizes matter; 0 where none is known.
+    sizes: Vec<u64>,
+}
+
+/// Kinds of options, as far as they decide which actions count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Filter,
+    Trigger,
+    Caller,
+    Hide,
+}
+
+/// One `PATTERN@action,action`.
+struct Item {
+    pattern: Pattern,
+    rule: Rule,
+    module: Option<String>,
+}
+
+enum Pattern {
+    Exact(String),
+    Regex(Regex),
+}
+
+impl Pattern {
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Pattern::Exact(wanted) => wanted == name,
+            Pattern::Regex(regex) => regex.is_match(name),
+        }
+    }
+}
+
+impl Rules {
+    /// Looks up the functions of the texts. What matches nothing and what means nothing is said in `warnings`.
+    pub fn new(source: &dyn CallSource, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
+        let mut rules = Rules { size: texts.size, ..Rules::default() };
+        let lists = [
+            (Kind::Filter, &texts.filters),
+            (Kind::Trigger, &texts.triggers),
+            (Kind::Caller, &texts.callers),
+            (Kind::Hide, &texts.hides),
+        ];
+        let is_used = texts.size > 0 || lists.iter().any(|(_, list)| !list.is_empty());
+        if !is_used {
+            return rules;
+        }
+        let mut symbols: Vec<(u32, CallSymbol)> = Vec::new();
+        source.each_symbol(&mut |id, symbol| symbols.push((id, symbol.clone())));
+        let programs: Vec<&str> = source.programs().iter().map(|program| program.name.as_str()).collect();
+        let count = symbols.iter().map(|&(id, _)| id as usize + 1).max().unwrap_or(0);
+        let mut table = Table { by_symbol: vec![0; count], ..Table::default() };
+        for (kind, list) in lists {
+            if list.is_empty() {
+                continue;
+            }
+            for text in list.iter().flat_map(|list| list.split(';')).map(str::trim).filter(|text| !text.is_empty()) {
+                let Some(item) = Item::read(source, text, kind, texts.patterns, warnings) else { continue };
+                let has_match = item.apply(&symbols, &programs, &mut table);
+                if !has_match {
+                    warnings.push(format!("`{text}` matches no function"));
+                }
+                rules.is_opt_in |= has_match && item.rule.filter == Some(Filter::In);
+            }
+            // As in uftrace the options behind one that matches nothing are not looked at.
+            if table.rules.is_empty() {
+                break;
+            }
+        }
+        rules.has_callers = table.rules.iter().any(|rule| rule.is_caller);
+        let is_delaying = |rule: &Rule| rule.time.is_some() || rule.size.is_some() || rule.is_traced;
+        rules.delays = texts.size > 0 || rules.has_callers || table.rules.iter().any(is_delaying);
+        if texts.size > 0 || table.rules.iter().any(|rule| rule.size.is_some()) {
+            table.sizes = vec![0; count];
+            for (id, symbol) in &symbols {
+                table.sizes[*id as usize] = symbol.size;
+            }
+        }
+        rules.table = Arc::new(table);
+        rules
+    }
+
+    /// The rule of a symbol.
+    #[inline]
+    pub(crate) fn of(&self, symbol: u32) -> Option<&Rule> {
+        match self.table.by_symbol.get(symbol as usize) {
+            Some(&number) if number > 0 => self.table.rules.get(number as usize - 1),
+            _ => None,
+        }
+    }
+
+    /// The size of a function, `None` when it is not known.
+    pub(crate) fn size_of(&self, symbol: u32) -> Option<u64> {
+        self.table.sizes.get(symbol as usize).copied().filter(|&size| size > 0)
+    }
+
+    /// Is there any rule for calls?
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.rules.is_empty()
+    }
+}
+
+impl Item {
+    fn read(
+        source: &dyn CallSource,
+        text: &str,
+        kind: Kind,
+        patterns: PatternKind,
+        warnings: &mut Vec<String>,
+    ) -> Option<Item> {
+        let (name, actions) = text.split_once('@').unwrap_or((text, ""));
+        let mut rule = Rule::default();
+        let mut module = None;
+        for action in actions.split(',').map(str::trim).filter(|action| !action.is_empty()) {
+            match rule.take(action, kind) {
+                Ok(true) => {}
+                Ok(false) if module.is_none() => module = Some(action.to_string()),
+                Ok(false) => warnings.push(format!("`{action}` is a second module, in `{text}`")),
+                Err(reason) => {
+                    warnings.push(format!("{reason}, in `{text}`"));
+                    if action.to_ascii_lowercase().starts_with("depth=") {
+                        return None;
+                    }
+                }
+            }
+        }
+        let mut name = name;
+        match kind {
+            Kind::Filter => {
+                rule.filter = Some(Filter::In);
+                if let Some(rest) = name.strip_prefix('!') {
+                    name = rest;
+                    rule.filter = Some(Filter::Out);
+                }
+            }
+            Kind::Trigger => {}
+            Kind::Caller => rule.is_caller = true,
+            Kind::Hide => rule.is_hidden = true,
+        }
+        Some(Item { pattern: pattern(&source.shown_name(name), patterns), rule, module })
+    }
+
+    /// Adds the rule to the functions that it names; false when there are none.
+    fn apply(&self, symbols: &[(u32, CallSymbol)], programs: &[&str], table: &mut Table) -> bool {
+        let module = self.module.as_deref();
+        let is_linkage = module.is_some_and(|module| module.eq_ignore_ascii_case("plt"));
+        let is_kernel = module.is_some_and(|module| matches!(module, "k" | "kernel"));
+        // The first module whose name begins so.
+        let wanted = module.and_then(|prefix| {
+            let names = symbols.iter().filter_map(|(_, symbol)| symbol.module.as_deref());
+            names.into_iter().find(|name| name.starts_with(prefix))
+        });
+        let mut has_match = false;
+        for (id, symbol) in symbols {
+            let of = symbol.module.as_deref();
+            let is_in_module = match module {
+                None => true,
+                Some(_) if is_linkage => symbol.is_library_call && of.is_some_and(|of| programs.contains(&of)),
+                Some(_) if is_kernel => of == Some(KERNEL),
+                Some(_) => wanted.is_some() && of == wanted,
+            };
+            if !is_in_module || !self.pattern.matches(&symbol.name) {
+                continue;
+            }
+            has_match = true;
+            let number = &mut table.by_symbol[*id as usize];
+            if *number == 0 {
+                table.rules.push(Rule::default());
+                *number = table.rules.len() as u32;
+            }
+            table.rules[*number as usize - 1].add(&self.rule);
+        }
+        has_match
+    }
+}
+
+/// What sources call the module of the kernel's functions.
+const KERNEL: &str = "[kernel]";
+
+impl Rule {
+    /// Takes an action; false when the word is none. Actions that an option does not know are passed over.
+    fn take(&mut self, action: &str, kind: Kind) -> Result<bool, String> {
+        let lower = action.to_ascii_lowercase();
+        let is_of = |kinds: &[Kind]| kinds.contains(&kind);
+        let value = |name: &str| lower.starts_with(name).then(|| &action[name.len()..]);
+        let (filters, all) = (&[Kind::Filter, Kind::Trigger][..], is_of(&[Kind::Trigger]));
+        // The order is that in which uftrace looks: words are matched by their beginnings.
+        if lower.starts_with("arg") || lower.starts_with("fparg") || lower.starts_with("retval") {
+            // What was recorded decides about values.
+        } else if lower.starts_with("filter") {
+            if is_of(filters) {
+                self.filter = Some(Filter::In);
+            }
+        } else if lower.starts_with("notrace") {
+            if is_of(filters) {
+                self.filter = Some(Filter::Out);
+            }
+        } else if let Some(depth) = value("depth=") {
+            if is_of(filters) {
+                let known = depth.parse().ok().filter(|depth| (0..=65_535).contains(depth));
+                self.depth = Some(known.ok_or_else(|| format!("`{depth}` is no depth"))?);
+            }
+        } else if let Some(time) = value("time=") {
+            if is_of(filters) {
+                self.time = Some(parse_time(time).ok_or_else(|| format!("`{time}` is no time"))?);
+            }
+        } else if let Some(size) = value("size=") {
+            if is_of(filters) {
+                self.size = Some(size.parse().map_err(|_| format!("`{size}` is no size"))?);
+            }
+        } else if lower.starts_with("caller") {
+            self.is_caller |= is_of(filters);
+        } else if lower.starts_with("hide") {
+            self.is_hidden |= is_of(filters);
+        } else if let Some(what) = value("trace") {
+            if all {
+                match what.trim_start_matches(['_', '-']).to_ascii_lowercase().as_str() {
+                    "" => self.is_traced = true,
+                    "on" => self.tracing = Some(true),
+                    "off" => self.tracing = Some(false),
+                    _ => return Err(format!("`{action}` is no action")),
+                }
+            }
+        } else if let Some(color) = value("color=") {
+            if all {
+                self.color = Some(Color::by_name(color).ok_or_else(|| format!("`{color}` is no color"))?);
+            }
+        } else if lower.starts_with("backtrace") {
+            self.has_backtrace |= all;
+        } else {
+            // Actions of recording.
+            let is_known = ["finish", "read=", "recover", "auto-args"].iter().any(|name| lower.starts_with(name));
+            return Ok(is_known);
+        }
+        Ok(true)
+    }
+
+    /// Adds another rule for the same function.
+    fn add(&mut self, other: &Rule) {
+        self.filter = other.filter.or(self.filter);
+        self.depth = other.depth.or(self.depth);
+        self.time = other.time.or(self.time);
+        self.size = other.size.or(self.size);
+        self.tracing = other.tracing.or(self.tracing);
+        self.color = other.color.or(self.color);
+        self.is_traced |= other.is_traced;
+        self.is_caller |= other.is_caller;
+        self.is_hidden |= other.is_hidden;
+        self.has_backtrace |= other.has_backtrace;
+    }
+}
+
+/// Letters that make a name a pattern.
+const PATTERN_LETTERS: &str = ".?*+-^$|()[]{}";
+
+fn pattern(name: &str, kind: PatternKind) -> Pattern {
+    let exact = || Pattern::Exact(name.to_string());
+    if !name.contains(|letter| PATTERN_LETTERS.contains(letter)) {
+        return exact();
+    }
+    let regex = match kind {
+        PatternKind::Regex if name.starts_with("operator ") => return exact(),
+        PatternKind::Regex => Regex::new(name),
+        PatternKind::Glob => Regex::new(&glob(name)),
+    };
+    regex.map_or_else(|_| exact(), Pattern::Regex)
+}
+
+/// A glob as a regular expression for whole names.
+fn glob(text: &str) -> String {
+    let mut out = String::from("^(?s:");
+    let mut rest = text.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '*' => out += ".*",
+            '?' => out.push('.'),
+            '[' => {
+                // Without its end it is a letter as others.
+                let Some((set, behind)) = rest.as_str().split_once(']').filter(|(set, _)| !set.is_empty()) else {
+                    out += "\\[";
+                    continue;
+                };
+                rest = behind.chars();
+                let (negation, set) = match set.strip_prefix(['!', '^']) {
+                    Some(set) => ("^", set),
+                    None => ("", set),
+                };
+                let escaped = set.replace('\\', "\\\\").replace('[', "\\[").replace('&', "\\&").replace('~', "\\~");
+                out += &format!("[{negation}{escaped}]");
+            }
+            '\\' => out += &regex::escape(rest.next().unwrap_or('\\').encode_utf8(&mut [0; 4])),
+            letter => out += &regex::escape(letter.encode_utf8(&mut [0; 4])),
+        }
+    }
+    out + ")$"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(text: &str, kind: PatternKind, name: &str) -> bool {
+        pattern(text, kind).matches(name)
+    }
+
+    #[test]
+    fn patterns_are_names_expressions_or_globs() {
+        assert!(matches("main", PatternKind::Regex, "main") && !matches("main", PatternKind::Regex, "main2"));
+        assert!(matches("^a.c", PatternKind::Regex, "abcd") && !matches("^a.c", PatternKind::Regex, "xabc"));
+        assert!(matches("a*[!x]", PatternKind::Glob, "abc") && !matches("a*[!x]", PatternKind::Glob, "abx"));
+        assert!(!matches("a?", PatternKind::Glob, "abc") && matches("a[", PatternKind::Glob, "a["));
+        // What is no expression is a name.
+        assert!(matches("a(", PatternKind::Regex, "a("));
+    }
+
+    #[test]
+    fn actions_count_where_their_option_knows_them() {
+        let mut rule = Rule::default();
+        assert_eq!(rule.take("depth=3", Kind::Filter), Ok(true));
+        assert_eq!(rule.take("trace_off", Kind::Filter), Ok(true));
+        assert_eq!((rule.depth, rule.tracing), (Some(3), None));
+        assert_eq!(rule.take("Trace-Off", Kind::Trigger), Ok(true));
+        assert_eq!(rule.take("time=2us", Kind::Trigger), Ok(true));
+        assert_eq!((rule.tracing, rule.time), (Some(false), Some(2000)));
+        assert_eq!(rule.take("libfoo", Kind::Trigger), Ok(false));
+        assert!(rule.take("depth=x", Kind::Trigger).is_err() && rule.take("color=pink", Kind::Trigger).is_err());
+        assert_eq!(rule.take("hide", Kind::Caller), Ok(true));
+        assert!(!rule.is_hidden);
+    }
+}
