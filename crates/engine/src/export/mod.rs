@@ -7,4 +7,11 @@ mod perfetto;
 use tracemill_formats::target::Target;
 
 /// Every format that is only written.
-pub static TARGETS: &[&Target] = &[&perfetto::PERFETTO, &chrome::CHROME];
+pub static TARGETS: &[&Target] = &[
+    &perfetto::PERFETTO,
+    &chrome::CHROME,
+    #[cfg(feature = "columnar")]
+    &tracemill_columnar::PARQUET,
+    #[cfg(feature = "columnar")]
+    &tracemill_columnar::ARROW,
+];
