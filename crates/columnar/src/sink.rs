@@ -9,10 +9,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::SchemaRef;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{Compression, Encoding, LogicalType, Type};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The form of a file.
@@ -100,9 +99,6 @@ pub(crate) struct Sink {
     pub(crate) waiting: usize,
 }
 
-/// Columns that grow from row to row: their differences are small. Given with those that stand in the schema.
-const RISING: [&str; 5] = ["event", "ns", "cycles", "begin_ns", "end_ns"];
-
 impl Sink {
     /// Makes a file.
     pub(crate) fn new(form: Form, path: &Path, schema: &SchemaRef) -> Result<Self> {
@@ -116,11 +112,18 @@ impl Sink {
                     .set_statistics_enabled(EnabledStatistics::Chunk)
                     .set_offset_index_disabled(true)
                     .set_created_by(format!("tracemill {}", env!("CARGO_PKG_VERSION")));
-                for name in RISING.iter().filter(|name| schema.field_with_name(name).is_ok()) {
-                    let column = ColumnPath::from(*name);
-                    properties = properties
-                        .set_column_dictionary_enabled(column.clone(), false)
-                        .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+                let columns = ArrowSchemaConverter::new().convert(schema).map_err(|error| failed(&error))?;
+                for column in columns.columns() {
+                    let encoding = match (column.physical_type(), column.logical_type_ref()) {
+                        // Few different values: a dictionary.
+                        (Type::INT32, Some(LogicalType::Integer(of))) if of.bit_width <= 16 => continue,
+                        (Type::INT32 | Type::INT64, _) => Encoding::DELTA_BINARY_PACKED,
+                        (Type::FLOAT | Type::DOUBLE, _) => Encoding::PLAIN,
+                        _ => continue,
+                    };
+                    let path = column.path().clone();
+                    properties = properties.set_column_dictionary_enabled(path.clone(), false);
+                    properties = properties.set_column_encoding(path, encoding);
                 }
                 let writer = ArrowWriter::try_new(output, schema.clone(), Some(properties.build()));
                 Writer::Parquet(Box::new(writer.map_err(|error| failed(&error))?))

@@ -1,8 +1,13 @@
 //! Formats that other tools show: they are written from the timeline, and not read.
 
 mod chrome;
+mod firefox;
+mod folded;
 mod lanes;
 mod perfetto;
+mod speedscope;
+mod spill;
+mod stacks;
 
 use tracemill_formats::target::Target;
 
@@ -10,6 +15,9 @@ use tracemill_formats::target::Target;
 pub static TARGETS: &[&Target] = &[
     &perfetto::PERFETTO,
     &chrome::CHROME,
+    &firefox::FIREFOX,
+    &speedscope::SPEEDSCOPE,
+    &folded::FOLDED,
     #[cfg(feature = "columnar")]
     &tracemill_columnar::PARQUET,
     #[cfg(feature = "columnar")]
