@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use prost::Message;
-use util::{Folder, json_lines};
+use util::{Folder, json_lines, plain_trace};
 
 #[derive(Message)]
 struct Trace {
@@ -217,25 +217,6 @@ fn events_are_chosen_before_they_are_written() {
     assert!(cut.events.len() < all && cut.events.iter().all(|(ns, _)| *ns - first <= 10_000_000));
     let chosen = converted(&folder, &demo("orders"), "--limit 7");
     assert_eq!(chosen.events.len(), 7);
-}
-
-/// A CTF 1.8 trace of one stream with these event classes and bytes of packets without header.
-fn plain_trace(folder: &Folder, name: &str, classes: &str, bytes: &[u8]) {
-    let metadata = format!(
-        "/* CTF 1.8 */
-        typealias integer {{ size = 8; align = 8; signed = false; }} := u8;
-        typealias integer {{ size = 8; align = 8; signed = false; map = clock.c.value; }} := t8;
-        trace {{ major = 1; minor = 8; byte_order = le; }};
-        clock {{ name = c; freq = 1000000000; }};
-        stream {{
-            event.header := struct {{ u8 id; t8 t; }};
-            event.context := struct {{ u8 _tid; u8 _pid; }};
-        }};
-        {classes}"
-    );
-    fs::create_dir(folder.path(name)).expect("a new folder");
-    fs::write(folder.path(name).join("metadata"), metadata).expect("the folder is there");
-    fs::write(folder.path(name).join("s"), bytes).expect("the folder is there");
 }
 
 #[test]

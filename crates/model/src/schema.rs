@@ -330,6 +330,40 @@ impl Encoding {
             Encoding::Utf32Be | Encoding::Utf32Le => 4,
         }
     }
+
+    /// The text of a string; bad code units become U+FFFD.
+    pub fn to_utf8(self, bytes: &[u8]) -> String {
+        let units16 = |read: fn([u8; 2]) -> u16| {
+            let units = bytes.chunks_exact(2).map(move |chunk| read([chunk[0], chunk[1]]));
+            let mut text: String =
+                char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+            if !bytes.len().is_multiple_of(2) {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+            text
+        };
+        let units32 = |read: fn([u8; 4]) -> u32| {
+            let units = bytes.chunks_exact(4).map(move |chunk| read([chunk[0], chunk[1], chunk[2], chunk[3]]));
+            let mut text: String =
+                units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+            if !bytes.len().is_multiple_of(4) {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+            text
+        };
+        match self {
+            Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
+            Encoding::Ascii => {
+                let text =
+                    bytes.iter().map(|&byte| if byte.is_ascii() { byte.into() } else { char::REPLACEMENT_CHARACTER });
+                text.collect()
+            }
+            Encoding::Utf16Be => units16(u16::from_be_bytes),
+            Encoding::Utf16Le => units16(u16::from_le_bytes),
+            Encoding::Utf32Be => units32(u32::from_be_bytes),
+            Encoding::Utf32Le => units32(u32::from_le_bytes),
+        }
+    }
 }
 
 /// Where the length of something comes from.

@@ -173,3 +173,22 @@ pub(crate) fn ticks_packet(events: &[(u64, u32)], discarded: u64) -> Vec<u8> {
     }
     bytes
 }
+
+/// A CTF 1.8 trace of one stream with these event classes and bytes of packets without header.
+pub(crate) fn plain_trace(folder: &Folder, name: &str, classes: &str, bytes: &[u8]) {
+    let metadata = format!(
+        "/* CTF 1.8 */
+        typealias integer {{ size = 8; align = 8; signed = false; }} := u8;
+        typealias integer {{ size = 8; align = 8; signed = false; map = clock.c.value; }} := t8;
+        trace {{ major = 1; minor = 8; byte_order = le; }};
+        clock {{ name = c; freq = 1000000000; }};
+        stream {{
+            event.header := struct {{ u8 id; t8 t; }};
+            event.context := struct {{ u8 _tid; u8 _pid; }};
+        }};
+        {classes}"
+    );
+    fs::create_dir(folder.path(name)).expect("a new folder");
+    fs::write(folder.path(name).join("metadata"), metadata).expect("the folder is there");
+    fs::write(folder.path(name).join("s"), bytes).expect("the folder is there");
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{NoVisitor, NodeId, Plan, Visitor};
+use tracemill_codec::plan::{NoVisitor, NodeId, Plan, State, Visitor};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_formats::target::Source;
 use tracemill_model::clock::ClockMap;
@@ -399,6 +399,14 @@ impl Lanes {
         Lanes { traces, streams, running: HashMap::new(), seen: Seen::default() }
     }
 
+    /// Does any class begin or end something?
+    pub(super) fn has_calls(&self) -> bool {
+        self.traces.iter().any(|of| {
+            let exists = |name: &str| of.class_names.contains(name);
+            of.class_names.iter().any(|name| shape(name, exists).0 == Shape::Begin)
+        })
+    }
+
     /// The rules of the class of an event.
     #[inline]
     pub(super) fn class(&mut self, stream: usize, event: EventRef<'_>) -> Arc<ClassRules> {
@@ -610,6 +618,18 @@ impl ClassRules {
     pub(super) fn takes(&self) -> &[Take] {
         &self.takes
     }
+}
+
+/// Shows the fields of an event that rules want to nobody else.
+pub(super) fn look(lanes: &mut Lanes, rules: &ClassRules, event: EventRef<'_>, state: &mut State) -> bool {
+    if let Some(takes) = &rules.header {
+        let mut watch = Watch { inner: NoVisitor, takes, seen: &mut lanes.seen };
+        if event.visit_header(&mut State::default(), &mut watch).is_err() {
+            return false;
+        }
+    }
+    let mut watch = Watch { inner: NoVisitor, takes: &rules.takes, seen: &mut lanes.seen };
+    event.visit_flat(state, &mut watch).is_ok()
 }
 
 /// The members of the roots of a plan of events; a member that may be absent is its content.

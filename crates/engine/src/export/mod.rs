@@ -1,10 +1,25 @@
 //! Formats that other tools show: they are written from the timeline, and not read.
 
 mod chrome;
+mod firefox;
+mod folded;
 mod lanes;
 mod perfetto;
+mod speedscope;
+mod spill;
+mod stacks;
 
 use tracemill_formats::target::Target;
 
 /// Every format that is only written.
-pub static TARGETS: &[&Target] = &[&perfetto::PERFETTO, &chrome::CHROME];
+pub static TARGETS: &[&Target] = &[
+    &perfetto::PERFETTO,
+    &chrome::CHROME,
+    &firefox::FIREFOX,
+    &speedscope::SPEEDSCOPE,
+    &folded::FOLDED,
+    #[cfg(feature = "columnar")]
+    &tracemill_columnar::PARQUET,
+    #[cfg(feature = "columnar")]
+    &tracemill_columnar::ARROW,
+];

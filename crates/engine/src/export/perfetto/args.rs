@@ -309,7 +309,9 @@ impl Visitor for Args<'_> {
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         match self.begin(node).kind {
-            Kind::Text(encoding) if !matches!(encoding, Encoding::Utf8 | Encoding::Ascii) => {
+            Kind::Text(encoding)
+                if encoding != Encoding::Utf8 && !(encoding == Encoding::Ascii && bytes.is_ascii()) =>
+            {
                 let text = strings::to_utf8(bytes, encoding);
                 if text.contains(char::REPLACEMENT_CHARACTER) {
                     self.lost.bad_texts += 1;

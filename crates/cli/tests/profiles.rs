@@ -1,0 +1,110 @@
+//! `tracemill convert` to what shows calls: folded stacks, speedscope, the Firefox Profiler.
+
+mod util;
+
+use std::fs;
+
+use serde_json::{Value, json};
+use util::{Folder, plain_trace};
+
+const CLASSES: &str = "
+    event { name = \"work_begin\"; id = 0; };
+    event { name = \"work_end\"; id = 1; };
+    event { name = \"read_entry\"; id = 2; };
+    event { name = \"read_exit\"; id = 3; };
+    event { name = \"mark\"; id = 4; };";
+
+/// Thread 5 works from 10 to 50 and reads from 20 to 30; thread 6 reads from 15 on without end; a lone end at 12, a mark at
+/// 40.
+fn trace(folder: &Folder) {
+    let events =
+        [[0, 10, 5, 4], [1, 12, 6, 4], [2, 15, 6, 4], [2, 20, 5, 4], [3, 30, 5, 4], [4, 40, 5, 4], [1, 50, 5, 4]];
+    plain_trace(folder, "t", CLASSES, events.as_flattened());
+}
+
+const LOST: [&str; 2] = [
+    "ends of calls whose beginning is missing (1)",
+    "calls that have not ended (they end with the last event of their thread) (1)",
+];
+
+fn converted(folder: &Folder, form: &str) -> String {
+    trace(folder);
+    folder.run_with(&format!("convert --to {form}"), &["-o", "out", "t"]).ends(0, &LOST);
+    assert_eq!(fs::read_dir(folder.path("")).expect("the folder").count(), 2, "nothing else is left");
+    fs::read_to_string(folder.path("out")).expect("it was written")
+}
+
+#[test]
+fn folded_stacks_have_their_own_time() {
+    let folder = Folder::new();
+    assert_eq!(converted(&folder, "folded"), "thread 5;work 30\nthread 5;work;read 10\n");
+    folder.run_with("convert --to folded", &["-o", "again", "t"]).ends(0, &["neither begin nor end a call (1)"]);
+}
+
+#[test]
+fn speedscope_has_a_profile_for_each_thread() {
+    let folder = Folder::new();
+    let file: Value = serde_json::from_str(&converted(&folder, "speedscope")).expect("it is JSON");
+    let profiles = file["profiles"].as_array().expect("profiles");
+    let names = file["shared"]["frames"].as_array().expect("frames");
+    let events = |at: usize| -> Vec<Value> {
+        let of = profiles[at]["events"].as_array().expect("events").iter();
+        of.map(|event| {
+            let frame = event["frame"].as_u64().expect("a number") as usize;
+            json!([event["type"], names[frame]["name"], event["at"]])
+        })
+        .collect()
+    };
+    let want = json!([["O", "work", 0], ["O", "read", 10], ["C", "read", 20], ["C", "work", 40]]);
+    assert_eq!(json!(events(0)), want);
+    assert_eq!(json!(events(1)), json!([["O", "read", 5], ["C", "read", 5]]));
+    assert_eq!((&profiles[0]["name"], &profiles[0]["unit"]), (&json!("thread 5"), &json!("nanoseconds")));
+    assert_eq!((&profiles[0]["startValue"], &profiles[0]["endValue"]), (&json!(0), &json!(40)));
+}
+
+#[test]
+fn firefox_has_samples_that_last_and_markers() {
+    let folder = Folder::new();
+    let file: Value = serde_json::from_str(&converted(&folder, "firefox")).expect("it is JSON");
+    assert_eq!(file["meta"]["preprocessedProfileVersion"], 55);
+    let thread = &file["threads"][0];
+    assert_eq!((&thread["pid"], &thread["tid"]), (&json!("4"), &json!("5")));
+    let at = |list: &Value, index: &Value| list[index.as_u64().expect("an index") as usize].clone();
+    let stack = |mut index: Value| {
+        let mut names = Vec::new();
+        while !index.is_null() {
+            let frame = at(&thread["stackTable"]["frame"], &index);
+            let function = at(&thread["frameTable"]["func"], &frame);
+            names.insert(0, at(&thread["stringArray"], &at(&thread["funcTable"]["name"], &function)));
+            index = at(&thread["stackTable"]["prefix"], &index);
+        }
+        names
+    };
+    let samples = &thread["samples"];
+    let stacks: Vec<_> =
+        samples["stack"].as_array().expect("stacks").iter().map(|index| stack(index.clone())).collect();
+    assert_eq!(json!(stacks), json!([["work"], ["work", "read"], ["work"]]));
+    assert_eq!(samples["time"], json!([0.0, 0.00001, 0.00002]));
+    assert_eq!(
+        (&samples["weight"], &samples["weightType"]),
+        (&json!([0.00001, 0.00001, 0.00002]), &json!("tracing-ms"))
+    );
+    assert_eq!(at(&thread["stringArray"], &thread["markers"]["name"][0]), "mark");
+    assert_eq!(thread["markers"]["startTime"], json!([0.00003]));
+    for table in ["samples", "markers", "stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols"] {
+        let length = thread[table]["length"].as_u64().expect("a length") as usize;
+        let columns = thread[table].as_object().expect("a table").values().filter_map(Value::as_array);
+        assert!(columns.into_iter().all(|column| column.len() == length), "{table}");
+    }
+}
+
+#[test]
+fn what_has_no_calls_is_refused() {
+    let folder = Folder::new();
+    plain_trace(&folder, "t", "event { name = \"mark\"; id = 0; };", &[0, 1, 5, 4]);
+    for form in ["folded", "speedscope", "firefox"] {
+        let run = folder.run_with(&format!("convert --to {form}"), &["-o", "out", "t"]);
+        run.ends(1, &["the trace has no calls", "uftrace", "`X_entry` and `X_exit`"]);
+        assert!(!folder.path("out").exists());
+    }
+}

@@ -1,0 +1,203 @@
+//! Files of tables: rows go in as batches. Thousands of them may be written at once, so files are opened when there is
+//! something to write and closed when too many are open.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::SchemaRef;
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{Compression, Encoding, LogicalType, Type};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use tracemill_model::error::{Error, ErrorKind, Result};
+
+/// The form of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Parquet.
+    Parquet,
+    /// Arrow's IPC file, also called Feather.
+    Arrow,
+}
+
+impl Form {
+    /// What stands behind the dot of its files.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Form::Parquet => "parquet",
+            Form::Arrow => "arrow",
+        }
+    }
+}
+
+/// Bytes that are kept before they are written.
+const BUFFER: usize = 1 << 18;
+/// Rows of a row group of Parquet.
+const GROUP_ROWS: usize = 1 << 18;
+
+/// A file that is open only while it is written.
+pub(crate) struct Output {
+    path: PathBuf,
+    file: Option<File>,
+    waiting: Vec<u8>,
+}
+
+impl Output {
+    fn new(path: &Path) -> io::Result<Self> {
+        // The file is there from now on, even without rows.
+        File::create_new(path)?;
+        Ok(Output { path: path.to_path_buf(), file: None, waiting: Vec::new() })
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new().append(true).open(&self.path)?,
+        };
+        self.file.insert(file).write_all(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Gives file and memory back until there is something to write again.
+    fn rest(&mut self) {
+        self.file = None;
+        self.waiting.shrink_to_fit();
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= BUFFER {
+            self.write_out()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_out()
+    }
+}
+
+enum Writer {
+    Parquet(Box<ArrowWriter<Output>>),
+    Arrow(Box<FileWriter<Output>>),
+}
+
+/// A table on disk.
+pub(crate) struct Sink {
+    path: PathBuf,
+    writer: Writer,
+    /// Bytes of encoded rows that wait for the end of their row group.
+    pub(crate) waiting: usize,
+}
+
+impl Sink {
+    /// Makes a file.
+    pub(crate) fn new(form: Form, path: &Path, schema: &SchemaRef) -> Result<Self> {
+        let output = Output::new(path).map_err(|error| Error::io("write the table", path, &error))?;
+        let failed = |error: &dyn std::fmt::Display| failed(path, error);
+        let writer = match form {
+            Form::Parquet => {
+                let mut properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_max_row_group_row_count(Some(GROUP_ROWS))
+                    .set_statistics_enabled(EnabledStatistics::Chunk)
+                    .set_offset_index_disabled(true)
+                    .set_created_by(format!("tracemill {}", env!("CARGO_PKG_VERSION")));
+                let columns = ArrowSchemaConverter::new().convert(schema).map_err(|error| failed(&error))?;
+                for column in columns.columns() {
+                    let encoding = match (column.physical_type(), column.logical_type_ref()) {
+                        // Few different values: a dictionary.
+                        (Type::INT32, Some(LogicalType::Integer(of))) if of.bit_width <= 16 => continue,
+                        (Type::INT32 | Type::INT64, _) => Encoding::DELTA_BINARY_PACKED,
+                        (Type::FLOAT | Type::DOUBLE, _) => Encoding::PLAIN,
+                        _ => continue,
+                    };
+                    let path = column.path().clone();
+                    properties = properties.set_column_dictionary_enabled(path.clone(), false);
+                    properties = properties.set_column_encoding(path, encoding);
+                }
+                let writer = ArrowWriter::try_new(output, schema.clone(), Some(properties.build()));
+                Writer::Parquet(Box::new(writer.map_err(|error| failed(&error))?))
+            }
+            Form::Arrow => {
+                Writer::Arrow(Box::new(FileWriter::try_new(output, schema).map_err(|error| failed(&error))?))
+            }
+        };
+        Ok(Sink { path: path.to_path_buf(), writer, waiting: 0 })
+    }
+
+    /// Writes rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match &mut self.writer {
+            Writer::Parquet(writer) => {
+                writer.write(batch).map_err(|error| failed(&self.path, &error))?;
+                self.waiting = writer.memory_size();
+            }
+            Writer::Arrow(writer) => {
+                writer.write(batch).map_err(|error| failed(&self.path, &error))?;
+            }
+        }
+        self.write_out()
+    }
+
+    /// Ends the row group, so that nothing waits.
+    pub(crate) fn shed(&mut self) -> Result<()> {
+        if let Writer::Parquet(writer) = &mut self.writer {
+            writer.flush().map_err(|error| failed(&self.path, &error))?;
+            self.waiting = 0;
+        }
+        self.write_out()
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        let written = match &mut self.writer {
+            Writer::Parquet(writer) => writer.inner_mut().write_out(),
+            Writer::Arrow(writer) => writer.get_mut().write_out(),
+        };
+        written.map_err(|error| Error::io("write the table", &self.path, &error))
+    }
+
+    /// Is its file open?
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.writer {
+            Writer::Parquet(writer) => writer.inner().file.is_some(),
+            Writer::Arrow(writer) => writer.get_ref().file.is_some(),
+        }
+    }
+
+    /// Closes the file until there is something to write again.
+    pub(crate) fn rest(&mut self) {
+        match &mut self.writer {
+            Writer::Parquet(writer) => writer.inner_mut().rest(),
+            Writer::Arrow(writer) => writer.get_mut().rest(),
+        }
+    }
+
+    /// All rows are there.
+    pub(crate) fn close(self) -> Result<()> {
+        let path = self.path;
+        let output = match self.writer {
+            Writer::Parquet(writer) => writer.into_inner().map_err(|error| failed(&path, &error)),
+            Writer::Arrow(mut writer) => {
+                writer.finish().and_then(|()| writer.into_inner()).map_err(|error| failed(&path, &error))
+            }
+        };
+        output?.write_out().map_err(|error| Error::io("write the table", &path, &error))
+    }
+}
+
+pub(crate) fn failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, format!("the table cannot be written: {error}")).in_file(path)
+}
+
+/// A schema that tables share.
+pub(crate) type Shared = Arc<arrow_schema::Schema>;

@@ -1,0 +1,605 @@
+//! Events to tables.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{EnvValue, FieldClassId, FieldKind, Role, Schema, Scope, StreamClassId};
+
+use crate::cells::{Cells, Lost};
+use crate::sink::Form;
+use crate::tables::{BATCH_ROWS, Plain, Table};
+
+const CANNOT_HOLD: &[&str] = &[
+    "sizes and byte orders of fields",
+    "clocks, beside the times that they gave",
+    "bytes of strings that are no text",
+];
+
+/// Tables of Parquet.
+pub static PARQUET: Target = Target {
+    names: &["parquet"],
+    description: "tables of Apache Parquet: all events, and each event class",
+    cannot_hold: CANNOT_HOLD,
+    is_folder: true,
+    wants_order: true,
+    settings: &[],
+    create: |path, sources, options| create(Form::Parquet, path, sources, options),
+    copy: None,
+};
+
+/// Tables of Arrow's IPC file format.
+pub static ARROW: Target = Target {
+    names: &["arrow"],
+    description: "tables of Apache Arrow (IPC files): all events, and each event class",
+    cannot_hold: CANNOT_HOLD,
+    is_folder: true,
+    wants_order: true,
+    settings: &[],
+    create: |path, sources, options| create(Form::Arrow, path, sources, options),
+    copy: None,
+};
+
+/// A time in ns as a column of signed numbers keeps it.
+fn stored(ns: i128) -> Option<u64> {
+    i64::try_from(ns).ok().map(|ns| ns as u64)
+}
+
+/// Bytes of rows that wait in all tables of classes together, and the least and most for one of them.
+const WAITING_ROWS: usize = 16 << 20;
+const TABLE_ROWS: std::ops::RangeInclusive<usize> = (16 << 10)..=(1 << 20);
+/// Encoded bytes that wait for the end of their row groups; when there are more, the largest groups end.
+const WAITING_GROUPS: usize = 40 << 20;
+/// Files that are open at once.
+const OPEN_FILES: usize = 64;
+
+struct StreamOf {
+    trace: usize,
+    name: String,
+    clock: Option<ClockMap>,
+    packet: Option<Arc<PacketData>>,
+    packet_number: u64,
+    cpu: Option<u32>,
+}
+
+struct TraceOf {
+    name: String,
+    schema: Arc<Schema>,
+    /// Number of its first class among those of all traces.
+    first_class: usize,
+    /// Its tables stand in a folder of this name; empty for the only trace.
+    folder: String,
+}
+
+/// What is prepared of a class.
+struct ClassOut {
+    table: usize,
+    /// Index of its name among all names.
+    name: Option<u64>,
+    id: Option<u64>,
+    stream: Option<u64>,
+    has_cycles: bool,
+    is_untimed: bool,
+    is_open: bool,
+    has_header: bool,
+}
+
+struct Writer {
+    form: Form,
+    path: PathBuf,
+    is_begun: bool,
+    traces: Vec<TraceOf>,
+    streams: Vec<StreamOf>,
+    names: HashMap<Arc<str>, u64>,
+    has_open_ids: bool,
+    events: Option<Table>,
+    losses: Option<Table>,
+    packets: HashMap<(usize, StreamClassId), Table>,
+    tables: Vec<Table>,
+    /// Names of the files of classes, by their number.
+    files: Vec<Option<String>>,
+    taken: HashSet<PathBuf>,
+    classes: Vec<Option<ClassOut>>,
+    waiting: usize,
+    open: VecDeque<usize>,
+    count: u64,
+    packet_count: u64,
+    state: State,
+    lost: Lost,
+    unreadable: u64,
+    /// Events whose time needs more than 64 bits of ns.
+    out_of_range: u64,
+}
+
+fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    let (mut traces, mut streams, mut classes) = (Vec::new(), Vec::new(), 0);
+    let (mut names, mut has_open_ids): (HashMap<Arc<str>, u64>, bool) = (HashMap::new(), false);
+    for (trace, source) in sources.iter().enumerate() {
+        let folder = if sources.len() > 1 { format!("{trace}-{}", file_name(&source.name)) } else { String::new() };
+        traces.push(TraceOf { name: source.name.clone(), schema: source.schema.clone(), first_class: classes, folder });
+        classes += source.schema.events().len();
+        for class in source.schema.events() {
+            has_open_ids |= class.open_ids.is_some();
+            if let Some(name) = &class.name {
+                let next = names.len() as u64;
+                names.entry(name.clone()).or_insert(next);
+            }
+        }
+        for stream in &source.streams {
+            let clock = source.schema.stream(stream.class).default_clock.map(|clock| source.schema.clock(clock));
+            let clock = clock.filter(|clock| clock.frequency > 0);
+            let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns));
+            let name = stream.name.clone();
+            streams.push(StreamOf { trace, name, clock, packet: None, packet_number: 0, cpu: None });
+        }
+    }
+    Ok(Box::new(Writer {
+        form,
+        path: path.to_path_buf(),
+        is_begun: false,
+        traces,
+        streams,
+        names,
+        has_open_ids,
+        events: None,
+        losses: None,
+        packets: HashMap::new(),
+        tables: Vec::new(),
+        files: vec![None; classes],
+        taken: HashSet::new(),
+        classes: std::iter::repeat_with(|| None).take(classes).collect(),
+        waiting: 0,
+        open: VecDeque::new(),
+        count: 0,
+        packet_count: 0,
+        state: State::default(),
+        lost: Lost::default(),
+        unreadable: 0,
+        out_of_range: 0,
+    }))
+}
+
+/// A name that every file system takes: other characters become `%` and two digits.
+fn file_name(name: &str) -> String {
+    let mut text = String::new();
+    for (at, byte) in name.bytes().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => text.push(byte.into()),
+            b'.' if at > 0 => text.push('.'),
+            _ => text += &format!("%{byte:02x}"),
+        }
+        if text.len() >= 180 {
+            break;
+        }
+    }
+    if text.is_empty() { "%".into() } else { text }
+}
+
+/// Has a header fields that are neither the id nor the time of the event?
+fn says_more(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    match &class.kind {
+        FieldKind::Struct(of) => of.members.iter().any(|member| says_more(schema, member.class)),
+        FieldKind::Variant(of) => of.options.iter().any(|option| says_more(schema, option.class)),
+        FieldKind::Optional(of) => says_more(schema, of.content),
+        _ => !class.roles.has(Role::EventClassId) && !class.roles.has(Role::Timestamp),
+    }
+}
+
+/// Looks for the CPU in the context of a packet.
+struct CpuOf {
+    node: NodeId,
+    cpu: Option<u32>,
+}
+
+impl Visitor for CpuOf {
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        if node == self.node {
+            self.cpu = u32::try_from(value).ok();
+        }
+    }
+}
+
+impl Writer {
+    /// Makes the folder and the tables of all events.
+    fn begin(&mut self) -> Result<()> {
+        if self.is_begun {
+            return Ok(());
+        }
+        self.is_begun = true;
+        self.folder(&self.path.clone())?;
+        self.folder(&self.path.join("event"))?;
+        self.folder(&self.path.join("packet"))?;
+        let mut columns = vec![("event", Plain::u64())];
+        columns.extend(self.trace_column());
+        columns.extend([("ns", Plain::i64()), ("cycles", Plain::u64())]);
+        let mut names: Vec<(&Arc<str>, &u64)> = self.names.iter().collect();
+        names.sort_by_key(|(_, at)| **at);
+        let name = match self.has_open_ids {
+            true => Plain::Text(Vec::new()),
+            false => Plain::name(names.into_iter().map(|(name, _)| name.to_string()).collect()),
+        };
+        columns.extend([("name", name), ("id", Plain::u64()), ("stream", Plain::u64()), ("cpu", Plain::u32())]);
+        columns.extend([("class", Plain::u32()), ("packet", Plain::u64())]);
+        let metadata = self.metadata();
+        self.events = Some(Table::new(self.form, self.file("events"), columns, Vec::new(), &metadata)?);
+        Ok(())
+    }
+
+    fn folder(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.{}", self.form.extension()))
+    }
+
+    /// A column for the trace, when there are several.
+    fn trace_column(&self) -> Option<(&'static str, Plain)> {
+        (self.traces.len() > 1).then(|| ("trace", Plain::name(self.traces.iter().map(|of| of.name.clone()).collect())))
+    }
+
+    /// Environments, as the metadata of the table of events.
+    fn metadata(&self) -> Vec<(String, String)> {
+        let mut metadata = Vec::new();
+        for (at, trace) in self.traces.iter().enumerate() {
+            let place = if self.traces.len() > 1 { format!("tracemill.{at}") } else { "tracemill".into() };
+            metadata.push((format!("{place}.trace"), trace.name.clone()));
+            metadata.push((format!("{place}.format"), trace.schema.format.to_string()));
+            for (name, value) in &trace.schema.environment {
+                let text = match value {
+                    EnvValue::Integer(value) => value.to_string(),
+                    EnvValue::String(text) => text.to_string(),
+                };
+                metadata.push((format!("{place}.environment.{name}"), text));
+            }
+        }
+        metadata
+    }
+
+    /// Makes the table of a class when its first event comes.
+    #[cold]
+    fn prepare(&mut self, trace: usize, event: EventRef<'_>) -> Result<ClassOut> {
+        let (schema, id) = (self.traces[trace].schema.clone(), event.class());
+        let (class, plans) = (schema.event(id), &event.chunk.packet.plans);
+        let stream = schema.stream(class.stream);
+        let folder = self.path.join("event").join(&self.traces[trace].folder);
+        self.folder(&folder)?;
+        let base = file_name(class.name.as_deref().unwrap_or("(no name)"));
+        let mut path = folder.join(format!("{base}.{}", self.form.extension()));
+        let mut copy = 1;
+        while !self.taken.insert(path.clone()) {
+            copy += 1;
+            path = folder.join(format!("{base}~{copy}.{}", self.form.extension()));
+        }
+        let relative = path.strip_prefix(&self.path).unwrap_or(&path).to_string_lossy().into_owned();
+        self.files[self.traces[trace].first_class + id.0 as usize] = Some(relative);
+        let has_header = stream.event_header.is_some_and(|root| says_more(&schema, root));
+        let mut fields: Vec<(Cells, &[&str])> = Vec::new();
+        if has_header {
+            fields.push((Cells::new(&schema, plans.header_rows(class.stream)), &["header"]));
+        }
+        let scopes: &[&str] = &["stream_context", "event_context", "payload"];
+        fields.push((Cells::new(&schema, plans.event_rows(id)), scopes));
+        let plain = vec![("event", Plain::u64()), ("ns", Plain::i64()), ("cpu", Plain::u32())];
+        let mut metadata = vec![("tracemill.id".to_string(), class.id.to_string())];
+        metadata.extend(class.name.iter().map(|name| ("tracemill.name".to_string(), name.to_string())));
+        let table = Table::new(self.form, path, plain, fields, &metadata)?;
+        self.tables.push(table);
+        let clock = stream.default_clock;
+        Ok(ClassOut {
+            table: self.tables.len() - 1,
+            name: class.name.as_ref().and_then(|name| self.names.get(name).copied()),
+            id: Some(class.id),
+            stream: Some(stream.id).filter(|_| !stream.has_no_id),
+            has_cycles: clock.is_some_and(|clock| !schema.clock(clock).has_made_cycles) && !class.is_untimed,
+            is_untimed: class.is_untimed,
+            is_open: class.open_ids.is_some(),
+            has_header,
+        })
+    }
+
+    /// A row for a packet when its first event comes.
+    #[cold]
+    fn packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<()> {
+        let trace = self.streams[stream].trace;
+        let (schema, of) = (self.traces[trace].schema.clone(), &packet.packet);
+        let plan = packet.plans.packet_context_rows(of.class);
+        let key = (trace, of.class);
+        if !self.packets.contains_key(&key) {
+            let folder = self.path.join("packet").join(&self.traces[trace].folder);
+            self.folder(&folder)?;
+            let path = folder.join(format!("{}.{}", schema.stream(of.class).id, self.form.extension()));
+            let plain = vec![
+                ("packet", Plain::u64()),
+                ("stream_name", Plain::Text(Vec::new())),
+                ("stream_id", Plain::u64()),
+                ("sequence", Plain::u64()),
+                ("begin_ns", Plain::i64()),
+                ("end_ns", Plain::i64()),
+            ];
+            let fields: Vec<(Cells, &[&str])> = vec![(Cells::new(&schema, plan), &["packet_context"])];
+            self.packets.insert(key, Table::new(self.form, path, plain, fields, &[])?);
+        }
+        let number = self.packet_count;
+        self.packet_count += 1;
+        let cpu_node = plan.nodes.iter().enumerate().find(|(_, node)| {
+            let root = plan.roots.first().copied().flatten();
+            &*node.name == "cpu_id" && Some(node.parent) == root
+        });
+        let mut cpu = packet.cpu;
+        if let (None, Some((node, _))) = (cpu, cpu_node) {
+            let mut found = CpuOf { node: node as NodeId, cpu: None };
+            // The packet was opened, so its context has been read.
+            if packet.visit_context(&mut found).is_ok() {
+                cpu = found.cpu;
+            }
+        }
+        let clock = self.streams[stream].clock;
+        let ns = |cycles: Option<u64>| clock.and_then(|clock| stored(clock.ns(cycles?)));
+        let Some(table) = self.packets.get_mut(&key) else { return Ok(()) };
+        let Table { plain, cells, rows, lost, .. } = &mut *table;
+        if let [packet_number, name, id, sequence, begin, end] = plain.as_mut_slice() {
+            packet_number.push(Some(number));
+            name.push_text(Some(&self.streams[stream].name));
+            id.push(of.stream_id);
+            sequence.push(of.sequence);
+            begin.push(ns(of.begin_cycles));
+            end.push(ns(of.end_cycles));
+        }
+        *rows += 1;
+        let at = *rows;
+        for (tree, _) in cells {
+            if packet.visit_context(&mut tree.visitor(lost)).is_err() {
+                tree.level(at);
+            }
+        }
+        if table.rows >= BATCH_ROWS {
+            table.flush()?;
+        }
+        let of = &mut self.streams[stream];
+        (of.packet, of.packet_number, of.cpu) = (Some(packet.clone()), number, cpu);
+        Ok(())
+    }
+
+    /// Writes the rows of a class that wait, and keeps what waits in all of them below the bound.
+    #[cold]
+    fn flush(&mut self, at: usize) -> Result<()> {
+        let table = &mut self.tables[at];
+        self.waiting -= table.waiting();
+        table.flush()?;
+        self.waiting += table.waiting();
+        while self.waiting > WAITING_GROUPS {
+            let Some(largest) = (0..self.tables.len()).max_by_key(|&at| self.tables[at].waiting()) else { break };
+            let size = self.tables[largest].waiting();
+            if size == 0 {
+                break;
+            }
+            self.tables[largest].shed()?;
+            self.waiting -= size;
+            self.opened(largest);
+        }
+        self.opened(at);
+        Ok(())
+    }
+
+    /// Closes the file that is open longest when there are too many.
+    fn opened(&mut self, at: usize) {
+        if self.tables[at].is_open() && !self.open.contains(&at) {
+            self.open.push_back(at);
+        }
+        if self.open.len() > OPEN_FILES
+            && let Some(oldest) = self.open.pop_front()
+        {
+            self.tables[oldest].rest();
+        }
+    }
+
+    /// The table of what is known of classes.
+    fn put_classes(&mut self) -> Result<()> {
+        let mut columns = vec![("class", Plain::u32())];
+        columns.extend(self.trace_column());
+        for name in ["name", "table", "namespace"] {
+            columns.push((name, Plain::Text(Vec::new())));
+        }
+        columns.extend([("id", Plain::u64()), ("stream", Plain::u64()), ("log_level", Plain::i64())]);
+        let mut table = Table::new(self.form, self.file("classes"), columns, Vec::new(), &[])?;
+        for (trace, of) in self.traces.iter().enumerate() {
+            for (at, class) in of.schema.events().iter().enumerate() {
+                let number = of.first_class + at;
+                let stream = of.schema.stream(class.stream);
+                let mut columns = table.plain.iter_mut();
+                let mut next = |put: &dyn Fn(&mut Plain)| columns.next().map(put);
+                next(&|column| column.push(Some(number as u64)));
+                if self.traces.len() > 1 {
+                    next(&|column| column.push(Some(trace as u64)));
+                }
+                next(&|column| column.push_text(class.name.as_deref()));
+                next(&|column| column.push_text(self.files[number].as_deref()));
+                next(&|column| column.push_text(class.namespace.as_deref()));
+                next(&|column| column.push(Some(class.id)));
+                next(&|column| column.push(Some(stream.id).filter(|_| !stream.has_no_id)));
+                next(&|column| column.push(class.log_level.map(|level| level as u64)));
+                table.rows += 1;
+            }
+            table.flush()?;
+        }
+        table.close()?;
+        Ok(())
+    }
+
+    fn add(&mut self, lost: &Lost) {
+        self.lost.bad_texts += lost.bad_texts;
+        self.lost.wide += lost.wide;
+        self.lost.huge += lost.huge;
+    }
+}
+
+impl TraceWriter for Writer {
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        self.begin()?;
+        let packet = &event.chunk.packet;
+        if !self.streams[stream].packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet)) {
+            self.packet(stream, packet)?;
+        }
+        let trace = self.streams[stream].trace;
+        let number = self.traces[trace].first_class + event.class().0 as usize;
+        if self.classes[number].is_none() {
+            self.classes[number] = Some(self.prepare(trace, event)?);
+        }
+        let (Some(class), Some(events)) = (&self.classes[number], &mut self.events) else { return Ok(()) };
+        let of = &self.streams[stream];
+        let exact = of.clock.filter(|_| !class.is_untimed).map(|clock| clock.ns(event.cycles()));
+        let ns = exact.and_then(stored);
+        self.out_of_range += u64::from(exact.is_some() && ns.is_none());
+        let cycles = Some(event.cycles()).filter(|_| class.has_cycles);
+        let cpu = of.cpu.map(u64::from);
+        let mut columns = events.plain.iter_mut();
+        let mut next = |value: Option<u64>| {
+            if let Some(column) = columns.next() {
+                column.push(value);
+            }
+        };
+        next(Some(self.count));
+        if self.traces.len() > 1 {
+            next(Some(trace as u64));
+        }
+        next(ns);
+        next(cycles);
+        let (mut id, mut own) = (class.id, Vec::new());
+        if class.is_open {
+            id = event.own_id(&mut own).map(u64::from);
+        }
+        if self.has_open_ids {
+            let name = self.traces[trace].schema.event(event.class()).name.as_deref();
+            if let Some(column) = columns.next() {
+                match class.is_open {
+                    true => column.push_text(Some(&String::from_utf8_lossy(&own))),
+                    false => column.push_text(name),
+                }
+            }
+        } else if let Some(column) = columns.next() {
+            column.push(class.name);
+        }
+        let rest = [id, class.stream, cpu, Some(number as u64), Some(of.packet_number)];
+        columns.zip(rest).for_each(|(column, value)| column.push(value));
+        events.rows += 1;
+        if events.rows >= BATCH_ROWS {
+            events.flush()?;
+        }
+        let table = &mut self.tables[class.table];
+        if let [event_column, ns_column, cpu_column] = table.plain.as_mut_slice() {
+            event_column.push(Some(self.count));
+            ns_column.push(ns);
+            cpu_column.push(cpu);
+        }
+        self.count += 1;
+        table.rows += 1;
+        let (lost, state) = (&mut table.lost, &mut self.state);
+        let mut cells = table.cells.iter_mut();
+        let mut is_whole = true;
+        if class.has_header
+            && let Some((tree, _)) = cells.next()
+        {
+            is_whole &= event.visit_header(state, &mut tree.visitor(lost)).is_ok();
+            if !is_whole {
+                tree.level(table.rows);
+            }
+        }
+        if let Some((tree, _)) = cells.next() {
+            let mut fields = event.fields(state);
+            let mut visitor = tree.visitor(lost);
+            let mut visit = |scope| fields.visit(scope, state, &mut visitor).is_ok();
+            let all = visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload);
+            if !all {
+                // It was whole when it was found: the file has changed.
+                tree.level(table.rows);
+            }
+            is_whole &= all;
+        }
+        self.unreadable += u64::from(!is_whole);
+        let limit = (WAITING_ROWS / self.tables.len()).clamp(*TABLE_ROWS.start(), *TABLE_ROWS.end());
+        let (at, table) = (class.table, &self.tables[class.table]);
+        if table.rows >= BATCH_ROWS || table.bytes() >= limit { self.flush(at) } else { Ok(()) }
+    }
+
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        self.begin()?;
+        if self.losses.is_none() {
+            let mut columns = Vec::new();
+            columns.extend(self.trace_column());
+            columns.extend([("stream_name", Plain::Text(Vec::new())), ("kind", Plain::Text(Vec::new()))]);
+            columns.extend([("count", Plain::u64()), ("begin_ns", Plain::i64()), ("end_ns", Plain::i64())]);
+            self.losses = Some(Table::new(self.form, self.file("losses"), columns, Vec::new(), &[])?);
+        }
+        let Some(table) = &mut self.losses else { return Ok(()) };
+        let of = &self.streams[stream];
+        let ns = |cycles: Option<u64>| of.clock.and_then(|clock| stored(clock.ns(cycles?)));
+        let kind = match gap.kind {
+            GapKind::DiscardedEvents => "discarded events",
+            GapKind::LostPackets => "lost packets",
+        };
+        let mut columns = table.plain.iter_mut();
+        if self.traces.len() > 1
+            && let Some(column) = columns.next()
+        {
+            column.push(Some(of.trace as u64));
+        }
+        for text in [of.name.as_str(), kind] {
+            if let Some(column) = columns.next() {
+                column.push_text(Some(text));
+            }
+        }
+        let rest = [gap.count, ns(gap.begin_cycles), ns(gap.end_cycles)];
+        columns.zip(rest).for_each(|(column, value)| column.push(value));
+        table.rows += 1;
+        if table.rows >= BATCH_ROWS { table.flush() } else { Ok(()) }
+    }
+
+    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        self.begin()?;
+        let tables = std::mem::take(&mut self.tables).into_iter().chain(self.events.take());
+        let tables: Vec<Table> =
+            tables.chain(self.losses.take()).chain(std::mem::take(&mut self.packets).into_values()).collect();
+        for table in tables {
+            let lost = table.close()?;
+            self.add(&lost);
+        }
+        self.put_classes()?;
+        let mut losses = Losses::default();
+        losses.add("strings with bytes that are no text (those are replaced)", self.lost.bad_texts);
+        losses.add("integers of variable length with more than 64 bits", self.lost.wide);
+        losses.add("strings and blobs of more than 2 GiB in a batch", self.lost.huge);
+        losses.add("times that need more than 64 bits of ns (they are null)", self.out_of_range);
+        losses.add("events whose file changed while they were read", self.unreadable);
+        Ok(losses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn names_of_files_are_plain() {
+        assert_eq!(file_name("lttng_ust_x:y"), "lttng_ust_x%3ay");
+        assert_eq!(file_name("../etc"), "%2e.%2fetc");
+        assert_eq!(file_name(""), "%");
+        assert!(file_name(&"é".repeat(1000)).len() < 190);
+    }
+}

@@ -1,0 +1,114 @@
+//! Texts of many threads that are written one after the other, while their parts come mixed: what does not fit into memory
+//! waits in a file without a name.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tracemill_model::error::{Error, Result};
+
+/// Bytes that wait in memory, for all texts together, and the least and most for one of them.
+const MEMORY: usize = 8 << 20;
+const TEXT: std::ops::RangeInclusive<usize> = (1 << 10)..=(1 << 16);
+
+/// The texts.
+pub(super) struct Spill {
+    path: PathBuf,
+    file: Option<File>,
+    end: u64,
+    texts: Vec<Text>,
+}
+
+#[derive(Default)]
+struct Text {
+    /// Where its parts stand in the file: offset and length.
+    parts: Vec<(u64, usize)>,
+    /// What comes behind them.
+    rest: Vec<u8>,
+}
+
+impl Spill {
+    /// Texts for an output; what waits is in its folder, where there is room for the output itself.
+    pub(super) fn new(output: &Path) -> Self {
+        let mut name = output.as_os_str().to_owned();
+        name.push(".parts");
+        Spill { path: name.into(), file: None, end: 0, texts: Vec::new() }
+    }
+
+    /// Appends to a text.
+    pub(super) fn put(&mut self, text: usize, bytes: &[u8]) -> Result<()> {
+        if self.texts.len() <= text {
+            self.texts.resize_with(text + 1, Text::default);
+        }
+        let limit = (MEMORY / self.texts.len()).clamp(*TEXT.start(), *TEXT.end());
+        let of = &mut self.texts[text];
+        of.rest.extend_from_slice(bytes);
+        if of.rest.len() < limit {
+            return Ok(());
+        }
+        let path = &self.path;
+        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+                // Nobody finds it when we are gone. Where a file that is open cannot be removed, it is removed at the end.
+                let _ = fs::remove_file(path);
+                file
+            }
+        };
+        let file = self.file.insert(file);
+        file.write_all(&of.rest).map_err(failed)?;
+        of.parts.push((self.end, of.rest.len()));
+        self.end += of.rest.len() as u64;
+        of.rest.clear();
+        Ok(())
+    }
+
+    /// Writes a text to a file, and forgets it.
+    pub(super) fn copy(&mut self, text: usize, out: &mut dyn Write) -> Result<()> {
+        let Some(of) = self.texts.get_mut(text) else { return Ok(()) };
+        let of = std::mem::take(of);
+        let failed = |error: std::io::Error| Error::io("write the file", &self.path, &error);
+        let mut buffer = Vec::new();
+        if let Some(file) = &mut self.file {
+            for (offset, len) in of.parts {
+                buffer.resize(len, 0);
+                file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut buffer)).map_err(failed)?;
+                out.write_all(&buffer).map_err(failed)?;
+            }
+        }
+        out.write_all(&of.rest).map_err(failed)
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spill;
+
+    #[test]
+    fn texts_come_back_in_their_order() {
+        let path = std::env::temp_dir().join(format!("tracemill-spill-{}", std::process::id()));
+        let mut spill = Spill::new(&path);
+        let mut want = vec![Vec::new(); 3];
+        for at in 0..60_000u32 {
+            let (text, bytes) = ((at * 7 % 3) as usize, format!("{at},"));
+            spill.put(text, bytes.as_bytes()).expect("there is room");
+            want[text].extend_from_slice(bytes.as_bytes());
+        }
+        assert!(spill.file.is_some());
+        for (text, want) in want.into_iter().enumerate() {
+            let mut got = Vec::new();
+            spill.copy(text, &mut got).expect("it is there");
+            assert_eq!(got, want);
+        }
+    }
+}
