@@ -277,7 +277,7 @@ fn an_index_describes_the_packets() {
     let folder = Folder::new();
     for (trace, to) in [("losses", "ctf1.8"), ("overwritten", "ctf2"), ("mill", "ctf1.8")] {
         convert(&folder, trace, "plain", &format!("--to {to} --byte-order little --force")).ends(0, &[]);
-        convert(&folder, trace, "indexed", &format!("--to {to} --byte-order little --index --force")).ends(0, &[]);
+        convert(&folder, trace, "indexed", &format!("--to {to} --index --force")).ends(0, &[]);
         assert!(folder.path("indexed/index").is_dir(), "{trace}");
         let packets = |name: &str| {
             let run = folder.run_with("info --json --packets", &[name]).ends(0, &[]);

@@ -1,7 +1,5 @@
 //! From a session to a target: which events go there, in what order, and what comes up on the way.
 
-mod splice;
-
 use tracemill_formats::api::Storage;
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
@@ -133,9 +131,6 @@ impl Feed<'_> {
                     Item::Fault(error) => Note::Fault(error),
                     Item::Warning(error) => Note::Warning(error),
                 };
-                if matches!(note, Note::Fault(_)) {
-                    self.writer.gap(at, &splice::damage())?;
-                }
                 if self.note(note, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }

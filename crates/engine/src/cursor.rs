@@ -63,8 +63,6 @@ pub struct ReadyChunk {
     /// Where time goes back (or stands below the largest time of an earlier chunk): the largest clock value so far,
     /// for each event. `None` when the clock values themselves do.
     pub floors: Option<Vec<u64>>,
-    /// First bit behind the last event that was read for it.
-    pub end_bits: u64,
 }
 
 impl ReadyChunk {
@@ -84,8 +82,6 @@ pub struct Cursor {
     reader: Arc<dyn PacketReader>,
     stream: Arc<Stream>,
     filter: SpineFilter,
-    /// Are events outside of the wanted times left out?
-    keeps_range: bool,
     has_clock: bool,
     next_packet: usize,
     end_packet: usize,
@@ -126,7 +122,6 @@ impl Cursor {
             reader: trace.reader.clone(),
             stream,
             filter,
-            keeps_range: true,
             has_clock: clock.is_some(),
             next_packet,
             end_packet,
@@ -147,14 +142,6 @@ impl Cursor {
         let packets = &self.stream.packets[self.next_packet..self.end_packet];
         progress.add_total(packets.iter().map(packet_bytes).sum());
         self.count_in(progress);
-        self
-    }
-
-    /// Gives all events of the packets that hold wanted ones.
-    #[must_use]
-    pub(crate) fn whole_packets(mut self) -> Self {
-        self.filter.classes = None;
-        self.keeps_range = false;
         self
     }
 
@@ -293,7 +280,6 @@ impl Cursor {
         let read = read.clamp(packet.counted, all.max(packet.counted));
         self.add_done(read - packet.counted);
         packet.counted = read;
-        let end_bits = packet.pos;
         match end {
             ScanEnd::Full if !gone => self.open = Some(packet),
             ScanEnd::Fault(fault) if !gone => self.push_fault(&fault, &packet),
@@ -308,10 +294,8 @@ impl Cursor {
             None => self.floors(&chunk),
             Some((floors, largest, back)) => self.selected_floors(&chunk, floors, largest, back),
         };
-        let mut ready = ReadyChunk { chunk, floors, end_bits };
-        if self.keeps_range {
-            self.keep_range(&mut ready);
-        }
+        let mut ready = ReadyChunk { chunk, floors };
+        self.keep_range(&mut ready);
         (!ready.chunk.is_empty()).then_some(ready)
     }
 

@@ -26,14 +26,6 @@ pub struct Selection {
     pub memory_bytes: usize,
 }
 
-impl Selection {
-    /// First and last wanted clock value of a stream, the first behind the last when there are none; `None` for all.
-    pub(crate) fn cycles_of(&self, of: &StreamOf) -> Option<(u64, u64)> {
-        let clock = of.clock.as_ref().filter(|_| self.begin_ns.is_some() || self.end_ns.is_some())?;
-        Some(cycle_range(clock, self.begin_ns, self.end_ns).unwrap_or((1, 0)))
-    }
-}
-
 /// A stream of the timeline.
 #[derive(Clone)]
 pub struct StreamOf {

@@ -6,11 +6,10 @@
 //! caller gives that its final name when everything is there.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::chunk::EventRef;
 use tracemill_model::clock::Drift;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
@@ -35,16 +34,10 @@ pub struct Target {
     /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
     /// must be read and written anew.
     pub copy: Option<CopyTrace>,
-    /// Begins to write a trace that has the format already with less in it, packet by packet; `None` when its events
-    /// must be written anew.
-    pub splice: Option<Splice>,
 }
 
 /// See [`Target::copy`].
 pub type CopyTrace = fn(&OpenTrace, &Path) -> Result<bool>;
-
-/// See [`Target::splice`].
-pub type Splice = fn(&Path, &OpenTrace, &Source, &WriteOptions) -> Result<Option<Box<dyn PacketWriter>>>;
 
 /// See [`Target::create`].
 pub type Create = fn(&Path, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;
@@ -116,100 +109,6 @@ pub trait TraceWriter {
     /// # Errors
     /// As for events.
     fn finish(self: Box<Self>) -> Result<Losses>;
-}
-
-/// Writes packets of a trace of its own format: as they are, or with less in them. Streams are numbered as in
-/// [`Source::streams`], and come one after the other. Where a function says false, the trace cannot be written so; what is
-/// there is then of no use.
-pub trait PacketWriter {
-    /// Writes a packet as it is.
-    ///
-    /// # Errors
-    /// When the output cannot be written.
-    fn whole(&mut self, stream: usize, data: &PacketData) -> Result<bool>;
-
-    /// Writes some events of a packet, maybe none. One packet may have several parts.
-    ///
-    /// # Errors
-    /// As for whole packets.
-    fn part(&mut self, stream: usize, data: &PacketData, part: &Part) -> Result<bool>;
-
-    /// Something is missing before the next packet.
-    ///
-    /// # Errors
-    /// As for whole packets.
-    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()>;
-
-    /// No more packets come of a stream.
-    ///
-    /// # Errors
-    /// As for whole packets.
-    fn end_stream(&mut self, stream: usize) -> Result<bool>;
-
-    /// Everything is there. Gives what was lost.
-    ///
-    /// # Errors
-    /// As for whole packets.
-    fn finish(self: Box<Self>) -> Result<Losses>;
-}
-
-/// Events of a packet, in their order.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Part {
-    /// Clock value of each.
-    pub cycles: Vec<u64>,
-    /// Class of each.
-    pub classes: Vec<u32>,
-    /// Where they are.
-    pub runs: Vec<Run>,
-    /// Is the first one also the first of the packet?
-    pub has_first: bool,
-    /// Is the last one also the last of the packet?
-    pub has_last: bool,
-}
-
-/// Neighbours in a packet.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Run {
-    /// From the first bit of the first one to behind the last bit of the last one, from the start of the packet.
-    pub bits: Range<u64>,
-    /// The first one among the events of the part.
-    pub first: usize,
-    /// The last one.
-    pub last: usize,
-    /// First bit of each.
-    pub starts: Vec<u64>,
-}
-
-impl Part {
-    /// The runs from an event on, which may stand inside the first of them.
-    pub fn runs_from(&self, event: usize) -> impl Iterator<Item = Run> {
-        let runs = self.runs.iter().filter(move |run| run.last >= event);
-        runs.map(move |run| {
-            let skipped = event.saturating_sub(run.first);
-            let start = run.starts.get(skipped).copied().unwrap_or(run.bits.start);
-            Run { bits: start..run.bits.end, first: run.first + skipped, last: run.last, starts: Vec::new() }
-        })
-    }
-
-    /// Adds an event.
-    pub fn push(&mut self, class: u32, cycles: u64, bits: Range<u64>, follows: bool) {
-        let at = self.cycles.len();
-        self.cycles.push(cycles);
-        self.classes.push(class);
-        match self.runs.last_mut() {
-            Some(run) if follows => {
-                (run.bits.end, run.last) = (bits.end, at);
-                run.starts.push(bits.start);
-            }
-            _ => self.runs.push(Run { first: at, last: at, starts: vec![bits.start], bits }),
-        }
-    }
-
-    /// Forgets all events.
-    pub fn clear(&mut self) {
-        *self = Part::default();
-    }
 }
 
 /// What a target could not hold, by kind.

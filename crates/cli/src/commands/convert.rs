@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tracemill_engine::convert::{Conversion, is_trace, sources, target};
 use tracemill_engine::merge::Note;
-use tracemill_engine::output::{Pending, remove};
+use tracemill_engine::output::Pending;
 use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
@@ -47,7 +47,17 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         },
         index: options.index,
     };
+    if is_all(options) && copy(target, &opened.session, pending.path())? {
+        let _whole = interrupt::hold();
+        pending.commit()?;
+        tell(options, &opened.reporter, &Losses::default(), None)?;
+        return Ok(opened.reporter.outcome());
+    }
     let sources = sources(&opened.session, &streams);
+    let writer = (target.create)(pending.path(), &sources, &write_options)?;
+    if options.input.strict && !writer.losses().is_empty() {
+        return Err(refused(target, &writer.losses()));
+    }
     let conversion = Conversion {
         session: &opened.session,
         streams: &streams,
@@ -59,62 +69,20 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     };
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let (reporter, session) = (&mut opened.reporter, &opened.session);
-    let mut take = |note| match note {
-        Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
-        Note::Fault(_) => Flow::Continue,
-        Note::Warning(error) => {
-            reporter.warning(&error);
-            Flow::Continue
-        }
-        Note::Gap(stream, gap) => {
-            reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
-            Flow::Continue
-        }
-    };
-    // What is copied as it is must be sound.
-    let sound = if is_all(options) && can_copy(target, session) { conversion.read_all() } else { None };
-    if let Some((events, notes)) = sound
-        && copy(target, session, pending.path())?
-    {
-        for note in notes {
-            take(note);
-        }
-        let _whole = interrupt::hold();
-        pending.commit()?;
-        tell(options, reporter, &Losses::default(), Some(events))?;
-        return Ok(opened.reporter.outcome());
-    }
-    let splicer = match (target.splice, session.traces.as_slice()) {
-        (Some(splice), [trace]) if keeps_form(options) => splice(pending.path(), trace, &sources[0], &write_options)?,
-        _ => None,
-    };
-    let spliced = match splicer {
-        Some(splicer) => {
-            let _shown = progress::show(&options.input, &session.progress, false);
-            conversion.splice(splicer, &mut take)?
-        }
-        None => None,
-    };
-    let writer = match spliced {
-        Some(_) => None,
-        None => {
-            remove(pending.path());
-            Some((target.create)(pending.path(), &sources, &write_options)?)
-        }
-    };
-    if let Some(writer) = &writer
-        && options.input.strict
-        && !writer.losses().is_empty()
-    {
-        return Err(refused(target, &writer.losses()));
-    }
-    let converted = match (spliced, writer) {
-        (Some(spliced), _) => spliced,
-        (None, Some(writer)) => {
-            let _shown = progress::show(&options.input, &session.progress, false);
-            conversion.run(writer, &mut take)?
-        }
-        (None, None) => return Ok(Outcome::Nothing),
+    let converted = {
+        let _shown = progress::show(&options.input, &session.progress, false);
+        conversion.run(writer, &mut |note| match note {
+            Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
+            Note::Fault(_) => Flow::Continue,
+            Note::Warning(error) => {
+                reporter.warning(&error);
+                Flow::Continue
+            }
+            Note::Gap(stream, gap) => {
+                reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
+                Flow::Continue
+            }
+        })?
     };
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
@@ -134,30 +102,18 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
 /// Is everything wanted as it is?
 fn is_all(options: &ConvertOptions) -> bool {
     let events = &options.select.events;
-    let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
-    !has_choice && events.stream.is_empty() && !options.index && keeps_form(options)
-}
-
-/// May packets and events stay as they are, those that are wanted?
-fn keeps_form(options: &ConvertOptions) -> bool {
     let input = &options.input;
-    let has_form = options.packet_size.is_some() || options.byte_order.is_some();
+    let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
+    let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
     let is_counted = options.select.skip > 0 || options.select.limit.is_some();
-    !has_form && !has_offsets && !is_counted
-}
-
-/// May the trace be copied as it is?
-fn can_copy(target: &Target, session: &Session) -> bool {
-    let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
-    let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
-    target.copy.is_some() && is_one && has_format && session.failures.is_empty()
+    !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted
 }
 
 /// Copies the only trace when it has the format already.
 fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> {
     match (target.copy, session.traces.as_slice()) {
-        (Some(copy), [trace]) => copy(trace, path),
+        (Some(copy), [trace]) if session.failures.is_empty() => copy(trace, path),
         _ => Ok(false),
     }
 }

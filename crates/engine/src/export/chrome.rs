@@ -28,7 +28,6 @@ pub(super) static CHROME: Target = Target {
     wants_order: true,
     create,
     copy: None,
-    splice: None,
 };
 
 /// Scopes that become arguments, in the order in which they are stored.

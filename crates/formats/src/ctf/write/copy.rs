@@ -25,15 +25,20 @@ pub(super) fn copy_ctf2(trace: &OpenTrace, to: &Path) -> Result<bool> {
 /// together from several folders.
 fn copy(trace: &OpenTrace, to: &Path, dialect: Dialect) -> Result<bool> {
     let metadata = trace.path.join(METADATA);
+    let files: Vec<_> = trace.streams.iter().flat_map(|stream| &stream.files).collect();
+    let is_plain = |name: &str| {
+        let mut parts = Path::new(name).components();
+        matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+    };
     let is_whole = trace.schema.format == dialect.format()
         && trace.faults.is_empty()
         && metadata.is_file()
-        && is_plain_folder(trace);
+        && files.iter().all(|file| is_plain(&file.relative) && file.path == trace.path.join(&file.relative));
     if !is_whole {
         return Ok(false);
     }
     make_folder(to)?;
-    for file in trace.streams.iter().flat_map(|stream| &stream.files) {
+    for file in files {
         copy_file(&file.path, &to.join(&file.relative))?;
         let name = format!("{}.idx", file.relative);
         let index = trace.path.join(INDEX).join(&name);
@@ -47,17 +52,7 @@ fn copy(trace: &OpenTrace, to: &Path, dialect: Dialect) -> Result<bool> {
     Ok(true)
 }
 
-/// Are all files of a trace in its folder?
-pub(super) fn is_plain_folder(trace: &OpenTrace) -> bool {
-    let is_plain = |name: &str| {
-        let mut parts = Path::new(name).components();
-        matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
-    };
-    let mut files = trace.streams.iter().flat_map(|stream| &stream.files);
-    files.all(|file| is_plain(&file.relative) && file.path == trace.path.join(&file.relative))
-}
-
-pub(super) fn copy_file(from: &Path, to: &Path) -> Result<()> {
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("copy the file", from, &error);
     let mut source = fs::File::open(from).map_err(failed)?;
     // Not with the permissions of the source: a copy belongs to the user.

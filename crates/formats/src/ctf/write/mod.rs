@@ -10,7 +10,6 @@ mod json;
 mod mapping;
 mod metadata;
 mod packets;
-mod splice;
 mod tsdl;
 
 use std::fs;
@@ -33,7 +32,6 @@ pub(crate) static CTF2: Target = Target {
     wants_order: false,
     create: create_ctf2,
     copy: Some(copy::copy_ctf2),
-    splice: Some(splice::splice_ctf2),
 };
 
 /// CTF 1.8.
@@ -55,7 +53,6 @@ pub(crate) static CTF18: Target = Target {
     wants_order: false,
     create: create_ctf18,
     copy: Some(copy::copy_ctf18),
-    splice: Some(splice::splice_ctf18),
 };
 
 /// A version of the metadata, and what fields there are in it.
