@@ -102,9 +102,9 @@ pub(crate) fn columns(path: &Path) -> Result<Decoded> {
 
 /// Times of the first and the last event in ns. Those of the packets may be wider: a tracer may close its last packet
 /// long after the last event.
-pub(crate) fn times(path: &Path) -> Result<(i64, i64)> {
+pub(crate) fn times(path: &Path) -> Result<(i128, i128)> {
     let session = open(path)?;
-    let mut times: Option<(i64, i64)> = None;
+    let mut times: Option<(i128, i128)> = None;
     chunks(&session, |trace, chunk| {
         let Some(clock) = session.clock_map(trace, chunk.packet.packet.class) else { return Ok(()) };
         for ns in chunk.cycles.iter().map(|&cycles| clock.ns(cycles)) {

@@ -8,7 +8,7 @@ use tracemill_model::error::Result;
 use crate::groups::Groups;
 use crate::registry::{Analysis, Needs};
 use crate::report::Report;
-use crate::run::{Input, Role, Take, between, run};
+use crate::run::{Input, Role, Take, run};
 use crate::stats::Table;
 use crate::target::Target;
 
@@ -64,13 +64,13 @@ struct Nested {
 
 struct Open {
     group: u32,
-    from_ns: i64,
+    from_ns: i128,
     /// Time of the pairs inside.
-    inner_ns: u64,
+    inner_ns: i128,
 }
 
 impl Take for Nested {
-    fn event(&mut self, role: Role, ns: i64, event: &FilterEvent) {
+    fn event(&mut self, role: Role, ns: i128, event: &FilterEvent) {
         let lane = self.lanes.number(event) as usize;
         if self.stacks.len() <= lane {
             self.stacks.resize_with(lane + 1, Vec::new);
@@ -80,11 +80,11 @@ impl Take for Nested {
             match stack.pop() {
                 Some(open) => {
                     self.open -= 1;
-                    let whole = between(open.from_ns, ns);
-                    if let (Some(outer), Some(whole)) = (stack.last_mut(), whole) {
-                        outer.inner_ns = outer.inner_ns.saturating_add(whole);
+                    let whole = ns - open.from_ns;
+                    if let Some(outer) = stack.last_mut() {
+                        outer.inner_ns = outer.inner_ns.saturating_add(whole.max(0));
                     }
-                    self.table.add(open.group, whole.and_then(|whole| whole.checked_sub(open.inner_ns)));
+                    self.table.add(open.group, whole.saturating_sub(open.inner_ns));
                 }
                 None => self.table.left_out.only_ends += u64::from(!role.begins),
             }

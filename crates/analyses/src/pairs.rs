@@ -8,7 +8,7 @@ use tracemill_model::error::Result;
 use crate::groups::Groups;
 use crate::registry::{Analysis, Needs};
 use crate::report::Report;
-use crate::run::{Input, Role, Take, between, run};
+use crate::run::{Input, Role, Take, run};
 use crate::stats::Table;
 use crate::target::Target;
 
@@ -52,12 +52,12 @@ struct Pairs {
     groups: Groups,
     table: Table,
     /// Time of the open beginning, by group.
-    open: Vec<Option<i64>>,
+    open: Vec<Option<i128>>,
 }
 
 impl Take for Pairs {
     #[inline]
-    fn event(&mut self, role: Role, ns: i64, event: &FilterEvent) {
+    fn event(&mut self, role: Role, ns: i128, event: &FilterEvent) {
         let group = self.groups.number(event);
         let at = group as usize;
         if self.open.len() <= at {
@@ -65,7 +65,7 @@ impl Take for Pairs {
         }
         if role.ends {
             match self.open[at].take() {
-                Some(from) => self.table.add(group, between(from, ns)),
+                Some(from) => self.table.add(group, ns - from),
                 // An event that is both has nothing to end the first time.
                 None => self.table.left_out.only_ends += u64::from(!role.begins),
             }

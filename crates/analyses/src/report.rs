@@ -35,6 +35,8 @@ pub struct LeftOut {
     pub untimed: u64,
     /// Durations below zero: the clock of a stream went back.
     pub negative: u64,
+    /// Durations of 2^64 ns and more: 584 years.
+    pub too_long: u64,
     /// Ends without a beginning.
     pub only_ends: u64,
     /// Beginnings whose end did not come before the next beginning of the same key.

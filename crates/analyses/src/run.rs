@@ -37,7 +37,7 @@ pub struct Role {
 /// Takes the events that are meant, in the order of time.
 pub(crate) trait Take {
     /// An event at a time.
-    fn event(&mut self, role: Role, ns: i64, event: &FilterEvent);
+    fn event(&mut self, role: Role, ns: i128, event: &FilterEvent);
 }
 
 /// What the targets say of an event class.
@@ -116,10 +116,4 @@ pub(crate) fn run<T: Take>(
         }
     }
     Ok(left_out)
-}
-
-/// From one time to another in ns; `None` when the second is before the first.
-#[inline]
-pub(crate) fn between(from: i64, to: i64) -> Option<u64> {
-    (to >= from).then(|| to.wrapping_sub(from) as u64)
 }

@@ -8,7 +8,7 @@ use tracemill_model::error::Result;
 use crate::groups::Groups;
 use crate::registry::{Analysis, Needs};
 use crate::report::Report;
-use crate::run::{Input, Role, Take, between, run};
+use crate::run::{Input, Role, Take, run};
 use crate::stats::Table;
 use crate::target::Target;
 
@@ -53,14 +53,14 @@ struct State {
     table: Table,
     within: bool,
     /// Group and time of the last occurrence.
-    last: Option<(u32, i64)>,
+    last: Option<(u32, i128)>,
     /// The same by group.
-    lasts: Vec<Option<i64>>,
+    lasts: Vec<Option<i128>>,
 }
 
 impl Take for State {
     #[inline]
-    fn event(&mut self, _role: Role, ns: i64, event: &FilterEvent) {
+    fn event(&mut self, _role: Role, ns: i128, event: &FilterEvent) {
         let group = self.groups.number(event);
         let before = if self.within {
             if self.lasts.len() <= group as usize {
@@ -71,7 +71,7 @@ impl Take for State {
             self.last.replace((group, ns))
         };
         if let Some((group, from)) = before {
-            self.table.add(group, between(from, ns));
+            self.table.add(group, ns - from);
         }
     }
 }

@@ -17,11 +17,12 @@ impl Table {
         Table { groups: Vec::new(), regress, left_out: LeftOut::default() }
     }
 
-    /// Adds a duration; `None` is one below zero.
+    /// Adds a duration. Those below zero and those over 64 bits are only counted.
     #[inline]
-    pub(crate) fn add(&mut self, group: u32, ns: Option<u64>) {
-        let Some(ns) = ns else {
-            self.left_out.negative += 1;
+    pub(crate) fn add(&mut self, group: u32, ns: i128) {
+        let Ok(ns) = u64::try_from(ns) else {
+            let count = if ns < 0 { &mut self.left_out.negative } else { &mut self.left_out.too_long };
+            *count += 1;
             return;
         };
         let at = group as usize;

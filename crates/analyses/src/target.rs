@@ -25,8 +25,8 @@ pub enum Verdict {
 }
 
 impl Target {
-    /// Reads what was typed: a number in base 10 or, with `0x`, 16 is the number of an event and also a name that
-    /// looks so; anything else is a name in which `*` and `?` stand for any text and any character.
+    /// Reads what was typed: a number in base 10 or, with `0x`, 16 is the number of an event; anything else is a name in
+    /// which `*` and `?` stand for any text and any character, and `\` takes a meaning away: `\7` is the name `7`.
     pub fn parse(text: &str) -> Self {
         let id = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -82,7 +82,7 @@ impl Target {
     }
 
     fn means(&self, id: u64, name: &[u8]) -> bool {
-        self.id == Some(id) || self.name.matches(name)
+        self.id.map_or_else(|| self.name.matches(name), |own| own == id)
     }
 
     fn unknown(&self, session: &Session) -> Error {
@@ -113,7 +113,7 @@ mod tests {
     fn numbers_and_names() {
         let means = |text: &str, id, name: &str| Target::parse(text).means(id, name.as_bytes());
         assert!(means("7", 7, "tx") && means("0x10", 16, "") && means("tx", 7, "tx") && means("t*", 7, "tx"));
-        assert!(means("7", 9, "7"), "a name may look like a number");
+        assert!(!means("7", 9, "7") && means("\\7", 9, "7") && means("\\0x7", 9, "0x7"), "names like numbers");
         assert!(!means("7", 9, "tx") && !means("tx", 7, "txx") && !means("-1", 1, ""));
     }
 }

@@ -56,6 +56,9 @@ pub fn write(
         let last = follower.last_of(at);
         while follower.tasks[at].stack_count > 0 {
             let Some(frame) = follower.close(at, last).filter(|frame| !frame.is_hidden) else { continue };
+            if follower.is_outside(at, &frame) {
+                continue;
+            }
             let name = match frame.address {
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED if options.is_balanced => SCHEDULE.to_string(),
                 address => follower.known(frame.symbol, address).symbol.name.clone(),

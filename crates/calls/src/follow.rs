@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
 
-use crate::merge::Merged;
+use crate::merge::{Merged, is_sched_out};
 use crate::select::CallOptions;
 
 /// A place on a stack. It keeps what it held when the call is over, until the next call takes it.
@@ -26,6 +26,8 @@ pub struct Frame {
     pub is_open: bool,
     /// Is the call left out?
     pub is_hidden: bool,
+    /// Is it one of the kernel's?
+    pub is_kernel: bool,
     /// What calls of special functions do.
     jump: Jump,
     /// Depth that was left when it was entered.
@@ -76,6 +78,10 @@ pub struct TaskState {
     fork_display_depth: i32,
     is_begun: bool,
     has_lost: bool,
+    /// Was its last call one of the kernel's?
+    is_in_kernel: bool,
+    /// The stream that told that it has no processor.
+    waits_in: Option<usize>,
     depth_left: i32,
     /// Depth that is left outside of all calls.
     depth_limit: i32,
@@ -131,6 +137,7 @@ pub struct Follower<'a> {
     /// Time of the last record of the system, of any task.
     last_system_time: u64,
     is_estimated: bool,
+    pub(crate) has_kernel: bool,
     /// The smallest time of a record; events outside of all calls do not count unless they are shown.
     pub first_time: u64,
 }
@@ -147,8 +154,10 @@ impl<'a> Follower<'a> {
         };
         let tasks = source.tasks();
         let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
+        let merged = Merged::new(source, &options);
         Follower {
-            merged: Merged::new(source, &options),
+            has_kernel: merged.has_kernel(),
+            merged,
             run: Vec::new(),
             run_at: 0,
             has_all_tasks: options.tids.is_empty(),
@@ -203,10 +212,37 @@ impl<'a> Follower<'a> {
             // What is next depends on the stacks.
             while self.merged.peek().is_some_and(|next| self.estimate(&next)) {}
             self.run.extend(self.merged.next());
+        } else if self.has_kernel {
+            let next = self.next_with_kernel();
+            self.run.extend(next);
         } else {
             self.merged.take_run(&mut self.run);
         }
         !self.run.is_empty()
+    }
+
+    /// The next record where the kernel has records too. What it does for a task that has no processor tells that the
+    /// task has one again, before the system says so.
+    fn next_with_kernel(&mut self) -> Option<CallRecord> {
+        let next = self.merged.peek()?;
+        if next.origin == CallOrigin::Kernel {
+            let task = if next.kind == CallKind::Event { next.symbol.wrapping_sub(1) } else { next.task };
+            let waits_in = self.tasks.get(task as usize).and_then(|task| task.waits_in);
+            let time = next.time.saturating_sub(1);
+            if let Some(record) = waits_in.and_then(|stream| self.merged.take_sched_in(stream, task, time)) {
+                self.tasks[task as usize].waits_in = None;
+                return Some(record);
+            }
+        }
+        if next.origin == CallOrigin::System {
+            let waits_in = &mut self.tasks[next.task as usize].waits_in;
+            if is_sched_out(&next) {
+                *waits_in = Some(self.merged.current());
+            } else if next.address == event_id::SCHED_IN {
+                *waits_in = None;
+            }
+        }
+        self.merged.next()
     }
 
     /// Where exits are guesses, one that would come before a time without processor that it lies behind is moved there.
@@ -306,6 +342,11 @@ impl<'a> Follower<'a> {
         Some(frame)
     }
 
+    /// Is a call that is closed at the end one of the kernel's outside of all functions, so that it is not shown?
+    pub(crate) fn is_outside(&self, task: usize, frame: &Frame) -> bool {
+        frame.is_kernel && self.tasks[task].user_stack_count == 0
+    }
+
     /// What was wrong with the streams that are at their end.
     pub fn take_findings(&mut self) -> Findings {
         std::mem::take(&mut self.merged.findings)
@@ -314,10 +355,16 @@ impl<'a> Follower<'a> {
     /// Is the record one that the options want, once it was taken?
     #[inline]
     pub fn is_shown(&self, record: &CallRecord) -> bool {
-        if record.kind != CallKind::Event {
+        if record.kind != CallKind::Event && record.origin != CallOrigin::Kernel {
             return true;
         }
         let is_outside = self.tasks[record.task as usize].user_stack_count == 0;
+        if record.origin == CallOrigin::Kernel && is_outside && record.kind != CallKind::Lost {
+            return false;
+        }
+        if record.kind != CallKind::Event {
+            return true;
+        }
         !self.options.no_events && (self.options.all_events || !is_outside)
     }
 
@@ -371,11 +418,12 @@ impl<'a> Follower<'a> {
         match record.origin {
             CallOrigin::System => self.last_system_time = record.time,
             CallOrigin::Task => self.tasks[at].is_head_moved = false,
-            CallOrigin::Outside => {}
+            CallOrigin::Kernel | CallOrigin::Outside => {}
         }
+        let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
-            let is_outside = record.kind == CallKind::Event && self.tasks[at].stack_count == 0;
-            if !is_outside || self.options.all_events {
+            let is_outside = (record.kind == CallKind::Event || is_kernel) && self.tasks[at].stack_count == 0;
+            if !is_outside || self.options.all_events && !is_kernel {
                 self.first_time = record.time;
             }
         }
@@ -384,9 +432,14 @@ impl<'a> Follower<'a> {
             if self.tasks[at].has_lost && self.tasks[at].is_begun && kind == CallKind::Lost {
                 return self.count(at, kind, record);
             }
-            self.begin(at, kind, depth, record.time);
+            self.begin(at, kind, depth, record.time, is_kernel && kind != CallKind::Lost);
         }
         let task = &mut self.tasks[at];
+        if task.is_in_kernel && record.origin == CallOrigin::Task && kind != CallKind::Lost {
+            // What the kernel did not leave is over.
+            task.stack_count = task.user_stack_count;
+            task.depth_left = self.options.depth - i32::try_from(task.stack_count).unwrap_or(0);
+        }
         match kind {
             CallKind::Entry => {
                 let count = task.stack_count;
@@ -396,6 +449,7 @@ impl<'a> Follower<'a> {
                     frame.time = record.time;
                     frame.child_time = 0;
                     frame.is_open = true;
+                    frame.is_kernel = is_kernel;
                 }
             }
             CallKind::Exit => {
@@ -411,7 +465,7 @@ impl<'a> Follower<'a> {
                     parent.child_time = parent.child_time.wrapping_add(taken);
                 }
             }
-            CallKind::Lost => self.lose(at),
+            CallKind::Lost => self.lose(at, record.time),
             CallKind::Event => {}
         }
         self.count(at, kind, record);
@@ -421,6 +475,7 @@ impl<'a> Follower<'a> {
     fn count(&mut self, at: usize, kind: CallKind, record: &CallRecord) {
         let task = &mut self.tasks[at];
         let is_own = record.origin == CallOrigin::Task && record.kind != CallKind::Event;
+        task.is_in_kernel = record.origin == CallOrigin::Kernel && record.kind != CallKind::Lost;
         match kind {
             CallKind::Entry => {
                 task.stack_count += 1;
@@ -440,8 +495,11 @@ impl<'a> Follower<'a> {
 
     /// The first record of a task, or the first one behind lost ones: it says how deep the task is.
     #[cold]
-    fn begin(&mut self, at: usize, kind: CallKind, depth: u16, time: u64) {
-        let count = isize::try_from(depth).unwrap_or(0) + isize::from(kind == CallKind::Exit);
+    fn begin(&mut self, at: usize, kind: CallKind, depth: u16, time: u64, is_kernel: bool) {
+        let mut count = isize::try_from(depth).unwrap_or(0) + isize::from(kind == CallKind::Exit);
+        if is_kernel {
+            count += self.tasks[at].user_stack_count;
+        }
         if !self.tasks[at].is_begun {
             let parent = self.parents[at].map(|parent| self.tasks[parent].fork_display_depth);
             let limit = self.options.depth;
@@ -449,6 +507,10 @@ impl<'a> Follower<'a> {
             (task.is_begun, task.stack_count) = (true, count);
             if let Some(depth) = parent.filter(|&depth| depth > 0) {
                 (task.display_depth, task.is_display_depth_set) = (depth, true);
+                if is_kernel {
+                    count += isize::try_from(depth).unwrap_or(0);
+                    task.stack_count = count;
+                }
             }
             for place in 0..count {
                 if let Some(frame) = task.frame(place) {
@@ -470,13 +532,20 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Open calls end, for what is known of them, where records were lost.
+    /// Open calls end, for what is known of them, where records were lost: at `time`, unless that is 0.
     #[cold]
-    fn lose(&mut self, at: usize) {
+    fn lose(&mut self, at: usize, time: u64) {
         let task = &mut self.tasks[at];
         task.has_lost = true;
         task.is_display_depth_set = false;
-        let mut lost_time = 0u64;
+        let mut lost_time = time;
+        if time > 0 {
+            // What stands above the open calls is over.
+            let count = task.stack_count;
+            if let Some(above) = task.frame(count) {
+                (above.time, above.child_time, above.is_open) = (time, 0, false);
+            }
+        }
         for place in (task.user_stack_count..=task.stack_count).rev() {
             let Some(frame) = task.frame(place) else { continue };
             if lost_time == 0 {

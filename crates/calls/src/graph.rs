@@ -144,6 +144,10 @@ impl Builder {
     fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
         let place = &mut self.places[task];
         let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
+        // What the kernel still leaves was entered before records were lost.
+        if place.has_lost && frame.is_kernel {
+            return;
+        }
         place.has_lost = false;
         let tree = &mut self.trees[tree];
         let mut node = at;
@@ -649,7 +653,8 @@ pub fn write_folded(
     for at in 0..follower.tasks.len() {
         let last = follower.last_of(at);
         while follower.tasks[at].stack_count > 0 {
-            if let Some(frame) = follower.close(at, last).filter(|frame| !frame.is_hidden) {
+            let closed = follower.close(at, last).filter(|frame| !frame.is_hidden);
+            if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
                 fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
                 follower.left(at);
             }

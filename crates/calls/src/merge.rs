@@ -92,6 +92,29 @@ impl<'a> Merged<'a> {
         Some(record)
     }
 
+    /// The stream of the next record.
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
+    /// Are there records of the kernel?
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.heads.iter().flat_map(|head| head.block.get(head.at)).any(|record| record.origin == CallOrigin::Kernel)
+    }
+
+    /// Takes the next record of a stream when it says that a task gets its processor back; it happens at `time` then.
+    pub(crate) fn take_sched_in(&mut self, stream: usize, task: u32, time: u64) -> Option<CallRecord> {
+        let head = self.heads.get_mut(stream)?;
+        let record = *head.block.get(head.at)?;
+        if record.task != task || record.kind != CallKind::Event || record.address != event_id::SCHED_IN {
+            return None;
+        }
+        head.at += 1;
+        head.load(&mut self.findings);
+        self.choose();
+        Some(CallRecord { time, ..record })
+    }
+
     /// The next record of a task's own stream, and what puts it in order after a change of its time.
     pub(crate) fn own_head(&mut self, task: u32) -> Option<&mut CallRecord> {
         let heads = self.heads.iter_mut().filter_map(|head| head.block.get_mut(head.at));
@@ -149,6 +172,10 @@ fn filtered<'a>(
 ) -> Vec<Box<dyn CallStream + 'a>> {
     let (mut wanted, mut of_system): (Vec<Box<dyn CallStream + 'a>>, _) = (Vec::new(), Vec::new());
     for mut stream in streams {
+        if stream.leave_out_short(threshold) {
+            wanted.push(stream);
+            continue;
+        }
         let mut block = Vec::new();
         while block.is_empty() && stream.fill(&mut block) {}
         let origin = block.first().map_or(CallOrigin::Task, |record| record.origin);
@@ -156,7 +183,7 @@ fn filtered<'a>(
         match origin {
             CallOrigin::System => of_system.push(begun as Box<dyn CallStream + 'a>),
             CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, threshold))),
-            CallOrigin::Outside => wanted.push(begun),
+            CallOrigin::Kernel | CallOrigin::Outside => wanted.push(begun),
         }
     }
     wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system)), threshold)));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, ValueStyle, event_id};
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, ValueStyle, event_id};
 
 use crate::follow::{Follower, Frame};
 use crate::merge::is_sched_out;
@@ -391,6 +391,9 @@ impl Replay<'_> {
         if is_library_call {
             return true;
         }
+        if next.origin == CallOrigin::Kernel && self.follower.tasks[at].user_stack_count == 0 {
+            return true;
+        }
         let task = &mut self.follower.tasks[at];
         match next.kind {
             CallKind::Event if task.user_stack_count == 0 && !self.follower.options.all_events => true,
@@ -542,6 +545,13 @@ impl Replay<'_> {
             let empty = frames.iter().take_while(|frame| frame.address == 0).count();
             if empty == frames.len() {
                 continue;
+            }
+            if self.follower.has_kernel && self.follower.tasks[at].user_stack_count == 0 {
+                // The end of a task is a system call that nobody leaves.
+                let known = self.follower.known(frames[0].symbol, frames[0].address).symbol;
+                if known.name.contains("sys_exit") || known.name == "do_syscall_64" {
+                    continue;
+                }
             }
             if !std::mem::replace(&mut has_title, true) {
                 self.text.extend_from_slice(b"\nuftrace stopped tracing with remaining functions");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
 
 use crate::follow::Follower;
 use crate::select::CallOptions;
@@ -188,6 +188,9 @@ impl Table {
     #[inline]
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
         let at = record.task as usize;
+        if record.origin == CallOrigin::Kernel && !follower.is_shown(record) {
+            return;
+        }
         match record.kind {
             CallKind::Entry => {
                 if follower.enter(record) {

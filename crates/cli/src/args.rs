@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
-use tracemill_formats::api::Settings;
+use tracemill_engine::convert::target_settings;
+use tracemill_formats::api::{Setting, Settings};
 use tracemill_formats::registry;
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists their formats.
@@ -105,40 +106,105 @@ pub(crate) struct InputOptions {
 #[derive(Clone, Default)]
 pub(crate) struct FormatSettings(pub(crate) Settings);
 
+/// The options that formats add that are written.
+#[derive(Clone, Default)]
+pub(crate) struct TargetSettings(pub(crate) Settings);
+
+/// Options that a registry names.
+trait Named: Default {
+    const HEADING: &'static str;
+
+    fn list() -> Vec<&'static Setting>;
+
+    fn new(settings: Settings) -> Self;
+}
+
+impl Named for FormatSettings {
+    const HEADING: &'static str = "Options of formats";
+
+    fn list() -> Vec<&'static Setting> {
+        registry::settings()
+    }
+
+    fn new(settings: Settings) -> Self {
+        FormatSettings(settings)
+    }
+}
+
+impl Named for TargetSettings {
+    const HEADING: &'static str = "Options of formats that are written";
+
+    fn list() -> Vec<&'static Setting> {
+        target_settings()
+    }
+
+    fn new(settings: Settings) -> Self {
+        TargetSettings(settings)
+    }
+}
+
+fn typed<T: Named>(matches: &ArgMatches) -> T {
+    let mut settings = Settings::default();
+    for setting in T::list() {
+        match setting.value {
+            Some(_) => {
+                let value = matches.get_one::<String>(setting.name);
+                settings.0.extend(value.map(|value| (setting.name, value.clone())));
+            }
+            None if matches.get_flag(setting.name) => {
+                settings.0.insert(setting.name, String::new());
+            }
+            None => {}
+        }
+    }
+    T::new(settings)
+}
+
+fn augmented<T: Named>(command: clap::Command) -> clap::Command {
+    T::list().into_iter().fold(command, |command, setting| {
+        let arg = Arg::new(setting.name).long(setting.name).help(setting.help).help_heading(T::HEADING);
+        command.arg(match setting.value {
+            Some(value) => arg.value_name(value).action(ArgAction::Set).allow_hyphen_values(true),
+            None => arg.action(ArgAction::SetTrue),
+        })
+    })
+}
+
 impl clap::FromArgMatches for FormatSettings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut settings = Settings::default();
-        for setting in registry::settings() {
-            match setting.value {
-                Some(_) => {
-                    let value = matches.get_one::<String>(setting.name);
-                    settings.0.extend(value.map(|value| (setting.name, value.clone())));
-                }
-                None if matches.get_flag(setting.name) => {
-                    settings.0.insert(setting.name, String::new());
-                }
-                None => {}
-            }
-        }
-        Ok(FormatSettings(settings))
+        Ok(typed(matches))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = FormatSettings::from_arg_matches(matches)?;
+        *self = typed(matches);
         Ok(())
     }
 }
 
 impl Args for FormatSettings {
     fn augment_args(command: clap::Command) -> clap::Command {
-        registry::settings().into_iter().fold(command, |command, setting| {
-            let arg = Arg::new(setting.name).long(setting.name).help(setting.help);
-            let arg = arg.help_heading("Options of formats");
-            command.arg(match setting.value {
-                Some(value) => arg.value_name(value).action(ArgAction::Set).allow_hyphen_values(true),
-                None => arg.action(ArgAction::SetTrue),
-            })
-        })
+        augmented::<Self>(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for TargetSettings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(typed(matches))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = typed(matches);
+        Ok(())
+    }
+}
+
+impl Args for TargetSettings {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        augmented::<Self>(command)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -587,13 +653,16 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) packet_size: Option<usize>,
 
-    /// Order of the bytes of numbers [default: little]
+    /// Order of the bytes of numbers [default: that of the trace, or what the format prefers]
     #[arg(long, value_name = "ORDER")]
     pub(crate) byte_order: Option<WrittenOrder>,
 
     /// Write an LTTng index beside each stream that has a clock
     #[arg(long)]
     pub(crate) index: bool,
+
+    #[command(flatten)]
+    pub(crate) target: TargetSettings,
 
     /// Read times without a zone in --begin, --end and --filter as universal time
     #[arg(long)]

@@ -84,6 +84,113 @@ fn json_has_arrays_and_nulls_and_the_cpu() {
     assert_eq!(run.stdout.lines().count(), 3);
 }
 
+/// Numbers that look random and are the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Tracefiles of 0.7 whose blocks lie about their beginning and end.
+fn lying_blocks(numbers: &mut Numbers, has_heartbeat: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut time = 1000;
+    for _ in 0..1 + numbers.below(5) {
+        let events: Vec<u64> = (0..numbers.below(6))
+            .map(|_| {
+                time += numbers.below(50);
+                time - numbers.below(30)
+            })
+            .collect();
+        let mut lie = || time.saturating_sub(100) + numbers.below(150);
+        let (begin, end) = (lie(), lie());
+        let mut bytes = block(&[]);
+        bytes[0..8].copy_from_slice(&begin.to_le_bytes());
+        bytes[16..24].copy_from_slice(&end.to_le_bytes());
+        bytes[60] = u8::from(has_heartbeat);
+        for event in events {
+            let stamp = event.to_le_bytes();
+            bytes.extend(if has_heartbeat { &stamp[..4] } else { &stamp });
+            bytes.extend([0, 2, 0, 0]);
+        }
+        let size = bytes.len() as u32;
+        bytes[36..40].copy_from_slice(&size.to_le_bytes());
+        file.extend(bytes);
+    }
+    file
+}
+
+/// Channels of 2.5 that do the same.
+fn lying_sub_buffers(numbers: &mut Numbers, is_metadata: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut time = 1000;
+    for _ in 0..1 + numbers.below(5) {
+        let mut bytes = Vec::new();
+        let mut lie = || (time + numbers.below(150)).saturating_sub(100);
+        for word in [lie(), lie()] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(0x00D6_B7EDu32.to_le_bytes());
+        bytes.extend([2, 5, 4, 0]);
+        for word in [1000u64, 250_000, 1_000_000] {
+            bytes.extend(word.to_le_bytes());
+        }
+        for word in [1u32, 0, 0, 0, 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        for _ in 0..numbers.below(6) {
+            time += numbers.below(50);
+            // Id 29: id, size, and the whole clock.
+            bytes.extend((29u32 << 27 | (time as u32 & 0x7ff_ffff)).to_le_bytes());
+            bytes.extend(if is_metadata { [7, 0, 0, 0] } else { [9, 0, 0, 0] });
+            bytes.extend((time - numbers.below(30)).to_le_bytes());
+        }
+        let size = bytes.len() as u32;
+        bytes[52..56].copy_from_slice(&size.to_le_bytes());
+        bytes[56..60].copy_from_slice(&size.to_le_bytes());
+        file.extend(bytes);
+    }
+    file
+}
+
+#[test]
+fn a_range_of_time_gives_what_a_filter_gives() {
+    let mut numbers = Numbers(11);
+    for round in 0..40 {
+        let folder = Folder::new();
+        let is_old = round % 2 == 0;
+        if is_old {
+            folder.file("t/eventdefs/none.xml", " ");
+            folder.file("t/control/facilities_0", lying_blocks(&mut numbers, true));
+            folder.file("t/cpu_0", lying_blocks(&mut numbers, true));
+            folder.file("t/cpu_1", lying_blocks(&mut numbers, false));
+        } else {
+            folder.file("t/metadata_0", lying_sub_buffers(&mut numbers, true));
+            folder.file("t/k_0", lying_sub_buffers(&mut numbers, false));
+        }
+        let ns = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["ns"].as_i64();
+        let all = folder.run("print --quiet --format jsonl t").stdout;
+        let times: Vec<i64> = all.lines().filter_map(ns).collect();
+        let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else { continue };
+        let mut at = || first + numbers.below((last - first + 2) as u64) as i64;
+        let (begin, end) = (at(), at());
+        for (begin, end) in [(Some(begin), None), (None, Some(end)), (Some(begin.min(end)), Some(begin.max(end)))] {
+            let mut options = "print --quiet --format jsonl t".to_string();
+            options.extend(begin.map(|ns| format!(" --begin {ns}ns")));
+            options.extend(end.map(|ns| format!(" --end {ns}ns")));
+            let is_in = |line: &&str| {
+                ns(line).is_some_and(|ns| begin.is_none_or(|begin| ns >= begin) && end.is_none_or(|end| ns <= end))
+            };
+            let expected: Vec<&str> = all.lines().filter(is_in).collect();
+            let found = folder.run(&options).stdout;
+            assert_eq!(found.lines().collect::<Vec<_>>(), expected, "round {round}: {options}");
+        }
+    }
+}
+
 #[test]
 fn info_shows_clock_facilities_and_checksums() {
     let run = trace().run("info --json t");

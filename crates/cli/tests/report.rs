@@ -124,7 +124,7 @@ fn pairs_by_track_and_by_datum() {
     let object = report(&folder, "--from enter --to leave");
     assert_eq!(totals(&object, "track"), [(json!(2), 1, 40), (json!(1), 2, 20)]);
     let left = |only_ends, restarted, unfinished| {
-        json!({"untimed": 0, "negative": 0, "only_ends": only_ends, "restarted": restarted,
+        json!({"untimed": 0, "negative": 0, "too_long": 0, "only_ends": only_ends, "restarted": restarted,
                "unfinished": unfinished, "too_many": 0})
     };
     assert_eq!(object["left_out"], left(1, 1, 1));

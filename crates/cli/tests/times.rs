@@ -121,3 +121,52 @@ fn a_stream_without_any_time_in_the_range_leaves_the_others_theirs() {
     let run = folder.run("print -q --format csv --columns ns,trace --end 6ns a b").ends(0, &[]);
     assert_eq!(run.stdout, "ns,trace\n5,b\n");
 }
+
+/// An event log of two sections, one of 100 kHz and one of 1 GHz, whose times leave 64 bits of ns.
+fn far_times() -> Folder {
+    let section = |rate: u32, events: &[(u64, u32)]| {
+        let mut data = vec![0; 64];
+        data[0] = b'T';
+        data.extend([(events.len() as u32).to_be_bytes(), rate.to_be_bytes()].concat());
+        for (time, code) in events {
+            data.extend(time.to_be_bytes());
+            data.extend([1, *code, 0].map(u32::to_be_bytes).concat());
+        }
+        [5u32.to_be_bytes().to_vec(), (data.len() as u32).to_be_bytes().to_vec(), data].concat()
+    };
+    let mut file = vec![1, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, b'T', 0, 0, 0];
+    file.extend(section(100_000, &[(1, 1), (1 << 63, 2), (u64::MAX, 3)]));
+    file.extend(section(1_000_000_000, &[(1 << 63, 4), (u64::MAX, 5)]));
+    let folder = Folder::new();
+    folder.file("far.cpel", file);
+    folder
+}
+
+#[test]
+fn times_of_centuries_are_exact_and_in_order() {
+    let folder = far_times();
+    let shown = |command: &str| folder.run(command).ends(0, &[]).stdout;
+    let ids = |command: &str| -> Vec<u64> {
+        json_lines(&shown(command)).iter().filter_map(|line| line["id"].as_u64()).collect()
+    };
+    let want =
+        "ns\n10000\n9223372036854775808\n18446744073709551615\n92233720368547758080000\n184467440737095516150000\n";
+    assert_eq!(shown("print far.cpel --format csv --columns ns"), want);
+    assert!(shown("print far.cpel --format jsonl --limit 4").ends_with(
+        "{\"ns\":92233720368547758080000,\"cycles\":9223372036854775808,\"name\":\"E2\",\"id\":2,\"stream\":2,\
+         \"payload\":{\"code\":2,\"track\":1,\"track_name\":\"1\",\"datum\":0,\"datum_text\":\"\"}}\n"
+    ));
+    assert_eq!(ids("print far.cpel --format jsonl --begin 9223372036854775809ns"), [5, 2, 3]);
+    assert_eq!(ids("print far.cpel --format jsonl --begin 18446744073.709551616 --end 99999999999999"), [2]);
+    assert_eq!(ids("print far.cpel --format jsonl --end=-1ns"), [1, 4, 5, 2]);
+    assert_eq!(ids("print far.cpel --format jsonl --filter ns>18446744073709551615"), [2, 3]);
+    let text = shown("print far.cpel --begin 18446744073.709551615");
+    assert_eq!(
+        text,
+        "[18446744073.709551615] (+?.?????????) 1 E5\n\
+         [92233720368547.758080000] (+92215273624474.048528385) 1 E2\n\
+         [184467440737095.516150000] (+92233720368547.758070000) 1 E3\n"
+    );
+    let info: serde_json::Value = serde_json::from_str(&shown("info --json far.cpel")).expect("an object");
+    assert_eq!(info["traces"][0]["end_ns"].to_string(), "184467440737095516150000");
+}

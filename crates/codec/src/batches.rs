@@ -10,20 +10,26 @@ use std::sync::Arc;
 use tracemill_model::schema::EventClassId;
 
 use crate::chunk::{Chunk, ChunkSink, PacketData};
-use crate::columns::{Columns, Gatherer};
-use crate::plan::{Fault, State};
+use crate::columns::{Column, Columns, Gatherer};
+use crate::plan::{Fault, NodeId, State};
 use crate::trace_plans::{ScanEnd, SpineSink, TracePlans};
 
 /// Bytes that wait in all classes together.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 3 << 20;
 /// Bytes that wait in one class, more for a larger event.
-const CLASS_BYTES: std::ops::RangeInclusive<usize> = (2 << 10)..=(16 << 10);
+const CLASS_BYTES: std::ops::RangeInclusive<usize> = (1 << 10)..=(16 << 10);
 /// Events of a class that is filled row by row, after which its columns are handed on.
 const ROWS: usize = 1 << 10;
 /// Events of such classes after which a pass over a packet pauses.
 const MAX_ROWS: usize = 1 << 14;
 /// Bytes that are copied at once: most events have less.
 const BLOCK: usize = 32;
+/// Longer events are not copied.
+const MAX_BITS: u64 = 8 << 20;
+/// Bytes of the size in front of an event.
+const SIZE: usize = 4;
+/// Bytes that an event needs which is copied at once.
+const ROOM: usize = SIZE + 8 + BLOCK;
 
 /// Turns the packets of one trace into columns. Used for a whole trace it allocates only while classes are new.
 pub struct ColumnBatches {
@@ -32,6 +38,8 @@ pub struct ColumnBatches {
     stages: Vec<Stage>,
     /// By class: what fills its columns.
     fillers: Vec<Option<Box<Filler>>>,
+    /// Columns that no class fills now.
+    free: FreeColumns,
     /// Where the events stand that are gathered.
     places: Vec<usize>,
     class_bytes: usize,
@@ -53,15 +61,14 @@ struct Found {
 /// Events that are found before they are copied.
 const FOUND: usize = 256;
 
-/// Events of one class that wait, each with its cycles in front.
+/// Events of one class that wait, each with its cycles in front, and in front of those the bytes of both when sizes differ.
+/// Small, as that of every class is touched again and again.
 #[derive(Default)]
-#[repr(align(64))]
+#[repr(align(32))]
 struct Stage {
-    bytes: Vec<u8>,
+    bytes: Box<[u8]>,
     /// Bytes that are taken.
-    len: usize,
-    /// Where each event begins, unless all have the same size.
-    starts: Vec<u32>,
+    len: u32,
     kind: Kind,
 }
 
@@ -80,7 +87,55 @@ enum Kind {
 
 struct Filler {
     gatherer: Gatherer,
+    /// Without columns, unless events wait in them.
     columns: Columns,
+    /// Of each of its columns: the field, and the list of free columns that it comes from.
+    sources: Box<[(NodeId, u16)]>,
+}
+
+/// Columns for all classes. A class that is filled takes those that were given back last, whose memory is still near;
+/// with columns of its own, each of thousands of classes would fill memory that was not touched for long.
+#[derive(Default)]
+struct FreeColumns {
+    /// By shape: one column of it as it is when it is new, and those that are free.
+    lists: Vec<(Column, Vec<Column>)>,
+    cycles: Vec<u64>,
+}
+
+impl FreeColumns {
+    /// The list of columns of the same shape.
+    fn list_of(&mut self, column: &Column) -> u16 {
+        let same = |(other, _): &(Column, _)| {
+            other.values == column.values && other.lists == column.lists && other.validity == column.validity
+        };
+        // There are few shapes: a dozen kinds of values, and as many arrays around them as classes are deep.
+        let at = self.lists.iter().position(same).unwrap_or(self.lists.len());
+        if at == self.lists.len() {
+            self.lists.push((column.clone(), Vec::new()));
+        }
+        at as u16
+    }
+
+    /// Gives a class its columns, when it has none.
+    fn lend(&mut self, filler: &mut Filler) {
+        if filler.columns.events == 0 && filler.columns.columns.is_empty() {
+            filler.columns.cycles = std::mem::take(&mut self.cycles);
+            let lists = &mut self.lists;
+            filler.columns.columns.extend(filler.sources.iter().map(|&(node, list)| {
+                let (new, free) = &mut lists[usize::from(list)];
+                Column { node, ..free.pop().unwrap_or_else(|| new.clone()) }
+            }));
+        }
+    }
+
+    /// Takes the columns of a class back.
+    fn take_back(&mut self, filler: &mut Filler) {
+        filler.columns.clear();
+        self.cycles = std::mem::take(&mut filler.columns.cycles);
+        for (column, &(_, list)) in filler.columns.columns.drain(..).zip(&filler.sources) {
+            self.lists[usize::from(list)].1.push(column);
+        }
+    }
 }
 
 impl ColumnBatches {
@@ -91,7 +146,7 @@ impl ColumnBatches {
         let stages = std::iter::repeat_with(Stage::default).take(classes).collect();
         let fillers = std::iter::repeat_with(|| None).take(classes).collect();
         let found = Vec::with_capacity(FOUND);
-        ColumnBatches { plans, stages, fillers, places: Vec::new(), class_bytes, found }
+        ColumnBatches { plans, stages, fillers, free: FreeColumns::default(), places: Vec::new(), class_bytes, found }
     }
 
     /// Adds the events of a packet from `*pos` on, as [`PacketData::scan`] finds them. `take` gets the columns of a class
@@ -122,7 +177,8 @@ impl ColumnBatches {
             sink.copy();
             for at in 0..rows.len() {
                 let event = rows.event(at);
-                let Some(filler) = self.filler(event.class()) else { continue };
+                let Some(filler) = &mut self.fillers[event.class().0 as usize] else { continue };
+                self.free.lend(filler);
                 filler.gatherer.gather_row(event, &mut filler.columns)?;
                 if filler.columns.events >= ROWS {
                     self.flush(event.class(), &mut take);
@@ -152,13 +208,11 @@ impl ColumnBatches {
             None => Kind::Variable,
         };
         if !matches!(stage.kind, Kind::Rows) {
-            stage.bytes = vec![0; self.class_bytes + BLOCK + 8];
+            stage.bytes = vec![0; self.class_bytes + ROOM].into();
         }
-        self.fillers[class.0 as usize] = Some(Box::new(Filler { gatherer, columns: Columns::default() }));
-    }
-
-    fn filler(&mut self, class: EventClassId) -> Option<&mut Filler> {
-        self.fillers[class.0 as usize].as_deref_mut()
+        let source = |column: &Column| (column.node, self.free.list_of(column));
+        let sources = gatherer.template().iter().map(source).collect();
+        self.fillers[class.0 as usize] = Some(Box::new(Filler { gatherer, columns: Columns::default(), sources }));
     }
 
     /// Fills the columns of a class with what waits.
@@ -166,13 +220,23 @@ impl ColumnBatches {
         let stage = &mut self.stages[class.0 as usize];
         let Some(filler) = &mut self.fillers[class.0 as usize] else { return };
         self.places.clear();
+        let waiting = &stage.bytes[..stage.len as usize];
         match stage.kind {
-            Kind::Fixed(bytes) => self.places.extend((0..stage.len).step_by(bytes as usize)),
-            _ => self.places.extend(stage.starts.iter().map(|&start| start as usize)),
+            Kind::Fixed(bytes) => self.places.extend((0..waiting.len()).step_by(bytes as usize)),
+            _ => {
+                let mut at = 0;
+                while let Some(size) = waiting.get(at..).and_then(|rest| rest.first_chunk()) {
+                    self.places.push(at + SIZE);
+                    at += SIZE + u32::from_le_bytes(*size) as usize;
+                }
+            }
         }
-        filler.gatherer.gather(&stage.bytes[..stage.len], &mut self.places, &mut filler.columns);
+        if self.places.is_empty() {
+            return;
+        }
+        self.free.lend(filler);
+        filler.gatherer.gather(waiting, &mut self.places, &mut filler.columns);
         stage.len = 0;
-        stage.starts.clear();
     }
 
     #[inline(never)]
@@ -182,7 +246,7 @@ impl ColumnBatches {
             && filler.columns.events > 0
         {
             take(class, &filler.columns);
-            filler.columns.clear();
+            self.free.take_back(filler);
         }
     }
 }
@@ -191,30 +255,40 @@ impl Stage {
     /// Appends an event.
     #[inline]
     fn push(&mut self, cycles: u64, content: &[u8], body: usize, end: usize) {
-        if let Kind::Variable = self.kind {
-            self.starts.push(self.len as u32);
-        }
         let len = end - body;
+        let mut at = self.len as usize;
         if len <= BLOCK
             && let Some(from) = content.get(body..).and_then(|rest| rest.first_chunk::<BLOCK>())
-            && let Some(to) = self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut::<{ BLOCK + 8 }>())
+            && let Some(to) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<ROOM>())
         {
+            let to = if let Kind::Variable = self.kind {
+                to[..SIZE].copy_from_slice(&(len as u32 + 8).to_le_bytes());
+                at += SIZE;
+                &mut to[SIZE..]
+            } else {
+                &mut to[..BLOCK + 8]
+            };
             to[..8].copy_from_slice(&cycles.to_le_bytes());
             to[8..].copy_from_slice(from);
+            self.len = (at + len + 8) as u32;
         } else {
             self.push_slowly(cycles, &content[body..end]);
         }
-        self.len += len + 8;
     }
 
     #[inline(never)]
     fn push_slowly(&mut self, cycles: u64, event: &[u8]) {
-        let need = self.len + event.len() + 8;
-        if self.bytes.len() < need {
-            self.bytes.resize(need + BLOCK + 8, 0);
+        let mut bytes = std::mem::take(&mut self.bytes).into_vec();
+        let room = bytes.len();
+        bytes.truncate(self.len as usize);
+        if let Kind::Variable = self.kind {
+            bytes.extend((event.len() as u32 + 8).to_le_bytes());
         }
-        self.bytes[self.len..][..8].copy_from_slice(&cycles.to_le_bytes());
-        self.bytes[self.len + 8..][..event.len()].copy_from_slice(event);
+        bytes.extend(cycles.to_le_bytes());
+        bytes.extend(event);
+        self.len = bytes.len() as u32;
+        bytes.resize(room.max(bytes.len()), 0);
+        self.bytes = bytes.into();
     }
 }
 
@@ -236,12 +310,13 @@ impl<F: FnMut(EventClassId, &Columns)> Sink<'_, '_, F> {
                 self.batches.begin_class(event.class);
             }
             let stage = &mut self.batches.stages[event.class.0 as usize];
-            if (event.body_bits | event.end_bits) & 7 != 0 || matches!(stage.kind, Kind::Rows) {
+            let is_run = (event.body_bits | event.end_bits) & 7 == 0 && event.end_bits - event.body_bits <= MAX_BITS;
+            if !is_run || matches!(stage.kind, Kind::Rows) {
                 self.leave_to_rows(event);
                 continue;
             }
             stage.push(event.cycles, self.content, (event.body_bits >> 3) as usize, (event.end_bits >> 3) as usize);
-            if stage.len >= self.batches.class_bytes {
+            if stage.len as usize >= self.batches.class_bytes {
                 self.batches.flush(event.class, self.take);
             }
         }

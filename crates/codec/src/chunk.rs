@@ -119,7 +119,9 @@ impl PacketData {
     pub fn visit_context<V: Visitor>(&self, visitor: &mut V) -> Result<(), Fault> {
         let plan = self.plans.packet_context_rows(self.packet.class);
         let mut pos = self.context_bits;
-        plan.run(self.input(), &mut pos, &mut self.state.clone(), visitor)
+        // What stood before it was checked when the packet was opened.
+        let mut state = State { order: None, ..self.state.clone() };
+        plan.run(self.input(), &mut pos, &mut state, visitor)
     }
 }
 

@@ -145,52 +145,49 @@ pub struct Gatherer {
     saved: Vec<Vec<u64>>,
 }
 
-/// Fills a column, or moves the place of each event on. Offsets are in bytes from that place.
+/// Fills a column, or moves the place of each event on. Small, as that of thousands of classes are used in turn.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+struct Step {
+    column: u32,
+    /// In bytes from the place of the event.
+    offset: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
     Number {
-        column: usize,
-        offset: usize,
         big: bool,
     },
+    /// Keeps a number for the steps that follow; fills no column.
     Save {
-        offset: usize,
         bytes: u8,
         big: bool,
-        slot: usize,
+        slot: u32,
     },
     /// A null-terminated string; the place moves behind it.
-    Str {
-        column: usize,
-        offset: usize,
-    },
+    Str,
     /// Text of a fixed number of bytes.
     Text {
-        column: usize,
-        offset: usize,
-        len: usize,
+        len: u32,
     },
     /// Text or a blob of a number of bytes that was saved; the place moves behind it.
     SavedBytes {
-        column: usize,
-        offset: usize,
-        slot: usize,
+        slot: u32,
         is_text: bool,
     },
     /// An array; the place moves behind it when the length was saved.
     Array {
-        column: usize,
-        offset: usize,
         len: Len,
-        bytes: usize,
+        bytes: u8,
         big: bool,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Len {
-    Fixed(usize),
-    Saved(usize),
+    Fixed(u32),
+    Saved(u32),
 }
 
 impl Gatherer {
@@ -216,6 +213,11 @@ impl Gatherer {
         let mut slots = 0;
         let steps = steps_of(plan, &of_node, &mut slots).filter(|_| !plans.needs_header(class));
         Gatherer { steps, template, of_node, inside, saved: vec![Vec::new(); slots] }
+    }
+
+    /// The columns of the class as they are when they are new.
+    pub(crate) fn template(&self) -> &[Column] {
+        &self.template
     }
 
     /// Can events be gathered from their bytes alone ([`Gatherer::gather`])?
@@ -268,7 +270,7 @@ impl Gatherer {
 impl Step {
     /// Does it move the place of the event?
     fn moves(&self) -> bool {
-        matches!(self, Step::Str { .. } | Step::SavedBytes { .. } | Step::Array { len: Len::Saved(_), .. })
+        matches!(self.what, What::Str | What::SavedBytes { .. } | What::Array { len: Len::Saved(_), .. })
     }
 }
 
@@ -332,11 +334,11 @@ fn surroundings(schema: &Schema, plan: &Plan, node: NodeId) -> (Vec<NodeId>, boo
 /// The steps of a row plan of whole bytes without choices, `None` for any other.
 fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
-    let mut offset = 0usize;
+    let mut offset = 0u32;
     // What the plan's slots hold here: a number of the metadata, or a column of saved lengths.
     let mut known: Vec<(u16, Len)> = Vec::new();
-    let mut last: Option<(usize, u8, bool)> = None;
-    let column = |node: NodeId| of_node[node as usize];
+    let mut last: Option<(u32, u8, bool)> = None;
+    let column = |node: NodeId| of_node[node as usize].map(|column| column as u32);
     for op in plan.ops.iter() {
         let (bytes, big) = match *op {
             // Places are on byte boundaries and every step takes whole bytes.
@@ -344,26 +346,26 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
             Op::BeginStruct { .. } | Op::EndStruct { .. } | Op::Fit { .. } => continue,
             // Counted from where the event stands, which steps of variable size have left.
             Op::Seek { bytes } if !steps.iter().any(Step::moves) => {
-                offset = bytes as usize;
+                offset = bytes;
                 continue;
             }
             Op::Advance { bits } if bits % 8 == 0 => {
-                offset = offset.checked_add(usize::try_from(bits / 8).ok()?)?;
+                offset = offset.checked_add(u32::try_from(bits / 8).ok()?)?;
                 continue;
             }
             Op::Set { slot, value } => {
-                known.push((slot, Len::Fixed(usize::try_from(value).ok()?)));
+                known.push((slot, Len::Fixed(u32::try_from(value).ok()?)));
                 continue;
             }
             Op::Save { slot } => {
                 let (offset, bytes, big) = last?;
-                steps.push(Step::Save { offset, bytes, big, slot: *slots });
-                known.push((slot, Len::Saved(*slots)));
+                steps.push(Step { column: 0, offset, what: What::Save { bytes, big, slot: *slots as u32 } });
+                known.push((slot, Len::Saved(*slots as u32)));
                 *slots += 1;
                 continue;
             }
             Op::Str { node, unit: 1 } => {
-                steps.push(Step::Str { column: column(node)?, offset });
+                steps.push(Step { column: column(node)?, offset, what: What::Str });
                 offset = 0;
                 continue;
             }
@@ -372,12 +374,12 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
                 let column = column(node)?;
                 match known.iter().rev().find(|(slot, _)| *slot == len)?.1 {
                     Len::Fixed(len) if is_text => {
-                        steps.push(Step::Text { column, offset, len });
+                        steps.push(Step { column, offset, what: What::Text { len } });
                         offset = offset.checked_add(len)?;
                     }
                     Len::Fixed(_) => return None,
                     Len::Saved(slot) => {
-                        steps.push(Step::SavedBytes { column, offset, slot, is_text });
+                        steps.push(Step { column, offset, what: What::SavedBytes { slot, is_text } });
                         offset = 0;
                     }
                 }
@@ -385,10 +387,9 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
             }
             Op::Integers { node, len, bytes, big, .. } => {
                 let len = known.iter().rev().find(|(slot, _)| *slot == len)?.1;
-                let bytes = usize::from(bytes);
-                steps.push(Step::Array { column: column(node + 1)?, offset, len, bytes, big });
+                steps.push(Step { column: column(node + 1)?, offset, what: What::Array { len, bytes, big } });
                 offset = match len {
-                    Len::Fixed(len) => offset.checked_add(len.checked_mul(bytes)?)?,
+                    Len::Fixed(len) => offset.checked_add(len.checked_mul(bytes.into())?)?,
                     Len::Saved(_) => 0,
                 };
                 continue;
@@ -400,9 +401,9 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
             _ => return None,
         };
         let node = op.node()?;
-        steps.push(Step::Number { column: column(node)?, offset, big });
+        steps.push(Step { column: column(node)?, offset, what: What::Number { big } });
         last = Some((offset, bytes, big));
-        offset = offset.checked_add(usize::from(bytes))?;
+        offset = offset.checked_add(bytes.into())?;
     }
     Some(steps)
 }
@@ -410,9 +411,11 @@ fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option
 /// Runs a step over all events. Bytes that are not there read as zeros: the boundary pass has seen them all, so they
 /// are missing only when the file was cut under us, which the reader of chunks tells.
 fn fill(step: Step, content: &[u8], places: &mut [usize], slots: &mut [Vec<u64>], columns: &mut [Column]) {
-    match step {
-        Step::Number { column, offset, big } => number(&mut columns[column].values, content, places, offset, big),
-        Step::Save { offset, bytes, big, slot } => {
+    let (column, offset) = (step.column as usize, step.offset as usize);
+    match step.what {
+        What::Number { big } => number(&mut columns[column].values, content, places, offset, big),
+        What::Save { bytes, big, slot } => {
+            let slot = slot as usize;
             let read = |place: &usize| match bytes {
                 1 => u64::from(load::<1>(content, place + offset)[0]),
                 2 => order(big, load(content, place + offset), u16::from_le_bytes, u16::from_be_bytes).into(),
@@ -422,7 +425,7 @@ fn fill(step: Step, content: &[u8], places: &mut [usize], slots: &mut [Vec<u64>]
             slots[slot].clear();
             slots[slot].extend(places.iter().map(read));
         }
-        Step::Str { column, offset } => {
+        What::Str => {
             for place in places {
                 let rest = content.get(*place + offset..).unwrap_or(&[]);
                 let len = zero_at(rest).unwrap_or(rest.len());
@@ -430,27 +433,29 @@ fn fill(step: Step, content: &[u8], places: &mut [usize], slots: &mut [Vec<u64>]
                 *place += offset + len + 1;
             }
         }
-        Step::Text { column, offset, len } => {
+        What::Text { len } => {
+            let len = len as usize;
             for place in places {
                 let bytes = slice(content, *place + offset, len);
                 let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
                 columns[column].values.push_bytes(&bytes[..end]);
             }
         }
-        Step::SavedBytes { column, offset, slot, is_text } => {
-            for (place, &len) in places.iter_mut().zip(&slots[slot]) {
+        What::SavedBytes { slot, is_text } => {
+            for (place, &len) in places.iter_mut().zip(&slots[slot as usize]) {
                 let bytes = slice(content, *place + offset, len as usize);
                 let end = if is_text { memchr::memchr(0, bytes) } else { None };
                 columns[column].values.push_bytes(&bytes[..end.unwrap_or(bytes.len())]);
                 *place += offset + len as usize;
             }
         }
-        Step::Array { column, offset, len, bytes, big } => {
+        What::Array { len, bytes, big } => {
+            let bytes = usize::from(bytes);
             let column = &mut columns[column];
             for (at, place) in places.iter_mut().enumerate() {
                 let len = match len {
-                    Len::Fixed(len) => len,
-                    Len::Saved(slot) => slots[slot][at] as usize,
+                    Len::Fixed(len) => len as usize,
+                    Len::Saved(slot) => slots[slot as usize][at] as usize,
                 };
                 let elements = slice(content, *place + offset, len.saturating_mul(bytes));
                 extend(&mut column.values, elements, big);
@@ -459,7 +464,7 @@ fn fill(step: Step, content: &[u8], places: &mut [usize], slots: &mut [Vec<u64>]
                 }
             }
             if let Len::Saved(slot) = len {
-                for (place, &len) in places.iter_mut().zip(&slots[slot]) {
+                for (place, &len) in places.iter_mut().zip(&slots[slot as usize]) {
                     *place += offset + len as usize * bytes;
                 }
             }

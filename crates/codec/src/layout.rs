@@ -114,6 +114,19 @@ pub fn steps(class: &FieldClass) -> impl Iterator<Item = (PathStep, FieldClassId
     children(class).into_iter().enumerate().map(move |(at, id)| (step(at as u32), id))
 }
 
+/// The class that a step leads to from a class.
+pub fn child(class: &FieldClass, step: PathStep) -> Option<FieldClassId> {
+    match (&class.kind, step) {
+        (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(at as usize).map(|member| member.class),
+        (FieldKind::Array(class), PathStep::Element) => Some(class.element),
+        (FieldKind::Variant(class), PathStep::Option(at) | PathStep::Selected(at)) => {
+            class.options.get(at as usize).map(|option| option.class)
+        }
+        (FieldKind::Optional(class), PathStep::Content) => Some(class.content),
+        _ => None,
+    }
+}
+
 /// The classes directly inside a class.
 pub fn children(class: &FieldClass) -> Vec<FieldClassId> {
     match &class.kind {

@@ -12,3 +12,4 @@ pub mod plan;
 mod quick;
 pub mod text;
 pub mod trace_plans;
+pub mod value;

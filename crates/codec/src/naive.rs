@@ -113,6 +113,8 @@ pub struct Interpreter<'a> {
     idle: u32,
     /// Where the structures around the place begin.
     bases: Vec<u64>,
+    /// Byte order of the field before, unless a byte was begun without any.
+    pub order: Option<ByteOrder>,
 }
 
 type Result<T> = std::result::Result<T, NaiveFault>;
@@ -139,6 +141,7 @@ impl<'a> Interpreter<'a> {
             open_arrays: 0,
             idle: 0,
             bases: Vec::new(),
+            order: None,
         };
         interpreter.set_roots(roots);
         interpreter
@@ -192,7 +195,7 @@ impl<'a> Interpreter<'a> {
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => Ok(number_value(&self.bits_of(id, bits)?, false)),
             FieldKind::Boolean(bits) => {
                 let value = self.bits_of(id, bits)?.contains(&true);
-                self.values.insert(self.place.clone(), i128::from(value));
+                self.values.extend(self.looked_up().into_iter().map(|path| (path, i128::from(value))));
                 Ok(Value::Bool(value))
             }
             FieldKind::Float(FloatClass { len_bits, byte_order, reversed_bits }) => {
@@ -242,7 +245,11 @@ impl<'a> Interpreter<'a> {
         let used = (self.pos_bits - base) % unit;
         if used + layout::leaf_bits(class).unwrap_or(0) > unit {
             self.need(id, unit - used)?;
+            let last_byte = self.pos_bits.div_ceil(8);
             self.pos_bits += unit - used;
+            if last_byte <= self.pos_bits / 8 {
+                self.order = None;
+            }
         }
         Ok(())
     }
@@ -258,13 +265,14 @@ impl<'a> Interpreter<'a> {
         let low = wide.limbs[0];
         let sign = integer.signed && bits[bits.len() - 1];
         let top_is_sign = bits.iter().skip(if integer.signed { 63 } else { 64 }).all(|&bit| bit == sign);
-        if self.selectors.contains(&self.place) {
+        let looked_up = self.looked_up();
+        if !looked_up.is_empty() {
             if !top_is_sign {
                 self.pos_bits = start;
                 return Err(self.fault(id, FaultKind::HugeSelector));
             }
             let value = if integer.signed { i128::from(low as i64) } else { i128::from(low) };
-            self.values.insert(self.place.clone(), value);
+            self.values.extend(looked_up.into_iter().map(|path| (path, value)));
         }
         // No id is larger than 64 bits, and no packet: such a number counts as the largest.
         let is_huge = match wide.to_i128() {
@@ -441,6 +449,7 @@ impl<'a> Interpreter<'a> {
         let value = self.selector(id, &variant.selector)?;
         for at in 0..variant.options.len() {
             self.forget_below(PathStep::Option(at as u32));
+            self.forget_below(PathStep::Selected(at as u32));
         }
         for (at, option) in variant.options.iter().enumerate() {
             if option.ranges.iter().any(|&(low, high)| low <= value && value <= high) {
@@ -498,6 +507,41 @@ impl<'a> Interpreter<'a> {
 
     fn selector(&self, id: FieldClassId, path: &FieldPath) -> Result<i128> {
         self.values.get(path).copied().ok_or_else(|| self.fault(id, FaultKind::AbsentSelector))
+    }
+
+    /// The paths by which lengths and selectors look the current field up.
+    fn looked_up(&self) -> Vec<FieldPath> {
+        let mut found: Vec<FieldPath> = self.selectors.get(&self.place).cloned().into_iter().collect();
+        let members = |steps: &[PathStep]| steps.iter().filter(|step| matches!(step, PathStep::Member(_))).count();
+        for path in &self.selectors {
+            let Some(at) = path.steps.iter().position(|step| matches!(step, PathStep::Selected(_))) else { continue };
+            let is_below = path.scope == self.place.scope
+                && self.place.steps.len() > at
+                && self.place.steps[..at] == path.steps[..at]
+                && matches!(self.place.steps[at], PathStep::Option(_))
+                && !self.place.steps[at..].contains(&PathStep::Element);
+            if !is_below || members(&path.steps) != members(&self.place.steps) {
+                continue;
+            }
+            // The names behind the option, theirs and ours.
+            let mut theirs = Vec::new();
+            let mut id = self.roots[path.scope as usize];
+            for (depth, step) in path.steps.iter().enumerate() {
+                let class = id.map(|id| self.schema.field_class(id));
+                if let (Some(FieldKind::Struct(class)), PathStep::Member(member), true) =
+                    (class.map(|class| &class.kind), step, depth > at)
+                {
+                    theirs.push(&*class.members[*member as usize].name);
+                }
+                id = class.and_then(|class| layout::child(class, *step));
+            }
+            let ours = self.names.iter().zip(&self.place.steps).skip(at);
+            let ours = ours.filter(|(_, step)| matches!(step, PathStep::Member(_))).map(|(name, _)| *name);
+            if ours.eq(theirs) {
+                found.push(path.clone());
+            }
+        }
+        found
     }
 
     /// Forgets the fields at and below the current place: they are about to be decoded again, or to be absent.
@@ -564,6 +608,10 @@ impl<'a> Interpreter<'a> {
 
     /// The bits of a number, the least significant one first.
     fn bits(&mut self, id: FieldClassId, len: u32, order: ByteOrder, is_reversed: bool) -> Result<Vec<bool>> {
+        let before = self.order.replace(order);
+        if !self.pos_bits.is_multiple_of(8) && before.is_some_and(|before| before != order) {
+            return Err(self.fault(id, FaultKind::OtherByteOrder));
+        }
         self.need(id, u64::from(len))?;
         let mut bits = Vec::new();
         for at in self.pos_bits..self.pos_bits + u64::from(len) {

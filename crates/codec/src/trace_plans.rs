@@ -78,6 +78,8 @@ struct EventPlans {
 enum Form {
     Skip,
     Row,
+    /// A row form that refuses two byte orders in a byte, as the skip form does.
+    Checked,
     Flat,
 }
 
@@ -204,7 +206,8 @@ impl TracePlans {
         self.packet_header.skip(input, pos_bits, state).map_err(|fault| {
             let mut roots: ScopeRoots = [None; 6];
             roots[Scope::PacketHeader as usize] = self.schema.packet_header;
-            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, Known::NOTHING).without_roles();
+            let compiler = Compiler::row(&self.schema, &self.shared, roots, Known::NOTHING).without_roles();
+            let mut compiler = compiler.with_order_checks();
             compiler.add(Scope::PacketHeader);
             explain_scope(&compiler.finish(), Scope::PacketHeader, input, start, pos_bits, state, fault)
         })
@@ -218,8 +221,9 @@ impl TracePlans {
         pos_bits: &mut u64,
         state: &mut State,
     ) -> Result<(), EventFault> {
-        let start = *pos_bits;
+        let (start, order) = (*pos_bits, state.order);
         self.stream(stream).packet_context.skip(input, pos_bits, state).map_err(|fault| {
+            state.order = order;
             let plan = self.packet_context_rows(stream);
             explain_scope(plan, Scope::PacketContext, input, start, pos_bits, state, fault)
         })
@@ -240,8 +244,9 @@ impl TracePlans {
     pub fn packet_context_rows(&self, stream: StreamClassId) -> &Plan {
         self.stream(stream).row_packet_context.get_or_init(|| {
             let roots = self.stream_roots(stream);
-            let mut compiler =
-                Compiler::row(&self.schema, &self.shared, roots, self.packet_header.known).without_roles();
+            // Contexts are few: each is checked whenever it is shown.
+            let compiler = Compiler::row(&self.schema, &self.shared, roots, self.packet_header.known).without_roles();
+            let mut compiler = compiler.with_order_checks();
             compiler.add(Scope::PacketContext);
             compiler.finish()
         })
@@ -324,7 +329,8 @@ impl TracePlans {
     pub(crate) fn short(&self, id: EventClassId) -> &Short {
         self.short[id.0 as usize].0.get_or_init(|| {
             let plans = self.event(id);
-            Short::of(self.event_flat_rows(id), !plans.needs_header && !plans.updates_clock, self.shared.len())
+            let is_all = !plans.needs_header && !plans.updates_clock && !self.shared.mixes_orders;
+            Short::of(self.event_flat_rows(id), is_all, self.shared.len())
         })
     }
 
@@ -369,6 +375,7 @@ impl TracePlans {
         let mut compiler = match form {
             Form::Skip => Compiler::skip(&self.schema, &self.shared, roots, known),
             Form::Row => rows(),
+            Form::Checked => rows().with_order_checks(),
             Form::Flat => rows().flat(),
         };
         compiler.add(Scope::CommonContext);
@@ -380,7 +387,8 @@ impl TracePlans {
     /// Decodes a faulty event again with the plan that knows names.
     #[cold]
     fn explain(&self, class: EventClassId, input: Input<'_>, body_bits: u64, state: &mut State) -> EventFault {
-        let plan = self.event_rows(class);
+        let checked = self.shared.mixes_orders.then(|| self.compile_event(class, Form::Checked));
+        let plan = checked.as_ref().unwrap_or_else(|| self.event_rows(class));
         let mut pos = body_bits;
         for (section, scope) in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload].into_iter().enumerate() {
             if let Err(fault) = plan.run_section(section, input, &mut pos, state, &mut NoVisitor) {
@@ -536,11 +544,17 @@ impl<'a> Scanner<'a> {
         if plans.needs_header {
             header.save(input, start_bits, state);
         }
+        let order = state.order;
+        if self.plans.shared.mixes_orders && plans.skip.skip(input, &mut { body }, &mut state.clone()).is_err() {
+            // Rows do not look at byte orders.
+            return false;
+        }
         let rows = plans.flat.get_or_init(|| self.plans.compile_event(class, Form::Flat));
         if rows.run(input, pos, state, visitor).is_err() {
             return false;
         }
-        if plans.updates_clock {
+        if plans.updates_clock || self.plans.shared.mixes_orders {
+            state.order = order;
             // It has been read without a fault just now.
             let _ = plans.skip.skip(input, &mut { body }, state);
         }
@@ -561,7 +575,8 @@ impl<'a> Scanner<'a> {
         if plans.needs_header {
             header.save(input, start_bits, state);
         }
-        plans.skip.skip(input, pos, state)
+        let order = state.order;
+        plans.skip.skip(input, pos, state).inspect_err(|_| state.order = order)
     }
 
     #[inline(always)]
@@ -584,7 +599,15 @@ impl<'a> Scanner<'a> {
 
     #[cold]
     fn header_fault(self, input: Input<'_>, start_bits: u64, state: &mut State, fault: Fault) -> EventFault {
-        let plan = self.plans.header_rows(self.stream.ids.stream);
+        let stream = self.stream.ids.stream;
+        let checked = self.plans.shared.mixes_orders.then(|| {
+            let (schema, roots) = (&self.plans.schema, self.plans.stream_roots(stream));
+            let compiler = Compiler::row(schema, &self.plans.shared, roots, Known::NOTHING).without_roles();
+            let mut compiler = compiler.with_order_checks();
+            compiler.add(Scope::EventHeader);
+            compiler.finish()
+        });
+        let plan = checked.as_ref().unwrap_or_else(|| self.plans.header_rows(stream));
         explain_scope(plan, Scope::EventHeader, input, start_bits, &mut { start_bits }, state, fault)
     }
 }
@@ -634,7 +657,8 @@ impl ReadHeader for Plan {
     #[inline]
     fn read(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<Option<u64>, Fault> {
         state.roles.event_id = None;
-        self.run(input, pos_bits, state, &mut NoVisitor)?;
+        let order = state.order;
+        self.run(input, pos_bits, state, &mut NoVisitor).inspect_err(|_| state.order = order)?;
         Ok(state.roles.event_id)
     }
 }
@@ -763,7 +787,8 @@ impl FastHeader {
                 one_word: None,
             });
         };
-        if shared.has_scope(Scope::EventHeader, &header_selectors(schema, root)) || has_placement(schema, root) {
+        let is_selector = shared.has_scope(Scope::EventHeader, &header_selectors(schema, root));
+        if is_selector || has_placement(schema, root) || shared.mixes_orders {
             return None;
         }
         let class = schema.field_class(root);

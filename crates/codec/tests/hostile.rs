@@ -83,7 +83,7 @@ fn payload(steps: &[PathStep]) -> FieldPath {
     at(Scope::Payload, steps)
 }
 
-use PathStep::{Content, Element, Member as M, Option as O};
+use PathStep::{Content, Element, Member as M, Option as O, Selected};
 
 /// Decodes the payload of event 0 in every way.
 fn decode(schema: &Schema, bytes: &[u8], end_bits: u64) -> Result<Value, (FaultKind, u64)> {
@@ -137,6 +137,48 @@ fn a_selector_in_another_option_is_a_fault() {
     let schema = b.finish(StreamClass::default(), &[byte, variant, array]);
     assert!(decode_all(&schema, &[0, 5, 1, 9]).is_ok());
     assert_eq!(decode_all(&schema, &[1, 5, 1, 9]), Err((FaultKind::AbsentSelector, 16)));
+}
+
+#[test]
+fn a_selector_is_found_in_the_option_that_was_selected() {
+    let mut b = Builder::new();
+    let (byte, word) = (b.unsigned(8), b.unsigned(16));
+    // The second member is a byte, a word, one that may be absent, in an option of another variant, or not there.
+    let one = b.structure(&[byte, byte]);
+    let two = b.structure(&[byte, word]);
+    let absent = b.optional(payload(&[M(1), O(2), M(0)]), byte);
+    let three = b.structure(&[byte, absent]);
+    let inner = b.variant(payload(&[M(1), O(3), M(0)]), &[byte, word]);
+    let four = b.structure(&[byte, inner]);
+    let five = b.structure(&[byte]);
+    let variant = b.variant(payload(&[M(0)]), &[one, two, three, four, five]);
+    let data = b.bytes(Length::Field(payload(&[M(1), Selected(0), M(1)])));
+    let schema = b.finish(StreamClass::default(), &[byte, variant, data]);
+    for bytes in
+        [[0, 9, 2, 7, 7].as_slice(), &[1, 9, 2, 0, 7, 7], &[2, 1, 2, 7, 7], &[3, 0, 2, 7, 7], &[3, 1, 2, 0, 7, 7]]
+    {
+        let Value::Struct(members) = decode_all(&schema, bytes).expect("the length is there") else { panic!() };
+        assert_eq!(members[2], Value::Blob(vec![7, 7]));
+        assert!(matches!(decode_all(&schema, &bytes[..bytes.len() - 1]), Err((FaultKind::PastEnd { .. }, _))));
+    }
+    for (bytes, at) in [([2, 0, 7, 7], 16), ([4, 2, 7, 7], 16)] {
+        assert_eq!(decode_all(&schema, &bytes), Err((FaultKind::AbsentSelector, at)));
+    }
+}
+
+#[test]
+fn what_an_option_of_the_element_before_held_is_not_used() {
+    // Elements of {choice, variant of {length} or {}, blob}: the second has no length.
+    let mut b = Builder::new();
+    let byte = b.unsigned(8);
+    let (one, two) = (b.structure(&[byte]), b.structure(&[]));
+    let variant = b.variant(payload(&[M(0), Element, M(0)]), &[one, two]);
+    let data = b.bytes(Length::Field(payload(&[M(0), Element, M(1), Selected(0), M(0)])));
+    let element = b.structure(&[byte, variant, data]);
+    let array = b.array(element, Length::Static(2));
+    let schema = b.finish(StreamClass::default(), &[array]);
+    assert!(decode_all(&schema, &[0, 1, 7, 0, 0]).is_ok());
+    assert_eq!(decode_all(&schema, &[0, 1, 7, 1, 7]), Err((FaultKind::AbsentSelector, 32)));
 }
 
 #[test]

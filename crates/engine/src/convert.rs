@@ -1,9 +1,12 @@
 //! From a session to a target: which events go there, in what order, and what comes up on the way.
 
-use tracemill_formats::api::Storage;
+use std::sync::Arc;
+
+use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
 use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::Origin;
 
 use crate::cursor::{Item, ReadyChunk};
 use crate::export;
@@ -16,6 +19,18 @@ use crate::timeline::{self, Selection, StreamOf};
 /// Every format that traces are written in.
 pub fn targets() -> impl Iterator<Item = &'static Target> {
     registry::TARGETS.iter().chain(export::TARGETS).copied()
+}
+
+/// The options that targets add, each once.
+pub fn target_settings() -> Vec<&'static Setting> {
+    let mut settings: Vec<&'static Setting> = Vec::new();
+    let of_formats = registry::settings();
+    for setting in targets().flat_map(|target| target.settings) {
+        if !settings.iter().chain(&of_formats).any(|known| known.name == setting.name) {
+            settings.push(setting);
+        }
+    }
+    settings
 }
 
 /// The target of a name.
@@ -33,20 +48,41 @@ pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
 }
 
 /// What a target gets to know before the first event.
-pub fn sources(session: &Session, streams: &[StreamOf]) -> Vec<Source> {
-    let source = |(at, trace): (usize, &tracemill_formats::api::OpenTrace)| {
+///
+/// # Errors
+/// When a part of a trace cannot be read that a target may need.
+pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
+    let source = |(at, trace): (usize, &OpenTrace)| {
+        let origin = origin(trace)?;
         let own = streams.iter().filter(|of| of.trace == at);
-        let own = own.map(|of| SourceStream { name: of.stream.name.clone(), class: of.stream.class, id: of.stream.id });
-        Source {
+        let own = own.map(|of| SourceStream {
+            name: of.stream.name.clone(),
+            origin_name: origin.stream_name(&of.stream.name).unwrap_or(&of.stream.name).to_string(),
+            class: of.stream.class,
+            id: of.stream.id,
+        });
+        Ok(Source {
             name: trace.name.clone(),
             own_name: trace.own_name.clone(),
             schema: trace.schema.clone(),
             correction_ns: session.corrections[at],
             drift: session.drift(at),
             streams: own.collect(),
-        }
+            tasks: trace.reader.calls().map_or_else(Vec::new, |calls| calls.tasks().to_vec()),
+            origin,
+        })
     };
     session.traces.iter().enumerate().map(source).collect()
+}
+
+/// What a trace is, or was before it was converted.
+fn origin(trace: &OpenTrace) -> Result<Arc<Origin>> {
+    if let Some(origin) = &trace.schema.origin {
+        return Ok(origin.clone());
+    }
+    let parts = trace.reader.parts().map_err(|error| error.in_file(&trace.path))?;
+    let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
+    Ok(Arc::new(Origin { format, version, parts, ..Origin::default() }))
 }
 
 /// Is the path a trace, or a folder of nothing but traces?

@@ -114,8 +114,8 @@ impl Cursor {
         max_events: usize,
     ) -> Self {
         let (next_packet, end_packet) = match filter.cycles {
-            Some((first, last)) => packet_range(&stream.packets, first, last),
-            None => (0, stream.packets.len()),
+            Some((first, last)) if trace.reader.has_proven_times() => packet_range(&stream.packets, first, last),
+            _ => (0, stream.packets.len()),
         };
         Cursor {
             plans: trace.plans.clone(),
@@ -199,7 +199,7 @@ impl Cursor {
                     // It read as zeros.
                     self.cut_fault(packet.file, packet.index, len_now)
                 } else {
-                    Some(with_loss(error, packet).in_file(&file.path).in_packet(packet.index))
+                    Some(with_loss(error, self.plans.schema(), packet).in_file(&file.path).in_packet(packet.index))
                 };
                 self.queue.extend(fault.map(Item::Fault));
             }
@@ -235,7 +235,14 @@ impl Cursor {
     fn push_gaps(&mut self, packet: Packet, at: usize) {
         let previous = at.checked_sub(1).map(|at| &self.stream.packets[at]);
         let before = previous.map_or(packet.begin_cycles, |previous| previous.end_cycles);
-        if packet.lost_packets_before > 0 {
+        // Packets that may hold nothing of the wanted time are read where their times are not proven.
+        let is_wanted = |end: Option<u64>| match self.filter.cycles {
+            Some((first, last)) if !self.reader.has_proven_times() => {
+                end.is_none_or(|end| end >= first) && before.is_none_or(|begin| begin <= last)
+            }
+            _ => true,
+        };
+        if packet.lost_packets_before > 0 && is_wanted(packet.begin_cycles) {
             self.queue.push_back(Item::Gap(Gap {
                 kind: GapKind::LostPackets,
                 count: Some(packet.lost_packets_before),
@@ -243,7 +250,7 @@ impl Cursor {
                 end_cycles: packet.begin_cycles,
             }));
         }
-        if packet.discarded_before > 0 {
+        if packet.discarded_before > 0 && is_wanted(packet.end_cycles) {
             self.queue.push_back(Item::Gap(Gap {
                 kind: GapKind::DiscardedEvents,
                 count: Some(packet.discarded_before),
@@ -301,7 +308,11 @@ impl Cursor {
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
         let of = &packet.data.packet;
-        let error = event_error(fault, &packet.data).in_packet(of.index).with_help(skipped(of, packet.pos));
+        let error = event_error(fault, &packet.data).in_packet(of.index).with_help(skipped(
+            packet.data.plans.schema(),
+            of,
+            packet.pos,
+        ));
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
     }
 

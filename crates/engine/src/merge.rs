@@ -216,11 +216,20 @@ impl<S: Source> Merger<S> {
             let schema = chunk.chunk.packet.plans.schema();
             Some(schema.event(chunk.chunk.class(head.at)).id)
         };
-        left.rank
-            .group
-            .cmp(&right.rank.group)
+        self.rests(left, right)
+            .then_with(|| left.rank.group.cmp(&right.rank.group))
             .then_with(|| class_id(left).cmp(&class_id(right)))
             .then_with(|| left.rank.stream.cmp(&right.rank.stream))
+    }
+
+    /// What is left of two times of one key.
+    fn rests(&self, left: &Head<S>, right: &Head<S>) -> Ordering {
+        match (&left.clock, &left.chunk, &right.clock, &right.chunk) {
+            (Some(clock), Some(chunk), Some(other), Some(other_chunk)) => {
+                clock.compare_rests(chunk.merge_cycles(left.at), other, other_chunk.merge_cycles(right.at))
+            }
+            _ => Ordering::Equal,
+        }
     }
 
     /// Plays all matches: leaves `n..2n`, the winner in `tree[0]`.

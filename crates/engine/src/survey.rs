@@ -5,11 +5,12 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tracemill_codec::layout;
 use tracemill_codec::trace_plans::{ScanEnd, SpineSink};
 use tracemill_formats::api::{OpenTrace, Stream, event_error};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::EventClassId;
+use tracemill_model::schema::{EventClassId, FieldClassId, Role, Schema};
 
 use crate::cursor::packet_bytes;
 use crate::session::Session;
@@ -20,9 +21,9 @@ pub struct StreamSurvey {
     /// Events of each packet, when they were counted.
     pub packet_events: Vec<Option<u64>>,
     /// Times of its beginning and end in ns, when known.
-    pub begin_ns: Option<i64>,
+    pub begin_ns: Option<i128>,
     /// See `begin_ns`.
-    pub end_ns: Option<i64>,
+    pub end_ns: Option<i128>,
     /// Events that the producer discarded, `None` when it does not count them.
     pub discarded_events: Option<u64>,
     /// Packets that were lost, `None` when they are not numbered.
@@ -210,7 +211,7 @@ fn count_packets(
         let is_cut = len_now < packet.offset_bytes.saturating_add(packet_bytes(packet))
             && len_now < file.bytes.bytes().len() as u64;
         match trace.reader.open_packet(&trace.plans, stream, index, clock) {
-            Err(error) => one.faults.push(place(with_loss(error, packet))),
+            Err(error) => one.faults.push(place(with_loss(error, &trace.schema, packet))),
             Ok(opened) => {
                 one.faults.extend(opened.faults.into_iter().map(place));
                 let mut data = opened.data;
@@ -225,7 +226,11 @@ fn count_packets(
                 one.events = counter.events;
                 one.times = (counter.events > 0).then_some((counter.first, counter.last));
                 if let ScanEnd::Fault(fault) = end {
-                    one.faults.push(place(event_error(&fault, &data)).with_help(skipped(&data.packet, pos)));
+                    one.faults.push(place(event_error(&fault, &data)).with_help(skipped(
+                        &trace.schema,
+                        &data.packet,
+                        pos,
+                    )));
                 }
                 clock = state.clock;
             }
@@ -240,11 +245,12 @@ fn count_packets(
 }
 
 /// An error that costs a whole packet; says so unless it has something better to say.
-pub(crate) fn with_loss(error: Error, packet: &Packet) -> Error {
-    match error.help() {
-        Some(_) => error,
-        None => error.with_help(format!("the packet, {} bytes, is skipped", packet.total_bits / 8)),
-    }
+pub(crate) fn with_loss(error: Error, schema: &Schema, packet: &Packet) -> Error {
+    let help = match error.help() {
+        Some(help) => help.to_string(),
+        None => format!("the packet, {} bytes, is skipped", packet.total_bits / 8),
+    };
+    error.with_help(help + note_of_times(schema, packet))
 }
 
 /// The fault of a file that was cut while it was read.
@@ -254,14 +260,38 @@ pub(crate) fn cut_while_read(len_now: u64) -> Error {
 }
 
 /// What is lost with a fault at a bit of a packet.
-pub(crate) fn skipped(packet: &Packet, pos_bits: u64) -> String {
+pub(crate) fn skipped(schema: &Schema, packet: &Packet, pos_bits: u64) -> String {
     let left = packet.content_bits.saturating_sub(pos_bits).div_ceil(8);
-    format!("the rest of the packet, {left} bytes, is skipped")
+    format!("the rest of the packet, {left} bytes, is skipped{}", note_of_times(schema, packet))
+}
+
+/// What a gap does to later times, when packets do not say when they begin and events have the low bits of their clock
+/// only: a clock that has wrapped inside the gap is not seen.
+fn note_of_times(schema: &Schema, packet: &Packet) -> &'static str {
+    let header = schema.stream(packet.class).event_header;
+    if packet.begin_cycles.is_none() && header.is_some_and(|root| has_short_time(schema, root)) {
+        "; packets here do not say when they begin, so later times may be too small by multiples of the time field"
+    } else {
+        ""
+    }
+}
+
+fn has_short_time(schema: &Schema, root: FieldClassId) -> bool {
+    let mut stack = vec![root];
+    while let Some(id) = stack.pop() {
+        let class = schema.field_class(id);
+        let bits = layout::leaf_bits(class).unwrap_or(64);
+        if class.roles.has(Role::Timestamp) && bits < 64 {
+            return true;
+        }
+        stack.extend(layout::children(class));
+    }
+    false
 }
 
 /// Times of the first and the last event of a session in ns: `want` says which are needed. Reads the packets at the
 /// ends of each stream, no other.
-pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i64>, Option<i64>) {
+pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i128>, Option<i128>) {
     let (mut first, mut last) = (None, None);
     for (at, trace) in session.traces.iter().enumerate() {
         for (stream_at, stream) in trace.streams.iter().enumerate() {
@@ -297,10 +327,10 @@ pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i64>, Option<i64>)
     (first, last)
 }
 
-fn earlier(a: Option<i64>, b: i64) -> Option<i64> {
+fn earlier(a: Option<i128>, b: i128) -> Option<i128> {
     Some(a.map_or(b, |a| a.min(b)))
 }
 
-fn later(a: Option<i64>, b: i64) -> Option<i64> {
+fn later(a: Option<i128>, b: i128) -> Option<i128> {
     Some(a.map_or(b, |a| a.max(b)))
 }

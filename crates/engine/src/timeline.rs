@@ -15,9 +15,9 @@ use crate::session::Session;
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// First wanted time in ns, included.
-    pub begin_ns: Option<i64>,
+    pub begin_ns: Option<i128>,
     /// Last wanted time in ns, included.
-    pub end_ns: Option<i64>,
+    pub end_ns: Option<i128>,
     /// Wanted streams: names with globs, or ids. Empty for all.
     pub streams: Vec<String>,
     /// Wanted event classes of each trace; empty for all of all.
@@ -103,7 +103,7 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
 }
 
 /// The clock values from one time to another, `None` when there are none.
-fn cycle_range(clock: &ClockMap, begin_ns: Option<i64>, end_ns: Option<i64>) -> Option<(u64, u64)> {
+fn cycle_range(clock: &ClockMap, begin_ns: Option<i128>, end_ns: Option<i128>) -> Option<(u64, u64)> {
     let first = match begin_ns {
         None => 0,
         Some(ns) => clock.first_cycles_at(ns)?,

@@ -136,7 +136,7 @@ impl Drop for Folder {
 fn write(session: &Session, path: &Path, options: &WriteOptions) -> Result<Losses> {
     let streams = streams(session, &[])?;
     let target = target("ctf2", &[])?;
-    let writer = (target.create)(path, &sources(session, &streams), options)?;
+    let writer = (target.create)(path, &sources(session, &streams).unwrap(), options)?;
     let selection = Selection::default();
     let conversion = Conversion {
         session,
@@ -187,8 +187,8 @@ fn what_is_written_reads_back() {
         let before = in_memory(schema, bytes, content_bits);
         let options = WriteOptions {
             packet_bytes: rng.chance(30).then(|| 64 + rng.below(2000) as usize),
-            byte_order: if rng.chance(50) { ByteOrder::Big } else { ByteOrder::Little },
-            index: false,
+            byte_order: Some(if rng.chance(50) { ByteOrder::Big } else { ByteOrder::Little }),
+            ..WriteOptions::default()
         };
         let path = folder.0.join(seed.to_string());
         let losses = match write(&before, &path, &options) {

@@ -20,7 +20,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, Packet};
-use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
+use tracemill_model::schema::{EnvValue, Part, Schema, StreamClassId};
 
 use crate::calls::CallSource;
 
@@ -138,6 +138,21 @@ pub trait PacketReader: Send + Sync {
     /// When none of its events can be read. File and packet are added by the caller.
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket>;
 
+    /// What the trace holds beside events and packets, byte by byte and in its order: what a writer of the same format
+    /// needs to make it again. May read files.
+    ///
+    /// # Errors
+    /// When a part cannot be read.
+    fn parts(&self) -> Result<Vec<Part>> {
+        Ok(Vec::new())
+    }
+
+    /// Do the times of a packet bound those of its events? Where they are only what a header says and events may
+    /// contradict it, every packet is read for a range of time.
+    fn has_proven_times(&self) -> bool {
+        true
+    }
+
     /// The function calls of the trace, when its events are calls.
     fn calls(&self) -> Option<&dyn CallSource> {
         None
@@ -214,7 +229,16 @@ pub struct Setting {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings(pub BTreeMap<&'static str, String>);
 
+/// The setting that stands for `--strict`: what a specification calls an error then is a fault, even where it could be
+/// read.
+pub const STRICT: &str = "strict";
+
 impl Settings {
+    /// Is what is only tolerated to be refused?
+    pub fn is_strict(&self) -> bool {
+        self.get(STRICT).is_some()
+    }
+
     /// The value of an option, `None` when it was not typed.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)

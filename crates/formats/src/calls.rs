@@ -28,6 +28,9 @@ pub enum CallOrigin {
     Task,
     /// What the system tells of the task: scheduling, its name.
     System,
+    /// The kernel, while it works for the task: its own calls and events. Their depth counts from the task's open calls.
+    /// An event tells in `symbol` which task has a processor again, by its index and one; 0 is none.
+    Kernel,
     /// Other programs; it belongs to the task of the record before it.
     Outside,
 }
@@ -35,7 +38,7 @@ pub enum CallOrigin {
 /// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallRecord {
-    /// Its time in cycles of the clock; 0 for lost records.
+    /// Its time in cycles of the clock; 0 for lost records, unless they are the kernel's.
     pub time: u64,
     /// Address of the function, or what [`CallKind`] says.
     pub address: u64,
@@ -81,6 +84,8 @@ pub struct Recording {
     pub date: Option<String>,
     /// The command that was typed.
     pub command: Option<String>,
+    /// How long it took, in ns.
+    pub elapsed_ns: Option<u64>,
 }
 
 /// A program that ran: a process from its beginning, or from `exec` on.
@@ -186,6 +191,12 @@ pub struct DumpOptions {
 pub trait CallStream {
     /// Appends the next records; false at the end.
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool;
+
+    /// Asks a stream that was not read yet to leave out calls that take less than so many ns, with the events inside of
+    /// them; false when it leaves that to others.
+    fn leave_out_short(&mut self, _threshold: u64) -> bool {
+        false
+    }
 
     /// What was wrong so far: what could not be read, and what the user should know. Each is given once.
     fn take_findings(&mut self) -> Findings {

@@ -10,12 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::Fault;
+use tracemill_codec::value::Value;
 use tracemill_model::clock::Drift;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
+use tracemill_model::schema::{ByteOrder, Origin, Schema, Scope, StreamClassId};
 
-use crate::api::OpenTrace;
+use crate::api::{OpenTrace, Setting, Settings};
+use crate::calls::CallTask;
 
 /// A format that can be written.
 pub struct Target {
@@ -34,6 +37,8 @@ pub struct Target {
     /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
     /// must be read and written anew.
     pub copy: Option<CopyTrace>,
+    /// Options that it adds to `convert`.
+    pub settings: &'static [Setting],
 }
 
 /// See [`Target::copy`].
@@ -53,10 +58,15 @@ pub struct Source {
     pub schema: Arc<Schema>,
     /// Ns to add to its clocks.
     pub correction_ns: i64,
+    /// What it is, or was before it was converted to what is read now. A writer of that format makes it again; for all
+    /// others it is a trace of another format.
+    pub origin: Arc<Origin>,
     /// How its corrected clocks drift.
     pub drift: Option<Drift>,
     /// Its streams that are written.
     pub streams: Vec<SourceStream>,
+    /// The tasks whose calls its events are, where the format knows them.
+    pub tasks: Vec<CallTask>,
 }
 
 /// A stream of a trace that is written.
@@ -64,6 +74,8 @@ pub struct Source {
 pub struct SourceStream {
     /// Its name.
     pub name: String,
+    /// The name that it had in the format that the trace has or had ([`Source::origin`]).
+    pub origin_name: String,
     /// Its class.
     pub class: StreamClassId,
     /// Its numeric id.
@@ -75,10 +87,27 @@ pub struct SourceStream {
 pub struct WriteOptions {
     /// Size at which packets end; without it packets end where those of the input do.
     pub packet_bytes: Option<usize>,
-    /// Order of the bytes of numbers.
-    pub byte_order: ByteOrder,
+    /// Order of the bytes of numbers; `None` when the user leaves it to the format.
+    pub byte_order: Option<ByteOrder>,
     /// Write index files beside streams, where the format knows them.
     pub index: bool,
+    /// Options that the target adds ([`Target::settings`]), as they were typed.
+    pub settings: Settings,
+}
+
+/// What the members of an event header are called together that a target could not keep as the header itself.
+pub const STORED: &str = "stored";
+
+/// The event header as the format has it that the trace is of, or was: CTF 2 keeps it as a member of its own.
+///
+/// # Errors
+/// When the header cannot be decoded.
+pub fn stored_header(event: EventRef<'_>) -> std::result::Result<Option<Value>, Fault> {
+    let header = event.values(Scope::EventHeader)?;
+    Ok(header.map(|header| match header.member(STORED) {
+        Some(stored) => stored.clone(),
+        None => header,
+    }))
 }
 
 /// Writes events.

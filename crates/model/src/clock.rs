@@ -3,6 +3,10 @@
 //! Time is a signed number of ns since the origin of the clock. All arithmetic is on integers of 128 bits:
 //! `ns = offset_seconds * 10^9 + floor((offset_cycles + cycles) * 10^9 / frequency)` (CTF 2, "clock class"; the same
 //! for CTF 1.8, section 8), and `offset_ns` for clocks that were read when the wall clock stood between two cycles.
+//! Of a frequency that is a ratio, `frequency` is the dividend and the ns are multiplied by the divisor.
+//! 64 bits of ns are 292 years: slow clocks with large counts leave them, and nothing here is cut to that.
+
+use std::cmp::Ordering;
 
 use crate::schema::ClockClass;
 
@@ -13,11 +17,15 @@ pub const NS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockMap {
     frequency: u64,
+    /// The ns in which `frequency` ticks pass: those of a second, times the divisor of a ratio.
+    unit_ns: u64,
+    /// Is it a second, and are products of 64 bits enough?
+    is_short: bool,
     /// Added to the cycles before the division.
     offset_cycles: i128,
     /// Added to the ns after it.
     offset_ns: i128,
-    /// The same offset for a clock of 1 GHz, when no sum with a count below 2^62 leaves the range of ns.
+    /// The same offset for a clock of 1 GHz, when no sum with a count below 2^62 leaves 64 bits.
     quick_ns: Option<i64>,
     drift: Option<Drift>,
 }
@@ -37,21 +45,25 @@ impl Drift {
         let diff = key - (i128::from(self.from_ns) << 32);
         let (ns, fraction) = (diff >> 32, diff & 0xffff_ffff);
         let (parts, unit) = (i128::from(self.per_1e15), 1_000_000_000_000_000);
-        let product = ns * parts;
+        // Below 2^96 times 2^63 parts: in two steps of less than 2^127 each.
+        let (whole, part) = (ns.div_euclid(unit), ns.rem_euclid(unit));
+        let product = part * parts;
         let rest = (product.rem_euclid(unit) << 32) + fraction * parts;
-        key + (product.div_euclid(unit) << 32) + rest.div_euclid(unit)
+        let moved_ns = whole.saturating_mul(parts).saturating_add(product.div_euclid(unit));
+        key.saturating_add(hold(moved_ns) << 32).saturating_add(rest.div_euclid(unit))
     }
 
     /// A time in ns without drift, with it.
-    pub fn ns(self, ns: i64) -> i64 {
-        saturate(self.moved(i128::from(ns) << 32) >> 32)
+    pub fn ns(self, ns: i128) -> i128 {
+        self.moved(TimeKey::from_ns(ns).0) >> 32
     }
 }
 
 /// Counts below this are added to [`ClockMap::quick_ns`] without a check.
 const QUICK_CYCLES: u64 = 1 << 62;
 
-/// A point in time that orders events exactly: ns, then a 32-bit fraction of one.
+/// A point in time that orders events: ns, then a 32-bit fraction of one. What is equal still may differ by less than
+/// that: [`ClockMap::compare_rests`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimeKey(i128);
 
@@ -60,16 +72,26 @@ impl TimeKey {
     pub const MIN: TimeKey = TimeKey(i128::MIN);
 
     /// The key of a whole number of ns.
-    pub fn from_ns(ns: i64) -> Self {
-        TimeKey((ns as i128) << 32)
+    pub fn from_ns(ns: i128) -> Self {
+        TimeKey(hold(ns) << 32)
+    }
+
+    #[inline]
+    fn from_few_ns(ns: i64) -> Self {
+        TimeKey(i128::from(ns) << 32)
     }
 }
 
 impl ClockMap {
     /// The map of a clock class, moved by `correction_ns` (what the user asked with `--clock-offset`).
     pub fn new(clock: &ClockClass, correction_ns: i64) -> Self {
+        let (frequency, seconds) = (clock.frequency.max(1), u64::from(clock.seconds.max(1)));
+        let common = greatest_common_divisor(frequency, seconds);
+        let (frequency, seconds) = (frequency / common, seconds / common);
         let mut map = ClockMap {
-            frequency: clock.frequency.max(1),
+            frequency,
+            unit_ns: seconds * NS_PER_SECOND as u64,
+            is_short: seconds == 1 && frequency <= u64::from(u32::MAX),
             offset_cycles: clock.offset_cycles,
             offset_ns: clock.offset_seconds as i128 * NS_PER_SECOND + clock.offset_ns as i128 + correction_ns as i128,
             quick_ns: None,
@@ -96,34 +118,38 @@ impl ClockMap {
 
     /// Does one cycle last one ns?
     pub fn ticks_in_ns(&self) -> bool {
-        self.frequency == NS_PER_SECOND as u64
+        self.frequency == self.unit_ns
     }
 
-    /// The ns from the origin to the cycle count; held at the ends of the 64-bit range.
+    /// The ns from the origin to the cycle count.
     #[inline]
-    pub fn ns(&self, cycles: u64) -> i64 {
+    pub fn ns(&self, cycles: u64) -> i128 {
         match self.quick_ns {
-            Some(offset_ns) if cycles < QUICK_CYCLES => offset_ns + cycles as i64,
+            Some(offset_ns) if cycles < QUICK_CYCLES => i128::from(offset_ns + cycles as i64),
             _ => self.ns_slowly(cycles),
         }
     }
 
-    fn ns_slowly(&self, cycles: u64) -> i64 {
+    fn ns_slowly(&self, cycles: u64) -> i128 {
         if self.drift.is_some() {
-            return saturate(self.key_slowly(cycles).0 >> 32);
+            return self.key_slowly(cycles).0 >> 32;
         }
         if self.ticks_in_ns() {
-            return saturate(self.offset_ns + cycles as i128);
+            return self.offset_ns + cycles as i128;
         }
         if let Some((ns, _)) = self.short_ns(cycles) {
-            return saturate(ns + self.offset_ns);
+            return ns + self.offset_ns;
         }
-        let total = self.offset_cycles + cycles as i128;
-        let ns = match total.checked_mul(NS_PER_SECOND) {
-            Some(product) => product.div_euclid(self.frequency as i128),
-            None => saturate(total) as i128,
-        };
-        saturate(ns + self.offset_ns)
+        self.long_ns(cycles).0
+    }
+
+    /// The ns, and what the division leaves, whatever the numbers.
+    fn long_ns(&self, cycles: u64) -> (i128, u64) {
+        let (total, frequency) = (self.offset_cycles.saturating_add(cycles as i128), self.frequency as i128);
+        let unit = self.unit_ns as i128;
+        let (units, rest) = (total.div_euclid(frequency), total.rem_euclid(frequency) * unit);
+        let ns = units.saturating_mul(unit).saturating_add(rest / frequency).saturating_add(self.offset_ns);
+        (ns, (rest % frequency) as u64)
     }
 
     /// The ns before `offset_ns` is added, and what the division leaves, by divisions of 64 bits: for clocks of less
@@ -131,7 +157,7 @@ impl ClockMap {
     #[inline]
     fn short_ns(&self, cycles: u64) -> Option<(i128, u64)> {
         let total = u64::try_from(self.offset_cycles + cycles as i128).ok()?;
-        if self.frequency > u64::from(u32::MAX) {
+        if !self.is_short {
             return None;
         }
         let (seconds, rest) = (total / self.frequency, total % self.frequency);
@@ -144,7 +170,7 @@ impl ClockMap {
     #[inline]
     pub fn key(&self, cycles: u64) -> TimeKey {
         match self.quick_ns {
-            Some(offset_ns) if cycles < QUICK_CYCLES => TimeKey::from_ns(offset_ns + cycles as i64),
+            Some(offset_ns) if cycles < QUICK_CYCLES => TimeKey::from_few_ns(offset_ns + cycles as i64),
             _ => self.key_slowly(cycles),
         }
     }
@@ -155,20 +181,26 @@ impl ClockMap {
             return TimeKey(drift.moved(without.key_slowly(cycles).0));
         }
         if self.ticks_in_ns() {
-            return TimeKey((saturate(self.offset_ns + cycles as i128) as i128) << 32);
+            return TimeKey::from_ns(self.offset_ns + cycles as i128);
         }
         if let Some((ns, rest)) = self.short_ns(cycles) {
             // Both are below 2^32.
             let fraction = (rest << 32) / self.frequency;
-            return TimeKey((i128::from(saturate(ns + self.offset_ns)) << 32) + i128::from(fraction));
+            return TimeKey((hold(ns + self.offset_ns) << 32) + i128::from(fraction));
         }
-        let frequency = self.frequency as i128;
-        let Some(product) = (self.offset_cycles + cycles as i128).checked_mul(NS_PER_SECOND) else {
-            return TimeKey::from_ns(self.ns(cycles));
-        };
-        let ns = saturate(product.div_euclid(frequency) + self.offset_ns);
-        let fraction = (product.rem_euclid(frequency) << 32) / frequency;
-        TimeKey(((ns as i128) << 32) + fraction)
+        let (ns, rest) = self.long_ns(cycles);
+        TimeKey((hold(ns) << 32) + (i128::from(rest) << 32) / i128::from(self.frequency))
+    }
+
+    /// How two counts of equal keys are ordered by what keys leave out.
+    #[cold]
+    pub fn compare_rests(&self, cycles: u64, other: &ClockMap, other_cycles: u64) -> Ordering {
+        if self.drift.is_some() || other.drift.is_some() || self.ticks_in_ns() && other.ticks_in_ns() {
+            return Ordering::Equal;
+        }
+        let cross =
+            |map: &ClockMap, cycles, by: &ClockMap| u128::from(map.long_ns(cycles).1) * u128::from(by.frequency);
+        cross(self, cycles, other).cmp(&cross(other, other_cycles, self))
     }
 
     /// The smallest cycle count whose key is at least `key`, `None` when no count is that late.
@@ -183,19 +215,19 @@ impl ClockMap {
             let cycles = ns - self.offset_ns;
             return if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() };
         }
-        // A key is floor(total * 10^9 * 2^32 / frequency), moved by the offset, as long as its ns fit 64 bits.
+        // A key is floor(total * unit_ns * 2^32 / frequency), moved by the offset, as long as it is not held.
         let ns = key.0 >> 32;
-        let fits = i128::from(i64::MIN) < ns && ns < i128::from(i64::MAX);
+        let fits = ns.unsigned_abs() < MAX_NS.unsigned_abs() && self.offset_ns.unsigned_abs() < MAX_NS.unsigned_abs();
         let product = (key.0 - (self.offset_ns << 32)).checked_mul(self.frequency as i128).filter(|_| fits);
         let Some(product) = product else { return self.search(|map, cycles| map.key(cycles) >= key) };
-        let unit = NS_PER_SECOND << 32;
+        let unit = i128::from(self.unit_ns) << 32;
         let total = product.div_euclid(unit) + i128::from(product.rem_euclid(unit) != 0);
         let cycles = total - self.offset_cycles;
         if cycles < 0 { Some(0) } else { u64::try_from(cycles).ok() }
     }
 
     /// The smallest cycle count whose time is at least `ns`, `None` when no count is that late.
-    pub fn first_cycles_at(&self, ns: i64) -> Option<u64> {
+    pub fn first_cycles_at(&self, ns: i128) -> Option<u64> {
         self.search(|map, cycles| map.ns(cycles) >= ns)
     }
 
@@ -217,8 +249,19 @@ impl ClockMap {
     }
 }
 
-fn saturate(ns: i128) -> i64 {
-    ns.clamp(i64::MIN as i128, i64::MAX as i128) as i64
+/// Keys hold ns up to this: 1.2 billion years, more than 2^64 cycles of 1 Hz last.
+const MAX_NS: i128 = (1 << 95) - 1;
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[inline]
+fn hold(ns: i128) -> i128 {
+    ns.clamp(-MAX_NS, MAX_NS)
 }
 
 /// Extends a clock value by a field that holds its low `len_bits` bits.
@@ -251,8 +294,10 @@ mod tests {
         assert_eq!(clock(3, 0, -2).ns(1), -333_333_334);
         assert_eq!(clock(3, -1, 0).ns(2), -333_333_334);
         assert_eq!(clock(1_000_000_000, 5, 7).ns(3), 5_000_000_010);
-        // 2^63 cycles at 10 MHz leave the 64-bit range of ns.
-        assert_eq!(clock(10_000_000, 0, 0).ns(1 << 63), i64::MAX);
+        // These leave the 64-bit range of ns.
+        assert_eq!(clock(10_000_000, 0, 0).ns(1 << 63), 100 << 63);
+        assert_eq!(clock(1, i64::MAX, 7).ns(u64::MAX), ((1 << 64) + (1 << 63) + 5) * NS_PER_SECOND);
+        assert_eq!(clock(1_000_000_000, 0, 0).ns(u64::MAX), i128::from(u64::MAX));
         // The product needs more than 64 bits, the result does not.
         assert_eq!(clock(3_000_000_007, 0, 0).ns(9_000_000_000_000_000_000), 2_999_999_993_000_000_016);
     }
@@ -264,6 +309,47 @@ mod tests {
         assert!(fast.key(1) < fast.key(2));
         assert!(fast.key(3) < clock(1_000_000_000, 0, 0).key(1));
         assert_eq!(fast.key(4), clock(1_000_000_000, 0, 0).key(1));
+    }
+
+    #[test]
+    fn keys_order_times_of_centuries() {
+        let (slow, fast) = (clock(1_000_000, 0, 0), clock(1_000_000_000, 0, 0));
+        assert!(slow.key(u64::MAX - 1) < slow.key(u64::MAX));
+        assert!(fast.key(u64::MAX) < slow.key(u64::MAX));
+        assert!(clock(1, i64::MAX, 0).key(u64::MAX) > clock(1, 0, 0).key(u64::MAX));
+        assert_eq!(fast.first_cycles_from(slow.key(u64::MAX)), None);
+        assert_eq!(slow.first_cycles_from(slow.key(u64::MAX - 3)), Some(u64::MAX - 3));
+    }
+
+    #[test]
+    fn what_keys_leave_out_is_compared() {
+        // 1/3 and 333333333/999999999 are equal, 33333333333/99999000000 is a bit more: 3.3e-6 ns.
+        let (three, many) = (clock(3, 0, 0), clock(999_999_999, 0, 0));
+        assert_eq!(three.key(1), many.key(333_333_333));
+        assert_eq!(three.compare_rests(1, &many, 333_333_333), Ordering::Equal);
+        // Two fast clocks: 1/99999000000 and 1/99998999999 s differ by 1e-13 ns, less than 2^-32.
+        let (a, b) = (clock(99_999_000_000, 0, 0), clock(99_998_999_999, 0, 0));
+        assert_eq!(a.key(1), b.key(1));
+        assert_eq!(a.compare_rests(1, &b, 1), Ordering::Less);
+        assert_eq!(b.compare_rests(1, &a, 1), Ordering::Greater);
+    }
+
+    #[test]
+    fn a_frequency_may_be_a_ratio() {
+        let ratio = |frequency, seconds| {
+            let class = ClockClass { frequency, seconds, ..ClockClass::nanoseconds("c") };
+            ClockMap::new(&class, 0)
+        };
+        // 1,000,000 ticks in 3 seconds are 333,333.3 Hz.
+        assert_eq!(ratio(1_000_000, 3).ns(1), 3000);
+        assert_eq!(ratio(1_000_003, 3).ns(1_000_003), 3 * NS_PER_SECOND);
+        assert_eq!(ratio(1_000_003, 3).ns(1), 2999);
+        assert_eq!(ratio(1, u32::MAX).ns(u64::MAX), i128::from(u64::MAX) * i128::from(u32::MAX) * NS_PER_SECOND);
+        // What is a whole number is one.
+        assert_eq!(ratio(30, 3), ratio(10, 1));
+        assert!(ratio(2_000_000_000, 2).ticks_in_ns());
+        assert!(ratio(3, 2).key(2) < ratio(5, 4).key(2));
+        assert_eq!(ratio(3, 7).compare_rests(1, &ratio(3, 7), 1), Ordering::Equal);
     }
 
     #[test]
@@ -280,7 +366,8 @@ mod tests {
         assert_eq!(map.first_cycles_at(333_333_333), Some(1));
         assert_eq!(map.first_cycles_at(333_333_334), Some(2));
         assert_eq!(map.first_cycles_at(-10), Some(0));
-        assert_eq!(clock(1_000_000_000, 0, 0).first_cycles_at(i64::MAX), Some(i64::MAX as u64));
+        assert_eq!(clock(1_000_000_000, 0, 0).first_cycles_at(i64::MAX.into()), Some(i64::MAX as u64));
+        assert_eq!(clock(1_000_000, 0, 0).first_cycles_at(1 << 70), Some(((1u128 << 70) / 1000 + 1) as u64));
     }
 
     #[test]
@@ -292,7 +379,7 @@ mod tests {
                 let map = clock(frequency, 1_700_000_000, 0);
                 let moved = map.with_drift(Some(drift));
                 let hour = 3600 * frequency;
-                let want = map.ns(hour) + (3600 * i128::from(per_1e15)).div_euclid(1_000_000) as i64;
+                let want = map.ns(hour) + (3600 * i128::from(per_1e15)).div_euclid(1_000_000);
                 assert_eq!(moved.ns(hour), want, "{per_1e15} {frequency}");
                 assert_eq!(moved.ns(0), map.ns(0));
                 for cycles in [0, 5, 999_999, hour - 1] {
@@ -315,6 +402,7 @@ mod tests {
         for _ in 0..20_000 {
             let class = ClockClass {
                 frequency: (next() % 8_000_000_000).max(1),
+                seconds: if next() % 4 == 0 { (next() % 5000) as u32 } else { 1 },
                 offset_seconds: (next() % 4_000_000_000) as i64 - 1_000_000_000,
                 offset_cycles: i128::from(next()) - i128::from(next()),
                 offset_ns: (next() % 1_000_000_000) as i64,
@@ -322,8 +410,9 @@ mod tests {
             };
             let (map, cycles) = (ClockMap::new(&class, 0), next());
             let total = map.offset_cycles + i128::from(cycles);
-            let ns = total.checked_mul(NS_PER_SECOND).expect("small").div_euclid(i128::from(map.frequency));
-            assert_eq!(map.ns(cycles), saturate(ns + map.offset_ns), "{class:?} {cycles}");
+            let unit = NS_PER_SECOND * i128::from(class.seconds.max(1));
+            let ns = total.checked_mul(unit).expect("small").div_euclid(i128::from(class.frequency));
+            assert_eq!(map.ns(cycles), ns + map.offset_ns, "{class:?} {cycles}");
             for key in [map.key(cycles), TimeKey(map.key(cycles).0 + 1), TimeKey::from_ns(map.ns(next()))] {
                 let slow = map.search(|map, cycles| map.key(cycles) >= key);
                 assert_eq!(map.first_cycles_from(key), slow, "{class:?} {key:?}");

@@ -85,6 +85,9 @@ pub enum PathStep {
     Element,
     /// Option of a variant, by index.
     Option(u32),
+    /// The option of a variant that was selected, for a user outside of the variant. The steps behind it go down this
+    /// option, and stand for those which go by the same member names down the others.
+    Selected(u32),
     /// The content of an optional field.
     Content,
 }
@@ -192,6 +195,34 @@ impl Mapping {
     }
 }
 
+/// The labels of an enumeration, made ready for looking values up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabelList {
+    mappings: Arc<[Mapping]>,
+    /// Does each label stand for its own index, as those of formats that only number them?
+    is_numbered: bool,
+}
+
+impl LabelList {
+    /// Makes mappings ready.
+    pub fn new(mappings: Arc<[Mapping]>) -> Self {
+        let is_own = |(at, mapping): (usize, &Mapping)| mapping.ranges == [(at as i128, at as i128)];
+        let is_numbered = mappings.iter().enumerate().all(is_own);
+        LabelList { mappings, is_numbered }
+    }
+
+    /// What stands for `value`, in the order of declaration.
+    #[inline]
+    pub fn of(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
+        let mappings = match usize::try_from(value).ok().and_then(|at| self.mappings.get(at)) {
+            _ if !self.is_numbered => &self.mappings[..],
+            Some(one) => std::slice::from_ref(one),
+            None => &[],
+        };
+        mappings.iter().filter(move |mapping| mapping.contains(value)).map(|mapping| &mapping.label)
+    }
+}
+
 /// An integer of fixed or variable length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntegerClass {
@@ -233,7 +264,12 @@ impl IntegerClass {
         self.len_bits == 0
     }
 
-    /// The labels that match `value`, in the order of their declaration.
+    /// Its labels, ready for looking values up; none without an enumeration.
+    pub fn label_list(&self) -> LabelList {
+        LabelList::new(self.mappings.clone().unwrap_or_default())
+    }
+
+    /// The labels that match `value`, in the order of their declaration. For many values: [`IntegerClass::label_list`].
     pub fn labels(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
         self.mappings
             .iter()
@@ -614,8 +650,10 @@ pub struct ClockClass {
     pub uid: Option<Arc<str>>,
     /// Description.
     pub description: Option<Arc<str>>,
-    /// Ticks per second; 0 when nobody knows: events then have cycles and no time.
+    /// Ticks per second (or per [`ClockClass::seconds`]); 0 when nobody knows: events then have cycles and no time.
     pub frequency: u64,
+    /// Seconds in which that many ticks pass: more than 1 only for clocks whose ticks per second are no whole number.
+    pub seconds: u32,
     /// Uncertainty of the measurement, in cycles.
     pub precision: Option<u64>,
     /// Accuracy, in cycles (CTF 2).
@@ -642,6 +680,7 @@ impl ClockClass {
             uid: None,
             description: None,
             frequency: 1_000_000_000,
+            seconds: 1,
             precision: None,
             accuracy: None,
             offset_seconds: 0,
@@ -763,6 +802,42 @@ impl EventClass {
     }
 }
 
+/// A piece of a trace that is neither an event nor a packet: a table, a definition, a file of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its name: what the format calls it.
+    pub name: String,
+    /// Its bytes, as they are.
+    pub bytes: Arc<[u8]>,
+}
+
+/// What a trace was before it was converted: enough to make it again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// Name of its format.
+    pub format: String,
+    /// Version of that.
+    pub version: (u32, u32),
+    /// Its parts, in the order of the format.
+    pub parts: Vec<Part>,
+    /// Names that its streams had, by the names of the files that they are in.
+    pub streams: Vec<(String, String)>,
+    /// Have the packets of the streams still the bytes that they had?
+    pub has_same_packets: bool,
+}
+
+impl Origin {
+    /// The bytes of the part of this name.
+    pub fn part(&self, name: &str) -> Option<&[u8]> {
+        self.parts.iter().find(|part| part.name == name).map(|part| &*part.bytes)
+    }
+
+    /// The name that the stream in this file had.
+    pub fn stream_name(&self, file: &str) -> Option<&str> {
+        self.streams.iter().find(|(of, _)| of == file).map(|(_, name)| name.as_str())
+    }
+}
+
 /// Everything that a trace says about its own layout.
 #[derive(Clone, Debug)]
 pub struct Schema {
@@ -786,6 +861,8 @@ pub struct Schema {
     pub packet_header: Option<FieldClassId>,
     /// What a text line shows of the payload, when that is not all of it.
     pub summary: Option<Summary>,
+    /// What the trace was before it was converted, when it says so.
+    pub origin: Option<Arc<Origin>>,
     field_classes: Vec<FieldClass>,
     clocks: Vec<ClockClass>,
     streams: Vec<StreamClass>,
@@ -807,6 +884,7 @@ impl Schema {
             environment: Vec::new(),
             packet_header: None,
             summary: None,
+            origin: None,
             field_classes: Vec::new(),
             clocks: Vec::new(),
             streams: Vec::new(),

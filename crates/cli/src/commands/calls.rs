@@ -149,5 +149,8 @@ pub(crate) fn fields<T: Copy + PartialEq>(
             fields.push(field);
         }
     }
+    // Columns stand in the order of their list, whatever the order of their names here.
+    let order: Vec<T> = names.filter_map(by_name).collect();
+    fields.sort_by_key(|field| order.iter().position(|known| known == field));
     Ok(fields)
 }

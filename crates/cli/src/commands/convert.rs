@@ -32,6 +32,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     let names: Vec<&str> = WRITTEN.iter().map(|(name, _)| *name).collect();
     let target = target(&options.to, &names)?;
+    refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
     refuse_existing(options, target.is_folder)?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
@@ -41,11 +42,12 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     interrupt::remove_on_interrupt(pending.path().to_path_buf());
     let write_options = WriteOptions {
         packet_bytes: options.packet_size,
-        byte_order: match options.byte_order {
-            None | Some(WrittenOrder::Little) => ByteOrder::Little,
-            Some(WrittenOrder::Big) => ByteOrder::Big,
-        },
+        byte_order: options.byte_order.map(|order| match order {
+            WrittenOrder::Little => ByteOrder::Little,
+            WrittenOrder::Big => ByteOrder::Big,
+        }),
         index: options.index,
+        settings: options.target.0.clone(),
     };
     if is_all(options) && copy(target, &opened.session, pending.path())? {
         let _whole = interrupt::hold();
@@ -53,7 +55,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         tell(options, &opened.reporter, &Losses::default(), None)?;
         return Ok(opened.reporter.outcome());
     }
-    let sources = sources(&opened.session, &streams);
+    let sources = sources(&opened.session, &streams)?;
     let writer = (target.create)(pending.path(), &sources, &write_options)?;
     if options.input.strict && !writer.losses().is_empty() {
         return Err(refused(target, &writer.losses()));
@@ -99,12 +101,25 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     Ok(opened.reporter.outcome())
 }
 
+/// An option of another target means a mistake.
+fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Error> {
+    let is_known = |name: &str| target.settings.iter().any(|setting| setting.name == name);
+    match options.target.0.0.keys().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let of = target.names.first().unwrap_or(&"");
+            Err(Error::misuse(format!("--{name} is no option of {of}")))
+        }
+    }
+}
+
 /// Is everything wanted as it is?
 fn is_all(options: &ConvertOptions) -> bool {
     let events = &options.select.events;
     let input = &options.input;
     let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
+    let has_form = has_form || !options.target.0.0.is_empty();
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
     let is_counted = options.select.skip > 0 || options.select.limit.is_some();
     !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted

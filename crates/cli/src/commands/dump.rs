@@ -10,8 +10,21 @@ use super::calls;
 use crate::args::DumpArgs;
 use crate::report::{Outcome, Sink};
 
-/// Time of a sample unless the user says otherwise.
-const SAMPLE_NS: u64 = 1000;
+/// Time of the shortest and the longest sample unless the user says otherwise, and how many a recording has at most as
+/// long as they are not the longest.
+const SAMPLE_NS: u64 = 1_000;
+const MAX_SAMPLE_NS: u64 = 1_000_000_000;
+const SAMPLES: u64 = 1_000_000;
+
+/// Time of a sample by how long the recording took. Where nobody knows that, calls are counted.
+fn sample_time(elapsed_ns: Option<u64>) -> u64 {
+    let Some(elapsed) = elapsed_ns else { return 0 };
+    let mut sample = SAMPLE_NS;
+    while sample < MAX_SAMPLE_NS && sample.saturating_mul(SAMPLES) < elapsed {
+        sample *= 10;
+    }
+    sample
+}
 
 /// Dumps the records of a trace.
 pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
@@ -24,7 +37,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
         chrome::write(source, call_options, options, &mut sink.as_writer())
     } else if args.flame_graph {
         let sample = match &args.sample_time {
-            None => SAMPLE_NS,
+            None => sample_time(source.recording().elapsed_ns),
             Some(text) => parse_time(text).ok_or_else(|| {
                 Error::misuse(format!("`{text}` is no time, in --sample-time")).with_help("for example 10us, 0")
             })?,

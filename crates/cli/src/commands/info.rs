@@ -27,23 +27,20 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
         }
     }
     let mut sink = Sink::open(None)?;
-    let traces: Vec<Value> = opened
-        .session
-        .traces
-        .iter()
-        .zip(&surveys)
-        .enumerate()
-        .map(|(at, (trace, survey))| describe(&opened.session, at, trace, survey, options.packets))
-        .collect();
     if options.json {
-        sink.write(format!("{}\n", json!({ "traces": traces })).as_bytes())?;
-    } else {
-        for (at, trace) in traces.iter().enumerate() {
-            if at > 0 {
-                sink.write(b"\n")?;
-            }
-            sink.write(for_people(trace, options.packets).as_bytes())?;
+        sink.write(b"{\"traces\":[")?;
+    }
+    for (at, survey) in surveys.iter().enumerate() {
+        let described = Described::new(&opened.session, at, survey, options.packets);
+        match (options.json, at > 0) {
+            (true, true) => sink.write(b",")?,
+            (false, true) => sink.write(b"\n")?,
+            _ => {}
         }
+        if options.json { described.write_json(&mut sink)? } else { described.write_for_people(&mut sink)? }
+    }
+    if options.json {
+        sink.write(b"]}\n")?;
     }
     sink.flush()?;
     if sink.is_closed {
@@ -52,14 +49,47 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
     Ok(opened.reporter.outcome())
 }
 
-/// One trace as `cli.md`, "`info --json`", has it.
-fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurvey, packets: bool) -> Value {
-    let schema = &trace.schema;
-    let streams: Vec<Value> = trace
-        .streams
-        .iter()
-        .zip(&survey.streams)
-        .map(|(stream, found)| {
+/// One trace as `cli.md`, "`info --json`", has it. Streams and event classes are made one by one: there may be many.
+struct Described<'a> {
+    /// The keys before the streams, those behind the event classes.
+    parts: [Value; 2],
+    trace: &'a OpenTrace,
+    survey: &'a TraceSurvey,
+}
+
+impl<'a> Described<'a> {
+    fn new(session: &'a Session, at: usize, survey: &'a TraceSurvey, packets: bool) -> Self {
+        let trace = &session.traces[at];
+        let schema = &trace.schema;
+        let head = json!({
+            "name": trace.name,
+            "path": trace.path.to_string_lossy(),
+            "format": schema.format,
+            "version": format!("{}.{}", schema.version.0, schema.version.1),
+            "uuid": schema.uuid.as_ref().map(uuid_text),
+            "environment": schema.environment.iter().map(|(key, value)| (key.to_string(), env_json(value))).collect::<Map<_, _>>(),
+            "clocks": schema.clocks().iter().map(|clock| clock_json(clock, session.corrections[at])).collect::<Vec<_>>(),
+        });
+        let all_faults = trace.faults.iter().chain(&survey.faults);
+        let mut tail = json!({
+            "begin_ns": survey.streams.iter().filter_map(|stream| stream.begin_ns).min(),
+            "end_ns": survey.streams.iter().filter_map(|stream| stream.end_ns).max(),
+            "faults": all_faults.map(fault_json).collect::<Vec<_>>(),
+        });
+        if let Some(object) = tail.as_object_mut() {
+            if !trace.sections.is_empty() {
+                object.insert("sections".into(), trace.sections.iter().map(section_json).collect());
+            }
+            if packets {
+                object.insert("packets".into(), packets_json(trace, survey));
+            }
+        }
+        Described { parts: [head, tail], trace, survey }
+    }
+
+    fn streams(&self) -> impl Iterator<Item = Value> {
+        let schema = &self.trace.schema;
+        self.trace.streams.iter().zip(&self.survey.streams).map(|(stream, found)| {
             json!({
                 "name": stream.name,
                 "id": stream.id,
@@ -73,12 +103,11 @@ fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurve
                 "lost_packets": found.lost_packets,
             })
         })
-        .collect();
-    let events: Vec<Value> = schema
-        .events()
-        .iter()
-        .enumerate()
-        .map(|(at, event)| {
+    }
+
+    fn event_classes(&self) -> impl Iterator<Item = Value> {
+        let (schema, survey) = (&self.trace.schema, self.survey);
+        schema.events().iter().enumerate().map(|(at, event)| {
             json!({
                 "name": event.name.as_deref(),
                 "id": event.open_ids.is_none().then_some(event.id),
@@ -87,41 +116,46 @@ fn describe(session: &Session, at: usize, trace: &OpenTrace, survey: &TraceSurve
                 "fields": event.payload.map_or_else(Vec::new, |root| field_names(schema, root)),
             })
         })
-        .collect();
-    let all_faults = trace.faults.iter().chain(&survey.faults);
-    let mut object = json!({
-        "name": trace.name,
-        "path": trace.path.to_string_lossy(),
-        "format": schema.format,
-        "version": format!("{}.{}", schema.version.0, schema.version.1),
-        "uuid": schema.uuid.as_ref().map(uuid_text),
-        "environment": schema.environment.iter().map(|(key, value)| (key.to_string(), env_json(value))).collect::<Map<_, _>>(),
-        "clocks": schema.clocks().iter().map(|clock| clock_json(clock, session.corrections[at])).collect::<Vec<_>>(),
-        "streams": streams,
-        "event_classes": events,
-        "begin_ns": survey.streams.iter().filter_map(|stream| stream.begin_ns).min(),
-        "end_ns": survey.streams.iter().filter_map(|stream| stream.end_ns).max(),
-        "faults": all_faults.map(fault_json).collect::<Vec<_>>(),
-    });
-    if !trace.sections.is_empty()
-        && let Some(object) = object.as_object_mut()
-    {
-        object.insert("sections".into(), trace.sections.iter().map(section_json).collect());
     }
-    if packets && let Some(object) = object.as_object_mut() {
-        object.insert("packets".into(), packets_json(trace, survey));
+
+    fn write_json(&self, sink: &mut Sink) -> Result<(), Error> {
+        let [head, tail] = [0, 1].map(|part| self.parts[part].to_string());
+        // Both are objects.
+        sink.write(head.strip_suffix('}').unwrap_or(&head).as_bytes())?;
+        write_list(sink, "streams", self.streams())?;
+        write_list(sink, "event_classes", self.event_classes())?;
+        sink.write(b",")?;
+        sink.write(tail.strip_prefix('{').unwrap_or(&tail).as_bytes())
     }
-    object
+
+    /// The same for a person.
+    fn write_for_people(&self, sink: &mut Sink) -> Result<(), Error> {
+        let [head, tail] = &self.parts;
+        sink.write(head_for_people(head, tail).as_bytes())?;
+        for stream in self.streams() {
+            sink.write(stream_for_people(&stream).as_bytes())?;
+        }
+        sink.write(b"\n  event classes\n")?;
+        for event in self.event_classes() {
+            sink.write(class_for_people(&event).as_bytes())?;
+        }
+        sink.write(tail_for_people(tail).as_bytes())
+    }
+}
+
+fn write_list(sink: &mut Sink, key: &str, values: impl Iterator<Item = Value>) -> Result<(), Error> {
+    sink.write(format!(",\"{key}\":[").as_bytes())?;
+    for (at, value) in values.enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        sink.write(format!("{comma}{value}").as_bytes())?;
+    }
+    sink.write(b"]")
 }
 
 fn env_json(value: &EnvValue) -> Value {
     match value {
         EnvValue::String(text) => json!(&**text),
-        EnvValue::Integer(number) => match (i64::try_from(*number), u64::try_from(*number)) {
-            (Ok(number), _) => json!(number),
-            (_, Ok(number)) => json!(number),
-            _ => json!(number.to_string()),
-        },
+        EnvValue::Integer(number) => json!(number),
     }
 }
 
@@ -129,7 +163,11 @@ fn clock_json(clock: &ClockClass, correction_ns: i64) -> Value {
     let map = tracemill_model::clock::ClockMap::new(clock, correction_ns);
     json!({
         "name": clock.name.as_deref().unwrap_or(&clock.id),
-        "frequency": (clock.frequency > 0).then_some(clock.frequency),
+        "frequency": match (clock.frequency, clock.seconds) {
+            (0, _) => Value::Null,
+            (whole, 0 | 1) => json!(whole),
+            (ticks, seconds) => json!(ticks as f64 / f64::from(seconds)),
+        },
         "offset_ns": map.ns(0),
         "origin": match &clock.origin {
             ClockOrigin::Unix => json!("unix"),
@@ -192,8 +230,7 @@ fn packets_json(trace: &OpenTrace, survey: &TraceSurvey) -> Value {
     rows.into_iter().map(|(_, _, row)| row).collect()
 }
 
-/// The same for a person.
-fn for_people(trace: &Value, packets: bool) -> String {
+fn head_for_people(trace: &Value, tail: &Value) -> String {
     let mut text = format!("{}\n", trace["name"].as_str().unwrap_or("?"));
     let mut line = |key: &str, value: String| {
         text += &format!("  {key:<12} {value}\n");
@@ -202,41 +239,49 @@ fn for_people(trace: &Value, packets: bool) -> String {
     if !trace["uuid"].is_null() {
         line("uuid", plain(&trace["uuid"]));
     }
-    if let (Some(begin), Some(end)) = (trace["begin_ns"].as_i64(), trace["end_ns"].as_i64()) {
+    if let (Some(begin), Some(end)) = (number(&tail["begin_ns"]), number(&tail["end_ns"])) {
         line("begins", seconds(begin));
         line("ends", format!("{}, after {} s", seconds(end), seconds(end.saturating_sub(begin))));
     }
     for clock in list(&trace["clocks"]) {
         let origin =
             clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
-        let offset = clock["offset_ns"].as_i64().map(seconds).unwrap_or_default();
-        let rate = clock["frequency"].as_u64().map_or("unknown rate".to_string(), |rate| format!("{rate} Hz"));
+        let offset = number(&clock["offset_ns"]).map(seconds).unwrap_or_default();
+        let rate = match &clock["frequency"] {
+            Value::Number(rate) => format!("{rate} Hz"),
+            _ => "unknown rate".to_string(),
+        };
         line("clock", format!("{}: {rate}, offset {offset} s, {origin}", plain(&clock["name"])));
     }
     for (key, value) in trace["environment"].as_object().into_iter().flatten() {
         line("environment", format!("{key} = {}", plain(value)));
     }
-    text += "\n  streams\n";
-    for stream in list(&trace["streams"]) {
-        let mut parts = vec![format!("{} packets", stream["packets"]), format!("{} bytes", stream["bytes"])];
-        for (key, word) in
-            [("events", "events"), ("discarded_events", "events discarded"), ("lost_packets", "packets lost")]
-        {
-            if let Some(count) = stream[key].as_u64().filter(|&count| count > 0 || key == "events") {
-                parts.push(format!("{count} {word}"));
-            }
+    text + "\n  streams\n"
+}
+
+fn stream_for_people(stream: &Value) -> String {
+    let mut parts = vec![format!("{} packets", stream["packets"]), format!("{} bytes", stream["bytes"])];
+    for (key, word) in
+        [("events", "events"), ("discarded_events", "events discarded"), ("lost_packets", "packets lost")]
+    {
+        if let Some(count) = stream[key].as_u64().filter(|&count| count > 0 || key == "events") {
+            parts.push(format!("{count} {word}"));
         }
-        let id = stream["id"].as_u64().map_or(String::new(), |id| format!(", id {id}"));
-        text += &format!("    {} (class {}{id}): {}\n", plain(&stream["name"]), stream["class"], parts.join(", "));
     }
-    text += "\n  event classes\n";
-    for event in list(&trace["event_classes"]) {
-        let fields: Vec<&str> = list(&event["fields"]).iter().filter_map(Value::as_str).collect();
-        let count = event["events"].as_u64().map_or(String::new(), |count| format!(" {count} events"));
-        let name = event["name"].as_str().unwrap_or("(no name)");
-        text += &format!("    {}/{} {name}{count}: {}\n", event["stream"], event["id"], fields.join(", "));
-    }
-    if packets {
+    let id = stream["id"].as_u64().map_or(String::new(), |id| format!(", id {id}"));
+    format!("    {} (class {}{id}): {}\n", plain(&stream["name"]), stream["class"], parts.join(", "))
+}
+
+fn class_for_people(event: &Value) -> String {
+    let fields: Vec<&str> = list(&event["fields"]).iter().filter_map(Value::as_str).collect();
+    let count = event["events"].as_u64().map_or(String::new(), |count| format!(" {count} events"));
+    let name = event["name"].as_str().unwrap_or("(no name)");
+    format!("    {}/{} {name}{count}: {}\n", event["stream"], event["id"], fields.join(", "))
+}
+
+fn tail_for_people(trace: &Value) -> String {
+    let mut text = String::new();
+    if !trace["packets"].is_null() {
         text += "\n  packets\n";
         for packet in list(&trace["packets"]) {
             text += &format!(
@@ -285,7 +330,11 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn seconds(ns: i64) -> String {
+fn number(value: &Value) -> Option<i128> {
+    value.as_number().and_then(serde_json::Number::as_i128)
+}
+
+fn seconds(ns: i128) -> String {
     let mut out = Out::default();
     put_seconds(&mut out, ns);
     String::from_utf8_lossy(out.written()).into_owned()

@@ -3,6 +3,7 @@
 use tracemill_engine::align::{Messages, align};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_formats::api::STRICT;
 use tracemill_model::error::Error;
 
 use crate::args::InputOptions;
@@ -51,10 +52,14 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
 
 /// What the options say of opening.
 pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error> {
+    let mut settings = options.formats.0.clone();
+    if options.strict {
+        settings.0.insert(STRICT, String::new());
+    }
     Ok(OpenOptions {
         input_format: options.input_format.clone(),
         clock_offsets: clock_offsets(options)?,
-        settings: options.formats.0.clone(),
+        settings,
         max_unpacked: options.max_unpacked.map(|size| size as u64),
     })
 }

@@ -168,6 +168,9 @@ fn warn(report: &Report, mut say: impl FnMut(&str)) {
     if left_out.negative > 0 {
         say(&format!("{} left out: their durations are below zero, time goes back", events(left_out.negative)));
     }
+    if left_out.too_long > 0 {
+        say(&format!("{} left out: their durations are longer than 584 years", events(left_out.too_long)));
+    }
     if left_out.too_many > 0 {
         say(&format!("{} left out: too many pairs are open at a time", events(left_out.too_many)));
     }

@@ -219,8 +219,8 @@ fn json(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Stri
     let left = &report.left_out;
     let _ = writeln!(
         text,
-        "}},\"left_out\":{{\"untimed\":{},\"negative\":{},\"only_ends\":{},\"restarted\":{},\"unfinished\":{},\"too_many\":{}}}}}",
-        left.untimed, left.negative, left.only_ends, left.restarted, left.unfinished, left.too_many
+        "}},\"left_out\":{{\"untimed\":{},\"negative\":{},\"too_long\":{},\"only_ends\":{},\"restarted\":{},\"unfinished\":{},\"too_many\":{}}}}}",
+        left.untimed, left.negative, left.too_long, left.only_ends, left.restarted, left.unfinished, left.too_many
     );
     text
 }

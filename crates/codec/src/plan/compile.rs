@@ -65,12 +65,14 @@ impl Known {
 pub struct SharedSlots {
     slots: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
+    /// Can fields of two byte orders meet inside a byte?
+    pub(crate) mixes_orders: bool,
 }
 
 impl SharedSlots {
     /// Finds every field of a shared scope that some class of the schema refers to. Linear in the schema.
     pub fn of(schema: &Schema) -> Self {
-        let mut shared = SharedSlots::default();
+        let mut shared = SharedSlots { mixes_orders: mixes_orders(schema), ..SharedSlots::default() };
         for at in 0..schema.field_class_count() {
             let class = schema.field_class(FieldClassId(at as u32));
             if let Some(path) = layout::reference(class)
@@ -110,15 +112,52 @@ impl SharedSlots {
     }
 }
 
+/// Can fields of two byte orders meet inside a byte? In most traces they cannot, and nothing is checked.
+fn mixes_orders(schema: &Schema) -> bool {
+    let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
+    let (mut little, mut big, mut has_odd) = (false, false, false);
+    for class in classes {
+        if let Some((len_bits, order)) = bit_field(&class.kind) {
+            has_odd |= !len_bits.is_multiple_of(8);
+            if !len_bits.is_multiple_of(8) || class.align_bits < 8 {
+                little |= order == ByteOrder::Little;
+                big |= order == ByteOrder::Big;
+            }
+        }
+    }
+    has_odd && little && big
+}
+
+/// Length and byte order of what is read bit by bit.
+fn bit_field(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
+    match kind {
+        FieldKind::Integer(integer) if integer.is_variable_length() => None,
+        FieldKind::Integer(integer) => Some((integer.len_bits, integer.byte_order)),
+        FieldKind::BitArray(bits) | FieldKind::BitMap(bits) | FieldKind::Boolean(bits) => {
+            Some((bits.len_bits, bits.byte_order))
+        }
+        FieldKind::Float(float) => Some((float.len_bits, float.byte_order)),
+        _ => None,
+    }
+}
+
 /// The optional fields and options through which `path` goes and `user` does not: they may be absent when the user is
-/// there.
+/// there. From the first option on that is whatever was selected it is the field itself that may be absent.
 fn marks<'p>(path: &'p FieldPath, user: Option<&'p FieldPath>) -> impl Iterator<Item = FieldPath> + 'p {
-    (0..path.steps.len()).filter_map(move |at| {
+    let end = selected_at(path).unwrap_or(path.steps.len());
+    let steps = (0..path.steps.len()).filter_map(move |at| {
         let steps = &path.steps[..=at];
         let is_around = user.is_some_and(|user| user.scope == path.scope && user.steps.starts_with(steps));
-        let may_be_absent = matches!(steps[at], PathStep::Option(_) | PathStep::Content) && !is_around;
+        let may_be_absent = matches!(steps[at], PathStep::Option(_) | PathStep::Content) && !is_around && at < end;
         may_be_absent.then(|| FieldPath { scope: path.scope, steps: steps.to_vec() })
-    })
+    });
+    let joined = (end < path.steps.len()).then(|| path.clone());
+    steps.chain(joined)
+}
+
+/// Where a path goes through the selected option of a variant.
+fn selected_at(path: &FieldPath) -> Option<usize> {
+    path.steps.iter().position(|step| matches!(step, PathStep::Selected(_)))
 }
 
 /// The root structures of the six scopes, in the order of [`Scope::ALL`].
@@ -150,6 +189,8 @@ pub struct Compiler<'s> {
     root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
+    /// The fields with a slot which stand in the selected option of a variant.
+    joined: Vec<FieldPath>,
     /// Slots of values and marks come first, then those of the loops around the field that is being compiled.
     next_slot: u16,
     slot_count: u16,
@@ -166,6 +207,9 @@ pub struct Compiler<'s> {
     with_roles: bool,
     /// Structures that are always there have no marks.
     is_flat: bool,
+    /// Fields of two byte orders may not meet inside a byte, and can.
+    checks_orders: bool,
+    can_mix_orders: bool,
     /// Arrays, variants and optionals around the place.
     depth: u32,
     /// Slot of the place of the outermost structure with bit-fields, and how many of them are open.
@@ -204,6 +248,7 @@ impl<'s> Compiler<'s> {
             loops: 0,
             slots: shared.slots.clone(),
             marks: shared.marks.clone(),
+            joined: Vec::new(),
             known,
             pending: 0,
             placed: None,
@@ -212,6 +257,9 @@ impl<'s> Compiler<'s> {
             parent: 0,
             with_roles: true,
             is_flat: false,
+            // Who looks at single events does so behind a pass that has found them without a fault.
+            checks_orders: mode == Mode::Skip && shared.mixes_orders,
+            can_mix_orders: shared.mixes_orders,
             depth: 0,
             first_base: 0,
             bases: 0,
@@ -222,6 +270,7 @@ impl<'s> Compiler<'s> {
                 compiler.find_references(root, &mut FieldPath { scope, steps: Vec::new() });
             }
         }
+        compiler.joined = compiler.slots.keys().filter(|path| selected_at(path).is_some()).cloned().collect();
         compiler.first_base = compiler.next_slot;
         compiler.next_slot = compiler.next_slot.saturating_add(compiler.most_bases);
         compiler.slot_count = compiler.next_slot;
@@ -232,6 +281,13 @@ impl<'s> Compiler<'s> {
     #[must_use]
     pub fn without_roles(mut self) -> Self {
         self.with_roles = false;
+        self
+    }
+
+    /// Refuses fields of two byte orders in a byte, as plans do that only find where scopes end.
+    #[must_use]
+    pub fn with_order_checks(mut self) -> Self {
+        self.checks_orders = self.can_mix_orders;
         self
     }
 
@@ -403,12 +459,68 @@ impl<'s> Compiler<'s> {
         self.nodes.len() as NodeId - 1
     }
 
+    /// Where the value of the current field is saved, if a length or selector is looked up in it.
     fn saved_slot(&self) -> Option<u16> {
         if self.slots.is_empty() {
             return None;
         }
         let path = FieldPath { scope: self.scope, steps: self.steps.clone() };
-        self.slots.get(&path).copied()
+        self.slots.get(self.joined_path(&path).unwrap_or(&path)).copied()
+    }
+
+    /// The path through a selected option that the field at a place is one of the ways of.
+    fn joined_path(&self, place: &FieldPath) -> Option<&FieldPath> {
+        self.joined.iter().find(|path| {
+            let Some(at) = selected_at(path).filter(|_| path.scope == place.scope) else { return false };
+            let is_option = matches!(place.steps.get(at), Some(PathStep::Option(_)));
+            is_option && path.steps[..at] == place.steps[..at] && {
+                let (ours, theirs) = (self.names_behind(place, at), self.names_behind(path, at));
+                ours.is_some() && ours == theirs
+            }
+        })
+    }
+
+    /// The names of the members on a path behind a step; `None` where it goes through an array.
+    fn names_behind(&self, path: &FieldPath, at: usize) -> Option<Vec<&'s str>> {
+        let mut id = self.roots[path.scope as usize]?;
+        let mut names = Vec::new();
+        for (depth, step) in path.steps.iter().enumerate() {
+            let class = self.schema.field_class(id);
+            if let (FieldKind::Struct(class), PathStep::Member(member), true) = (&class.kind, step, depth > at) {
+                names.push(&*class.members.get(*member as usize)?.name);
+            }
+            if matches!(step, PathStep::Element) && depth > at {
+                return None;
+            }
+            id = layout::child(class, *step)?;
+        }
+        Some(names)
+    }
+
+    /// The value of the current field was saved: those who look for it in a selected option find it.
+    fn note_saved(&mut self) {
+        if self.joined.is_empty() {
+            return;
+        }
+        let place = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        let mark = self.joined_path(&place).and_then(|path| self.marks.get(path)).copied();
+        if let Some(slot) = mark {
+            self.emit(Op::Set { slot, value: 1 });
+        }
+    }
+
+    /// What lies in the options of the variant at the current place is not there until it is decoded.
+    fn clear_joined(&mut self) {
+        let is_below = |path: &&FieldPath| {
+            path.scope == self.scope
+                && selected_at(path) == Some(self.steps.len())
+                && path.steps.starts_with(&self.steps)
+        };
+        let below = self.joined.iter().filter(is_below);
+        let slots: Vec<u16> = below.filter_map(|path| self.marks.get(path)).copied().collect();
+        for slot in slots {
+            self.emit(Op::Set { slot, value: 0 });
+        }
     }
 
     /// Does the value of the field matter to anything but a visitor?
@@ -425,6 +537,7 @@ impl<'s> Compiler<'s> {
             Some(place) => self.place(place, placed),
         }
         self.unit(class);
+        self.check_order(class, node);
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
@@ -558,6 +671,16 @@ impl<'s> Compiler<'s> {
         }
     }
 
+    /// A field that does not begin and end on bytes, as far as is known, must have the byte order of the one before.
+    fn check_order(&mut self, class: &FieldClass, node: NodeId) {
+        if self.checks_orders
+            && let Some((len_bits, order)) = bit_field(&class.kind)
+            && !(self.known.is_byte() && len_bits.is_multiple_of(8))
+        {
+            self.emit(Op::Order { node, big: order == ByteOrder::Big });
+        }
+    }
+
     /// Structure marks and other calls that only a visitor needs.
     fn visit(&mut self, op: Op) {
         let is_folded = self.is_flat && self.depth == 0 && matches!(op, Op::BeginStruct { .. } | Op::EndStruct { .. });
@@ -599,6 +722,7 @@ impl<'s> Compiler<'s> {
         if let Some(slot) = slot {
             let is_wide = integer.is_variable_length() || len > 64;
             self.emit(if is_wide { Op::SaveWide { slot } } else { Op::Save { slot } });
+            self.note_saved();
         }
         self.emit_roles(roles, len);
     }
@@ -666,6 +790,7 @@ impl<'s> Compiler<'s> {
                 self.emit(op);
                 self.known = self.known.advance(u64::from(bits.len_bits));
                 self.emit(Op::Save { slot });
+                self.note_saved();
             }
         }
     }
@@ -703,6 +828,7 @@ impl<'s> Compiler<'s> {
                 let node = self.nodes.len() as NodeId - 1;
                 let class = self.schema.field_class(*class);
                 self.align(class.align_bits);
+                self.check_order(class, node);
                 if let FieldKind::Integer(IntegerClass { len_bits, byte_order, reversed_bits, signed, .. }) = class.kind
                 {
                     let (len, big) = (len_bits.clamp(1, 64), byte_order == ByteOrder::Big);
@@ -824,6 +950,10 @@ impl<'s> Compiler<'s> {
         if !self.effective_roles(class).is_empty() || class.placement != Placement::default() {
             return None;
         }
+        let is_checked = |class: &FieldClass| bit_field(&class.kind).is_some_and(|(bits, _)| !bits.is_multiple_of(8));
+        if self.checks_orders && (is_checked(class) || class.align_bits < 8) {
+            return None;
+        }
         let aligned = start.checked_next_multiple_of(u64::from(class.align_bits))?;
         // A field inside is never needed from outside: a path that leads through an array means the element that is
         // being decoded, so its user is in the same element, and an element with such a user has no fixed size.
@@ -855,6 +985,7 @@ impl<'s> Compiler<'s> {
         options: Vec<(FieldClassId, Arc<str>)>,
     ) {
         let slot = self.selector(selector);
+        self.clear_joined();
         let marks: Vec<_> = (0..options.len()).map(|at| self.mark(PathStep::Option(at as u32))).collect();
         let table = self.tables.len() as u32;
         self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
@@ -951,16 +1082,8 @@ impl<'s> Compiler<'s> {
 
     /// What the field is that a path leads to in the trees of this event.
     fn class_at(&self, path: &FieldPath) -> Option<&'s FieldKind> {
-        let mut id = self.roots[path.scope as usize]?;
-        for step in &path.steps {
-            id = match (&self.schema.field_class(id).kind, step) {
-                (FieldKind::Struct(class), PathStep::Member(at)) => class.members.get(*at as usize)?.class,
-                (FieldKind::Array(class), PathStep::Element) => class.element,
-                (FieldKind::Variant(class), PathStep::Option(at)) => class.options.get(*at as usize)?.class,
-                (FieldKind::Optional(class), PathStep::Content) => class.content,
-                _ => return None,
-            };
-        }
-        Some(&self.schema.field_class(id).kind)
+        let root = self.roots[path.scope as usize]?;
+        let down = |id, step: &PathStep| layout::child(self.schema.field_class(id), *step);
+        path.steps.iter().try_fold(root, down).map(|id| &self.schema.field_class(id).kind)
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tracemill_model::schema::{FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
+use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
 pub use fixed::FixedInteger;
@@ -121,6 +121,8 @@ pub enum FaultKind {
     /// The length or selector was not decoded: an optional field that holds it is absent, or a variant that holds it
     /// has another option.
     AbsentSelector,
+    /// The field begins inside a byte, and the field before it has another byte order.
+    OtherByteOrder,
 }
 
 /// A field that cannot be decoded: the event ends there.
@@ -155,6 +157,9 @@ impl fmt::Display for FaultKind {
             FaultKind::HugeSelector => f.write_str("the length or selector does not fit 64 bits"),
             FaultKind::AbsentSelector => {
                 f.write_str("the length or selector was not decoded: the field that holds it is absent")
+            }
+            FaultKind::OtherByteOrder => {
+                f.write_str("the field begins inside a byte, and its byte order is not that of the field before it")
             }
         }
     }
@@ -217,6 +222,8 @@ pub struct State {
     pub(crate) body_bits: u64,
     /// The text that was made last.
     pub(crate) text: Vec<u8>,
+    /// Byte order of the field before, when plans ask for it: see [`Op::Order`].
+    pub(crate) order: Option<ByteOrder>,
     /// The full value of the stream's clock.
     pub clock: u64,
     /// Did a field set the clock since it was last cleared?
@@ -470,6 +477,11 @@ pub(crate) enum Op {
         base: u16,
         len: u8,
         unit: u32,
+    },
+    /// A field of this byte order follows: inside a byte the one before it must have the same (CTF 1.8.3, 4.1.5).
+    Order {
+        node: NodeId,
+        big: bool,
     },
     /// The padding behind a structure.
     EndAlign {

@@ -607,6 +607,7 @@ impl<'a> Run<'a> {
             | Op::Place { .. }
             | Op::Base { .. }
             | Op::Unit { .. }
+            | Op::Order { .. }
             | Op::EndAlign { .. } => self.rare(op, tables, state)?,
             Op::Jump { to } => return Ok(to as usize),
         }
@@ -662,7 +663,18 @@ impl<'a> Run<'a> {
                 if used + u64::from(len) > u64::from(unit) {
                     let padding = u64::from(unit) - used;
                     self.need(padding)?;
+                    let before = self.pos.div_ceil(8);
                     self.pos += padding;
+                    if before <= self.pos / 8 {
+                        // No field stands in the byte where the unit begins.
+                        state.order = None;
+                    }
+                }
+            }
+            Op::Order { big, .. } => {
+                let before = state.order.replace(order(big));
+                if self.pos & 7 != 0 && before.is_some_and(|before| before != order(big)) {
+                    return Err(self.fail(FaultKind::OtherByteOrder));
                 }
             }
             Op::EndAlign { mask, .. } => {
@@ -780,6 +792,7 @@ impl Op {
             | Op::Optional { node, .. }
             | Op::EndOptional { node }
             | Op::Length { node, .. }
+            | Op::Order { node, .. }
             | Op::EndAlign { node, .. }
             | Op::Unmarked { node, .. } => Some(node),
             Op::Advance { .. }

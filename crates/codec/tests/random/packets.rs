@@ -58,13 +58,14 @@ fn read_events(schema: &Schema, packet: &Interpreter<'_>, end_bits: u64) -> Naiv
     let align = stream.event_header.map_or(1, |root| u64::from(schema.field_class(root).align_bits));
     let mut result =
         NaivePacket { events: Vec::new(), end: NaiveEnd::Complete, pos: packet.pos_bits, clock: packet.clock };
+    let mut order = packet.order;
     loop {
         let start = result.pos.div_ceil(align) * align;
         if start >= end_bits {
             return result;
         }
         let mut reader = packet.clone();
-        (reader.pos_bits, reader.clock) = (start, result.clock);
+        (reader.pos_bits, reader.clock, reader.order) = (start, result.clock, order);
         reader.roles.event_id = None;
         let mut values = [const { None }; 4];
         match reader.scope(Scope::EventHeader) {
@@ -98,7 +99,7 @@ fn read_events(schema: &Schema, packet: &Interpreter<'_>, end_bits: u64) -> Naiv
             result.end = NaiveEnd::Empty { at_bits: start };
             return result;
         }
-        (result.pos, result.clock) = (reader.pos_bits, reader.clock);
+        (result.pos, result.clock, order) = (reader.pos_bits, reader.clock, reader.order);
         result.events.push((place, values));
     }
 }

@@ -91,6 +91,9 @@ pub(crate) struct Generator<'r> {
     budget: u32,
     /// Absurd lengths and alignments are allowed.
     is_hostile: bool,
+    /// Byte order of most fields, and how many percent have any: two of them in a byte end the event.
+    order: ByteOrder,
+    mixed: u64,
     /// Classes that hold no reference: they may be used again.
     closed: Vec<FieldClassId>,
 }
@@ -98,8 +101,12 @@ pub(crate) struct Generator<'r> {
 /// A schema of one stream class with a few event classes.
 pub(crate) fn random_schema(rng: &mut Rng) -> Schema {
     let is_hostile = rng.chance(15);
+    let order = rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+    let mixed = rng.pick(&[0, 0, 5, 20, 100]);
     let mut generator = Generator {
         rng,
+        order,
+        mixed,
         schema: Schema::new("random"),
         selectors: Vec::new(),
         marks: Vec::new(),
@@ -192,7 +199,7 @@ impl Generator<'_> {
     }
 
     fn role_integer(&mut self, len_bits: u32, align: u32, role: Role) -> FieldClassId {
-        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Little, ByteOrder::Big]);
+        let byte_order = self.byte_order();
         let class = IntegerClass { byte_order, ..IntegerClass::unsigned(len_bits) };
         let class = FieldClass::new(FieldKind::Integer(class), align).with_roles(Roles::NONE.with(role));
         self.schema.add_field_class(class)
@@ -236,7 +243,7 @@ impl Generator<'_> {
     /// A bit-field of C.
     fn bit_field(&mut self) -> FieldClassId {
         let unit_bits = self.rng.pick(&[8, 16, 24, 32, 64]);
-        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+        let byte_order = self.byte_order();
         let len_bits = 1 + self.rng.below(u64::from(unit_bits)) as u32;
         let class = IntegerClass { byte_order, signed: self.rng.chance(50), ..IntegerClass::unsigned(len_bits) };
         let class = FieldClass::new(FieldKind::Integer(class), self.rng.pick(&[1, 1, 1, 8]));
@@ -284,7 +291,7 @@ impl Generator<'_> {
             (1, _) => self.inline_length(),
             _ => Length::Static(self.rng.below(20)),
         };
-        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+        let byte_order = self.byte_order();
         let bit = IntegerClass { byte_order, ..IntegerClass::unsigned(1) };
         let element = self.add(FieldKind::Integer(bit), 1);
         if !self.steps.contains(&PathStep::Element) {
@@ -299,7 +306,7 @@ impl Generator<'_> {
 
     /// A length that stands before what it counts.
     fn inline_length(&mut self) -> Length {
-        let byte_order = self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
+        let byte_order = self.byte_order();
         let len_bits = self.rng.pick(&[1, 2, 3, 3, 8, 16]);
         let class = IntegerClass { byte_order, signed: self.rng.chance(30), ..IntegerClass::unsigned(len_bits) };
         let align = self.rng.pick(&[1, 1, 8, 16]);
@@ -467,7 +474,7 @@ impl Generator<'_> {
     }
 
     fn byte_order(&mut self) -> ByteOrder {
-        self.rng.pick(&[ByteOrder::Little, ByteOrder::Big])
+        if self.rng.chance(self.mixed) { self.rng.pick(&[ByteOrder::Little, ByteOrder::Big]) } else { self.order }
     }
 
     fn bits(&mut self) -> BitsClass {

@@ -152,7 +152,8 @@ struct Move {
 impl Move {
     fn ns(self, ns: i64) -> i64 {
         let ns = ns.saturating_add(self.offset_ns);
-        self.drift.map_or(ns, |drift| drift.ns(ns))
+        let moved = self.drift.map_or(ns.into(), |drift| drift.ns(ns.into()));
+        moved.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }
 
@@ -213,6 +214,8 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
             for at in 0..ready.chunk.len() {
                 let class = ready.chunk.classes[at] as usize;
                 let ns = clock.ns(ready.chunk.cycles[at]);
+                // Nobody measures by messages 292 years away.
+                let Ok(near) = i64::try_from(ns) else { continue };
                 let event = ready.chunk.event(at);
                 key.clear();
                 keys.encode(&FilterEvent { trace: of.trace, stream: of.index, event, ns: Some(ns) }, &mut key);
@@ -228,7 +231,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
                         // Sent again: nobody knows which of them arrived.
                         Some(time) => *time = None,
                         None if has_room => {
-                            ends.insert(key.as_slice().into(), Some(ns));
+                            ends.insert(key.as_slice().into(), Some(near));
                         }
                         None => {}
                     }

@@ -28,6 +28,7 @@ pub(super) static CHROME: Target = Target {
     wants_order: true,
     create,
     copy: None,
+    settings: &[],
 };
 
 /// Scopes that become arguments, in the order in which they are stored.
@@ -46,7 +47,7 @@ struct Writer {
     out: Out,
     name: Vec<u8>,
     is_first: bool,
-    latest_ns: i64,
+    latest_ns: i128,
     untimed: u64,
     unreadable: u64,
 }
@@ -121,7 +122,7 @@ impl Writer {
     }
 
     /// What stands between the name and the arguments of an instant.
-    fn place(&mut self, stream: usize, ns: i64) {
+    fn place(&mut self, stream: usize, ns: i128) {
         let of = &self.streams[stream];
         let sign = if ns < 0 { "-" } else { "" };
         let size = ns.unsigned_abs();

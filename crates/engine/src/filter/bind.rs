@@ -18,7 +18,7 @@ pub(super) struct Bound {
     pub paths: Vec<Path>,
     pub traces: Vec<BoundTrace>,
     /// First and last ns that can match; `None` for all.
-    pub time_range: Option<(i64, i64)>,
+    pub time_range: Option<(i128, i128)>,
     /// Do class and time decide everything?
     pub is_decided: bool,
 }
@@ -437,9 +437,10 @@ fn time_comparison<'a>(test: &'a Test, paths: &[Path]) -> Option<&'a Compare> {
 }
 
 /// First and last ns that can match; the first is behind the last when none can.
-fn time_range(test: &Test, paths: &[Path]) -> Option<(i64, i64)> {
-    const ALL: (i128, i128) = (i64::MIN as i128, i64::MAX as i128);
-    const NONE: (i128, i128) = (i64::MAX as i128, i64::MIN as i128);
+fn time_range(test: &Test, paths: &[Path]) -> Option<(i128, i128)> {
+    // Further away than any time. Bounds that 128 bits do not hold are held at their ends.
+    const ALL: (i128, i128) = (-(1 << 100), 1 << 100);
+    const NONE: (i128, i128) = (1 << 100, -(1 << 100));
     fn range(test: &Test, paths: &[Path]) -> (i128, i128) {
         match test {
             Test::Const(false) => NONE,
@@ -465,23 +466,20 @@ fn time_range(test: &Test, paths: &[Path]) -> Option<(i64, i64)> {
         return None;
     }
     let is_empty = first > last;
-    Some(if is_empty { (i64::MAX, i64::MIN) } else { (first as i64, last as i64) })
+    Some(if is_empty { NONE } else { (first, last) })
 }
 
 fn bounds(compare: &Compare) -> (Option<i128>, Option<i128>) {
     match (&compare.right, compare.op) {
         (Right::Number(number), op) => number.bounds(op),
-        (Right::Instant(ns), op) => {
-            let ns = i128::from(*ns);
-            match op {
-                Op::Equal => (Some(ns), Some(ns)),
-                Op::Less => (None, Some(ns - 1)),
-                Op::LessOrEqual => (None, Some(ns)),
-                Op::Greater => (Some(ns + 1), None),
-                Op::GreaterOrEqual => (Some(ns), None),
-                Op::NotEqual | Op::Match => (None, None),
-            }
-        }
+        (&Right::Instant(ns), op) => match op {
+            Op::Equal => (Some(ns), Some(ns)),
+            Op::Less => (None, Some(ns - 1)),
+            Op::LessOrEqual => (None, Some(ns)),
+            Op::Greater => (Some(ns + 1), None),
+            Op::GreaterOrEqual => (Some(ns), None),
+            Op::NotEqual | Op::Match => (None, None),
+        },
         _ => (None, None),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use tracemill_model::schema::Mapping;
+use tracemill_model::schema::{LabelList, Mapping};
 
 use super::number::Number;
 use super::syntax::{Compare, Op, Operand, Part, Right, Test};
@@ -15,7 +15,7 @@ pub(super) enum Value<'a> {
     Bool(bool),
     Text(&'a [u8]),
     /// Ns since the origin.
-    Time(i64),
+    Time(i128),
     /// Compared with nothing: is it more than empty?
     Other(bool),
 }
@@ -23,7 +23,7 @@ pub(super) enum Value<'a> {
 /// The names of numbers or bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Labels<'a> {
-    Enumeration(&'a [Mapping]),
+    Enumeration(&'a LabelList),
     Flags(&'a [Mapping]),
 }
 
@@ -217,9 +217,7 @@ impl Labels<'_> {
     /// Is the condition true for one of the labels of the number?
     fn any(self, number: &Number, is_wanted: impl Fn(&str) -> bool) -> bool {
         match (self, number) {
-            (Labels::Enumeration(mappings), Number::Int(value)) => {
-                mappings.iter().any(|mapping| mapping.contains(*value) && is_wanted(&mapping.label))
-            }
+            (Labels::Enumeration(mappings), Number::Int(value)) => mappings.of(*value).any(|label| is_wanted(label)),
             (Labels::Flags(flags), number) => {
                 let is_set = |flag: &Mapping| flag.ranges.iter().any(|&(low, high)| number.has_bit_in(low, high));
                 flags.iter().any(|flag| is_set(flag) && is_wanted(&flag.label))

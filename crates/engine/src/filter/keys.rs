@@ -204,7 +204,7 @@ impl KeyReader {
         for (at, (_, _, detail)) in program.parts.iter().enumerate() {
             let of_value = || match (detail, values.get(at)) {
                 (Detail::Labels(mappings), Some(Stored::Number(Number::Int(value)))) => {
-                    mappings.iter().find(|mapping| mapping.contains(*value)).map(|mapping| mapping.label.to_string())
+                    mappings.of(*value).next().map(|label| label.to_string())
                 }
                 _ => None,
             };
@@ -323,7 +323,7 @@ impl TraceKeys {
                 Some(cpu) => integer(cpu.into(), out),
                 None => out.push(0),
             },
-            (Head::Ns | Head::Time, Some(ns)) => integer(ns.into(), out),
+            (Head::Ns | Head::Time, Some(ns)) => integer(ns, out),
             (Head::Cycles, _) => integer(event.event.cycles().into(), out),
             _ => out.push(0),
         }

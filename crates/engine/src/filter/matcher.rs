@@ -23,7 +23,7 @@ pub struct FilterEvent<'a> {
     /// The event.
     pub event: EventRef<'a>,
     /// Its time in ns since the origin, `None` when it has none.
-    pub ns: Option<i64>,
+    pub ns: Option<i128>,
 }
 
 /// Evaluates a filter in one thread. It prepares each event class when it meets it first.
@@ -244,7 +244,7 @@ pub(super) struct Scene<'a> {
 }
 
 struct Spine<'a> {
-    ns: Option<i64>,
+    ns: Option<i128>,
     cycles: u64,
     stream_name: &'a str,
     /// Id and name of an event whose class stands for many.
@@ -284,7 +284,7 @@ impl<'a> Scene<'a> {
                 let Some(spine) = &self.spine else { return Found::Unknown };
                 match (head, spine.ns) {
                     (Head::StreamName, _) => Found::Value(Value::Text(spine.stream_name.as_bytes())),
-                    (Head::Ns, Some(ns)) => integer(i128::from(ns)),
+                    (Head::Ns, Some(ns)) => integer(ns),
                     (Head::Time, Some(ns)) => Found::Value(Value::Time(ns)),
                     (Head::Cycles, ns) if ns.is_some() || spine.has_rateless_clock => integer(i128::from(spine.cycles)),
                     (Head::Cpu, _) => spine.cpu.map_or(Found::Absent, |cpu| integer(i128::from(cpu))),

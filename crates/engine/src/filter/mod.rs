@@ -78,9 +78,9 @@ pub struct FilterContext<'a> {
     /// Times without a zone are universal time instead of local time.
     pub gmt: bool,
     /// Time of the first event in ns since the origin; see [`Expression::needs`].
-    pub first_ns: Option<i64>,
+    pub first_ns: Option<i128>,
     /// Time of the last event in ns since the origin; see [`Expression::needs`].
-    pub last_ns: Option<i64>,
+    pub last_ns: Option<i128>,
 }
 
 /// A filter for the events of a session. Cheap to clone; shared by all threads.
@@ -148,7 +148,7 @@ impl Filter {
 
     /// First and last ns outside of which no event matches; `None` for all times, and for events without time too.
     /// The first is behind the last when nothing can match.
-    pub fn time_range(&self) -> Option<(i64, i64)> {
+    pub fn time_range(&self) -> Option<(i128, i128)> {
         self.0.time_range
     }
 

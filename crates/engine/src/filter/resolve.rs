@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_codec::plan::{NodeId, Plan};
 use tracemill_model::schema::{
-    Encoding, EventClassId, FieldClassId, FieldKind, Length, Mapping, Schema, Scope, VariantOption,
+    Encoding, EventClassId, FieldClassId, FieldKind, LabelList, Length, Mapping, Schema, Scope, VariantOption,
 };
 
 use super::syntax::{Head, Path, Step, StepKind};
@@ -194,7 +194,7 @@ impl Place {
 pub(crate) enum Detail {
     Plain,
     /// Labels of an enumeration.
-    Labels(Arc<[Mapping]>),
+    Labels(LabelList),
     /// Flags of a bit map.
     Flags(Arc<[Mapping]>),
     Text(Encoding),
@@ -208,7 +208,7 @@ impl FieldPlace {
     pub(super) fn detail(&self, schema: &Schema) -> Detail {
         match &schema.field_class(self.class).kind {
             FieldKind::Integer(integer) => match &integer.mappings {
-                Some(mappings) => Detail::Labels(mappings.clone()),
+                Some(_) => Detail::Labels(integer.label_list()),
                 None => Detail::Plain,
             },
             FieldKind::BitMap(bits) => Detail::Flags(bits.flags.clone()),

@@ -45,7 +45,7 @@ pub(super) enum Right {
     Regex(Regex),
     Time(Time),
     /// A time, after binding.
-    Instant(i64),
+    Instant(i128),
 }
 
 /// A value or an intersection of integers: `a & 3 & b`.

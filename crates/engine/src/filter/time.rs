@@ -15,9 +15,9 @@ pub struct TimeContext {
     /// Times without a zone are universal time instead of local time.
     pub gmt: bool,
     /// Time of the first event in ns since the origin.
-    pub first_ns: Option<i64>,
+    pub first_ns: Option<i128>,
     /// Time of the last event in ns since the origin.
-    pub last_ns: Option<i64>,
+    pub last_ns: Option<i128>,
 }
 
 /// Which events must be found before times can be resolved.
@@ -47,7 +47,7 @@ pub struct Time {
 #[derive(Clone, Debug)]
 enum When {
     /// Ns since the origin.
-    Origin(i64),
+    Origin(i128),
     /// Ns after the first event.
     AfterFirst(i128),
     /// Ns before the last event.
@@ -63,9 +63,9 @@ enum When {
 /// Reads a time and resolves it to ns since the origin.
 ///
 /// # Errors
-/// When the text is no time, with the place in it; when it is out of the range of a signed 64-bit number of ns; when
-/// it is relative to an event and the context does not have that event's time.
-pub fn parse_time(text: &str, context: &TimeContext) -> Result<i64> {
+/// When the text is no time, with the place in it; when it is further from the origin than times are kept; when it is
+/// relative to an event and the context does not have that event's time.
+pub fn parse_time(text: &str, context: &TimeContext) -> Result<i128> {
     Time::parse(text)?.resolve(text, context)
 }
 
@@ -73,6 +73,9 @@ const FORMS: &str = "times are SECONDS[.FRACTION], Nns, YYYY-MM-DD[ hh:mm[:ss[.F
      +DURATION after the first event or -DURATION before the last (as +1.5s, -200ms, +1m30s)";
 
 const NS: i128 = 1_000_000_000;
+
+/// No clock shows a time further from its origin.
+const FARTHEST_NS: u128 = 1 << 95;
 
 /// Units of durations, the longer words first.
 const UNITS: [(&str, i128); 7] =
@@ -111,18 +114,18 @@ impl Time {
     /// Ns since the origin; `source` is the text it was parsed from.
     ///
     /// # Errors
-    /// When the result is out of the range of a signed 64-bit number of ns, or the context lacks what the time needs.
-    pub fn resolve(&self, source: &str, context: &TimeContext) -> Result<i64> {
-        let need = |event: Option<i64>, which: &str| {
-            event.map(i128::from).ok_or_else(|| {
+    /// When the result is further from the origin than times are kept, or the context lacks what the time needs.
+    pub fn resolve(&self, source: &str, context: &TimeContext) -> Result<i128> {
+        let need = |event: Option<i128>, which: &str| {
+            event.ok_or_else(|| {
                 let message = format!("no event with a time was found, so nothing is known of the {which} one");
                 self.span.malformed(source, message).with_help("give a time that does not depend on an event")
             })
         };
         let ns = match self.when {
-            When::Origin(ns) => return Ok(ns),
-            When::AfterFirst(ns) => need(context.first_ns, "first")? + ns,
-            When::BeforeLast(ns) => need(context.last_ns, "last")? - ns,
+            When::Origin(ns) => ns,
+            When::AfterFirst(ns) => need(context.first_ns, "first")?.saturating_add(ns),
+            When::BeforeLast(ns) => need(context.last_ns, "last")?.saturating_sub(ns),
             When::Civil { date, time, offset } => {
                 let zone = match offset {
                     Some(offset) => TimeZone::fixed(offset),
@@ -133,8 +136,10 @@ impl Time {
                     Some(date) => date,
                     None => {
                         let first = need(context.first_ns, "first")?;
-                        // Every 64-bit number of ns is a timestamp.
-                        let first = Timestamp::from_nanosecond(first).unwrap_or(Timestamp::UNIX_EPOCH);
+                        let first = Timestamp::from_nanosecond(first).map_err(|_| {
+                            let message = "the first event has no date: it is too far from the origin";
+                            self.span.malformed(source, message).with_help("give the date too, or a number of seconds")
+                        })?;
                         zone.to_datetime(first).date()
                     }
                 };
@@ -144,13 +149,13 @@ impl Time {
                 }
             }
         };
-        i64::try_from(ns).map_err(|_| out_of_range(source, self.span))
+        if ns.unsigned_abs() > FARTHEST_NS { Err(out_of_range(source, self.span)) } else { Ok(ns) }
     }
 }
 
 fn out_of_range(source: &str, span: Span) -> Error {
     let error = span.malformed(source, "the time is out of range");
-    error.with_help("times reach from 1677-09-21 to 2262-04-11, 2^63 ns around the origin")
+    error.with_help("times reach 2^95 ns around the origin, more than a billion years")
 }
 
 struct Reader<'a> {
@@ -200,9 +205,9 @@ impl<'a> Reader<'a> {
         let seconds = self.digits();
         let seconds: i128 = seconds.parse().map_err(|_| out_of_range(self.source, span))?;
         let fraction = self.fraction()?;
-        let ns = seconds.checked_mul(NS).map(|ns| ns + fraction).ok_or_else(|| out_of_range(self.source, span))?;
-        let ns = i64::try_from(if negative { -ns } else { ns }).map_err(|_| out_of_range(self.source, span))?;
-        Ok(When::Origin(ns))
+        let ns = seconds.checked_mul(NS).and_then(|ns| ns.checked_add(fraction));
+        let ns = ns.ok_or_else(|| out_of_range(self.source, span))?;
+        Ok(When::Origin(if negative { -ns } else { ns }))
     }
 
     fn date(&mut self) -> Result<When> {
@@ -388,7 +393,7 @@ fn scaled(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
 mod tests {
     use super::*;
 
-    const FIRST: i64 = 1_700_000_001_000_962_416; // 2023-11-14 22:13:21.000962416 UTC
+    const FIRST: i128 = 1_700_000_001_000_962_416; // 2023-11-14 22:13:21.000962416 UTC
     const GMT: TimeContext = TimeContext { gmt: true, first_ns: Some(FIRST), last_ns: Some(FIRST + 5_000_000_000) };
 
     fn fault(text: &str) -> (u32, String) {
@@ -398,7 +403,7 @@ mod tests {
 
     #[test]
     fn every_form() {
-        const MIDNIGHT: i64 = 1_699_920_000_000_000_000;
+        const MIDNIGHT: i128 = 1_699_920_000_000_000_000;
         for (text, ns) in [
             ("0", 0),
             ("12.5", 12_500_000_000),
@@ -429,6 +434,10 @@ mod tests {
             ("-0.5m", FIRST - 25_000_000_000),
             (" 5 ", 5_000_000_000),
             ("1969-12-31T23:59:59Z", -1_000_000_000),
+            ("99999999999", 99_999_999_999_000_000_000),
+            ("9999999999999999999ns", 9_999_999_999_999_999_999),
+            ("9999-01-01", 253_370_764_800_000_000_000),
+            ("+999999d", FIRST + 86_399_913_600_000_000_000),
         ] {
             assert_eq!(parse_time(text, &GMT).map_err(|error| error.to_string()), Ok(ns), "{text}");
         }
@@ -459,10 +468,11 @@ mod tests {
             ("2023-01-01T10:00+1:00", 18, "the hours of a time zone"),
             ("2023-01-01T10:00+99:00", 17, "there is no time zone"),
             ("10:00:60", 1, "there is no time 10:00:60"),
-            ("99999999999", 1, "out of range"),
-            ("9999-01-01", 1, "out of range"),
-            ("9999999999999999999ns", 1, "out of range"),
-            ("+999999d", 1, "out of range"),
+            ("99999999999999999999", 1, "out of range"),
+            ("-99999999999999999999", 1, "out of range"),
+            ("99999999999999999999999999999ns", 1, "out of range"),
+            ("999999999999999999999999999999999999999999ns", 1, "out of range"),
+            ("+999999999999999d", 1, "out of range"),
             ("é", 1, "found `é`"),
         ] {
             let (at, message) = fault(text);

@@ -110,7 +110,7 @@ impl CellTrace {
         out: &mut Out,
         stream: usize,
         event: EventRef<'_>,
-        ns: Option<i64>,
+        ns: Option<i128>,
     ) -> Result<(), Fault> {
         let CellTrace { schema, columns, programs, cells, state, indices, .. } = self;
         let class = event.class();
@@ -139,7 +139,7 @@ impl CellTrace {
         Ok(())
     }
 
-    fn put_spine(&self, out: &mut Out, head: Head, event: EventRef<'_>, ns: Option<i64>) {
+    fn put_spine(&self, out: &mut Out, head: Head, event: EventRef<'_>, ns: Option<i128>) {
         let class = self.schema.event(event.class());
         if class.open_ids.is_some() && matches!(head, Head::Name | Head::Id) {
             let mut name = Vec::new();
@@ -159,7 +159,7 @@ impl CellTrace {
             (Head::Id, _) => out.put_u64(class.id),
             (Head::Stream, _) => out.put_u64(self.schema.stream(class.stream).id),
             (Head::Trace, _) => put_cell(out, self.trace.as_bytes()),
-            (Head::Ns, Some(ns)) => out.put_i64(ns),
+            (Head::Ns, Some(ns)) => out.put_ns(ns),
             (Head::Time, Some(ns)) => put_seconds(out, ns),
             (Head::Cycles, _) => out.put_u64(event.cycles()),
             _ => {}

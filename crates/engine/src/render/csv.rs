@@ -82,14 +82,14 @@ impl CsvTrace {
         out: &mut Out,
         stream: usize,
         event: EventRef<'_>,
-        ns: Option<i64>,
+        ns: Option<i128>,
     ) -> Result<(), Fault> {
         let class = self.schema.event(event.class());
         put_cell(out, self.trace.as_bytes());
         match ns {
             Some(ns) => {
                 out.put_byte(b',');
-                out.put_i64(ns);
+                out.put_ns(ns);
                 out.put_byte(b',');
             }
             None => out.put(b",,"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventFields, EventRef, PacketData};
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
-use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId};
 
 use super::out::{Out, Piece};
 use super::strings;
@@ -46,7 +46,7 @@ enum Kind {
 }
 
 struct EnumJson {
-    class: IntegerClass,
+    class: LabelList,
     /// `,"labels":[..]}` of values from 0.
     dense: Vec<Option<Piece>>,
 }
@@ -194,7 +194,7 @@ fn key(comma: bool, name: &str) -> Piece {
 fn kind(schema: &Schema, id: FieldClassId) -> Kind {
     match &schema.field_class(id).kind {
         FieldKind::Integer(class) if class.mappings.is_some() => {
-            Kind::Enum(Box::new(EnumJson { class: class.clone(), dense: Vec::new() }))
+            Kind::Enum(Box::new(EnumJson { class: class.label_list(), dense: Vec::new() }))
         }
         FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
         FieldKind::String(class) => Kind::Text(class.encoding),
@@ -280,7 +280,7 @@ impl<'a> Printer<'a> {
 }
 
 /// The same for bit maps of any width.
-fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
+pub(crate) fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
     let is_set = |bit: i128| {
         let bit = bit as usize;
         value.limbs.get(bit / 64).is_some_and(|limb| limb >> (bit % 64) & 1 == 1)
@@ -324,7 +324,7 @@ impl EnumJson {
     fn labels(&self, value: i128) -> Vec<u8> {
         let mut out = Out::default();
         let mut names: Vec<&str> = Vec::new();
-        for label in self.class.labels(value) {
+        for label in self.class.of(value) {
             if !names.contains(&&**label) {
                 names.push(label);
             }

@@ -236,12 +236,12 @@ impl JsonLines {
         JsonLines { schema, json, start, heads: Vec::new(), cpu: CpuOf::default(), name: Vec::new() }
     }
 
-    fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i64>) -> Result<(), Fault> {
+    fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i128>) -> Result<(), Fault> {
         out.put(&self.start);
         match ns {
             Some(ns) => {
                 out.put(b"\"ns\":");
-                out.put_i64(ns);
+                out.put_ns(ns);
             }
             None => out.put(b"\"ns\":null"),
         }

@@ -197,6 +197,23 @@ impl Out {
         self.put_u64(value.unsigned_abs());
     }
 
+    /// Appends ns: a signed number in base 10, of any size.
+    #[inline]
+    pub fn put_ns(&mut self, ns: i128) {
+        match u64::try_from(ns) {
+            Ok(ns) => self.put_u64(ns),
+            Err(_) => self.put_far_ns(ns),
+        }
+    }
+
+    #[cold]
+    fn put_far_ns(&mut self, ns: i128) {
+        if ns < 0 {
+            self.put_byte(b'-');
+        }
+        self.put_fmt(format_args!("{}", ns.unsigned_abs()));
+    }
+
     /// Appends a number below 10^9 with nine digits.
     #[inline]
     pub fn put_nine(&mut self, value: u32) {

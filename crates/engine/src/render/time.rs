@@ -36,13 +36,11 @@ impl WallClock {
         WallClock { style, zone, second_ns: -1, prefix: Vec::new(), bracketed: Piece::new("") }
     }
 
-    /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds.
+    /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds, as those of
+    /// other ages are.
     #[inline]
-    pub fn put(&mut self, out: &mut Out, ns: i64) {
-        if self.style.seconds || ns < 0 {
-            return put_seconds(out, ns);
-        }
-        let fraction = self.fraction(ns);
+    pub fn put(&mut self, out: &mut Out, ns: i128) {
+        let Some(fraction) = self.on_the_wall(ns).map(|ns| self.fraction(ns)) else { return put_seconds(out, ns) };
         out.put(&self.prefix);
         out.put_nine(fraction);
     }
@@ -50,12 +48,16 @@ impl WallClock {
     /// What stands before the fraction of a second, behind a `[`, and that fraction. `None` for times that are shown as
     /// seconds.
     #[inline]
-    pub(crate) fn bracketed(&mut self, ns: i64) -> Option<(&Piece, u32)> {
-        if self.style.seconds || ns < 0 {
-            return None;
-        }
-        let fraction = self.fraction(ns);
+    pub(crate) fn bracketed(&mut self, ns: i128) -> Option<(&Piece, u32)> {
+        let fraction = self.fraction(self.on_the_wall(ns)?);
         Some((&self.bracketed, fraction))
+    }
+
+    /// A time that is shown as hours, minutes and seconds.
+    #[inline]
+    fn on_the_wall(&self, ns: i128) -> Option<i64> {
+        let ns = ns as u128;
+        (ns <= i64::MAX as u128 && !self.style.seconds).then_some(ns as i64)
     }
 
     /// Ns since the beginning of the second, whose text is made when it is another one.
@@ -87,21 +89,35 @@ impl WallClock {
 }
 
 /// Appends seconds since the origin with nine digits of fraction.
-pub fn put_seconds(out: &mut Out, ns: i64) {
+pub fn put_seconds(out: &mut Out, ns: i128) {
     if ns < 0 {
         out.put_byte(b'-');
     }
-    let ns = ns.unsigned_abs();
-    out.put_u64(ns / 1_000_000_000);
+    put_unsigned_seconds(out, ns.unsigned_abs());
+}
+
+/// Appends seconds with nine digits of fraction.
+#[inline]
+pub(crate) fn put_unsigned_seconds(out: &mut Out, ns: u128) {
+    let fraction = match u64::try_from(ns) {
+        Ok(ns) => {
+            out.put_u64(ns / 1_000_000_000);
+            ns % 1_000_000_000
+        }
+        Err(_) => {
+            out.put_fmt(format_args!("{}", ns / 1_000_000_000));
+            (ns % 1_000_000_000) as u64
+        }
+    };
     out.put_byte(b'.');
-    out.put_nine((ns % 1_000_000_000) as u32);
+    out.put_nine(fraction as u32);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn show(style: TimeStyle, ns: i64) -> String {
+    fn show(style: TimeStyle, ns: i128) -> String {
         let mut out = Out::default();
         WallClock::new(style).put(&mut out, ns);
         String::from_utf8_lossy(out.written()).into_owned()
@@ -114,6 +130,9 @@ mod tests {
         assert_eq!(show(gmt, 1_700_000_001_000_962_416), "22:13:21.000962416");
         assert_eq!(show(date, 1_700_000_001_000_962_416), "2023-11-14 22:13:21.000962416");
         assert_eq!(show(date, -1), "-0.000000001");
+        assert_eq!(show(date, i64::MAX.into()), "2262-04-11 23:47:16.854775807");
+        assert_eq!(show(date, 1 << 63), "9223372036.854775808");
+        assert_eq!(show(gmt, -(1 << 90)), "-1237940039285380274.899124224");
         assert_eq!(show(TimeStyle { seconds: true, ..date }, 5_000_000_001), "5.000000001");
     }
 }

@@ -138,7 +138,10 @@ impl Container {
         if version != 1 {
             let message = format!("version {version} of CPEL: only version 1 is known");
             if !any_version || version == 0 {
-                let help = "`--input-format cpel` reads it as version 1";
+                let help = match version {
+                    0 => "a Gist log begins so: `--input-format gist` reads it as one",
+                    _ => "`--input-format cpel` reads it as version 1",
+                };
                 return Err(Error::unsupported(message).at_offset(0).with_help(help));
             }
             notes.warn("versions", 0, format!("{message}; it is read as version 1"));
@@ -248,6 +251,14 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
         walk.end = data + declared_len;
     }
     walk
+}
+
+/// Does a file of `len` octets that begins with `start` begin with a section of a known type that it can hold?
+pub(super) fn is_first(start: &[u8], len: u64) -> bool {
+    let Some(&[first, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h]) = start.first_chunk::<16>() else { return false };
+    let order = if first & 0x80 != 0 { ByteOrder::Little } else { ByteOrder::Big };
+    let kind = Kind(u32(order, [a, b, c, d]));
+    (kind == Kind::STRINGS || kind.record().is_some()) && u64::from(u32(order, [e, f, g, h])) <= len - 16
 }
 
 /// Is this the beginning of a CPEL file? `file` is all of it.

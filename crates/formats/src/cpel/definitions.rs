@@ -111,7 +111,8 @@ pub(super) struct Definitions {
     pub(super) by_code: ById,
     /// Track definitions, in the order of the file.
     pub(super) tracks: Vec<TrackDefinition>,
-    by_track: ById,
+    /// Which of them a track means.
+    pub(super) by_track: ById,
     /// Names of the first tracks, where they are the same whatever refers to them.
     track_names: Vec<Option<Box<[u8]>>>,
     /// The symbols of `%k`.

@@ -1,6 +1,5 @@
 //! Event sections: records of 20 octets, found in the order of time (sections 1 and 1.2 of the note, D17, D22, D23).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tracemill_codec::chunk::{Bytes, PacketData, Spine};
@@ -9,6 +8,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
+use super::checks::{Limits, Part, Told};
 use super::container::u32;
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
 use crate::api::{OpenedPacket, PacketReader, Stream};
@@ -39,12 +39,12 @@ pub(super) struct EventSection {
     pub(super) count: u64,
     pub(super) classes: Classes,
     pub(super) definitions: Arc<Definitions>,
-    /// Which definitions have data that are offsets, and the largest good one; `None` when there are none.
-    pub(super) limits: Option<(Arc<[bool]>, u32)>,
+    /// Where the strings are that events name by their offsets; `None` when they name none.
+    pub(super) limits: Option<Limits>,
     /// Are times those of a counter of 32 bits (`--wrap 32`)?
     pub(super) wraps: bool,
     times: OnceLock<Times>,
-    has_warned: AtomicBool,
+    told: Told,
 }
 
 /// What one look at all times of a section shows.
@@ -66,7 +66,7 @@ impl EventSection {
         (first, count): (u64, u64),
         classes: Classes,
         definitions: Arc<Definitions>,
-        limits: Option<(Arc<[bool]>, u32)>,
+        limits: Option<Limits>,
         wraps: bool,
     ) -> Self {
         EventSection {
@@ -80,7 +80,7 @@ impl EventSection {
             limits,
             wraps,
             times: OnceLock::new(),
-            has_warned: AtomicBool::new(false),
+            told: Told::default(),
         }
     }
 
@@ -194,7 +194,7 @@ impl EventSection {
     }
 
     /// Reads the events of a packet.
-    fn read(&self, packet: u64, opened: &mut Vec<Error>) -> (Vec<u8>, Spine) {
+    fn read(&self, packet: u64, faults: &mut Vec<Error>, warnings: &mut Vec<Error>) -> (Vec<u8>, Spine) {
         let (times, records) = (self.times(), self.records());
         let from = (packet * PACKET_EVENTS).min(records.len() as u64) as usize;
         let to = (from + PACKET_EVENTS as usize).min(records.len());
@@ -220,16 +220,21 @@ impl EventSection {
                 *cycles = cycles.wrapping_add(times.added(record_of(event)));
             }
         }
-        let bad = columns.bad.map(|(event, code, datum)| (record_of(event), code, datum));
-        if let Some((at, code, datum)) = bad
-            && !self.has_warned.swap(true, Ordering::Relaxed)
-        {
-            let message = format!(
-                "{}: a datum of event code {code} is the offset {datum:#x}, outside of the string table; said once",
-                self.title
-            );
-            let at = self.first + at as u64 * RECORD_BYTES + 16;
-            opened.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at));
+        if let Some(limits) = &self.limits {
+            let mut tell = |event: usize, part: Part, offset: u32, code: u32| {
+                if let Some((error, is_fault)) = limits.tell(&self.told, &self.title, part, offset, code) {
+                    let word = [12, 8, 16][part as usize];
+                    let error = error.at_offset(self.first + u64::from(record_of(event)) * RECORD_BYTES + word);
+                    if is_fault { faults.push(error) } else { warnings.push(error) }
+                }
+            };
+            for (event, code, datum) in columns.bad.iter().flatten() {
+                tell(*event, Part::Datum, *datum, *code);
+            }
+            let word = |octets: &[u8]| octets.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+            let events = columns.out.as_chunks::<EVENT_BYTES>().0.iter();
+            let events = events.map(|event| (word(event), word(&event[4..])));
+            limits.look(&self.definitions, events, |event, part, offset| tell(event, part, offset, 0));
         }
         let starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
         let bodies = starts.clone();
@@ -243,8 +248,11 @@ impl EventSection {
         columns: &mut Columns,
     ) {
         let word = |octets: [u8; 4]| if LITTLE { u32::from_le_bytes(octets) } else { u32::from_be_bytes(octets) };
-        let (has_offset, largest) =
-            self.limits.as_ref().map_or((&[][..], u32::MAX), |limits| (&limits.0[..], limits.1));
+        let limits = self.limits.as_ref();
+        let by_offset = limits.map_or(&[][..], |limits| &limits.by_offset.data[..]);
+        // All of an empty table are wrong.
+        let good = limits.map_or(u64::MAX, |limits| limits.good as u64);
+        let table_len = limits.map_or(0, |limits| limits.len as u64);
         let by_code = &self.definitions.by_code;
         let classes = self.classes;
         for (event, record) in records.enumerate() {
@@ -256,8 +264,8 @@ impl EventSection {
                 Some(first) if definition != NONE => first + definition,
                 _ => classes.open.0,
             };
-            if datum > largest && has_offset.get(definition as usize) == Some(&true) {
-                columns.bad.get_or_insert((event, code, datum));
+            if u64::from(datum) >= good && by_offset.get(definition as usize) == Some(&true) {
+                columns.bad[usize::from(u64::from(datum) >= table_len)].get_or_insert((event, code, datum));
             }
             let mut octets = [0; EVENT_BYTES];
             octets[..4].copy_from_slice(&code.to_le_bytes());
@@ -275,8 +283,8 @@ struct Columns {
     out: Vec<u8>,
     cycles: Vec<u64>,
     classes: Vec<u32>,
-    /// The first datum outside of the string table: event, code, datum.
-    bad: Option<(usize, u32, u32)>,
+    /// The first datum that names a string without a NUL, and the first one outside of the table: event, code, datum.
+    bad: [Option<(usize, u32, u32)>; 2],
 }
 
 impl Columns {
@@ -285,7 +293,7 @@ impl Columns {
             out: Vec::with_capacity(events * EVENT_BYTES),
             cycles: Vec::with_capacity(events),
             classes: Vec::with_capacity(events),
-            bad: None,
+            bad: [None; 2],
         }
     }
 }
@@ -316,10 +324,12 @@ impl PacketReader for Reader {
             return Err(Error::malformed("the stream has no event section"));
         };
         let mut warnings = if index == 0 { section.warnings() } else { Vec::new() };
-        let (out, spine) = section.read(packet.index, &mut warnings);
+        let mut faults = Vec::new();
+        let (out, spine) = section.read(packet.index, &mut faults, &mut warnings);
         let mut packet = packet.clone();
         packet.content_bits = out.len() as u64 * 8;
         let mut opened = OpenedPacket::new(PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine));
+        opened.faults = faults;
         opened.warnings = warnings;
         Ok(opened)
     }

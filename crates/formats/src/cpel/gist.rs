@@ -25,13 +25,12 @@ const MAX_HEADERS: usize = 1000;
 /// Does a file that begins with `start` and has `len` octets look like a Gist log? Its size must fit its count.
 pub(super) fn is_gist(start: &[u8], len: u64) -> bool {
     let Some(count) = start.first_chunk::<4>().map(|count| u32::from_be_bytes(*count)) else { return false };
-    // Empty logs are no more than four zeros: anything.
-    count > 0 && len == HEADER_BYTES + u64::from(count) * RECORD_BYTES && (start[0] & 0x7f == 0 || count >= 1 << 24)
+    len == HEADER_BYTES + u64::from(count) * RECORD_BYTES && (start[0] & 0x7f == 0 || count >= 1 << 24)
 }
 
 /// Opens a Gist log. The size need not fit when the user names the format.
 pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
-    let mut notes = Notes::new(&found.path);
+    let mut notes = Notes::new(&found.path, wishes.is_strict);
     let len = file.bytes().len() as u64;
     let Some(header) = file.bytes().first_chunk::<4>() else {
         return Err(Error::new(ErrorKind::Truncated, "a Gist log begins with its number of events").at_offset(0));
@@ -45,6 +44,9 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     } else if len > HEADER_BYTES + declared * RECORD_BYTES {
         let end = HEADER_BYTES + declared * RECORD_BYTES;
         notes.warn("trailing octets", end, format!("{} octets behind the last event are ignored", len - end));
+    }
+    if declared == 0 {
+        notes.warn("no events", 0, "the log says that it has no events");
     }
     let definitions = match &wishes.pointdefs {
         None => no_definitions(),
@@ -154,7 +156,7 @@ mod tests {
     fn the_size_decides() {
         assert!(is_gist(&[0, 0, 0, 3], 64));
         assert!(!is_gist(&[0, 0, 0, 3], 63));
-        assert!(!is_gist(&[0, 0, 0, 0], 4));
+        assert!(is_gist(&[0, 0, 0, 0], 4) && !is_gist(&[0x80, 0, 0, 0], 4));
         assert!(is_gist(&[1, 0, 0, 0], 4 + 20 * (1 << 24)));
         assert!(!is_gist(&[1, 0, 0, 4], 1632));
         assert!(!is_gist(&[0, 0], 2));

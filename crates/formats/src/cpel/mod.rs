@@ -1,5 +1,6 @@
 //! CPEL, the container of the G2 viewer, its ancestor Gist, and the event logs of VPP (`.elog`). See `README.md`.
 
+mod checks;
 mod container;
 mod definitions;
 mod elog;

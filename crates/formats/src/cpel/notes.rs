@@ -23,14 +23,16 @@ pub(super) enum Level {
 #[derive(Debug)]
 pub(super) struct Notes {
     path: PathBuf,
+    is_strict: bool,
     told: Vec<(Level, Error)>,
     /// For each kind how many there were, and where the first one was that is not told.
     kinds: HashMap<&'static str, (Level, u64, u64)>,
 }
 
 impl Notes {
-    pub(super) fn new(path: &Path) -> Self {
-        Notes { path: path.to_path_buf(), told: Vec::new(), kinds: HashMap::new() }
+    /// About a file; `is_strict` when the user asked for `--strict`.
+    pub(super) fn new(path: &Path, is_strict: bool) -> Self {
+        Notes { path: path.to_path_buf(), is_strict, told: Vec::new(), kinds: HashMap::new() }
     }
 
     /// A fault; `kind` says in the plural what it is: `sections are cut`.
@@ -41,6 +43,12 @@ impl Notes {
     /// A warning.
     pub(super) fn warn(&mut self, kind: &'static str, offset: u64, message: impl Into<String>) {
         self.add(Level::Warning, kind, inconsistent(offset, message));
+    }
+
+    /// A name that no NUL ends: a warning, an error for those who want it strict (D11).
+    pub(super) fn cut_name(&mut self, offset: u64, message: impl Into<String>) {
+        let level = if self.is_strict { Level::Fault } else { Level::Warning };
+        self.add(level, "names are not terminated", inconsistent(offset, message));
     }
 
     /// Something that only `check` tells.
@@ -85,7 +93,7 @@ mod tests {
 
     #[test]
     fn many_of_a_kind_are_counted() {
-        let mut notes = Notes::new(Path::new("f"));
+        let mut notes = Notes::new(Path::new("f"), false);
         for at in 0..20 {
             notes.warn("definitions stand twice", at, format!("code {at}"));
         }

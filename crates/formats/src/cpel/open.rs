@@ -12,6 +12,7 @@ use tracemill_model::schema::{
     IntegerClass, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
 };
 
+use super::checks::{ByOffset, Limits};
 use super::container::{self, Container, Kind, NAME_BYTES, Records, Section};
 use super::definitions::{Definitions, EventDefinition, EventText, NONE, Text, TrackDefinition, each_twice};
 use super::events::{Classes, EventSection, RECORD_BYTES, Reader};
@@ -19,12 +20,15 @@ use super::gist;
 use super::notes::Notes;
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
-use super::strings::{StringTable, Symbols};
+use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
 use crate::api::{self, DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
 
-/// Event classes that all sections have together; events of further sections name themselves.
+/// Event classes of the first section that has any; without them its events name themselves.
 const MAX_CLASSES: usize = 100_000;
+/// Event classes that all sections have together when there are several; events of further ones name themselves. A file
+/// can ask for sections times definitions.
+const MAX_SHARED: usize = 1 << 14;
 /// Octets of all names of event classes together.
 const MAX_NAMES: usize = 16 << 20;
 /// Events whose times are looked at when a file is opened, so that `info` knows when it begins and ends.
@@ -33,12 +37,13 @@ const MAX_LOOK: u64 = 1 << 17;
 /// Is the file a CPEL or a Gist log?
 pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
     let Some(EntryKind::File(len)) = storage.kind(path) else { return false };
-    let Ok(start) = storage.read_start(path, 8) else { return false };
+    let Ok(start) = storage.read_start(path, 16) else { return false };
     let Some(&first) = start.first() else { return false };
     if gist::is_gist(&start, len) {
         return true;
     }
-    let is_near = first & 0x7f != 0 && first & 0x7f < 8 && start.len() == 8;
+    // Only few versions are believed at once: files of all kinds are asked.
+    let is_near = first & 0x7f != 0 && start.len() >= 8 && (first & 0x7f < 8 || container::is_first(&start, len));
     is_near && storage.open(path).is_ok_and(|file| container::probe(file.bytes()))
 }
 
@@ -60,7 +65,7 @@ pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) 
 }
 
 fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
-    let mut notes = Notes::new(&found.path);
+    let mut notes = Notes::new(&found.path, wishes.is_strict);
     let container = Container::read(file.bytes(), wishes.is_forced, &mut notes)?;
     let tables = Tables::of(&container, &file, &mut notes);
     let mut described = vec![tables::Row::default(); container.sections.len()];
@@ -97,7 +102,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         }
         described[at].records = Some(records);
         described[at].frequency = frequency;
-        sections.push(log.add(section.number, section.title(), &records, frequency, strings.cloned(), &file, wishes));
+        sections.push(log.add(section.number, section.title(), &records, frequency, strings, &file, wishes));
     }
     if !has_events && !container.is_cut {
         notes.warn("no events", 0, "there is no event section, so there are no events");
@@ -131,7 +136,7 @@ impl Tables {
                 notes.warn("string tables are empty", section.at(), format!("{} has no name", section.title()));
             } else if !table.is_terminated(0) {
                 let message = format!("the name of {} is not terminated: it ends with the section", section.title());
-                notes.warn("names are not terminated", section.data, message);
+                notes.cut_name(section.data, message);
             }
             let cut = name[..name.len().min(NAME_BYTES)].to_vec();
             let text = String::from_utf8_lossy(&cut).into_owned();
@@ -140,6 +145,13 @@ impl Tables {
                     format!("{} has the name `{text}` of a table before it: this one counts", section.title());
                 notes.warn("string tables have one name", section.data, message);
             }
+            if let Some((at, len)) = long_string(table.octets()) {
+                let message = format!(
+                    "{} has a string of {len} octets at offset {at:#x}: texts show {MAX_TEXT} of them",
+                    section.title()
+                );
+                notes.warn("strings are long", section.data + at as u64, message);
+            }
             let last_nul = memchr::memrchr(0, table.octets()).map_or(0, |nul| nul + 1);
             tables.cut_from.push(Some(last_nul).filter(|&from| from < table.len()));
             tables.all.push((*section, table));
@@ -147,9 +159,9 @@ impl Tables {
         tables
     }
 
-    /// The table that a section names.
-    fn find(&self, records: &Records) -> Option<&StringTable> {
-        self.by_name.get(records.table()).map(|&at| &self.all[at].1)
+    /// The table that a section names, and where its strings begin that have no NUL.
+    fn find(&self, records: &Records) -> Option<(&StringTable, Option<usize>)> {
+        self.by_name.get(records.table()).map(|&at| (&self.all[at].1, self.cut_from[at]))
     }
 }
 
@@ -177,13 +189,13 @@ impl Binder<'_> {
             match section.kind {
                 Kind::SYMBOLS => self.add_symbols(section, &records, table, &mut symbols, notes),
                 Kind::EVENT_DEFINITIONS => self.each::<3>(&records, |this, at, [code, name, datum]| {
-                    let name = this.format(section, table, name, at + 4, notes);
-                    let datum = this.format(section, table, datum, at + 8, notes);
+                    let name = this.format(section, table, (name, at + 4), true, notes);
+                    let datum = this.format(section, table, (datum, at + 8), false, notes);
                     events.push(EventDefinition { code, name, datum });
                     events_at.push(at);
                 }),
                 _ => self.each::<2>(&records, |this, at, [id, name]| {
-                    let name = this.format(section, table, name, at + 4, notes);
+                    let name = this.format(section, table, (name, at + 4), true, notes);
                     tracks.push(TrackDefinition { id, name });
                     tracks_at.push(at);
                 }),
@@ -234,13 +246,13 @@ impl Binder<'_> {
         }
     }
 
-    /// The format at an offset; `None` for the default (D24).
+    /// The format at an offset that stands `at` some place; `None` for the default (D24).
     fn format(
         &mut self,
         section: &Section,
         table: Option<usize>,
-        offset: u32,
-        at: u64,
+        (offset, at): (u32, u64),
+        is_name: bool,
         notes: &mut Notes,
     ) -> Option<Format> {
         let index = table?;
@@ -260,7 +272,11 @@ impl Binder<'_> {
         } else if self.is_cut(index, offset) {
             let message =
                 format!("the string at offset {offset:#x} of {} has no NUL: it ends with the section", of.title());
-            notes.warn("strings are not terminated", at, message);
+            if is_name {
+                notes.cut_name(at, message);
+            } else {
+                notes.warn("strings are not terminated", at, message);
+            }
         }
         format
     }
@@ -292,7 +308,7 @@ impl Binder<'_> {
                     notes.warn("names of symbols are outside of their tables", at + 4, message);
                 } else if this.is_cut(index, name) {
                     let message = format!("the name at offset {name:#x} of {} has no NUL", of.title());
-                    notes.warn("strings are not terminated", at + 4, message);
+                    notes.cut_name(at + 4, message);
                 }
             }
             symbols.push((value, index, name));
@@ -302,6 +318,15 @@ impl Binder<'_> {
             notes.warn("symbols are not sorted", at, message);
         }
     }
+}
+
+/// What sections with the same string table have in common: their texts are the same.
+#[derive(Clone)]
+struct Shared {
+    payload: FieldClassId,
+    name: Arc<EventText>,
+    /// The names of all definitions, when they were made; `Some(None)` when they are too long to be kept.
+    names: Option<Option<Arc<[Arc<str>]>>>,
 }
 
 /// A log being put together: its schema, and what a class needs.
@@ -314,8 +339,10 @@ pub(super) struct Log {
     classes: usize,
     names: usize,
     looked: u64,
-    /// Which definitions have data that are offsets; `None` when there are none.
-    has_offset: Option<Arc<[bool]>>,
+    /// By the first octet of a string table (none without one) what its sections have in common.
+    shared: HashMap<Option<usize>, Shared>,
+    /// Which texts are strings by their offset; `None` when there are none.
+    by_offset: Option<ByOffset>,
 }
 
 impl Log {
@@ -323,9 +350,7 @@ impl Log {
         let mut schema = Schema::new(format);
         schema.version = (1, 0);
         schema.summary = Some(Summary { before: "track_name".into(), has_name: true, after: "datum_text".into() });
-        let has_offset = |event: &EventDefinition| event.datum.as_ref().is_some_and(Format::has_string);
-        let has_offset: Arc<[bool]> = definitions.events.iter().map(has_offset).collect();
-        let has_offset = has_offset.contains(&true).then_some(has_offset);
+        let by_offset = ByOffset::of(&definitions);
         Log {
             schema,
             definitions,
@@ -334,7 +359,8 @@ impl Log {
             classes: 0,
             names: 0,
             looked: 0,
-            has_offset,
+            shared: HashMap::new(),
+            by_offset,
         }
     }
 
@@ -346,7 +372,7 @@ impl Log {
         title: String,
         records: &Records,
         frequency: u64,
-        strings: Option<StringTable>,
+        strings: Option<(&StringTable, Option<usize>)>,
         file: &Arc<dyn Bytes>,
         wishes: &Wishes,
     ) -> EventSection {
@@ -365,7 +391,11 @@ impl Log {
             default_clock: Some(clock),
             ..StreamClass::default()
         };
-        let limits = self.limits(strings.as_ref());
+        let limits = strings.and_then(|(table, cut_from)| {
+            let good = cut_from.unwrap_or(table.len());
+            Some(Limits { by_offset: self.by_offset.clone()?, len: table.len(), good, is_strict: wishes.is_strict })
+        });
+        let strings = strings.map(|(table, _)| table.clone());
         // Sections are numbered, so the number is free.
         let stream = self.schema.add_stream(class).unwrap_or(StreamClassId(0));
         let look = self.looked + records.count <= MAX_LOOK;
@@ -376,12 +406,6 @@ impl Log {
         let order = self.schema.byte_order;
         let place = (records.first, records.count);
         EventSection::new(file.clone(), title, order, place, classes, self.definitions.clone(), limits, wishes.wraps)
-    }
-
-    /// Which definitions have data that are offsets in the string table of a section, and the largest good one.
-    fn limits(&self, strings: Option<&StringTable>) -> Option<(Arc<[bool]>, u32)> {
-        let largest = strings?.len().saturating_sub(1);
-        Some((self.has_offset.clone()?, u32::try_from(largest).ok()?))
     }
 
     /// Has the code of each event a definition?
@@ -402,6 +426,43 @@ impl Log {
         all_defined: bool,
         strings: Option<StringTable>,
     ) -> Classes {
+        let key = strings.as_ref().map(StringTable::start);
+        let shared = match self.shared.get(&key) {
+            Some(shared) => shared.clone(),
+            None => {
+                let shared = self.shared(strings.clone());
+                self.shared.insert(key, shared.clone());
+                shared
+            }
+        };
+        let events = self.definitions.events.len();
+        let room = if self.classes == 0 { MAX_CLASSES } else { MAX_SHARED };
+        let mut first = None;
+        if count > 0 && self.classes + events <= room && events > 0 {
+            let names = match shared.names {
+                None => {
+                    let names: Option<Arc<[Arc<str>]>> = self.names_of(strings.as_ref()).map(Into::into);
+                    if let Some(shared) = self.shared.get_mut(&key) {
+                        shared.names = Some(names.clone());
+                    }
+                    names
+                }
+                Some(names) => names,
+            };
+            first = names.map(|names| self.add_defined(stream, shared.payload, &names));
+        }
+        if let (Some(first), true) = (first, all_defined) {
+            return Classes { first: Some(first), open: EventClassId(first) };
+        }
+        let mut class = EventClass::new(1 << 32, stream);
+        class.payload = Some(shared.payload);
+        class.open_ids = Some(OpenIds { offset_bytes: 0, name: shared.name });
+        let open = self.schema.add_event(class).unwrap_or(EventClassId(0));
+        Classes { first, open }
+    }
+
+    /// What the sections of one string table have in common.
+    fn shared(&mut self, strings: Option<StringTable>) -> Shared {
         let rendered = |text: Text| -> Arc<EventText> {
             Arc::new(EventText { text, definitions: self.definitions.clone(), strings: strings.clone() })
         };
@@ -420,21 +481,7 @@ impl Log {
             ("datum", number(schema)),
             ("datum_text", text(schema, datum)),
         ];
-        let payload = structure(schema, &members);
-        let events = &self.definitions.events;
-        let mut first = None;
-        if count > 0 && self.classes + events.len() <= MAX_CLASSES && !events.is_empty() {
-            let names = self.names_of(strings.as_ref());
-            first = names.map(|names| self.add_defined(stream, payload, names));
-        }
-        if let (Some(first), true) = (first, all_defined) {
-            return Classes { first: Some(first), open: EventClassId(first) };
-        }
-        let mut class = EventClass::new(1 << 32, stream);
-        class.payload = Some(payload);
-        class.open_ids = Some(OpenIds { offset_bytes: 0, name });
-        let open = self.schema.add_event(class).unwrap_or(EventClassId(0));
-        Classes { first, open }
+        Shared { payload: structure(schema, &members), name, names: None }
     }
 
     /// The names of all definitions in a section; `None` when they are too long to be kept.
@@ -453,12 +500,12 @@ impl Log {
     }
 
     /// Adds a class for each definition, with the numbers of the definitions from the first one on.
-    fn add_defined(&mut self, stream: StreamClassId, payload: FieldClassId, names: Vec<Arc<str>>) -> u32 {
+    fn add_defined(&mut self, stream: StreamClassId, payload: FieldClassId, names: &[Arc<str>]) -> u32 {
         let first = self.schema.events().len() as u32;
-        for (at, name) in names.into_iter().enumerate() {
+        for (at, name) in names.iter().enumerate() {
             let code = self.definitions.events[at].code;
             let mut class = EventClass::new(u64::from(code), stream);
-            class.name = Some(name);
+            class.name = Some(name.clone());
             class.payload = Some(payload);
             self.schema.add_event(class);
             self.classes += 1;

@@ -46,6 +46,8 @@ pub(super) struct Wishes {
     pub(super) pointdefs: Option<String>,
     /// Was the format named?
     pub(super) is_forced: bool,
+    /// Are names without an end errors?
+    pub(super) is_strict: bool,
 }
 
 impl Wishes {
@@ -76,7 +78,8 @@ impl Wishes {
             }
         };
         let pointdefs = settings.get(POINTDEFS).map(str::to_string);
-        Ok(Wishes { frequency, unit, wraps, pointdefs, is_forced: settings.get("input-format").is_some() })
+        let is_forced = settings.get("input-format").is_some();
+        Ok(Wishes { frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.is_strict() })
     }
 
     /// The frequency of a clock in Hz, from the rate in the file (D18); 0 when unknown.

@@ -34,6 +34,11 @@ impl StringTable {
         StringTable { bytes: Arc::new(text), from: 0, to }
     }
 
+    /// Where it begins in its file: no other table begins there.
+    pub(super) fn start(&self) -> usize {
+        self.from
+    }
+
     /// Its octets.
     #[inline]
     pub(super) fn octets(&self) -> &[u8] {
@@ -60,6 +65,25 @@ impl StringTable {
     pub(super) fn is_terminated(&self, offset: u32) -> bool {
         self.octets().get(offset as usize..).is_some_and(|rest| memchr::memchr(0, rest).is_some())
     }
+}
+
+/// A string that is longer than what is shown of one: where it begins, and its octets. Looks at few places.
+pub(super) fn long_string(table: &[u8]) -> Option<(usize, usize)> {
+    // Whatever is longer covers one of these pieces.
+    const PIECE: usize = MAX_TEXT / 2;
+    let mut at = 0;
+    while let Some(piece) = table.get(at..at + PIECE) {
+        if memchr::memchr(0, piece).is_none() {
+            let begin = memchr::memrchr(0, &table[..at]).map_or(0, |nul| nul + 1);
+            let end = memchr::memchr(0, &table[at..]).map_or(table.len(), |nul| at + nul);
+            if end - begin > MAX_TEXT {
+                return Some((begin, end - begin));
+            }
+            at = end;
+        }
+        at += PIECE;
+    }
+    None
 }
 
 /// Index of the first NUL. Most strings are short: eight octets at a time, a call costs more than they do.
@@ -120,6 +144,16 @@ mod tests {
         assert!(table.is_terminated(5) && !table.is_terminated(31));
         assert_eq!(table.string(35), None);
         assert_eq!(table.string(u32::MAX), None);
+    }
+
+    #[test]
+    fn long_strings_are_found() {
+        for (before, len, is_long) in [(0, MAX_TEXT, false), (7, MAX_TEXT + 1, true), (100_000, 3 * MAX_TEXT, true)] {
+            for behind in [0, 10, 50_000] {
+                let table = [[b'a', b'b', 0].repeat(before), vec![b'x'; len], b"\0c\0d".repeat(behind)].concat();
+                assert_eq!(long_string(&table), is_long.then_some((3 * before, len)), "{before} {len} {behind}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::{State, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::ByteOrder;
+use tracemill_model::schema::{ByteOrder, FieldKind};
 
 use super::{CPEL, ELOG};
 use crate::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
@@ -240,9 +240,19 @@ fn both_byte_orders_hold_the_same() {
 #[test]
 fn other_versions_are_refused_unless_the_format_is_named() {
     let mut bytes = small(ByteOrder::Big).bytes;
+    for version in [2, 8, 100, 127] {
+        bytes[0] = version;
+        assert!(is_cpel(&bytes));
+        let error = open(bytes.clone(), &[]).err().unwrap();
+        assert_eq!(told(&[error]), [format!("0: version {version} of CPEL: only version 1 is known")]);
+    }
+    let mut little = small(ByteOrder::Little).bytes;
+    little[0] = 0xff;
+    assert!(is_cpel(&little));
+    bytes[0] = 0;
+    let error = open(bytes.clone(), &[("input-format", "cpel")]).err().unwrap();
+    assert!(error.help().is_some_and(|help| help.contains("--input-format gist")));
     bytes[0] = 2;
-    let error = open(bytes.clone(), &[]).err().unwrap();
-    assert_eq!(told(&[error]), ["0: version 2 of CPEL: only version 1 is known"]);
     let trace = open(bytes, &[("input-format", "cpel")]).unwrap();
     assert_eq!(told(&trace.warnings), ["0: version 2 of CPEL: only version 1 is known; it is read as version 1"]);
     assert_eq!(read(&trace).events.len(), 3);
@@ -349,6 +359,71 @@ fn offsets_outside_of_a_table() {
         "section 3 (events): a datum of event code 1 is the offset 0x7fffffff, outside of the string table; said once";
     assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
     assert!(trace.faults.is_empty() && content.faults.is_empty());
+}
+
+#[test]
+fn names_and_tracks_may_be_offsets_too() {
+    // Codes and tracks that are named by the string at them: `T` at 0, `%s` at 2, `ok` at 5, `cut` at 8 without a NUL.
+    let mut builder = Builder::cpel(ByteOrder::Little, 4);
+    builder.section(1, b"T\0%s\0ok\0cut\0\0\0\0");
+    builder.records(3, "T", &[4], &[5, 2, 2, 8, 2, 0, 99, 2, 0, 2, 5, 2]);
+    builder.records(4, "T", &[2], &[9, 2, 77, 2]);
+    builder.events("T", &[(0, 5, 5, 5), (1, 5, 99, 0), (2, 77, 8, 0), (3, 9, 99, 0), (4, 77, 2, 9)]);
+    let told_of = |bytes: Vec<u8>, settings: &[(&'static str, &str)]| {
+        let trace = open(bytes, settings).unwrap();
+        let content = read(&trace);
+        assert_eq!(content.events.len(), 5);
+        (told(&[trace.warnings, content.warnings].concat()), told(&[trace.faults, content.faults].concat()))
+    };
+    let len = builder.bytes.len();
+    let record = |at: usize, word: usize| len - (5 - at) * 20 + word;
+    let title = "section 4 (events)";
+    let outside = [
+        format!(
+            "{}: {title}: the name of an event is the offset 0x63, outside of the string table; said once",
+            record(1, 12)
+        ),
+        format!(
+            "{}: {title}: the name of a track is the offset 0x4d, outside of the string table; said once",
+            record(2, 8)
+        ),
+    ];
+    assert_eq!(told_of(builder.bytes.clone(), &[]), (outside.to_vec(), vec![]));
+    // Without the NULs at the end: the padding is a part of the string.
+    let at = 16 + 12;
+    builder.bytes[at - 1..at + 3].copy_from_slice(b"tail");
+    let warned = |kind: &str, place: usize| format!("{place}: {title}: {kind} has no NUL; said once");
+    let (name, track) =
+        ("the name of an event, the string at offset 0x8,", "the name of a track, the string at offset 0x9,");
+    let datum = "a datum of event code 2, the string at offset 0x9,";
+    let cut = [warned(name, record(2, 12)), warned(track, record(3, 8)), warned(datum, record(4, 16))];
+    let (warnings, faults) = told_of(builder.bytes.clone(), &[]);
+    assert_eq!((warnings.len(), faults), (5, vec![]));
+    assert!(cut.iter().chain(&outside).all(|told| warnings.contains(told)), "{warnings:?}");
+    // A name must have one when it is asked for.
+    let (warnings, faults) = told_of(builder.bytes, &[("strict", "")]);
+    assert_eq!(faults, cut[..2]);
+    assert!(warnings.contains(&cut[2]) && warnings.len() == 3);
+}
+
+#[test]
+fn names_of_definitions_without_an_end_are_errors_when_strict() {
+    let mut builder = Builder::cpel(ByteOrder::Big, 4);
+    builder.section(1, b"T\0name").section(2, &[&[b'T'; 1][..], &[0; 66], &[1, 0, 0, 0, 9, 0, 0, 0, 3]].concat());
+    builder.records(3, "T", &[2], &[1, 2, 0, 2, 0, 3]).records(4, "T", &[1], &[1, 4]);
+    let (at, lenient) = (16 + 6, open(builder.bytes.clone(), &[]).unwrap());
+    let string = |offset: u32| {
+        format!("the string at offset {offset:#x} of section 1 (string table) has no NUL: it ends with the section")
+    };
+    let symbols = format!("{}: the name at offset 0x3 of section 1 (string table) has no NUL", at + 8 + 68 + 4);
+    let events = at + 8 + 76 + 8 + 68;
+    let (name, datum) = (format!("{}: {}", events + 4, string(2)), format!("{}: {}", events + 12 + 8, string(3)));
+    let track = format!("{}: {}", events + 24 + 8 + 68 + 4, string(4));
+    let none = "0: there is no event section, so there are no events".to_string();
+    let all = [symbols.clone(), name.clone(), datum.clone(), track.clone(), none.clone()];
+    assert_eq!((told(&lenient.warnings), told(&lenient.faults)), (all.to_vec(), vec![]));
+    let strict = open(builder.bytes, &[("strict", "")]).unwrap();
+    assert_eq!((told(&strict.warnings), told(&strict.faults)), (vec![datum, none], vec![symbols, name, track]));
 }
 
 #[test]
@@ -522,7 +597,7 @@ fn gist_logs() {
 fn other_files_are_not_claimed() {
     let mut random = vec![1u8, 0, 0, 2];
     random.extend((0..500u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8));
-    for bytes in [&b""[..], &[1], &[1; 8], &[0x81; 4000], &[0; 4], &[0; 4096], b"\x7fELF\x02\x01\x01\0\0\0", &random] {
+    for bytes in [&b""[..], &[1], &[1; 8], &[0x81; 4000], &[0; 5], &[0; 4096], b"\x7fELF\x02\x01\x01\0\0\0", &random] {
         assert!(!is_cpel(bytes) && !is_elog(bytes), "{:?}", &bytes[..bytes.len().min(16)]);
     }
     assert!(!is_elog(b"\0\0\0\x07elog v"));
@@ -561,6 +636,42 @@ fn elog_event(of: u16, track: u16, seconds: f64, args: &[u8]) -> Vec<u8> {
     let mut builder = Builder { order: ByteOrder::Big, bytes: Vec::new() };
     builder.u16(of).u16(track).u32(bits as u32).u32((bits >> 32) as u32).text(args);
     builder.bytes
+}
+
+/// A VPP log whose only type has so many enumeration strings, the empty string each, and an event that has one of them.
+fn enumeration(strings: u32, index: u32) -> Vec<u8> {
+    let mut builder = Builder { order: ByteOrder::Big, bytes: Vec::new() };
+    builder.u32(7).text(b"elog v0").u32(1024);
+    builder.bytes.resize(builder.bytes.len() + 32, 0);
+    builder.u32(1).text(b"\x05%s").text(b"\x05t4").u32(1).u32(strings);
+    builder.bytes.resize(builder.bytes.len() + strings as usize, 1);
+    builder.u32(1).text(b"\x01").u32(0).u32(1);
+    builder.text(&elog_event(0, 0, 0.0, &index.to_be_bytes()));
+    builder.bytes
+}
+
+#[test]
+fn long_enumerations_are_kept() {
+    let labels = |trace: &OpenTrace, value: i128| {
+        let payload = trace.schema.events()[0].payload.unwrap();
+        let FieldKind::Struct(payload) = &trace.schema.field_class(payload).kind else { panic!("a structure") };
+        let FieldKind::Integer(class) = &trace.schema.field_class(payload.members[3].class).kind else {
+            panic!("an enumeration")
+        };
+        let (listed, looked_up) = (class.labels(value).count(), class.label_list());
+        assert_eq!(looked_up.of(value).count(), listed);
+        listed
+    };
+    let trace = open(enumeration(70_000, 69_999), &[]).unwrap();
+    assert_eq!([0, 69_999, 70_000, -1].map(|value| labels(&trace, value)), [1, 1, 0, 0]);
+    let content = read(&trace);
+    assert!(trace.warnings.is_empty() && content.faults.is_empty());
+    let trace = open(enumeration(300_000, 299_999), &[]).unwrap();
+    assert_eq!([262_143, 262_144].map(|value| labels(&trace, value)), [1, 0]);
+    let want = "the types have more than 262144 enumeration strings: those from string 262144 of the type at 0x33 on are not kept";
+    assert_eq!(told(&trace.warnings), [format!("51: {want}")]);
+    // There is such a string.
+    assert!(read(&trace).faults.is_empty());
 }
 
 #[test]
@@ -692,7 +803,10 @@ fn a_string_longer_than_a_packet() {
     let content = read(&open(elog(2, &octets), &[]).unwrap());
     assert_eq!(content.events.len(), 2);
     assert!(content.events[0].len() > 400_000 && content.events[1].contains("state old of a"));
-    assert!(content.faults.is_empty() && content.warnings.is_empty());
+    assert!(content.faults.is_empty());
+    let at = elog(2, &[]).len();
+    let want = "an event of 200029 octets: its text may end behind 65536, its arguments are whole; said once";
+    assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
 }
 
 #[test]

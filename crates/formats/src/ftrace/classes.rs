@@ -39,7 +39,7 @@ pub(crate) struct Classes {
 }
 
 /// A class, and how its records become what its plans read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RecordLayout {
     /// The class.
     pub(crate) class: EventClassId,
@@ -60,10 +60,23 @@ impl Classes {
 }
 
 impl RecordLayout {
-    /// Appends a record in the form that the plans of its class read; calls `wrong` for each field that says that it
-    /// is where the record is not.
-    pub(crate) fn copy(&self, record: &[u8], machine: Machine, out: &mut Vec<u8>, mut wrong: impl FnMut(&Field)) {
-        let begin = self.dynamic.len() * LOCATOR_BYTES as usize;
+    /// What the format says of the records of a class.
+    pub(crate) fn new(class: EventClassId, name: Arc<str>, format: &EventFormat) -> Self {
+        let dynamic = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).cloned().collect();
+        RecordLayout { class, name, min_bytes: format.min_bytes() as usize, dynamic }
+    }
+
+    /// Appends a record in the form that the plans of its class read, behind `base` bytes of the event; calls `wrong` for
+    /// each field that says that it is where the record is not.
+    pub(crate) fn copy(
+        &self,
+        record: &[u8],
+        machine: Machine,
+        base: usize,
+        out: &mut Vec<u8>,
+        mut wrong: impl FnMut(&Field),
+    ) {
+        let begin = base + self.dynamic.len() * LOCATOR_BYTES as usize;
         for field in &self.dynamic {
             let (range, is_whole) = field.range(record, machine);
             if !is_whole {
@@ -86,7 +99,8 @@ pub(crate) fn copy_unknown(id: u16, record: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(record);
 }
 
-fn push_locator(out: &mut Vec<u8>, offset: usize, len: usize) {
+/// Appends where something stands, and how much it is.
+pub(crate) fn push_locator(out: &mut Vec<u8>, offset: usize, len: usize) {
     out.extend_from_slice(&(offset as u32).to_le_bytes());
     out.extend_from_slice(&(len as u32).to_le_bytes());
 }
@@ -109,22 +123,17 @@ pub(crate) fn add_stream(
             by_id.resize_with(at + 1, || None);
         }
         let name: Arc<str> = format.name.as_str().into();
-        let payload = fields.payload(schema, format);
+        let payload = fields.payload(schema, format, 0);
         let class = EventClass {
             name: Some(name.clone()),
             payload: Some(payload),
             ..EventClass::new(format.id.into(), stream)
         };
         let Some(class) = schema.add_event(class) else { continue };
-        let (min_bytes, dynamic) = (format.min_bytes() as usize, dynamic_fields(format));
-        by_id[at] = Some(Box::new(RecordLayout { class, name, min_bytes, dynamic }));
+        by_id[at] = Some(Box::new(RecordLayout::new(class, name, format)));
     }
     let unknown = add_unknown(schema, stream)?;
     Some((stream, Classes { by_id, unknown }))
-}
-
-fn dynamic_fields(format: &EventFormat) -> Vec<Field> {
-    format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).cloned().collect()
 }
 
 /// Field classes of formats: payloads that several streams have are made once.
@@ -140,13 +149,14 @@ impl SharedFields {
         SharedFields { payloads: HashMap::new(), names: HashMap::new(), byte_order }
     }
 
-    fn payload(&mut self, schema: &mut Schema, format: &EventFormat) -> FieldClassId {
+    /// The payload of an event, `base` bytes of which stand before its record.
+    pub(crate) fn payload(&mut self, schema: &mut Schema, format: &EventFormat, base: u32) -> FieldClassId {
         if let Some(&payload) = self.payloads.get(&format.id) {
             return payload;
         }
         let count = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).count() as u32;
-        let begin = count * LOCATOR_BYTES;
-        let mut locators = (0..count).map(|at| at * LOCATOR_BYTES).rev().collect();
+        let begin = base + count * LOCATOR_BYTES;
+        let mut locators = (0..count).map(|at| base + at * LOCATOR_BYTES).rev().collect();
         let members = format.fields.iter().map(|field| self.member(schema, field, &mut locators, begin)).collect();
         let payload = add_struct(schema, members);
         self.payloads.insert(format.id, payload);

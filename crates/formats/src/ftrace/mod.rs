@@ -1,12 +1,13 @@
 //! The kernel's tracer: `trace.dat` of trace-cmd, versions 6 and 7.
 //!
-//! [`event_format`] and [`ring_buffer`] know nothing of that file: other recorders keep the same format files and the
-//! same pages in files of their own.
+//! [`event_format`], [`print_format`] and [`ring_buffer`] know nothing of that file: other recorders keep the same format
+//! files and the same pages in files of their own.
 //!
 //! ```text
 //! bytes, compression          numbers of either byte order, unpacking
 //! container, v6, v7, options  what a file holds, and where
 //! event_format                format files: what records hold
+//! print_format                how the kernel would have printed them
 //! ring_buffer                 pages: where records are, and when
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
@@ -15,13 +16,14 @@
 #[cfg(test)]
 pub(crate) mod builder;
 mod bytes;
-mod classes;
+pub(crate) mod classes;
 mod compression;
-mod container;
+pub(crate) mod container;
 pub mod event_format;
 mod open;
 mod options;
-mod packets;
+pub(crate) mod packets;
+pub mod print_format;
 pub mod ring_buffer;
 #[cfg(test)]
 mod tests;

@@ -197,7 +197,7 @@ impl PacketReader for Reader {
 }
 
 /// Where the bytes of a packet are in the file.
-enum Places {
+pub(crate) enum Places {
     /// As they are, from this offset on.
     InFile(u64),
     /// Packed, in what lies at this offset.
@@ -226,23 +226,29 @@ struct Scan {
     gaps: Vec<Gap>,
 }
 
-/// Finds the events of some pages. `before` is the time of what came before them.
-fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, before: Option<u64>) -> Scan {
+/// Calls `each` for every record of some pages: where its bytes are in `content`, its time, and them. `before` is the
+/// time of what came before. Gives the gaps; what is wrong with pages is told.
+#[inline]
+pub(crate) fn each_record(
+    content: &[u8],
+    info: &StreamInfo,
+    places: &Places,
+    before: Option<u64>,
+    faults: &mut Faults,
+    mut each: impl FnMut(usize, u64, &[u8], &mut Faults),
+) -> Vec<Gap> {
     let layout = &info.layout;
-    let mut scan =
-        Scan { spine: Spine::default(), copies: None, len: content.len(), faults: Faults::default(), gaps: Vec::new() };
-    let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
-    let mut last = before;
+    let (mut gaps, mut last) = (Vec::new(), before);
     for (number, bytes) in content.chunks(layout.page_bytes).enumerate() {
         let base = number * layout.page_bytes;
         let page = match layout.page(bytes) {
             Ok(page) => page,
             Err(error) => {
-                scan.faults.tell(|| places.place(error, base));
+                faults.tell(|| places.place(error, base));
                 continue;
             }
         };
-        check_page(&page, layout, bytes, base, places, &mut scan.faults);
+        check_page(&page, layout, bytes, base, places, faults);
         if let Some(missed) = page.missed {
             let count = match missed {
                 Missed::Some => None,
@@ -250,14 +256,14 @@ fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, b
             };
             let end = info.cycles(page.time);
             let begin_cycles = Some(last.map_or(end, |last| last.min(end)));
-            scan.gaps.push(Gap { kind: GapKind::DiscardedEvents, count, begin_cycles, end_cycles: Some(end) });
+            gaps.push(Gap { kind: GapKind::DiscardedEvents, count, begin_cycles, end_cycles: Some(end) });
         }
         for record in layout.records(&page) {
             let record = match record {
                 Ok(record) => record,
                 Err(error) => {
                     let at = base + error.place().offset.unwrap_or(0) as usize;
-                    scan.faults.tell(|| places.place(Error::new(error.kind(), error.message()), at));
+                    faults.tell(|| places.place(Error::new(error.kind(), error.message()), at));
                     break;
                 }
             };
@@ -265,47 +271,68 @@ fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, b
             last = Some(cycles);
             // Records lie inside their page.
             let Some(bytes) = content.get(at..at + record.len) else { continue };
-            let Some(id) = bytes.get(..2).map(|id| layout.machine.number(id) as u16) else { continue };
-            let start_bits = (at * 8) as u32;
-            let Some(class) = classes.layout(id) else {
-                unknown.entry(id).or_insert((0, at)).0 += 1;
-                let copies = scan.copies.get_or_insert_with(|| content.to_vec());
-                let body_bits = (copies.len() * 8) as u32;
-                copy_unknown(id, bytes, copies);
-                scan.spine.push(classes.unknown, cycles, start_bits, body_bits);
-                continue;
-            };
-            if record.len < class.min_bytes {
-                scan.faults.tell(|| {
-                    let (len, min, name) = (record.len, class.min_bytes, &class.name);
-                    let message = format!("a record of {len} bytes, and the format of `{name}` needs {min}");
-                    places.place(Error::malformed(message), at).with_help("the event is skipped")
-                });
-                continue;
-            }
-            let mut body_bits = start_bits;
-            if !class.dynamic.is_empty() {
-                let copies = scan.copies.get_or_insert_with(|| content.to_vec());
-                body_bits = (copies.len() * 8) as u32;
-                class.copy(bytes, layout.machine, copies, |field| {
-                    scan.faults.tell(|| {
-                        let message = format!("`{}` is said to be where the record is not", field.name);
-                        let error = places.place(Error::malformed(message), at).in_event(&*class.name);
-                        error.with_help("only what is there of it is shown")
-                    });
-                });
-            }
-            scan.spine.push(class.class, cycles, start_bits, body_bits);
+            each(at, cycles, bytes, faults);
         }
     }
-    scan.len = scan.copies.as_ref().map_or(content.len(), Vec::len);
+    gaps
+}
+
+/// Finds the events of some pages. `before` is the time of what came before them.
+fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, before: Option<u64>) -> Scan {
+    let machine = info.layout.machine;
+    let (mut spine, mut copies, mut faults) = (Spine::default(), None, Faults::default());
+    let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
+    let gaps = each_record(content, info, places, before, &mut faults, |at, cycles, bytes, faults| {
+        let Some(id) = bytes.get(..2).map(|id| machine.number(id) as u16) else { return };
+        let start_bits = (at * 8) as u32;
+        let Some(class) = classes.layout(id) else {
+            unknown.entry(id).or_insert((0, at)).0 += 1;
+            let copies: &mut Vec<u8> = copies.get_or_insert_with(|| content.to_vec());
+            let body_bits = (copies.len() * 8) as u32;
+            copy_unknown(id, bytes, copies);
+            spine.push(classes.unknown, cycles, start_bits, body_bits);
+            return;
+        };
+        if bytes.len() < class.min_bytes {
+            faults.tell(|| too_short(bytes.len(), class.min_bytes, &class.name, places, at));
+            return;
+        }
+        let mut body_bits = start_bits;
+        if !class.dynamic.is_empty() {
+            let copies = copies.get_or_insert_with(|| content.to_vec());
+            body_bits = (copies.len() * 8) as u32;
+            class.copy(bytes, machine, 0, copies, |field| {
+                faults.tell(|| elsewhere(&field.name, &class.name, places, at));
+            });
+        }
+        spine.push(class.class, cycles, start_bits, body_bits);
+    });
     for (id, (count, at)) in unknown {
-        scan.faults.tell(|| {
-            let message = format!("no format describes the event {id}, of which there are {count}");
-            places.place(Error::malformed(message), at).with_help("they are shown as bytes")
-        });
+        faults.tell(|| no_format(id, count, places, at).with_help("they are shown as bytes"));
     }
-    scan
+    let len = copies.as_ref().map_or(content.len(), Vec::len);
+    Scan { spine, copies, len, faults, gaps }
+}
+
+/// A record that ends before the fields of its format.
+#[cold]
+pub(crate) fn too_short(len: usize, min: usize, name: &str, places: &Places, at: usize) -> Error {
+    let message = format!("a record of {len} bytes, and the format of `{name}` needs {min}");
+    places.place(Error::malformed(message), at).with_help("the event is skipped")
+}
+
+/// A field that says that it is where the record is not.
+#[cold]
+pub(crate) fn elsewhere(field: &str, event: &str, places: &Places, at: usize) -> Error {
+    let message = format!("`{field}` is said to be where the record is not");
+    let error = places.place(Error::malformed(message), at).in_event(event);
+    error.with_help("only what is there of it is shown")
+}
+
+/// Events of a number that nobody describes.
+#[cold]
+pub(crate) fn no_format(id: u16, count: u64, places: &Places, at: usize) -> Error {
+    places.place(Error::malformed(format!("no format describes the event {id}, of which there are {count}")), at)
 }
 
 /// Tells what is wrong with the header of a page.
@@ -328,13 +355,14 @@ fn check_page(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, p
 
 /// The faults of a packet, as many as anybody reads.
 #[derive(Default)]
-struct Faults {
+pub(crate) struct Faults {
     told: Vec<Error>,
     more: usize,
 }
 
 impl Faults {
-    fn tell(&mut self, error: impl FnOnce() -> Error) {
+    /// Keeps one more.
+    pub(crate) fn tell(&mut self, error: impl FnOnce() -> Error) {
         if self.told.len() < MAX_FAULTS {
             self.told.push(error());
         } else {
@@ -342,7 +370,8 @@ impl Faults {
         }
     }
 
-    fn finish(mut self) -> Vec<Error> {
+    /// All of them.
+    pub(crate) fn finish(mut self) -> Vec<Error> {
         if self.more > 0 {
             let message = format!("{} more faults like these in the packet", self.more);
             self.told.push(Error::malformed(message));

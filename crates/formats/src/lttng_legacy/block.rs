@@ -202,9 +202,41 @@ impl TraceHeader {
         Ok(header)
     }
 
+    /// What differs from another one, in words.
+    fn against(&self, other: &TraceHeader) -> String {
+        let values = |header: &TraceHeader| {
+            [
+                ("big-endian", u64::from(header.is_big)),
+                ("arch_type", header.arch.into()),
+                ("arch_variant", header.arch_variant.into()),
+                ("float_word_order", header.float_word_order.into()),
+                ("arch_size", header.arch_size.into()),
+                ("minor version", header.minor.into()),
+                ("flight_recorder", header.flight_recorder.into()),
+                ("has_heartbeat", header.has_heartbeat.into()),
+                ("alignment", header.alignment.into()),
+                ("tsc_lsb_truncate", header.tsc_lsb_truncate.into()),
+                ("tscbits", header.tsc_bits.into()),
+                ("freq_scale", header.freq_scale.into()),
+                ("start_freq", header.start_freq),
+                ("start_tsc", header.start_tsc),
+                ("start_time_sec", header.start_sec),
+                ("start_time_usec", header.start_usec),
+            ]
+        };
+        let pairs = values(self).into_iter().zip(values(other)).filter(|(own, other)| own != other);
+        let texts: Vec<String> = pairs.map(|((name, own), (_, other))| format!("{name} {own}, not {other}")).collect();
+        texts.join("; ")
+    }
+
     /// What event headers are aligned to.
     pub(super) fn header_align(&self) -> u8 {
         self.alignment.min(self.arch_size).max(1)
+    }
+
+    /// Where the seconds of the start stand in a block: before the microseconds, which end the header.
+    pub(super) fn start_sec_at(&self) -> u64 {
+        self.len.saturating_sub(16) as u64
     }
 
     /// Name of the architecture, as file names have it.
@@ -237,10 +269,77 @@ const MIN_MEAN_BYTES: u64 = 1024;
 /// Faults that are told one by one for a file.
 const MAX_FAULTS: usize = 1000;
 
-/// Finds all blocks of a file whose first header is `header`.
-pub(super) fn blocks(bytes: &[u8], header: &TraceHeader, path: &Path) -> (Vec<Block>, Vec<Error>) {
+/// The blocks of a file.
+pub(super) struct Blocks {
+    /// The header of the trace, of the first block that has one.
+    pub(super) header: TraceHeader,
+    /// Those that can be read.
+    pub(super) blocks: Vec<Block>,
+    /// What cannot be read.
+    pub(super) faults: Vec<Error>,
+    /// What is no fault.
+    pub(super) warnings: Vec<Error>,
+}
+
+/// Finds all blocks of a file. Where the first one has no header that can be read, the file begins with the next one
+/// that has.
+///
+/// # Errors
+/// When no block has one.
+pub(super) fn read(bytes: &[u8], path: &Path) -> Result<Blocks, Error> {
+    let (first, error) = match TraceHeader::read(bytes) {
+        Ok(_) => (0, None),
+        Err(error) => match next_good(bytes, 1, None) {
+            Some(next) => (next, Some(error)),
+            None => return Err(error),
+        },
+    };
+    let header = TraceHeader::read(&bytes[first..])?;
+    let (blocks, mut faults) = blocks(bytes, first as u64, &header, path);
+    if let Some(error) = error {
+        let error = error.in_file(path).in_packet(0);
+        faults.insert(0, error.with_help(format!("the file is read from its next block on, at byte {first}")));
+    }
+    let warnings = difference(bytes, &header, &blocks).map(|warning| warning.in_file(path));
+    Ok(Blocks { header, blocks, faults, warnings: warnings.into_iter().collect() })
+}
+
+/// The first block from which on the header of the trace is another one: it should be the same in all of a file.
+fn difference(bytes: &[u8], header: &TraceHeader, blocks: &[Block]) -> Option<Error> {
+    blocks.iter().find_map(|block| {
+        let rest = bytes.get(block.offset as usize..)?;
+        let message = match TraceHeader::read(rest) {
+            Ok(own) if own == *header => return None,
+            Ok(own) => format!("the block has another header of the trace than the first one: {}", own.against(header)),
+            Err(error) => format!("the header of the trace in the block is not that of the first one: {error}"),
+        };
+        let error = Error::new(ErrorKind::Inconsistent, message).at_offset(block.offset + MAGIC_AT as u64);
+        Some(error.in_packet(block.index).with_help("the first one is used; said once for the file"))
+    })
+}
+
+/// Offset of the next block whose header can be believed: it is that of the file, where that is known.
+fn next_good(bytes: &[u8], from: usize, header: Option<&TraceHeader>) -> Option<usize> {
+    let rest = bytes.get(from + MAGIC_AT..)?;
+    let fits = |at: usize| {
+        let Some(block) = bytes.get(at..) else { return false };
+        TraceHeader::read(block).is_ok_and(|own| {
+            header.is_none_or(|header| own == *header)
+                && refusal(block, &own, &BlockHeader::read(block, own.is_big)).is_none()
+        })
+    };
+    let of = |magic: [u8; 4]| memchr::memmem::find_iter(rest, &magic).map(|at| from + at).find(|&at| fits(at));
+    match header {
+        Some(header) if header.is_big => of(MAGIC.to_be_bytes()),
+        Some(_) => of(MAGIC.to_le_bytes()),
+        None => [of(MAGIC.to_le_bytes()), of(MAGIC.to_be_bytes())].into_iter().flatten().min(),
+    }
+}
+
+/// Finds the blocks of a file from an offset on; `header` is that of the first one.
+fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<Block>, Vec<Error>) {
     let (mut blocks, mut faults) = (Vec::new(), Vec::new());
-    let (mut offset, mut index, mut previous) = (0u64, 0u64, 0u64);
+    let (mut offset, mut index, mut previous) = (first, u64::from(first > 0), 0u64);
     while (offset as usize) < bytes.len() && faults.len() < MAX_FAULTS {
         if index >= MANY_BLOCKS && offset / index < MIN_MEAN_BYTES {
             let message = format!("{index} blocks of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
@@ -278,6 +377,8 @@ pub(super) fn blocks(bytes: &[u8], header: &TraceHeader, path: &Path) -> (Vec<Bl
                         && next.is_some_and(|next| next.is_empty() || byte_order(next, MAGIC_AT) == Some(header.is_big))
                 };
                 let step = [size, previous].into_iter().find(|&size| is_next(size));
+                let found = || next_good(bytes, offset as usize + 1, Some(header)).map(|next| next as u64 - offset);
+                let step = step.or_else(found);
                 let lost = step.unwrap_or(left);
                 let help = match step {
                     Some(_) => format!("the block, {lost} bytes, is skipped"),

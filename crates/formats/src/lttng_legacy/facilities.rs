@@ -138,7 +138,7 @@ impl Library {
         if is_broken {
             return (None, Source::Nowhere);
         }
-        match builtin::find(&load.name, load.checksum) {
+        match builtin::find(&load.name, load.checksum, arch) {
             Some(definition) => {
                 let message = format!(
                     "the trace has no definition of the facility `{}`; our own with its checksum, {}, is used",

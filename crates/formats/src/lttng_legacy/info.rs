@@ -8,7 +8,7 @@ use tracemill_model::schema::{ClockClass, EnvValue};
 
 use super::block::TraceHeader;
 use super::definitions::read_attributes;
-use super::facilities::{Facility, Messages, Source};
+use super::facilities::{Facility, Source};
 use crate::api::{EntryKind, Section, Storage};
 
 /// Bytes of a file in `info/` that are read.
@@ -105,9 +105,9 @@ fn header_number(value: u64) -> Option<EnvValue> {
     number(value)
 }
 
-/// `info/system.xml` and `info/bookmarks.xml`, when there are some (D34).
-pub(super) fn read_files(storage: &dyn Storage, root: &Path, messages: &mut Messages) -> Vec<Section> {
-    let mut sections = Vec::new();
+/// `info/system.xml` and `info/bookmarks.xml`, when there are some (D34), and what is to be told of them.
+pub(crate) fn read_files(storage: &dyn Storage, root: &Path) -> (Vec<Section>, Vec<Error>) {
+    let (mut sections, mut warnings) = (Vec::new(), Vec::new());
     let mut read = |name: &str, elements: &[&str]| {
         let path = root.join("info").join(name);
         if !matches!(storage.kind(&path), Some(EntryKind::File(_))) {
@@ -116,14 +116,14 @@ pub(super) fn read_files(storage: &dyn Storage, root: &Path, messages: &mut Mess
         let bytes = match storage.read_start(&path, MAX_FILE) {
             Ok(bytes) => bytes,
             Err(error) => {
-                messages.warnings.push(error.in_file(&path));
+                warnings.push(error.in_file(&path));
                 return Vec::new();
             }
         };
         let (found, is_whole) = read_attributes(&bytes, elements);
         if !is_whole {
             let message = "the file cannot be read to its end; what stands before is shown";
-            messages.warnings.push(Error::new(ErrorKind::Malformed, message).in_file(&path).at_offset(0));
+            warnings.push(Error::new(ErrorKind::Malformed, message).in_file(&path).at_offset(0));
         }
         found
     };
@@ -155,5 +155,5 @@ pub(super) fn read_files(storage: &dyn Storage, root: &Path, messages: &mut Mess
         let rows = bookmarks.iter().map(row).collect();
         sections.push(Section { title: "bookmarks".into(), columns, rows });
     }
-    sections
+    (sections, warnings)
 }

@@ -6,7 +6,7 @@ mod classes;
 pub mod definitions;
 mod directory;
 mod facilities;
-mod info;
+pub(crate) mod info;
 mod layout;
 mod open;
 mod reader;

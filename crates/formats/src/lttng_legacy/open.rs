@@ -10,7 +10,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema, StreamClass, StreamClassId};
 
-use super::block::{self, Block, TraceHeader};
+use super::block::{self, Block, Blocks, TraceHeader};
 use super::classes::{self, Flavor, Table};
 use super::definitions::{DefinitionFile, Kind, Type};
 use super::directory::{self, Candidate, DEFINITIONS};
@@ -77,7 +77,9 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
     let stream_class = schema.add_stream(class).unwrap_or(StreamClassId(0));
     let tables = classes::tables(&mut schema, stream_class, &facilities, &flavors);
     let mut sections = info::sections(header, &clock, &facilities);
-    sections.extend(info::read_files(storage, &found.path, &mut messages));
+    let (own, warnings) = info::read_files(storage, &found.path);
+    sections.extend(own);
+    messages.warnings.extend(warnings);
 
     let schema = Arc::new(schema);
     let plans = Arc::new(TracePlans::new(schema.clone()));
@@ -140,15 +142,15 @@ fn read_files(
             messages.faults.push(error);
             continue;
         }
-        match TraceHeader::read(bytes.bytes()) {
+        match block::read(bytes.bytes(), &path) {
             Err(error) => {
                 let error = error.in_file(&path);
                 refused.get_or_insert(error.clone());
                 messages.faults.push(error);
             }
-            Ok(header) => {
-                let (blocks, faults) = block::blocks(bytes.bytes(), &header, &path);
+            Ok(Blocks { header, blocks, faults, warnings }) => {
                 messages.faults.extend(faults);
+                messages.warnings.extend(warnings);
                 files.push(File { candidate, bytes, header, blocks });
             }
         }
@@ -233,12 +235,17 @@ fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClas
         name: Some("tsc".into()),
         ..ClockClass::nanoseconds("tsc")
     };
-    if divides && freq != 0 {
-        clock.frequency = clock.frequency.max(1);
+    if divides && !freq.is_multiple_of(scale as u64) {
+        (clock.frequency, clock.seconds) = (freq, scale as u32);
     }
     if (header.start_sec, header.start_usec) != (0, 0) {
-        let seconds = header.start_sec.saturating_add(header.start_usec / 1_000_000);
+        let seconds = u128::from(header.start_sec) + u128::from(header.start_usec / 1_000_000);
         clock.offset_seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        if seconds > i64::MAX as u128 {
+            let message = format!("a start {seconds} s after 1970, which is held at {} s", i64::MAX);
+            let error = Error::new(ErrorKind::Inconsistent, message).in_file(&file.candidate.path);
+            messages.warnings.push(error.at_offset(header.start_sec_at()));
+        }
         clock.offset_ns = (header.start_usec % 1_000_000 * 1000) as i64;
         clock.offset_cycles = -i128::from(header.start_tsc);
         clock.origin = ClockOrigin::Unix;

@@ -122,6 +122,11 @@ impl Reader {
 const ANNOUNCE_FROM: u64 = 128 << 10;
 
 impl PacketReader for Reader {
+    /// Headers may state an end before their last event, and a beginning behind their first.
+    fn has_proven_times(&self) -> bool {
+        false
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let unknown = || Error::new(ErrorKind::Misuse, "no such packet");
         let file = self.files.get(&stream.name).ok_or_else(unknown)?;

@@ -37,6 +37,8 @@ pub(crate) struct Walked {
     pub blocks: Vec<Block>,
     pub faults: Vec<Error>,
     pub warnings: Vec<Error>,
+    /// Was it told that headers differ?
+    differs: bool,
 }
 
 /// Faults of headers that are told one by one for a file.
@@ -58,6 +60,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
                     walked.faults.push(cut(&block).in_file(path).in_packet(index));
                 }
                 warn_of_version(&mut walked, &block, path, index);
+                warn_of_start(&mut walked, &block, path, index);
                 walked.blocks.push(block);
                 total
             }
@@ -121,6 +124,20 @@ fn warn_of_version(walked: &mut Walked, block: &Block, path: &Path, index: u64) 
         let warning = Error::new(ErrorKind::Inconsistent, message).in_file(path).at_offset(block.offset + 21);
         walked.warnings.push(warning.in_packet(index));
     }
+}
+
+/// What is the same for the whole trace is so in all sub-buffers of a file; said once.
+fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
+    let Some(first) = walked.blocks.first() else { return };
+    let of = |header: &Header| (header.start, header.arch_size, header.alignment);
+    if walked.differs || of(&block.header) == of(&first.header) {
+        return;
+    }
+    walked.differs = true;
+    let message = "the sub-buffer states another start, frequency, pointer size or alignment than the first one";
+    let warning = Error::new(ErrorKind::Inconsistent, message).in_file(path).at_offset(block.offset + 22);
+    let help = "the clock is that of the first one; said once for the file";
+    walked.warnings.push(warning.in_packet(index).with_help(help));
 }
 
 /// The sub-buffer behind a broken one: where its size says when a header stands there, else the next header.

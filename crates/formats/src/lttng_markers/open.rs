@@ -1,7 +1,7 @@
 //! From a folder to an opened trace: channels, markers, the clock, packets.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
@@ -70,9 +70,11 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
     let mut schema = Schema::new("lttng-legacy");
     schema.version = (u32::from(super::header::MAJOR), u32::from(clock_header.minor));
     schema.byte_order = clock_header.order;
-    let frequency = frequency(&clock_header, clock_file, &mut told);
-    let clock = schema.add_clock(clock(&clock_header, frequency, has_wall_clock));
-    let sections = vec![trace_section(&clock_header), marker_section(&definitions)];
+    let clock = schema.add_clock(clock(&clock_header, &clock_file, has_wall_clock, &mut told));
+    let mut sections = vec![trace_section(&clock_header), marker_section(&definitions)];
+    let (own, warnings) = crate::lttng_legacy::info::read_files(storage, &found.path);
+    sections.extend(own);
+    told.warnings.extend(warnings);
     let mut builder = Builder::new(schema, &definitions, dialect, Some(clock));
     let classes = add_channels(&mut builder, &files)?;
     let place = |error: Error| match metadata.first() {
@@ -177,15 +179,25 @@ fn clock_header(files: &[File], told: &mut Told) -> Option<(PathBuf, Header)> {
 
 /// The clock: time is counted from the zero of the cycles, as the viewer of the time showed it, or from the Unix epoch
 /// by the start time. Both add the time since the start to the time of the start, each in whole ns.
-fn clock(header: &Header, frequency: u64, has_wall_clock: bool) -> ClockClass {
+fn clock(header: &Header, file: &Path, has_wall_clock: bool, told: &mut Told) -> ClockClass {
     const NS: u128 = 1_000_000_000;
+    let (frequency, seconds) = frequency(header, file, told);
     let start_ns = match has_wall_clock {
         true => u128::from(header.start.seconds) * NS + u128::from(header.start.microseconds) * 1000,
-        false => u128::from(header.begin_cycles) * NS / u128::from(frequency.max(1)),
+        // Less than 2^126, and only a clock slower than 1 Hz leaves the seconds that can be held.
+        false => u128::from(header.begin_cycles) * (NS * u128::from(seconds)) / u128::from(frequency.max(1)),
     };
+    let offset_seconds = i64::try_from(start_ns / NS).unwrap_or(i64::MAX);
+    if start_ns / NS > i64::MAX as u128 {
+        let message =
+            format!("a start {} s after the zero of time, which is held at {offset_seconds} s", start_ns / NS);
+        let offset = if has_wall_clock { 24 } else { 0 };
+        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(file).at_offset(offset));
+    }
     ClockClass {
         frequency,
-        offset_seconds: i64::try_from(start_ns / NS).unwrap_or(i64::MAX),
+        seconds,
+        offset_seconds,
         offset_ns: (start_ns % NS) as i64,
         offset_cycles: -i128::from(header.begin_cycles),
         origin: if has_wall_clock { ClockOrigin::Unix } else { ClockOrigin::Unknown },
@@ -193,23 +205,25 @@ fn clock(header: &Header, frequency: u64, has_wall_clock: bool) -> ClockClass {
     }
 }
 
-/// Ticks in a second: `freq_scale` multiplies before 2.3 and divides from there on.
-fn frequency(header: &Header, file: PathBuf, told: &mut Told) -> u64 {
-    let scale = u64::from(header.start.scale.max(1));
+/// Ticks, and in how many seconds they pass: `freq_scale` multiplies before 2.3 and divides from there on.
+fn frequency(header: &Header, file: &Path, told: &mut Told) -> (u64, u32) {
+    let scale = header.start.scale.max(1);
     let start = header.start.frequency;
-    let is_divisor = header.minor >= 3;
-    let hz = if is_divisor { start / scale } else { start.saturating_mul(scale) };
+    let (ticks, seconds) = match header.minor {
+        0..3 => (start.saturating_mul(scale.into()), 1),
+        _ if start.is_multiple_of(scale.into()) => (start / u64::from(scale), 1),
+        _ => (start, scale),
+    };
+    let hz = ticks / u64::from(seconds);
     let mut warn = |message: String| {
-        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(&file).at_offset(40));
+        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(file).at_offset(40));
     };
     if start == 0 {
         warn("the clock has the frequency 0: events have cycles and no time".into());
     } else if !POSSIBLE_HZ.contains(&hz) {
         warn(format!("a clock of {hz} Hz (frequency {start}, scale {scale}) is improbable"));
-    } else if is_divisor && !start.is_multiple_of(scale) {
-        warn(format!("a clock of {start} / {scale} Hz is read as one of {hz} Hz"));
     }
-    hz
+    (ticks, seconds)
 }
 
 /// Files of one trace are of one version, byte order and size of pointers; each is read by its own all the same.

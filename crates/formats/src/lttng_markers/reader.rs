@@ -100,6 +100,11 @@ impl Reader {
 }
 
 impl PacketReader for Reader {
+    /// Headers may state an end before their last event, and a beginning behind their first.
+    fn has_proven_times(&self) -> bool {
+        false
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _: u64) -> Result<OpenedPacket> {
         let known = self.files.get(&stream.name).and_then(|plan| Some((plan, plan.pieces.get(index)?)));
         let (Some((plan, piece)), Some(packet)) = (known, stream.packets.get(index)) else {

@@ -1,6 +1,6 @@
 //! The records of a folder as calls.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use super::demangle::simple_name;
 use super::dump::{self, Header};
 use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
 use super::info::feature;
+use super::kernel::{CpuRecords, Kernel, KernelRecord};
 use super::messages;
 use super::names::{Module, Names, Resolver};
 use super::perf;
@@ -34,6 +35,8 @@ const MAX_STACK: usize = 65_535;
 pub(super) enum CallFile {
     /// Of the task of this number.
     Task(usize, Arc<dyn Bytes>),
+    /// Of the processor of this number.
+    Kernel(u32, Arc<dyn Bytes>),
     Perf(Arc<dyn Bytes>),
     Messages(Arc<dyn Bytes>),
 }
@@ -49,6 +52,7 @@ pub(super) struct Calls {
     pub names: Arc<Names>,
     pub event_names: Arc<EventNames>,
     pub signatures: Arc<Signatures>,
+    pub kernel: Option<Arc<Kernel>>,
     pub tasks: Vec<CallTask>,
     pub programs: Vec<CallProgram>,
     /// In the order in which records of equal time are taken.
@@ -60,6 +64,8 @@ pub(super) struct Calls {
     pub max_stack: Option<u16>,
     pub default_options: Vec<String>,
     pub header: Header,
+    /// Are there files of the perf rings? uftrace does not show the feature without them.
+    pub has_perf: bool,
     pub recording: Recording,
 }
 
@@ -76,21 +82,47 @@ impl Calls {
 
     /// The bytes of the values of a record, and their list for calls.
     fn values(&self, record: &CallRecord) -> Option<&[u8]> {
-        let file = self.files.iter().find_map(|file| match (file, record.origin) {
+        // Files of processors say their number.
+        let number = (record.values >> 48) as usize;
+        let mut files = self.files.iter().filter_map(|file| match (file, record.origin) {
             (CallFile::Task(task, bytes), CallOrigin::Task) if *task == record.task as usize => Some(bytes),
             (CallFile::Messages(bytes), CallOrigin::Outside) => Some(bytes),
+            (CallFile::Kernel(_, bytes), CallOrigin::Kernel) => Some(bytes),
+            (CallFile::Perf(bytes), CallOrigin::System) => Some(bytes),
             _ => None,
         });
-        let perf = || {
-            let mut files = self.files.iter().filter_map(|file| match file {
-                CallFile::Perf(bytes) => Some(bytes),
-                _ => None,
-            });
-            files.nth((record.values >> 48) as usize)
-        };
-        let bytes = if record.origin == CallOrigin::System { perf()? } else { file? };
+        let bytes =
+            files.nth(if matches!(record.origin, CallOrigin::Kernel | CallOrigin::System) { number } else { 0 })?;
         let from = (record.values & ((1 << 48) - 1)) as usize;
         bytes.bytes().get(from..from.checked_add(record.values_len as usize)?)
+    }
+}
+
+impl Calls {
+    /// Which of the files are the kernel's; they stand side by side.
+    fn kernel_files(&self) -> std::ops::Range<usize> {
+        let is_kernel = |file: &CallFile| matches!(file, CallFile::Kernel(..));
+        let start = self.files.iter().position(is_kernel).unwrap_or(self.files.len());
+        start..start + self.files[start..].iter().take_while(|file| is_kernel(file)).count()
+    }
+
+    /// Appends an event of the kernel as the kernel would have printed it.
+    pub(super) fn put_kernel_event(&self, id: u64, record: &[u8], out: &mut String) {
+        let Some(format) = self.kernel.as_ref().and_then(|kernel| kernel.format(id)) else {
+            out.extend(record.iter().map(|byte| format!("{byte:02x}")));
+            return;
+        };
+        let name = |address: u64, with_offset: bool| {
+            let symbol = self.names.symbol(self.names.kernel_id(address))?;
+            let name = simple_name(&symbol.name);
+            match with_offset {
+                true => Some(format!("{name}+{:#x}/{:#x}", address - symbol.address, symbol.size)),
+                false => Some(name),
+            }
+        };
+        let mut text = Vec::new();
+        format.print.put(record, &name, &mut text);
+        *out += &String::from_utf8_lossy(&text);
     }
 }
 
@@ -121,11 +153,15 @@ impl CallSource for Calls {
     }
 
     fn stream_count(&self) -> usize {
-        self.files.len()
+        // The kernel's files are one stream: they share what is known of its functions.
+        self.files.len() - self.kernel_files().len().saturating_sub(1)
     }
 
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
+        let kernel = self.kernel_files();
+        let stream = if stream > kernel.start { stream + kernel.len().saturating_sub(1) } else { stream };
         match &self.files[stream] {
+            CallFile::Kernel(..) => Box::new(KernelCalls::new(self, kernel)),
             CallFile::Task(task, bytes) => {
                 let tid = self.tasks[*task].tid;
                 Box::new(TaskCalls {
@@ -206,6 +242,7 @@ impl CallSource for Calls {
     fn put_event_data(&self, record: &CallRecord, out: &mut String) {
         let Some(data) = self.values(record).filter(|_| record.has_values) else { return };
         match record.address {
+            id if record.origin == CallOrigin::Kernel => self.put_kernel_event(id, data, out),
             event_id::TASK_NAME => {
                 *out += "comm=\"";
                 *out += &String::from_utf8_lossy(data);
@@ -383,6 +420,155 @@ impl CallStream for PerfCalls<'_> {
                 origin: CallOrigin::System,
                 has_values: u64::from(found.id) == event_id::TASK_NAME,
             });
+        }
+        true
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+}
+
+/// The records of all processors of the kernel, in the order of time.
+struct KernelCalls<'a> {
+    cpus: Vec<Cpu<'a>>,
+    numbers: HashMap<i64, u32>,
+    names: &'a Names,
+    /// Functions that were entered. What is left and was never entered is left out: the trace began inside of it.
+    entered: HashSet<u64>,
+    /// Ns that a call takes at least.
+    threshold: u64,
+    is_begun: bool,
+    findings: Findings,
+}
+
+/// A processor, and its next records.
+///
+/// uftrace reads records up to the first one of another task, or to the end of a call, and takes all of them for those
+/// of the task of the last record that it has read. Here that decides only when a task that waits is taken to run again.
+struct Cpu<'a> {
+    records: CpuRecords<'a>,
+    ready: VecDeque<KernelRecord>,
+    /// The task of the last record that was read, by its index and one; 0 for one that was not traced.
+    last_task: u32,
+    path: &'a Path,
+}
+
+/// Records of a processor that are read ahead.
+const READ_AHEAD: usize = 4096;
+
+impl<'a> KernelCalls<'a> {
+    fn new(calls: &'a Calls, files: std::ops::Range<usize>) -> Self {
+        let numbers: HashMap<i64, u32> =
+            calls.tasks.iter().enumerate().map(|(at, task)| (task.tid, at as u32)).collect();
+        let cpus = files.filter_map(|at| match (&calls.files[at], calls.kernel.as_deref()) {
+            (CallFile::Kernel(_, bytes), Some(kernel)) => {
+                let records = CpuRecords::new(kernel, bytes.bytes());
+                Some(Cpu { records, ready: VecDeque::new(), last_task: 0, path: &calls.paths[at] })
+            }
+            _ => None,
+        });
+        KernelCalls {
+            cpus: cpus.collect(),
+            numbers,
+            names: &calls.names,
+            entered: HashSet::new(),
+            threshold: 0,
+            is_begun: false,
+            findings: Findings::default(),
+        }
+    }
+
+    /// Makes the next records of traced tasks be there.
+    fn load(&mut self, at: usize) {
+        let cpu = &mut self.cpus[at];
+        let (mut lost, mut before) = (None, None);
+        while cpu.ready.len() < READ_AHEAD {
+            let Some(mut next) = cpu.records.next(|tid| self.numbers.contains_key(&tid)) else { break };
+            lost = next.lost.take().or(lost);
+            let task = self.numbers.get(&next.tid);
+            cpu.last_task = task.map_or(0, |task| task + 1);
+            if task.is_none() {
+                continue;
+            }
+            let is_exit = match next.call {
+                Some((address, _, false)) => {
+                    self.entered.insert(address);
+                    false
+                }
+                Some((address, _, true)) if !self.entered.contains(&address) => continue,
+                call => call.is_some(),
+            };
+            let is_other = before.replace(next.tid).is_some_and(|before| before != next.tid);
+            let entry = cpu.ready.iter().rposition(|before| before.call.is_some());
+            if let Some(entry) = entry.filter(|_| is_exit)
+                && next.time.wrapping_sub(cpu.ready[entry].time) < self.threshold
+            {
+                // What was lost before a call that is left out is told with the next one.
+                lost = cpu.ready.drain(entry..).find_map(|left_out| left_out.lost).or(lost);
+                if is_other && !cpu.ready.is_empty() {
+                    break;
+                }
+                continue;
+            }
+            next.lost = lost.take();
+            cpu.ready.push_back(next);
+            if is_other || is_exit {
+                break;
+            }
+        }
+        let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
+        self.findings.faults.extend(faults);
+    }
+}
+
+impl CallStream for KernelCalls<'_> {
+    fn leave_out_short(&mut self, threshold: u64) -> bool {
+        self.threshold = threshold;
+        true
+    }
+
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            (0..self.cpus.len()).for_each(|at| self.load(at));
+        }
+        let end = out.len() + BLOCK;
+        while out.len() < end {
+            let times = self.cpus.iter().enumerate().filter_map(|(at, cpu)| Some((cpu.ready.front()?.time, at)));
+            let Some((_, at)) = times.min() else { return false };
+            let Some(next) = self.cpus[at].ready.pop_front() else { return false };
+            let task = self.numbers.get(&next.tid).copied().unwrap_or(0);
+            let mut record = CallRecord {
+                time: next.time,
+                address: 0,
+                values: 0,
+                symbol: 0,
+                task,
+                values_len: 0,
+                depth: 0,
+                kind: CallKind::Lost,
+                origin: CallOrigin::Kernel,
+                has_values: false,
+            };
+            if let Some(count) = next.lost {
+                out.push(CallRecord { address: count, ..record });
+            }
+            match next.call {
+                Some((address, depth, is_exit)) => {
+                    (record.address, record.depth) = (address, depth);
+                    record.kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
+                    record.symbol = self.names.kernel_id(address);
+                }
+                None => {
+                    (record.kind, record.address, record.has_values) = (CallKind::Event, next.id.into(), true);
+                    (record.values, record.values_len) = (next.from as u64 | (at as u64) << 48, next.len as u32);
+                    record.symbol = self.cpus[at].last_task;
+                }
+            }
+            out.push(record);
+            if self.cpus[at].ready.is_empty() {
+                self.load(at);
+            }
         }
         true
     }

@@ -7,12 +7,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    BitsClass, BlobClass, ClockClass, DisplayBase, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    FloatClass, IntegerClass, Length, Member, Render, RenderedClass, Schema, StreamClass, StreamClassId, StructClass,
+    ArrayClass, BitsClass, BlobClass, ClockClass, DisplayBase, EventClass, EventClassId, FieldClass, FieldClassId,
+    FieldKind, FloatClass, IntegerClass, Length, Member, Place, Render, RenderedClass, Schema, StreamClass,
+    StreamClassId, StructClass,
 };
 
 use super::arguments::{Form, Signatures, Spec};
+use super::kernel::{self, Kernel, KernelClasses};
 use super::names::{ModuleText, Names, SymbolText};
+use crate::ftrace::classes::{RecordLayout, SharedFields};
 
 /// Bytes of an entry or exit before its arguments: task, depth, address, symbol id.
 pub(super) const CALL: usize = 18;
@@ -46,12 +49,15 @@ pub(super) struct Classes {
     pub perf_name: EventClassId,
     /// Messages.
     pub message: EventClassId,
+    /// Events of the kernel, where there is kernel data.
+    pub kernel: Option<KernelClasses>,
 }
 
 /// Classes of streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streams {
     pub tasks: StreamClassId,
+    pub kernel: Option<StreamClassId>,
     pub perf: StreamClassId,
     pub messages: StreamClassId,
 }
@@ -100,14 +106,21 @@ const FIRST_USER: u32 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct EventNames(HashMap<u32, String>);
 
+/// Ids from here on are none of the kernel's.
+const FIRST_OWN: u32 = 100_000;
+
 impl EventNames {
-    /// The fixed names and those of `events.txt`: lines `EVENT: ID provider:name`.
-    pub(super) fn new(text: &[u8]) -> EventNames {
+    /// The fixed names, those of the kernel's events, and those of `events.txt`: lines `EVENT: ID provider:name`.
+    pub(super) fn new(text: &[u8], kernel: Option<&Kernel>) -> EventNames {
         let mut names: HashMap<u32, String> = EVENT_NAMES.iter().map(|&(id, name)| (id, name.to_string())).collect();
+        let of_kernel = kernel.into_iter().flat_map(Kernel::formats);
+        names.extend(of_kernel.map(|format| (u32::from(format.format.id), format.name.clone())));
         for line in String::from_utf8_lossy(text).lines() {
             let Some(rest) = line.strip_prefix("EVENT:") else { continue };
             let mut words = rest.split_ascii_whitespace();
-            if let (Some(Ok(id)), Some(name)) = (words.next().map(str::parse), words.next()) {
+            if let (Some(Ok(id)), Some(name)) = (words.next().map(str::parse), words.next())
+                && id >= FIRST_OWN
+            {
                 names.insert(id, name.to_string());
             }
         }
@@ -137,11 +150,11 @@ impl Render for EventText {
 
 /// Always the same text; `None` is nothing.
 #[derive(Debug)]
-struct Constant(Option<&'static str>);
+struct Constant(Option<Arc<str>>);
 
 impl Render for Constant {
     fn render(&self, _event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(self.0.unwrap_or_default().as_bytes());
+        out.extend_from_slice(self.0.as_deref().unwrap_or_default().as_bytes());
         self.0.is_some()
     }
 }
@@ -169,6 +182,7 @@ pub(super) fn build(
     names: &Arc<Names>,
     event_names: &Arc<EventNames>,
     signatures: &Signatures,
+    kernel: Option<&Kernel>,
 ) -> (Streams, Classes) {
     let clock = schema.add_clock(ClockClass::nanoseconds("monotonic"));
     let mut stream = |id: u64, name: &str, has_cpu: bool| {
@@ -176,15 +190,19 @@ pub(super) fn build(
             StreamClass { id, name: Some(name.into()), default_clock: Some(clock), has_cpu, ..StreamClass::default() };
         schema.add_stream(class).unwrap_or(StreamClassId(0))
     };
-    // In the order in which events of one time are merged; 1 is for the kernel's.
+    // In the order in which events of one time are merged.
     let streams = Streams {
         tasks: stream(0, "task", false),
+        kernel: kernel.map(|_| stream(1, "kernel", true)),
         perf: stream(2, "perf", true),
         messages: stream(3, "external", false),
     };
     let mut builder = Builder { schema, next: HashMap::new() };
     let fields = Fields::new(&mut builder, names, event_names);
-    let classes = builder.classes(&fields, streams, signatures);
+    let mut classes = builder.classes(&fields, streams, signatures);
+    if let (Some(kernel), Some(stream)) = (kernel, streams.kernel) {
+        classes.kernel = Some(builder.kernel(&fields, stream, kernel));
+    }
     (streams, classes)
 }
 
@@ -250,8 +268,8 @@ impl Builder<'_> {
         self.leaf(FieldKind::Rendered(RenderedClass { len_bytes, render: Arc::new(render) }))
     }
 
-    fn constant(&mut self, text: &'static str) -> FieldClassId {
-        self.rendered(0, Constant(Some(text)))
+    fn constant(&mut self, text: &str) -> FieldClassId {
+        self.rendered(0, Constant(Some(text.into())))
     }
 
     fn structure(&mut self, members: &[(&str, FieldClassId)]) -> FieldClassId {
@@ -364,6 +382,62 @@ impl Builder<'_> {
             perf_task: self.event(streams.perf, "event", &perf_with(task)),
             perf_name: self.event(streams.perf, "event", &perf_with(name)),
             message: self.event(streams.messages, "event", &message),
+            kernel: None,
+        }
+    }
+
+    /// The classes of the kernel's events: calls, and one for each format.
+    fn kernel(&mut self, fields: &Fields, stream: StreamClassId, kernel: &Kernel) -> KernelClasses {
+        let call = [
+            ("tid", fields.i32),
+            ("depth", fields.u16),
+            ("addr", fields.address),
+            ("symbol", fields.symbol),
+            ("lib", fields.module),
+        ];
+        let machine = kernel.layout.machine;
+        let word = IntegerClass {
+            byte_order: machine.byte_order,
+            base: DisplayBase::Hexadecimal,
+            ..IntegerClass::unsigned(u32::from(machine.long_bytes) * 8)
+        };
+        let word = self.leaf(FieldKind::Integer(word));
+        let values = FieldKind::Array(ArrayClass { element: word, length: Length::Located });
+        let values = FieldClass::new(values, 8).at(Place::Located { offset_bytes: CALL as u32 });
+        let values = self.schema.add_field_class(values);
+        let with = |name: &'static str, class| {
+            let mut members = call.to_vec();
+            members.push((name, class));
+            members
+        };
+        let source = self.constant("kernel");
+        let of_event = |name: FieldClassId, data: FieldClassId| {
+            [
+                ("tid", fields.i32),
+                ("source", source),
+                ("cpu", fields.u32),
+                ("id", fields.u32),
+                ("event", name),
+                ("data", data),
+            ]
+        };
+        let mut shared = SharedFields::new(machine.byte_order);
+        let mut events = std::collections::BTreeMap::new();
+        for format in kernel.formats().filter(|format| matches!(format.form, kernel::Form::Event)) {
+            let name = self.constant(&format.name);
+            let data = shared.payload(self.schema, &format.format, kernel::EVENT as u32);
+            let class = self.event(stream, "event", &of_event(name, data));
+            let name = format.name.as_str().into();
+            events.insert(format.format.id, RecordLayout::new(class, name, &format.format));
+        }
+        let text = self.structure(&[("text", fields.text)]);
+        KernelClasses {
+            events,
+            entry: self.event(stream, "entry", &call),
+            entry_with_values: self.event(stream, "entry", &with("args", values)),
+            exit: self.event(stream, "exit", &call),
+            exit_with_value: self.event(stream, "exit", &with("retval", fields.u64)),
+            unknown: self.event(stream, "event", &of_event(fields.event_of_cpu, text)),
         }
     }
 

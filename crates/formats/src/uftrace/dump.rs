@@ -1,10 +1,13 @@
 //! The records of a folder as they are stored, one after the other: what `dump` prints.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::arguments::{Form, Spec};
 use super::calls::{CallFile, Calls};
+use super::info::feature;
+use super::kernel::CpuRecords;
 use super::records::{Kind, Payload, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{demangle, perf};
@@ -71,6 +74,7 @@ pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) ->
             dump.task(&mut calls.task(bytes.bytes(), tid), number as u32, tid, out)?;
         }
     }
+    dump.kernel(out)?;
     if !options.no_events {
         dump.perf(out)?;
     }
@@ -104,7 +108,10 @@ fn put_number(text: &mut String, value: u64, base: u64, width: usize, fill: char
 impl Dump<'_> {
     // Writing to a string cannot fail.
     fn header(&mut self) {
-        let Header { bytes, version, header_size, features, groups } = self.calls.header.clone();
+        let Header { bytes, version, header_size, mut features, groups } = self.calls.header.clone();
+        if !self.calls.has_perf {
+            features &= !feature::PERF_EVENT;
+        }
         let magic: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
         let order = if byte(14) == 1 { "little" } else { "big" };
@@ -341,6 +348,57 @@ impl Dump<'_> {
         } else {
             let _ = writeln!(self.text, "{letter}{bits}: 0x{number:0digits$x}");
         }
+    }
+
+    /// Records of the kernel, of all tasks.
+    fn kernel(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(kernel) = self.calls.kernel.as_deref() else { return Ok(()) };
+        self.text.push('\n');
+        let traced: HashSet<i64> = self.calls.tasks.iter().map(|task| task.tid).collect();
+        for file in &self.calls.files {
+            let CallFile::Kernel(cpu, bytes) = file else { continue };
+            let _ = writeln!(self.text, "reading kernel-cpu{cpu}.dat");
+            let mut records = CpuRecords::new(kernel, bytes.bytes());
+            while let Some(record) = records.next(|tid| traced.contains(&tid)) {
+                if let Some(count) = record.lost {
+                    self.line(record.time, record.tid);
+                    // The number is not always known.
+                    let count = if count > 0 { count as i64 } else { -1 };
+                    let _ = writeln!(self.text, "[lost ]: {count} events");
+                }
+                let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
+                match record.call {
+                    Some((address, depth, is_exit)) => {
+                        self.line(record.time, record.tid);
+                        self.text += if is_exit { "[exit ] " } else { "[entry] " };
+                        self.name(self.calls.names.kernel_id(address), address);
+                        let _ = writeln!(self.text, "({:x}) depth: {depth}", address & 0xffff_ffff_ffff);
+                    }
+                    None if self.options.no_events => continue,
+                    None => {
+                        self.line(record.time, record.tid);
+                        let name = self.calls.event_names.name(record.id.into());
+                        let _ = write!(self.text, "[event] {name}({}) ", record.id);
+                        let calls = self.calls;
+                        calls.put_kernel_event(record.id.into(), data, &mut self.text);
+                        self.text.push('\n');
+                    }
+                }
+                self.offset = record.from as u64;
+                self.hex(data);
+                self.write_full(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is gathered, when it is enough.
+    fn write_full(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.text.len() >= BUFFER {
+            out.write_all(self.text.as_bytes())?;
+            self.text.clear();
+        }
+        Ok(())
     }
 
     fn perf(&mut self, out: &mut dyn Write) -> io::Result<()> {

@@ -12,6 +12,8 @@ const HEADER_LEN: usize = 40;
 pub(super) mod feature {
     /// Addresses in symbol files are relative to their module.
     pub(crate) const SYM_REL_ADDR: u64 = 1 << 5;
+    /// There are files of the kernel's perf rings.
+    pub(crate) const PERF_EVENT: u64 = 1 << 8;
     /// Times of exits are guesses.
     pub(crate) const ESTIMATE_RETURN: u64 = 1 << 11;
     /// The header says how deep stacks may be.

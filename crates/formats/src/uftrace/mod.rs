@@ -8,6 +8,7 @@ mod demangle;
 mod dump;
 mod events;
 mod info;
+mod kernel;
 mod maps;
 mod messages;
 mod names;
@@ -19,6 +20,8 @@ mod symbols;
 mod tasks;
 mod values;
 
+#[cfg(test)]
+mod kernel_tests;
 #[cfg(test)]
 mod tests;
 

@@ -71,6 +71,8 @@ pub(super) struct Names {
     pub tasks: Tasks,
     /// By session.
     pub spaces: Vec<Space>,
+    /// The module of the kernel's symbols.
+    pub kernel: Option<usize>,
     /// Are addresses in symbol files relative to their module?
     pub is_relative: bool,
     /// Are addresses of 64 bits, so that bit 47 goes on to the left?
@@ -114,11 +116,17 @@ impl Names {
         self.find(self.tasks.session_at(tid, time), time, address)
     }
 
+    /// The id of an address of the kernel.
+    pub(super) fn kernel_id(&self, address: u64) -> u32 {
+        let Some(kernel) = self.kernel else { return 0 };
+        self.id(kernel, self.modules[kernel].symbols.find(address))
+    }
+
     /// The id of an address in a session at a time.
     fn find(&self, session: Option<usize>, time: u64, address: u64) -> u32 {
         let Some(space) = session.and_then(|session| self.spaces.get(session)) else { return 0 };
         if address >= space.map.kernel_base {
-            return 0;
+            return self.kernel_id(address);
         }
         let relative = |base: u64| if self.is_relative { address.wrapping_sub(base) } else { address };
         if let Some(at) = space.map.find(address) {

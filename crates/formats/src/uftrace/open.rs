@@ -17,17 +17,19 @@ use super::debug::DebugInfo;
 use super::dump::Header;
 use super::events::{self, Events};
 use super::info::{self, Info, feature};
+use super::kernel::{self, Kernel};
 use super::maps::Map;
 use super::names::{Module, Names, Resolver, Space};
 use super::records::TaskBytes;
 use super::slices::{self, Slice};
 use super::symbols::{FileHeader, Symbols, base_name, choose};
-use super::tasks::{Session, Tasks};
+use super::tasks::{Session, Tasks, seconds};
 use super::{messages, perf};
 use crate::api::{
     DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
 };
 use crate::calls::{CallProgram, CallSource, CallTask, Recording};
+use crate::ftrace::packets::StreamInfo;
 
 /// Is it a folder with the file `info` of uftrace?
 pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
@@ -68,7 +70,6 @@ impl<'a> Folder<'a> {
         let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
             Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids);
-        folder.kernel();
         reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording)));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
@@ -108,12 +109,14 @@ impl<'a> Folder<'a> {
         let tasks = folder.tasks(&info);
         let names = Arc::new(folder.names(&info, tasks));
         let signatures = Arc::new(Signatures::new(&info.specs, &names));
-        let event_names = Arc::new(EventNames::new(&folder.text("events.txt").unwrap_or_default()));
+        let kernel = folder.kernel().map(Arc::new);
+        let events = folder.text("events.txt").unwrap_or_default();
+        let event_names = Arc::new(EventNames::new(&events, kernel.as_deref()));
         let mut schema = Schema::new("uftrace");
         schema.version = (info.version, 0);
         schema.byte_order = info.byte_order;
         schema.environment = environment(&info);
-        let (streams_of, classes) = classes::build(&mut schema, &names, &event_names, &signatures);
+        let (streams_of, classes) = classes::build(&mut schema, &names, &event_names, &signatures, kernel.as_deref());
         let tids = folder.tids(&info);
         let reader = Reader {
             order: info.byte_order,
@@ -121,6 +124,7 @@ impl<'a> Folder<'a> {
             names,
             signatures,
             event_names,
+            kernel,
             classes,
             calls: None,
             sources: Vec::new(),
@@ -133,6 +137,7 @@ impl<'a> Folder<'a> {
             version: entry("uftrace_version").map(|version| format!("uftrace {version}")),
             date: entry("record_date"),
             command: entry("cmdline").map(|command| unquote(&command)),
+            elapsed_ns: entry("elapsed_time").and_then(|time| seconds(time.trim_end_matches(" sec"))),
         };
         let header = Header {
             bytes: bytes.bytes().iter().take(40).copied().collect(),
@@ -180,6 +185,7 @@ impl<'a> Folder<'a> {
                     let number = tids.iter().position(|&known| known == i64::from(*tid)).unwrap_or(0);
                     CallFile::Task(number, bytes)
                 }
+                Source::Kernel(info) => CallFile::Kernel(info.cpu, bytes),
                 Source::Perf { .. } => CallFile::Perf(bytes),
                 Source::Messages => CallFile::Messages(bytes),
             }
@@ -193,6 +199,7 @@ impl<'a> Folder<'a> {
             names: names.clone(),
             event_names: reader.event_names.clone(),
             signatures: reader.signatures.clone(),
+            kernel: reader.kernel.clone(),
             tasks: tids.iter().map(task).collect(),
             programs: names.tasks.sessions.iter().map(program).collect(),
             files,
@@ -200,6 +207,7 @@ impl<'a> Folder<'a> {
             is_forked: tids.iter().map(is_forked).collect(),
             max_stack,
             header,
+            has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
             recording,
             default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
         }
@@ -293,8 +301,15 @@ impl<'a> Folder<'a> {
                 }
             }
         }
+        let kernel = self.text("kallsyms").map(|text| {
+            let mut module = Module::new(kernel::MODULE.to_string(), None);
+            module.symbols = Symbols::read(&text);
+            module.symbol_file = Some("kallsyms".to_string());
+            modules.push(module);
+            modules.len() - 1
+        });
         let is_relative = info.features & feature::SYM_REL_ADDR != 0;
-        let mut names = Names { modules, tasks, spaces, is_relative, is_64_bit: info.is_64_bit };
+        let mut names = Names { modules, tasks, spaces, kernel, is_relative, is_64_bit: info.is_64_bit };
         names.number();
         names
     }
@@ -351,13 +366,16 @@ impl<'a> Folder<'a> {
             let id = u64::try_from(tid).ok().filter(|_| is_ascending);
             streams.push(Stream { name, class: classes.tasks, id, files: vec![file], packets });
         }
-        let cpus = self
-            .files
-            .iter()
-            .filter_map(|(name, _)| name.strip_prefix("perf-cpu")?.strip_suffix(".dat")?.parse::<u32>().ok());
-        let mut cpus: Vec<u32> = cpus.collect();
-        cpus.sort_unstable();
-        for cpu in cpus {
+        if let (Some(kernel), Some(class)) = (reader.kernel.clone(), classes.kernel) {
+            for cpu in self.cpus("kernel-cpu") {
+                let name = format!("kernel-cpu{cpu}.dat");
+                let Some(file) = self.file(&name) else { continue };
+                let (packets, info) = kernel.packets(file.bytes.bytes(), cpu, class);
+                reader.sources.push(Source::Kernel(info));
+                streams.push(Stream { name, class, id: Some(u64::from(cpu)), files: vec![file], packets });
+            }
+        }
+        for cpu in self.cpus("perf-cpu") {
             let name = format!("perf-cpu{cpu}.dat");
             let Some(file) = self.file(&name) else { continue };
             let parts = perf::cut(file.bytes.bytes(), reader.order);
@@ -377,16 +395,39 @@ impl<'a> Folder<'a> {
         streams
     }
 
-    /// Kernel data: `kernel_header` with its event formats, and the ring-buffer pages in `kernel-cpuN.dat`. Here their
-    /// streams are added, of the stream class 1, between tasks and perf.
-    fn kernel(&mut self) {
-        let is_kernel = |name: &str| name.starts_with("kernel-cpu") && name.ends_with(".dat");
-        let files = self.files.iter().filter(|(name, len)| is_kernel(name) && *len > 0);
-        for (name, len) in files {
-            let error = Error::unsupported("events of the kernel are not read yet").at_offset(0);
-            let error = error.with_help(format!("the file, {len} bytes, is skipped"));
-            self.faults.push(error.in_file(&self.path.join(name)));
+    /// The numbers of the processors that have files with this beginning of their names, ascending.
+    fn cpus(&self, prefix: &str) -> Vec<u32> {
+        let files = self.files.iter().filter(|(_, len)| *len > 0);
+        let number = |name: &str| {
+            let digits = name.strip_prefix(prefix)?.strip_suffix(".dat")?;
+            // Another spelling of a number is another file.
+            digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
+        };
+        let mut cpus: Vec<u32> = files.filter_map(|(name, _)| number(name)).collect();
+        cpus.sort_unstable();
+        cpus
+    }
+
+    /// What `kernel_header` says of the pages in `kernel-cpuN.dat`, where there are any.
+    fn kernel(&mut self) -> Option<Kernel> {
+        let cpus = self.cpus("kernel-cpu");
+        if cpus.is_empty() {
+            return None;
         }
+        let Some(text) = self.text("kernel_header") else {
+            for cpu in cpus {
+                let error =
+                    Error::new(ErrorKind::Inconsistent, "there is no file `kernel_header`: no event has a format");
+                let error = error.at_offset(0).with_help("the file is skipped");
+                self.faults.push(error.in_file(&self.path.join(format!("kernel-cpu{cpu}.dat"))));
+            }
+            return None;
+        };
+        let mut odd = Vec::new();
+        let kernel = Kernel::read(&text, &mut odd);
+        let path = self.path.join("kernel_header");
+        self.faults.extend(odd.into_iter().map(|error| error.in_file(&path)));
+        Some(kernel)
     }
 }
 
@@ -415,6 +456,7 @@ fn packets_of(
 /// Where the packets of a stream come from.
 enum Source {
     Task { tid: i32, slices: Vec<Slice>, is_forked: bool },
+    Kernel(StreamInfo),
     Perf { cpu: u32, parts: Vec<perf::Part> },
     Messages,
 }
@@ -426,6 +468,7 @@ struct Reader {
     names: Arc<Names>,
     signatures: Arc<Signatures>,
     event_names: Arc<EventNames>,
+    kernel: Option<Arc<Kernel>>,
     classes: Classes,
     calls: Option<Calls>,
     /// By the number of the stream.
@@ -443,8 +486,17 @@ impl Reader {
         }
     }
 
-    fn events(&self, source: &Source, bytes: &[u8], index: usize, clock: u64) -> Option<Events> {
+    fn events(&self, source: &Source, stream: &Stream, bytes: &[u8], index: usize, clock: u64) -> Option<Events> {
         match source {
+            Source::Kernel(info) => {
+                let (kernel, classes) = self.kernel.as_deref().zip(self.classes.kernel.as_ref())?;
+                let offset = stream.packets[index].offset_bytes;
+                let len = (stream.packets[index].total_bits / 8) as usize;
+                let pages = bytes.get(offset as usize..)?;
+                let pages = &pages[..pages.len().min(len)];
+                let before = index.checked_sub(1).and_then(|before| stream.packets[before].end_cycles);
+                Some(kernel::read(kernel, classes, &self.names, info, (pages, offset), before, &self.traced))
+            }
             Source::Task { tid, slices, is_forked } => {
                 let slice = *slices.get(index)?;
                 // Calls of a forked process began in its parent.
@@ -482,7 +534,7 @@ impl PacketReader for Reader {
         let file = &stream.files[packet.file as usize];
         let source = self.sources.get(self.number_of(stream)).ok_or_else(no_source)?;
         file.bytes.will_read(packet.offset_bytes as usize, (packet.total_bits / 8) as usize);
-        let mut events = self.events(source, file.bytes.bytes(), index, clock).ok_or_else(no_source)?;
+        let mut events = self.events(source, stream, file.bytes.bytes(), index, clock).ok_or_else(no_source)?;
         self.missing_symbols(&mut events, file.path.parent().unwrap_or(Path::new("")));
         let mut packet = packet.clone();
         packet.content_bits = events.bytes.len() as u64 * 8;
@@ -505,10 +557,15 @@ impl Reader {
     fn number_of(&self, stream: &Stream) -> usize {
         let number = |text: &str| text.strip_suffix(".dat")?.parse::<u64>().ok();
         let position = |is_it: &dyn Fn(&Source) -> bool| self.sources.iter().position(is_it).unwrap_or(usize::MAX);
-        match stream.name.strip_prefix("perf-cpu") {
+        let name = &stream.name;
+        match name.strip_prefix("perf-cpu").or_else(|| name.strip_prefix("kernel-cpu")) {
             Some(rest) => {
-                let wanted = number(rest);
-                position(&|source| matches!(source, Source::Perf { cpu, .. } if Some(u64::from(*cpu)) == wanted))
+                let (wanted, is_perf) = (number(rest), name.starts_with("perf"));
+                position(&|source| match source {
+                    Source::Perf { cpu, .. } => is_perf && Some(u64::from(*cpu)) == wanted,
+                    Source::Kernel(info) => !is_perf && Some(u64::from(info.cpu)) == wanted,
+                    _ => false,
+                })
             }
             None if stream.name == "extern.dat" => position(&|source| matches!(source, Source::Messages)),
             None => {

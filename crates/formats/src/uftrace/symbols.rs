@@ -33,6 +33,10 @@ impl Symbols {
                 });
                 if !is_same {
                     all.push((symbol, has_size, is_end));
+                } else if let Some((last, ..)) = all.last_mut()
+                    && is_better(&symbol.name, &last.name)
+                {
+                    last.name = symbol.name;
                 }
             }
         }
@@ -67,6 +71,12 @@ impl Symbols {
         // Symbols overlap where sizes are stored: a small one may stand inside of a large one.
         (at.saturating_sub(MAX_NESTED)..at).rev().find(|&at| covers(at))
     }
+}
+
+/// System calls of the kernel have several names; this says which second one is taken.
+fn is_better(name: &str, first: &str) -> bool {
+    let is_pair = |own: &str, other: &str| matches!((name.strip_prefix(own), first.strip_prefix(other)), (Some(a), Some(b)) if a == b);
+    is_pair("sys_", "SyS_") || is_pair("__x64", "__ia32")
 }
 
 /// Symbols before an address that are looked at for one that covers it.

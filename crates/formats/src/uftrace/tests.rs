@@ -13,7 +13,7 @@ use crate::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
 
 /// A folder of bytes.
 #[derive(Clone, Default)]
-struct Folder(BTreeMap<String, Vec<u8>>);
+pub(super) struct Folder(pub(super) BTreeMap<String, Vec<u8>>);
 
 const ROOT: &str = "/t";
 
@@ -48,12 +48,12 @@ impl Storage for Folder {
 
 /// How numbers are written.
 #[derive(Clone, Copy)]
-struct Target {
-    big: bool,
-    is_64_bit: bool,
+pub(super) struct Target {
+    pub(super) big: bool,
+    pub(super) is_64_bit: bool,
 }
 
-const LITTLE_64: Target = Target { big: false, is_64_bit: true };
+pub(super) const LITTLE_64: Target = Target { big: false, is_64_bit: true };
 
 impl Target {
     fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
@@ -64,18 +64,18 @@ impl Target {
         out.extend(bytes);
     }
 
-    fn record(self, out: &mut Vec<u8>, time: u64, kind: u64, more: bool, depth: u64, address: u64) {
+    pub(super) fn record(self, out: &mut Vec<u8>, time: u64, kind: u64, more: bool, depth: u64, address: u64) {
         self.put(out, time, 8);
         self.put(out, kind | u64::from(more) << 2 | 5 << 3 | depth << 6 | address << 16, 8);
     }
 }
 
 const BASE: u64 = 0x40_0000;
-const MAIN: u64 = BASE + 0x1004;
+pub(super) const MAIN: u64 = BASE + 0x1004;
 const WORK: u64 = BASE + 0x1104;
 
 /// A folder of one task, 7, with a program of three functions: `main`, `work`, and `_Z4nameB5cxx11i`.
-fn folder(target: Target, specs: &str, records: Vec<u8>) -> Folder {
+pub(super) fn folder(target: Target, specs: &str, records: Vec<u8>) -> Folder {
     let mut info = b"Ftrace!\0".to_vec();
     target.put(&mut info, 4, 4);
     target.put(&mut info, 40, 2);
@@ -101,7 +101,7 @@ fn folder(target: Target, specs: &str, records: Vec<u8>) -> Folder {
     Folder(files.map(|(name, bytes)| (name.to_string(), bytes)).into())
 }
 
-fn open(folder: &Folder) -> OpenTrace {
+pub(super) fn open(folder: &Folder) -> OpenTrace {
     let found = Found { path: PathBuf::from(ROOT), name: "t".into(), below: String::new() };
     let mut opened = (FORMAT.open)(folder, &[found], &Settings::default());
     opened.pop().unwrap().unwrap()
@@ -142,7 +142,7 @@ impl Visitor for Words {
 }
 
 /// All events as lines, and all faults and warnings of reading.
-fn read(trace: &OpenTrace) -> (Vec<String>, Vec<Error>, Vec<Error>) {
+pub(super) fn read(trace: &OpenTrace) -> (Vec<String>, Vec<Error>, Vec<Error>) {
     let (mut lines, mut faults, mut warnings) = (Vec::new(), trace.faults.clone(), trace.warnings.clone());
     for stream in &trace.streams {
         let mut clock = 0;

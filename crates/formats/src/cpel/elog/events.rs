@@ -15,6 +15,7 @@ use tracemill_model::schema::{EventClassId, StreamClassId};
 
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use crate::api::{OpenedPacket, PacketReader, Stream};
+use crate::cpel::strings::MAX_TEXT;
 
 /// Octets of a packet.
 const SLICE_BYTES: usize = 64 << 10;
@@ -41,6 +42,8 @@ struct Told {
     label: AtomicBool,
     string: AtomicBool,
     size: AtomicBool,
+    text: AtomicBool,
+    time: AtomicBool,
 }
 
 /// Where the first event of a packet begins.
@@ -255,13 +258,13 @@ impl PacketReader for Reader {
                 ..Spine::default()
             },
             faults: Vec::new(),
+            warnings: Vec::new(),
             strings_len: self.header.strings.1 as u64,
         };
         let (next, fault) = self.walk(octets, begin, end, &mut decoder);
         self.set_begin(index + 1, next);
-        let Decoder { out, spine, mut faults, .. } = decoder;
+        let Decoder { out, spine, mut faults, mut warnings, .. } = decoder;
         faults.extend(fault);
-        let mut warnings = Vec::new();
         if begin.index < self.header.count && next.index == self.header.count && next.at < octets.len() {
             let message = format!("{} octets behind the last event are ignored", octets.len() - next.at);
             warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(next.at as u64));
@@ -281,6 +284,7 @@ struct Decoder<'a> {
     out: Vec<u8>,
     spine: Spine,
     faults: Vec<Error>,
+    warnings: Vec<Error>,
     strings_len: u64,
 }
 
@@ -290,11 +294,17 @@ impl Sink for Decoder<'_> {
         let Some(&[_, _, t0, t1, a, b, c, d, e, f, g, h]) = event.first_chunk::<EVENT_BYTES>() else { return };
         let header = &self.reader.header;
         let of = &header.types[type_index];
-        if event.len() > MAX_EVENT_BYTES {
-            return self.too_long(at, event.len());
+        if event.len() > MAX_TEXT {
+            self.long(at, event.len());
+            if event.len() > MAX_EVENT_BYTES {
+                return self.too_long(at, event.len());
+            }
         }
         let bits = self.out.len() as u32 * 8;
         let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
+        if cycles == 0 || cycles == u64::MAX {
+            self.far(at);
+        }
         self.out.extend_from_slice(&[t0, t1]);
         let track = u16::from_be_bytes([t0, t1]);
         if usize::from(track) >= header.tracks.len() {
@@ -360,7 +370,7 @@ impl Decoder<'_> {
             [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
             _ => value.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
         };
-        let most = if let Arg::Enum(_) = arg { of.labels.len() as u64 } else { self.strings_len };
+        let most = if let Arg::Enum(_) = arg { of.label_count.into() } else { self.strings_len };
         if number >= most {
             self.bad_index(at, arg, number, most);
         }
@@ -390,6 +400,25 @@ impl Decoder<'_> {
         };
         if !told.swap(true, Ordering::Relaxed) {
             self.faults.push(Error::malformed(message).at_offset(at as u64).with_help("the value has no text"));
+        }
+    }
+
+    /// A time at one of the ends of what is kept.
+    #[cold]
+    fn far(&mut self, at: usize) {
+        if !self.reader.told.time.swap(true, Ordering::Relaxed) {
+            let message = "the time of an event is not between 1970 and 2554: it is held there; said once";
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
+        }
+    }
+
+    #[cold]
+    fn long(&mut self, at: usize, len: usize) {
+        if len <= MAX_EVENT_BYTES && !self.reader.told.text.swap(true, Ordering::Relaxed) {
+            let message = format!(
+                "an event of {len} octets: its text may end behind {MAX_TEXT}, its arguments are whole; said once"
+            );
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64));
         }
     }
 

@@ -1,6 +1,8 @@
 //! The formats of VPP's events, compiled once for each type. They look like those of C and are not (section 3 of the
 //! note; D35).
 
+use std::sync::Arc;
+
 use super::header::{Arg, EventType};
 use crate::cpel::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
 use crate::cpel::short::Short;
@@ -15,7 +17,7 @@ pub(super) struct Format {
     text: Box<[u8]>,
     pieces: Box<[Piece]>,
     args: Box<[Arg]>,
-    labels: Box<[Box<[u8]>]>,
+    labels: Arc<[Box<[u8]>]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,12 +80,7 @@ impl Format {
             }
         }
         push_literal(&mut pieces, literal, text.len());
-        Format {
-            text: padded(text),
-            pieces: pieces.into(),
-            args: args.into(),
-            labels: of.labels.iter().map(|label| label[..label.len().min(MAX_TEXT)].into()).collect(),
-        }
+        Format { text: padded(text), pieces: pieces.into(), args: args.into(), labels: of.labels.clone() }
     }
 
     /// Appends the text of an event, in UTF-8. `args` are its arguments as they are decoded, `strings` the string table.
@@ -150,7 +147,7 @@ impl Format {
             Arg::Float(_) => Value::Float(f64::from_bits(number)),
             Arg::Enum(_) => {
                 let label = usize::try_from(number).ok().and_then(|at| self.labels.get(at));
-                label.map_or(Value::Bad(number), |label| Value::Text(label))
+                label.map_or(Value::Bad(number), |label| Value::Text(&label[..label.len().min(MAX_TEXT)]))
             }
             Arg::Text(_) => string_at(strings, number).map_or(Value::Bad(number), Value::Text),
             _ => Value::Integer(number),
@@ -307,7 +304,8 @@ mod tests {
             format_args: Vec::new(),
             args: Some(args.to_vec()),
             args_len: None,
-            labels: vec![b"old".to_vec(), b"new".to_vec()],
+            labels: [&b"old"[..], b"new"].map(Box::from).into(),
+            label_count: 2,
             is_plain: false,
             checks: Vec::new(),
             at: 0,

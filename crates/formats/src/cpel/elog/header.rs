@@ -1,5 +1,7 @@
 //! What stands before the events of a VPP event log: times, types, tracks, strings (section 3 of the note).
 
+use std::sync::Arc;
+
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The magic: the length of a text, and the text.
@@ -53,8 +55,10 @@ pub(super) struct EventType {
     pub(super) args: Option<Vec<Arg>>,
     /// Octets of all arguments when each event has the same.
     pub(super) args_len: Option<usize>,
-    /// The texts of its enumeration.
-    pub(super) labels: Vec<Vec<u8>>,
+    /// The texts of its enumeration that are kept.
+    pub(super) labels: Arc<[Box<[u8]>]>,
+    /// How many it has.
+    pub(super) label_count: u32,
     /// Are its arguments stored as they are decoded: all of fixed size, no words in another order?
     pub(super) is_plain: bool,
     /// Arguments of such a type that may be out of range, with where they begin.
@@ -143,12 +147,13 @@ impl EventType {
         let format = reader.cstring("the format of an event type")?.to_vec();
         let format_args = reader.cstring("the arguments of an event type")?.to_vec();
         let number = reader.u32("the number of an event type")?;
-        let mut labels = Vec::new();
-        for _ in 0..reader.u32("the number of enumeration strings")? {
+        let mut labels: Vec<Box<[u8]>> = Vec::new();
+        let label_count = reader.u32("the number of enumeration strings")?;
+        for _ in 0..label_count {
             let label = reader.cstring("an enumeration string")?;
             if *kept < MAX_LABELS {
                 *kept += 1;
-                labels.push(label.to_vec());
+                labels.push(label.into());
             }
         }
         let args = parse_args(&format_args);
@@ -162,7 +167,18 @@ impl EventType {
             }
             from += u16::from(arg.len().unwrap_or(0));
         }
-        Ok(EventType { format, format_args, args, args_len, labels, is_plain, checks, at, number })
+        Ok(EventType {
+            format,
+            format_args,
+            args,
+            args_len,
+            labels: labels.into(),
+            label_count,
+            is_plain,
+            checks,
+            at,
+            number,
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use tracemill_model::schema::{
 
 use super::notes::Notes;
 use super::open::structure;
-use super::strings::MAX_TEXT;
+use super::strings::{MAX_TEXT, long_string};
 use super::tables::{number, table, text};
 use crate::api::{DataFile, EntryKind, Found, OpenTrace, Section, Settings, Storage, Stream};
 use events::Reader;
@@ -47,8 +47,8 @@ pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) 
 fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<OpenTrace> {
     let header = Arc::new(Header::read(file.bytes())?);
     let len = file.bytes().len();
-    let mut notes = Notes::new(&found.path);
-    look(&header, len, &mut notes);
+    let mut notes = Notes::new(&found.path, false);
+    look(&header, file.bytes(), &mut notes);
     let mut schema = schema(&header);
     let default_clock = Some(clock(&mut schema));
     let stream = schema.add_stream(StreamClass { id: 0, default_clock, ..StreamClass::default() });
@@ -80,7 +80,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
 }
 
 /// What is odd about the parts before the events.
-fn look(header: &Header, len: usize, notes: &mut Notes) {
+fn look(header: &Header, file: &[u8], notes: &mut Notes) {
     for (at, of) in header.types.iter().enumerate() {
         if of.args.is_none() {
             let args = String::from_utf8_lossy(&of.format_args).into_owned();
@@ -97,7 +97,23 @@ fn look(header: &Header, len: usize, notes: &mut Notes) {
         let message = format!("the ring had {} entries, no power of two", header.ring);
         notes.remark("rings", MAGIC.len() as u64, message);
     }
-    let left = len - header.events;
+    let texts =
+        header.types.iter().flat_map(|of| [&of.format[..]].into_iter().chain(of.labels.iter().map(|label| &**label)));
+    let longest = texts.chain(header.tracks.iter().map(|track| &track[..])).map(<[u8]>::len).max().unwrap_or(0);
+    let (at, len) = long_string(header.strings(file)).map_or((0, longest), |(at, len)| (header.strings.0 + at, len));
+    if len > MAX_TEXT {
+        notes.warn("strings are long", at as u64, format!("a string has {len} octets: texts show {MAX_TEXT} of them"));
+    }
+    let kept: usize = header.types.iter().map(|of| of.labels.len()).sum();
+    if let Some(of) = header.types.iter().find(|of| of.labels.len() < of.label_count as usize) {
+        let message = format!(
+            "the types have more than {kept} enumeration strings: those from string {} of the type at {:#x} on are not kept",
+            of.labels.len(),
+            of.at
+        );
+        notes.warn("enumerations are long", of.at, message);
+    }
+    let left = file.len() - header.events;
     if header.count == 0 && left > 0 {
         let message = format!("{left} octets where events would be are ignored: the log says that it has none");
         notes.warn("trailing octets", header.events as u64, message);
@@ -183,15 +199,12 @@ fn name(of: &EventType, short: bool) -> &[u8] {
     &of.format[..end.unwrap_or(of.format.len()).min(MAX_TEXT)]
 }
 
-/// Labels that an enumeration shows.
-const MAX_LABELS: usize = 4096;
-
-fn mappings(labels: &[Vec<u8>]) -> Arc<[Mapping]> {
-    let mapping = |(at, label): (usize, &Vec<u8>)| Mapping {
-        label: String::from_utf8_lossy(&label[..label.len().min(MAX_TEXT)]).into(),
+fn mappings(labels: &[Box<[u8]>]) -> Arc<[Mapping]> {
+    let mapping = |at: usize| Mapping {
+        label: String::from_utf8_lossy(&labels[at][..labels[at].len().min(MAX_TEXT)]).into(),
         ranges: vec![(at as i128, at as i128)],
     };
-    labels.iter().take(MAX_LABELS).enumerate().map(mapping).collect()
+    (0..labels.len()).map(mapping).collect()
 }
 
 fn integer(schema: &mut Schema, len: u8, labels: Option<&Arc<[Mapping]>>) -> FieldClassId {
@@ -277,10 +290,14 @@ impl Render for EventText {
     }
 }
 
+/// Labels of a type that `info` shows.
+const CELL_LABELS: usize = 1024;
+
 /// What `info` shows beside the events.
 fn tables(header: &Header) -> Vec<Section> {
     let types = header.types.iter().enumerate().map(|(at, of)| {
-        let labels = of.labels.iter().take(MAX_LABELS).map(|label| String::from_utf8_lossy(label).into_owned());
+        // The cell shows no more octets than so many labels have.
+        let labels = of.labels.iter().take(CELL_LABELS).map(|label| String::from_utf8_lossy(label).into_owned());
         let labels: Vec<String> = labels.collect();
         vec![
             Some(number(at as u32)),

@@ -16,6 +16,7 @@ use tracemill_model::schema::{
     StringClass, StringLength,
 };
 
+use super::attributes::Own;
 use super::json::{Kind, Value};
 use super::locations::Location;
 use super::object::{Object, integer, mismatch};
@@ -61,7 +62,7 @@ pub(super) enum NodeKind {
     /// `dynamic-length-blob`.
     DynamicBlob { media_type: Arc<str>, length: Location },
     /// `structure`.
-    Struct { members: Vec<NodeMember>, names: HashMap<Arc<str>, u32>, minimum_bits: u32 },
+    Struct { members: Vec<NodeMember>, names: HashMap<Arc<str>, u32>, minimum_bits: u32, meaning: Meaning },
     /// `static-length-array` and `dynamic-length-array`.
     Array { element: Rc<Node>, length: NodeLength, minimum_bits: u32 },
     /// `optional`.
@@ -70,10 +71,23 @@ pub(super) enum NodeKind {
     Variant { options: Vec<NodeOption>, selector: Location },
 }
 
+/// What a structure stands for, when `convert` has made it of something that CTF 2 lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Meaning {
+    /// Itself.
+    Struct,
+    /// A tuple: its members are told by their place.
+    Tuple,
+    /// An array or blob right behind its length: the two members are the length and the array.
+    WithLength,
+}
+
 /// A member of a structure.
 #[derive(Debug)]
 pub(super) struct NodeMember {
     pub(super) name: Arc<str>,
+    /// The name that is shown, which another member may have too.
+    pub(super) shown: Arc<str>,
     pub(super) node: Rc<Node>,
 }
 
@@ -205,7 +219,8 @@ impl<'v> Reader<'v> {
 
     fn bit_array(&self) -> Result<NodeKind> {
         let class = self.bits()?;
-        self.leaf_bits(FieldKind::BitArray(class))
+        let is_map = Own::of(&self.object).has("bit-map");
+        self.leaf_bits(if is_map { FieldKind::BitMap(class) } else { FieldKind::BitArray(class) })
     }
 
     fn boolean(&self) -> Result<NodeKind> {
@@ -261,6 +276,7 @@ impl<'v> Reader<'v> {
             Some(value) => Some(ranges::mappings(self.object.source, "mappings", value, i128::MIN, i128::MAX)?),
             None => None,
         };
+        let mappings = mappings.map(|mappings| Own::of(&self.object).mappings().unwrap_or(mappings));
         Ok(IntegerClass { signed, base, mappings, ..IntegerClass::unsigned(0) })
     }
 
@@ -352,9 +368,16 @@ impl<'v> Reader<'v> {
             }
             let node = self.part(&member, "field-class")?;
             member.check_properties(&["name", "field-class", "attributes", "extensions"])?;
-            members.push(NodeMember { name, node });
+            let shown = Own::of(&member).name().map_or_else(|| Arc::clone(&name), Arc::from);
+            members.push(NodeMember { name, shown, node });
         }
-        Ok(NodeKind::Struct { members, names, minimum_bits: self.alignment("minimum-alignment")? })
+        let own = Own::of(&self.object);
+        let meaning = match () {
+            () if own.has("tuple") && members.iter().all(|member| member.name.starts_with('[')) => Meaning::Tuple,
+            () if own.has("with-length") && is_with_length(&members) => Meaning::WithLength,
+            () => Meaning::Struct,
+        };
+        Ok(NodeKind::Struct { members, names, minimum_bits: self.alignment("minimum-alignment")?, meaning })
     }
 
     fn array(&self, dynamic: bool) -> Result<NodeKind> {
@@ -406,6 +429,19 @@ impl<'v> Reader<'v> {
         ranges::refuse_overlap(source, &options.iter().map(|option| &option.ranges).collect::<Vec<_>>())?;
         Ok(NodeKind::Variant { options, selector })
     }
+}
+
+/// An unsigned integer, and an array or blob whose length it is.
+fn is_with_length(members: &[NodeMember]) -> bool {
+    let [length, content] = members else { return false };
+    let is_number = matches!(&length.node.kind, NodeKind::Leaf { kind: FieldKind::Integer(class), .. }
+        if !class.signed && class.len_bits <= 64 && class.mappings.is_none());
+    let location = match &content.node.kind {
+        NodeKind::Array { length: NodeLength::Field(location), .. } => location,
+        NodeKind::DynamicBlob { length: location, .. } => location,
+        _ => return false,
+    };
+    is_number && location.is_sibling(&length.name)
 }
 
 /// A type of field class, what to call it in errors, and its properties.

@@ -10,6 +10,7 @@ use tracemill_model::schema::{
     ClockClass, ClockId, ClockOrigin, EnvValue, EventClass, FieldClassId, Schema, Scope, StreamClass, StreamClassId,
 };
 
+use super::attributes::Own;
 use super::field_class::{Alias, Aliases, Node, NodeKind};
 use super::instantiate::Instantiation;
 use super::json::{Kind, Value};
@@ -115,6 +116,9 @@ impl<'a> Reader<'a> {
             }
             self.schema.uuid = Some(read);
         }
+        let own = Own::of(&fragment);
+        self.schema.origin = own.origin();
+        self.schema.summary = own.summary();
         self.preamble = Some(fragment.span);
         Ok(())
     }
@@ -202,13 +206,14 @@ impl<'a> Reader<'a> {
         let frequency =
             fragment.integer("frequency", 1, u64::MAX.into())?.ok_or_else(|| fragment.missing("frequency"))? as u64;
         let (offset_seconds, offset_cycles) = self.clock_offset(&fragment, frequency)?;
-        let clock = ClockClass {
+        let mut clock = ClockClass {
             id: Arc::clone(&id),
             name: fragment.string("name")?,
             namespace: fragment.string("namespace")?,
             uid: fragment.string("uid")?,
             description: fragment.string("description")?,
             frequency,
+            seconds: 1,
             precision: fragment.unsigned("precision")?,
             accuracy: fragment.unsigned("accuracy")?,
             offset_seconds,
@@ -217,6 +222,7 @@ impl<'a> Reader<'a> {
             origin: self.clock_origin(&fragment)?,
             has_made_cycles: false,
         };
+        Own::of(&fragment).complete_clock(&mut clock);
         self.clocks.insert(id, (self.schema.add_clock(clock), span));
         Ok(())
     }
@@ -354,6 +360,7 @@ impl<'a> Reader<'a> {
             uid: fragment.string("uid")?,
             specific_context: roots[Scope::SpecificContext as usize],
             payload: roots[Scope::Payload as usize],
+            is_untimed: Own::of(&fragment).has("untimed"),
             ..EventClass::new(id, stream)
         };
         let added = self.schema.add_event(event);

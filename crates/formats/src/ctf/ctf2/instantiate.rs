@@ -9,7 +9,7 @@ use tracemill_model::schema::{
     Role, Roles, Schema, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::field_class::{Node, NodeKind, NodeLength};
+use super::field_class::{Meaning, Node, NodeKind, NodeLength, NodeMember};
 use super::locations::{Frame, Location, NameIndex, Resolver};
 use super::ranges::RangeSet;
 use super::roles::{self, RoleName};
@@ -70,13 +70,18 @@ impl<'n> Instantiation<'_, 'n> {
                 let class = BlobClass { length: self.length(length)?, media_type: Arc::clone(media_type) };
                 (FieldKind::Blob(class), 8)
             }
-            NodeKind::Struct { members, names, minimum_bits } => {
+            NodeKind::Struct { members, meaning: Meaning::WithLength, minimum_bits, .. } => {
+                self.with_length(members, *minimum_bits)?
+            }
+            NodeKind::Struct { members, names, minimum_bits, meaning } => {
                 self.frames.push(Frame::Struct { names, done: Vec::with_capacity(members.len()) });
                 for member in members {
                     let class = self.class(&member.node)?;
-                    let name = Arc::clone(&member.name);
+                    let name = Arc::clone(&member.shown);
                     if let Some(Frame::Struct { done, .. }) = self.frames.last_mut() {
-                        done.push(Member { raw_name: Arc::clone(&name), name, class });
+                        let is_tuple = *meaning == Meaning::Tuple;
+                        let raw_name = if is_tuple { "".into() } else { Arc::clone(&member.name) };
+                        done.push(Member { raw_name, name, class });
                     }
                 }
                 let Some(Frame::Struct { done: members, .. }) = self.frames.pop() else {
@@ -124,6 +129,25 @@ impl<'n> Instantiation<'_, 'n> {
         class
     }
 
+    /// An array or blob right behind its length, which is no field then.
+    fn with_length(&mut self, members: &'n [NodeMember], minimum_bits: u32) -> Result<(FieldKind, u32)> {
+        let [length, content] = members else { unreachable!("the reader has counted them") };
+        let length = self.class(&length.node)?;
+        let align_bits = self.schema.field_class(length).align_bits.max(minimum_bits);
+        let length = Length::Inline(length);
+        Ok(match &content.node.kind {
+            NodeKind::Array { element, minimum_bits, .. } => {
+                let element = self.inside(Frame::Element, element)?;
+                let align_bits = align_bits.max(self.schema.field_class(element).align_bits).max(*minimum_bits);
+                (FieldKind::Array(ArrayClass { element, length }), align_bits)
+            }
+            NodeKind::DynamicBlob { media_type, .. } => {
+                (FieldKind::Blob(BlobClass { length, media_type: media_type.clone() }), align_bits.max(8))
+            }
+            _ => unreachable!("the reader has seen what it is"),
+        })
+    }
+
     fn length(&mut self, location: &Location) -> Result<Length> {
         Ok(Length::Field(self.locate(location, Need::Length)?.0))
     }
@@ -152,7 +176,23 @@ impl<'n> Instantiation<'_, 'n> {
             scope: self.scope,
             frames: &self.frames,
         };
-        let (path, id) = resolver.resolve(location)?;
+        let (path, ids) = resolver.resolve(location)?;
+        for &id in &ids {
+            self.check_target(location, need, id)?;
+        }
+        let is_signed = |id: &FieldClassId| match &self.schema.field_class(*id).kind {
+            FieldKind::Integer(class) => Some(class.signed),
+            _ => None,
+        };
+        if ids.iter().any(|id| is_signed(id) != is_signed(&ids[0])) {
+            let message = "the field is of different kinds in the options of the variant";
+            return Err(location.span.unsupported(self.source, message));
+        }
+        Ok((path, ids[0]))
+    }
+
+    /// Can a field of a class be the length or selector that is needed?
+    fn check_target(&self, location: &Location, need: Need, id: FieldClassId) -> Result<()> {
         let kind = &self.schema.field_class(id).kind;
         let (is_right, what, expected) = match (need, kind) {
             (Need::Length, FieldKind::Integer(class)) => (!class.signed, "length", "an unsigned integer"),
@@ -166,7 +206,7 @@ impl<'n> Instantiation<'_, 'n> {
             let message = format!("the {what} field is {}, expected {expected}", kind_text(kind));
             return Err(self.error(location.span, message));
         }
-        Ok((path, id))
+        Ok(())
     }
 
     /// The meaning of a node's roles in this scope, with the conditions of 5.6.1 and 5.8.1.

@@ -73,6 +73,13 @@ impl Location {
     }
 }
 
+impl Location {
+    /// Is it the member of this name of the structure around the field?
+    pub(super) fn is_sibling(&self, name: &str) -> bool {
+        self.origin.is_none() && matches!(self.path.as_slice(), [Element { name: Some(of), .. }] if **of == *name)
+    }
+}
+
 /// A class that is being made, and so a field that is being decoded.
 #[derive(Debug)]
 pub(super) enum Frame<'n> {
@@ -111,10 +118,10 @@ const LARGE_STRUCT: usize = 24;
 impl NameIndex {
     fn find(&mut self, id: FieldClassId, members: &[Member], name: &str) -> Option<u32> {
         if members.len() < LARGE_STRUCT {
-            return members.iter().position(|member| &*member.name == name).map(|index| index as u32);
+            return members.iter().position(|member| &*member.raw_name == name).map(|index| index as u32);
         }
         let names = self.0.entry(id).or_insert_with(|| {
-            members.iter().enumerate().map(|(index, member)| (Arc::clone(&member.name), index as u32)).collect()
+            members.iter().enumerate().map(|(index, member)| (Arc::clone(&member.raw_name), index as u32)).collect()
         });
         names.get(name).copied()
     }
@@ -140,6 +147,8 @@ enum At {
     Open(usize),
     /// A field that is decoded.
     Done(FieldClassId),
+    /// A variant that is decoded: the option that was selected is not known here.
+    Variant(FieldClassId),
 }
 
 /// A field on the way, and how many steps of the path lead to it.
@@ -150,12 +159,13 @@ struct Stop {
 }
 
 impl Resolver<'_, '_> {
-    /// Finds the field: its absolute path and its class.
-    pub(super) fn resolve(&mut self, location: &Location) -> Result<(FieldPath, FieldClassId)> {
+    /// Finds the field: its absolute path and its class, or its classes when the path goes through the selected option of
+    /// a variant.
+    pub(super) fn resolve(&mut self, location: &Location) -> Result<(FieldPath, Vec<FieldClassId>)> {
         let (scope, first) = self.start(location)?;
         let mut steps: Vec<PathStep> = match first {
             At::Open(frame) => self.frames[..frame].iter().map(Frame::step).collect(),
-            At::Done(_) => Vec::new(),
+            At::Done(_) | At::Variant(_) => Vec::new(),
         };
         // The structures on the way down, for `null`.
         let mut trail = vec![Stop { at: first, len: steps.len() }];
@@ -174,10 +184,16 @@ impl Resolver<'_, '_> {
             let at = match here.at {
                 At::Open(frame) => self.down_open(frame, name, element.span, &mut steps)?,
                 At::Done(id) => self.down_done(id, name, element.span, &mut steps)?,
+                At::Variant(_) => unreachable!("a path ends with what is in a variant"),
             };
+            if let At::Variant(id) = at {
+                let found = self.selected(id, &location.path[position..], &mut steps)?;
+                return Ok((FieldPath { scope, steps }, found));
+            }
             let is_struct = match at {
                 At::Open(_) => true,
                 At::Done(id) => matches!(self.schema.field_class(id).kind, FieldKind::Struct(_)),
+                At::Variant(_) => false,
             };
             match at {
                 At::Done(id) if is_last => found = Some(id),
@@ -190,7 +206,41 @@ impl Resolver<'_, '_> {
             }
         }
         let found = found.expect("the last element of a path is a name");
-        Ok((FieldPath { scope, steps }, found))
+        Ok((FieldPath { scope, steps }, vec![found]))
+    }
+
+    /// Finds the field at the end of a path in each option of a variant, whose name is the first of `elements`. The steps
+    /// go down the first option that has it.
+    fn selected(
+        &self,
+        variant: FieldClassId,
+        elements: &[Element],
+        steps: &mut Vec<PathStep>,
+    ) -> Result<Vec<FieldClassId>> {
+        let mut names: Vec<&str> = Vec::new();
+        for element in &elements[1..] {
+            match &element.name {
+                Some(name) => names.push(name),
+                None if names.pop().is_some() => {}
+                None => {
+                    let message = "`null` leads out of a variant that the path has gone into";
+                    return Err(self.error(element.span, message));
+                }
+            }
+        }
+        let mut search =
+            Selected { schema: self.schema, way: Vec::new(), first: None, found: Vec::new(), left: MAX_WAYS };
+        let last = elements.last().map_or(elements[0].span, |element| element.span);
+        if !search.down(variant, &names) {
+            return Err(
+                last.unsupported(self.source, format!("more than {MAX_WAYS} ways through the options of variants"))
+            );
+        }
+        let Some(first) = search.first else {
+            return Err(self.error(last, "no option of the variant has a field at the end of this path"));
+        };
+        steps.extend(first);
+        Ok(search.found)
     }
 
     fn start(&self, location: &Location) -> Result<(Scope, At)> {
@@ -216,7 +266,7 @@ impl Resolver<'_, '_> {
     fn parent(&self, here: Stop, span: Span) -> Result<Stop> {
         let frame = match here.at {
             At::Open(frame) => self.frames[..frame].iter().rposition(|frame| matches!(frame, Frame::Struct { .. })),
-            At::Done(_) => None,
+            At::Done(_) | At::Variant(_) => None,
         };
         // A frame has one step, so the number of frames above is the length of the path.
         frame
@@ -277,11 +327,7 @@ impl Resolver<'_, '_> {
                     );
                     return Err(self.error(span, message));
                 }
-                FieldKind::Variant(_) => {
-                    let message = format!("a field location through the variant {} from outside of it", quoted(name));
-                    let error = span.unsupported(self.source, message);
-                    return Err(error.with_help("a location may pass only through the option that holds its user"));
-                }
+                FieldKind::Variant(_) => return Ok(At::Variant(id)),
                 _ => return Ok(At::Done(id)),
             }
         }
@@ -293,6 +339,55 @@ impl Resolver<'_, '_> {
 
     fn error(&self, span: Span, message: impl Into<String>) -> Error {
         span.malformed(self.source, message)
+    }
+}
+
+/// Most ways through the options of variants which are looked at for one location.
+const MAX_WAYS: usize = 10_000;
+
+/// The search for a field in all options of a variant.
+struct Selected<'s> {
+    schema: &'s Schema,
+    way: Vec<PathStep>,
+    first: Option<Vec<PathStep>>,
+    found: Vec<FieldClassId>,
+    /// Classes that may still be looked at.
+    left: usize,
+}
+
+impl Selected<'_> {
+    /// Looks for the field that is reached by names from a class on; false when that is too much.
+    fn down(&mut self, id: FieldClassId, names: &[&str]) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        let schema = self.schema;
+        match (&schema.field_class(id).kind, names) {
+            (FieldKind::Variant(class), _) => class
+                .options
+                .iter()
+                .enumerate()
+                .all(|(at, option)| self.inside(PathStep::Selected(at as u32), option.class, names)),
+            (FieldKind::Optional(class), _) => self.inside(PathStep::Content, class.content, names),
+            (FieldKind::Struct(class), [name, rest @ ..]) => {
+                let found = class.members.iter().position(|member| &*member.name == *name);
+                found.is_none_or(|at| self.inside(PathStep::Member(at as u32), class.members[at].class, rest))
+            }
+            // The end of the path, or a dead end: who selects this option does not have the field.
+            (FieldKind::Array(_), _) => true,
+            (_, []) => {
+                self.first.get_or_insert_with(|| self.way.clone());
+                self.found.push(id);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn inside(&mut self, step: PathStep, id: FieldClassId, names: &[&str]) -> bool {
+        self.way.push(step);
+        let is_done = self.down(id, names);
+        self.way.pop();
+        is_done
     }
 }
 

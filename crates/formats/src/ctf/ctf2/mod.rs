@@ -5,10 +5,10 @@
 //! it to the schema, with the help of `locations` for fields that need other fields.
 //!
 //! It is as strict as Babeltrace 2.1: unknown properties, unknown types, unknown roles and all extensions are refused,
-//! and `attributes` are ignored. Roles outside the scopes in which they mean something are ignored too. Two things
-//! that CTF 2 allows are not supported: a field location that goes through a variant from outside of it (the length
-//! or selector would be another field for each option), and field classes nested more than 64 levels deep.
+//! and `attributes` are ignored, but for ours (`attributes`). Roles outside the scopes in which they mean something are
+//! ignored too. Field classes nested more than 64 levels deep, which CTF 2 allows, are not supported.
 
+pub(in crate::ctf) mod attributes;
 mod field_class;
 mod fragments;
 mod instantiate;

@@ -1,27 +1,30 @@
 //! Decision 14: a field of another byte order begins on a byte boundary, or behind a field of its own order.
+//!
+//! Here the metadata are refused when they alone tell that it does not. Where only the data tell where fields are,
+//! plans look (`codec::plan`).
 
-use tracemill_codec::layout;
-use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Schema};
+use tracemill_codec::text::Span;
+use tracemill_model::error::Result;
+use tracemill_model::schema::ByteOrder;
+
+use super::metadata::Loaded;
+use super::types::{Kind, Order, Type};
 
 /// Refuses bytes that fields of two orders share, as far as the metadata alone tells where fields are.
-pub(super) fn check(schema: &Schema) -> Result<()> {
+pub(super) fn check(loaded: &Loaded, native: ByteOrder) -> Result<()> {
     // Everything begins on a byte: packets, contexts behind fixed headers, and fields behind event headers.
     let begin = Place { bit: Some(0), order: None };
-    let mut walk = Walk { schema, budget: MAX_FIELDS, names: Vec::new() };
-    let mut behind = Vec::new();
-    for stream in schema.streams() {
-        if let Some(root) = stream.packet_context {
-            walk.field(root, begin)?;
+    let mut walk = Walk { source: &loaded.text, native, budget: MAX_FIELDS, names: Vec::new(), span: Span::default() };
+    for (group, events) in &loaded.metadata.groups {
+        if let Some(context) = &group.packet_context {
+            walk.field(context, begin)?;
         }
-        behind.push(match stream.common_context {
-            Some(root) => walk.field(root, begin)?,
+        let behind = match &group.context {
+            Some(context) => walk.field(context, begin)?,
             None => begin,
-        });
-    }
-    for event in schema.events() {
-        if let (Some(root), Some(&place)) = (event.payload, behind.get(event.stream.0 as usize)) {
-            walk.field(root, place)?;
+        };
+        for event in events {
+            walk.field(&event.payload, behind)?;
         }
     }
     Ok(())
@@ -40,16 +43,17 @@ struct Place {
 }
 
 struct Walk<'s> {
-    schema: &'s Schema,
+    source: &'s str,
+    native: ByteOrder,
     budget: u32,
     names: Vec<&'s str>,
+    /// Where the name of the innermost member stands.
+    span: Span,
 }
 
 impl<'s> Walk<'s> {
-    fn field(&mut self, id: FieldClassId, before: Place) -> Result<Place> {
-        let class = self.schema.field_class(id);
-        let align = class.align_bits;
-        let bit = match (align, before.bit) {
+    fn field(&mut self, class: &'s Type, before: Place) -> Result<Place> {
+        let bit = match (class.align, before.bit) {
             (8.., _) => Some(0),
             (1, bit) => bit,
             (align, bit) => bit.map(|bit| bit.next_multiple_of(align) % 8),
@@ -59,49 +63,48 @@ impl<'s> Walk<'s> {
             return Ok(Place { bit: None, order: None });
         }
         self.budget -= 1;
-        if class.placement.unit_bits > 0 {
-            place.bit = None;
+        if class.unit > 0 {
+            place = Place { bit: None, order: None };
         }
         match &class.kind {
-            FieldKind::Integer(integer) => self.number(place, integer.len_bits, integer.byte_order),
-            FieldKind::Float(float) => self.number(place, float.len_bits, float.byte_order),
-            FieldKind::Struct(structure) => {
-                for member in &structure.members {
-                    self.names.push(&member.name);
-                    place = self.field(member.class, place)?;
+            Kind::Integer(int) | Kind::Enum(int, _) => self.number(place, int.size, int.order),
+            Kind::Float { bits, order } => self.number(place, *bits, *order),
+            Kind::Text { .. } => Ok(Place { bit: Some(0), order: None }),
+            Kind::Struct(fields) => {
+                for field in fields {
+                    self.names.push(&field.name);
+                    self.span = field.place.value;
+                    place = self.field(&field.class, place)?;
                     self.names.pop();
                 }
                 Ok(place)
             }
-            FieldKind::Optional(optional) => self.field(optional.content, place),
-            FieldKind::Array(array) => {
-                if let Length::Inline(length) = array.length {
-                    place = self.field(length, place)?;
-                }
-                if array.length == Length::Static(0) {
-                    return Ok(place);
-                }
-                let first = self.field(array.element, place)?;
-                let second = if array.length == Length::Static(1) { first } else { self.field(array.element, first)? };
+            Kind::Array(0, _) => Ok(place),
+            Kind::Array(length, element) => {
+                let first = self.field(element, place)?;
+                let second = if *length == 1 { first } else { self.field(element, first)? };
                 let is_even = first.bit.is_some() && first.bit == second.bit;
-                let bit = if is_even && layout::reference(class).is_none() { first.bit } else { None };
-                // An empty sequence leaves the order of what stands before it.
-                let order = if matches!(array.length, Length::Static(_)) { second.order } else { None };
-                Ok(Place { bit, order })
+                Ok(Place { bit: if is_even { first.bit } else { None }, order: second.order })
             }
-            _ => Ok(Place { bit: Some(0), order: None }),
+            Kind::Sequence(length, element) => {
+                place = self.field(length, place)?;
+                let first = self.field(element, place)?;
+                self.field(element, first)?;
+                // How many elements there are, and whether there are any, is not known.
+                Ok(Place { bit: None, order: None })
+            }
         }
     }
 
-    fn number(&self, place: Place, len_bits: u32, order: ByteOrder) -> Result<Place> {
+    fn number(&self, place: Place, len_bits: u32, order: Order) -> Result<Place> {
+        let order = order.resolve(self.native);
         if place.bit.is_some_and(|bit| bit > 0) && place.order.is_some_and(|before| before != order) {
             let message = format!(
                 "the field `{}` begins inside a byte whose other fields have another byte order",
                 self.names.join(".")
             );
-            return Err(
-                Error::malformed(message).with_help("it must begin on a byte, or behind a field of its own order")
-            );
+            let error = self.span.malformed(self.source, message);
+            return Err(error.with_help("it must begin on a byte, or behind a field of its own order"));
         }
         Ok(Place { bit: place.bit.map(|bit| (bit + len_bits) % 8), order: Some(order) })
     }

@@ -21,6 +21,20 @@ impl<T: PartialEq> PartialEq for Spanned<T> {
     }
 }
 
+/// A span that does not count when declarations are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) value: Span,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Place {}
+
 /// A place between two tokens.
 pub(super) struct Cursor<'s> {
     pub(super) source: &'s str,

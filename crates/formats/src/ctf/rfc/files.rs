@@ -141,6 +141,13 @@ impl<'a> Walk<'a> {
         }
         let stored = rest.get(..(packet.total_bits / 8) as usize).unwrap_or(rest);
         let is_repeated = self.counters.count(&mut packet, &header);
+        if is_repeated.is_none()
+            && let Some(before) = self.scanned.packets.last()
+            && (packet.begin_cycles < before.begin_cycles || packet.end_cycles < before.end_cycles)
+            && packet.begin_cycles.is_some() == before.begin_cycles.is_some()
+        {
+            self.warn_once("the times of the packet are before those of the packet before it", offset);
+        }
         if let Some(what) = is_repeated {
             let is_identical = self.previous == Some(stored);
             let message = match (what, is_identical) {
@@ -154,12 +161,6 @@ impl<'a> Walk<'a> {
             if what == Odd::Equal && is_identical {
                 return offset + header.packet_size.min(left);
             }
-        }
-        if let Some(before) = self.scanned.packets.last()
-            && (packet.begin_cycles < before.begin_cycles || packet.end_cycles < before.end_cycles)
-            && packet.begin_cycles.is_some() == before.begin_cycles.is_some()
-        {
-            self.warn_once("the times of the packet are before those of the packet before it", offset);
         }
         self.previous = Some(stored);
         self.scanned.packets.push(packet);

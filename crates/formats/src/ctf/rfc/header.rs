@@ -1,6 +1,6 @@
 //! One packet header and context: read, and judged (decisions 29, 34 and 42).
 
-use tracemill_codec::plan::{Input, NodeId, State, Visitor};
+use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::{ByteOrder, FieldKind, StreamClassId};
@@ -155,7 +155,7 @@ pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: 
     if let Err(fault) = plan.run(input, &mut pos, &mut state, &mut fields) {
         let path = format!("packet_context{}", plan.path(fault.node));
         return Err(match fault.kind {
-            tracemill_codec::plan::FaultKind::Negative { .. } => {
+            FaultKind::Negative { .. } | FaultKind::OtherByteOrder => {
                 Unusable::Untrusted(Error::malformed(fault.kind.to_string()).in_field(path))
             }
             _ if (rest.len() as u64) <= limit => cut(&format!("the context of a packet, at `{path}`")),
@@ -261,7 +261,7 @@ fn members(plans: &TracePlans, class: StreamClassId) -> Vec<TopField> {
 }
 
 fn is_byte(kind: &FieldKind) -> bool {
-    matches!(kind, FieldKind::Integer(integer) if integer.len_bits == 8 && !integer.signed)
+    matches!(kind, FieldKind::Integer(integer) if integer.len_bits == 8)
 }
 
 /// Collects the values of the fields that have a meaning.
@@ -307,7 +307,6 @@ impl Visitor for Fields<'_> {
 
 /// Is a fault that the content ends too early?
 pub(super) fn is_past_end(fault: &EventFault) -> bool {
-    use tracemill_codec::plan::FaultKind;
     matches!(
         fault,
         EventFault::Field { fault, .. }

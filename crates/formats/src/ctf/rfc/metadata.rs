@@ -8,7 +8,7 @@ use tracemill_model::schema::ByteOrder;
 use super::lexer::{self, Token, TokenKind};
 use super::transform::{self, Schemes, Stored, Undo};
 use super::types::Metadata;
-use super::{v11, v16};
+use super::{tail, v11, v16};
 
 /// First number of a packet, of metadata too.
 pub(super) const MAGIC: u32 = 0xC1FC_1FC1;
@@ -31,6 +31,8 @@ pub(super) struct Loaded {
     /// Minor version as the trace block says, or as the dialect has it.
     pub(super) minor: u32,
     pub(super) metadata: Metadata,
+    /// The text that was read.
+    pub(super) text: String,
     /// Byte order of the packets of the metadata.
     pub(super) order: Option<ByteOrder>,
     /// Session id of the packets of the metadata (v1.1).
@@ -227,18 +229,33 @@ pub(super) fn load(bytes: &[u8], undo: &Undo) -> Result<Loaded> {
 }
 
 fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Loaded> {
+    let (order, packets) = packets.map_or((None, Packets::default()), |(order, packets)| (Some(order), packets));
+    let Packets { session_id, uuid, mut faults, .. } = packets;
     let (dialect, minor, warning) = dialect(&text)?;
-    let mut metadata = match dialect {
-        Dialect::V11 => v11::read(&text)?,
-        Dialect::V16 => v16::read(&text)?,
+    let read = |text: &str| match dialect {
+        Dialect::V11 => v11::read(text),
+        Dialect::V16 => v16::read(text),
+    };
+    let mut text = text.into_owned();
+    let mut metadata = match read(&text) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            // Metadata may be read while it grows: what is complete counts (decision 37).
+            let tail = tail::of(&text, &error).ok_or_else(|| error.clone())?;
+            let metadata = read(text.get(..tail.start).unwrap_or("")).map_err(|_| error.clone())?;
+            let is_told = faults.iter().any(|fault| fault.kind() == ErrorKind::Truncated);
+            if !is_told {
+                faults.push(tail.fault(&text, &error));
+            }
+            text.truncate(tail.start);
+            metadata
+        }
     };
     metadata.warnings.extend(warning.map(|message| Error::new(ErrorKind::Inconsistent, message)));
     if text.contains('\u{fffd}') {
         metadata.warnings.push(Error::malformed("the metadata is not valid UTF-8; what is not shows as \u{fffd}"));
     }
-    let (order, packets) = packets.map_or((None, Packets::default()), |(order, packets)| (Some(order), packets));
-    let Packets { session_id, uuid, faults, .. } = packets;
-    Ok(Loaded { dialect, minor, metadata, order, session_id, uuid, faults })
+    Ok(Loaded { dialect, minor, metadata, text, order, session_id, uuid, faults })
 }
 
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
@@ -322,6 +339,10 @@ fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
             let message =
                 format!("a packet of the metadata has {content_size} bytes of content in {packet_size} bytes");
             return Err(Error::malformed(message).at_offset(at as u64 + 8));
+        }
+        if content_size <= rest.len() && packet_size > rest.len() {
+            let message = format!("a packet of the metadata has {} of its {packet_size} bytes", rest.len());
+            packets.faults.push(truncated(&message).with_help("only padding is missing"));
         }
         let is_cut = content_size > rest.len();
         if is_cut {

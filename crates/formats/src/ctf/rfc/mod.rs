@@ -15,6 +15,7 @@ mod open;
 mod packet_fields;
 mod reader;
 mod schema;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -75,7 +76,7 @@ pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Schema> {
     let order = loaded.order.unwrap_or(order);
     let schema = schema::build(&loaded.metadata, loaded.dialect, loaded.minor, order, 1_000_000_000);
     super::open::check_size(&schema, bytes.len() as u64).map_err(placed)?;
-    byte_orders::check(&schema).map_err(placed)?;
+    byte_orders::check(&loaded, order).map_err(placed)?;
     Ok(schema)
 }
 

@@ -69,12 +69,18 @@ fn open_folder(storage: &dyn Storage, found: &Found, settings: &Settings) -> Res
         _ => super::placed(error).in_file(&path),
     };
     let mut loaded = metadata::load(bytes.bytes(), &undo).map_err(place)?;
+    if settings.is_strict()
+        && let Some(fallback) = loaded.metadata.fallbacks.first()
+    {
+        let help = "declare it; without --strict it has its usual meaning";
+        return Err(place(fallback.clone().with_help(help)));
+    }
     undo.has_xz = loaded.dialect == Dialect::V16;
     let entries: Vec<Entry> = storage.list(&found.path)?.into_iter().filter(is_stream_file).collect();
     let order = byte_order(storage, &loaded, &entries);
     let mut schema = schema::build(&loaded.metadata, loaded.dialect, loaded.minor, order, frequency);
     super::super::open::check_size(&schema, bytes.bytes().len() as u64).map_err(place)?;
-    super::byte_orders::check(&schema).map_err(place)?;
+    super::byte_orders::check(&loaded, order).map_err(place)?;
     if loaded.dialect == Dialect::V16 {
         schema.uuid = schema.uuid.or(loaded.uuid);
     }
@@ -90,7 +96,9 @@ fn open_folder(storage: &dyn Storage, found: &Found, settings: &Settings) -> Res
         plans: Arc::new(TracePlans::new(Arc::new(schema))),
         streams: Vec::new(),
         faults: loaded.faults.drain(..).map(|fault| fault.in_file(&path)).collect(),
-        warnings: loaded.metadata.warnings.drain(..).map(|warning| warning.in_file(&path)).collect(),
+        warnings: (loaded.metadata.warnings.drain(..).chain(loaded.metadata.fallbacks.drain(..)))
+            .map(|warning| warning.in_file(&path))
+            .collect(),
     };
     for entry in &entries {
         if let Err(error) = trace.add(entry) {

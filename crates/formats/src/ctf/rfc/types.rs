@@ -3,13 +3,14 @@
 //! A type cannot be wrong: sizes are in range, bounds fit, alignments are powers of two, elements have a size. It knows
 //! its own alignment, so that everything that holds it can ask.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracemill_codec::text::Span;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ByteOrder, Mapping};
 
-use super::cursor::{MAX_DEPTH, Spanned};
+use super::cursor::{MAX_DEPTH, Place, Spanned};
 
 /// Byte order as the metadata writes it; the native one is known from the packets only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,6 +81,8 @@ pub(super) enum Kind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Field {
     pub(super) name: Arc<str>,
+    /// Where the name stands.
+    pub(super) place: Place,
     pub(super) class: Type,
 }
 
@@ -190,7 +193,11 @@ impl Class {
         let align = fields.iter().map(|(_, class)| class.outer_align).max().unwrap_or(1);
         let depth = fields.iter().map(|(_, class)| class.depth).max().unwrap_or(0) + 1;
         let can_be_empty = fields.iter().all(|(_, class)| class.can_be_empty);
-        let fields = fields.into_iter().map(|(name, class)| Field { name: name.value.into(), class });
+        let fields = fields.into_iter().map(|(name, class)| Field {
+            name: name.value.into(),
+            place: Place { value: name.span },
+            class,
+        });
         let kind = Kind::Struct(fields.collect());
         Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty, depth, has_twin }))
     }
@@ -314,6 +321,20 @@ pub(super) struct Metadata {
     pub(super) uuid: Option<[u8; 16]>,
     /// What the user should know.
     pub(super) warnings: Vec<Error>,
+    /// Types that are used and not declared, and have a meaning all the same (decision 6): warnings, but for who is
+    /// strict.
+    pub(super) fallbacks: Vec<Error>,
+}
+
+/// What is to be said of types that are not declared, in the order in which they stand.
+pub(super) fn fallback_warnings(names: &BTreeMap<String, Span>, source: &str) -> Vec<Error> {
+    let mut names: Vec<(&String, Span)> = names.iter().map(|(name, span)| (name, *span)).collect();
+    names.sort_by_key(|(_, span)| span.start);
+    let warning = |(name, span): (&String, Span)| {
+        let message = format!("the type `{name}` is not declared; its usual meaning is taken, byte-packed");
+        Error::new(ErrorKind::Inconsistent, message).at_text(span.place(source))
+    };
+    names.into_iter().map(warning).collect()
 }
 
 /// P(32) and P(64) of the alignments of `uint32_t` and `uint64_t`, and what is odd about them.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_codec::encode::Encode;
+use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
@@ -47,6 +48,8 @@ pub(super) struct Mapper<'a> {
     pub(super) special: Special,
     /// Stream class that is mapped, and event class, when one is.
     pub(super) owner: (u32, u32),
+    /// What classes of the output stand for that CTF 2 lacks.
+    pub(super) marks: Marks,
     /// Member of the specific context that holds them.
     pub(super) selectors_at: u32,
     /// Roots of the event that is mapped, where all its events share them.
@@ -75,6 +78,7 @@ impl<'a> Mapper<'a> {
             moved: Moved::default(),
             selectors: None,
             special: Special::new(),
+            marks: Marks::new(),
             owner: (0, 0),
             selectors_at: 0,
             roots: [None; 6],
@@ -144,7 +148,7 @@ impl<'a> Mapper<'a> {
         for (depth, step) in path.steps.iter().enumerate() {
             let is_sequence = self.special_at(path.scope, &path.steps[..depth]) == Some(&Encode::Present);
             let is_closed = match step {
-                PathStep::Option(_) => true,
+                PathStep::Option(_) | PathStep::Selected(_) => true,
                 PathStep::Content => is_sequence,
                 _ => false,
             };
@@ -162,7 +166,13 @@ impl<'a> Mapper<'a> {
     pub(super) fn class(&mut self, id: FieldClassId) -> Result<FieldClassId> {
         let from = self.from;
         let kind = match &from.field_class(id).kind {
-            FieldKind::Integer(class) => self.integer(class),
+            FieldKind::Integer(class) => {
+                let kind = self.integer(class);
+                let mark = class.mappings.clone().filter(|own| self.dialect == Dialect::Ctf2 && !is_one_each(own));
+                let id = self.add(kind);
+                self.marks.extend(mark.map(|mappings| (id, Mark::Mappings(mappings))));
+                return Ok(id);
+            }
             FieldKind::BitArray(class) => match self.dialect {
                 Dialect::Ctf2 => FieldKind::BitArray(self.bits(class)),
                 Dialect::Ctf18 => self.bits_as_integer(class),
@@ -173,8 +183,9 @@ impl<'a> Mapper<'a> {
                     FieldKind::BitMap(BitsClass { flags, ..self.bits(class) })
                 }
                 Dialect::Ctf2 => {
-                    self.losses.add("bit maps without flags (they become bit arrays)", 1);
-                    FieldKind::BitArray(self.bits(class))
+                    let id = self.add(FieldKind::BitArray(self.bits(class)));
+                    self.marks.insert(id, Mark::BitMap);
+                    return Ok(id);
                 }
                 Dialect::Ctf18 => {
                     self.losses.add("names of the flags of bit maps", 1);
@@ -209,10 +220,13 @@ impl<'a> Mapper<'a> {
             FieldKind::Blob(class) => return self.blob(class),
             FieldKind::Rendered(_) => return Ok(self.rendered()),
             FieldKind::Struct(class) => {
-                if class.is_tuple() {
+                if class.is_tuple() && self.dialect == Dialect::Ctf18 {
                     self.losses.add("tuples (they become structures with members `[0]`, `[1]`, ..)", 1);
                 }
-                let members = self.members(&class.members, |_| true)?;
+                let mut members = self.members(&class.members, |_| true)?;
+                if class.is_tuple() && self.dialect == Dialect::Ctf2 {
+                    members.iter_mut().for_each(|member| member.raw_name = "".into());
+                }
                 return Ok(self.structure(members));
             }
             FieldKind::Array(class) => {
@@ -290,11 +304,9 @@ impl<'a> Mapper<'a> {
 
     /// Each label once: an object of JSON has each key once.
     fn mappings(&mut self, mappings: &Arc<[Mapping]>) -> Arc<[Mapping]> {
-        let mut known = HashSet::new();
-        if self.dialect == Dialect::Ctf18 || mappings.iter().all(|mapping| known.insert(&mapping.label)) {
+        if self.dialect == Dialect::Ctf18 || is_one_each(mappings) {
             return mappings.iter().filter(|mapping| !mapping.ranges.is_empty()).cloned().collect();
         }
-        self.losses.add("places of labels that an enumeration has several times", 1);
         let mut joined: Vec<Mapping> = Vec::new();
         for mapping in mappings.iter().filter(|mapping| !mapping.ranges.is_empty()) {
             match joined.iter_mut().find(|other| other.label == mapping.label) {
@@ -324,8 +336,10 @@ impl<'a> Mapper<'a> {
             Length::Field(_) | Length::Inline(_) | Length::Table { .. } | Length::Located => {
                 let order = self.order;
                 let own = self.selector(8, |at| Encode::CountedAt(at, order));
-                if own.is_none() {
+                if own.is_none() && self.dialect == Dialect::Ctf18 {
                     self.losses.add("lengths that are no fields (they become members before the elements)", 1);
+                }
+                if own.is_none() {
                     self.note(Encode::Counted(order));
                 }
                 own.map(Length::Field)
@@ -339,7 +353,9 @@ impl<'a> Mapper<'a> {
             None => {
                 let counted = self.add(make(Length::Field(before())));
                 let length = self.unsigned(64);
-                self.pair([("length", length), ("elements", counted)])
+                let pair = self.pair([("length", length), ("elements", counted)]);
+                self.marks.insert(pair, Mark::WithLength);
+                pair
             }
         }
     }
@@ -385,6 +401,11 @@ impl<'a> Mapper<'a> {
             self.names.pop();
             if self.dialect == Dialect::Ctf18 && !is_identifier(&format!("_{}", member.name)) {
                 self.losses.add("characters of names that no identifier has (they become `_xHEX_`)", 1);
+            }
+            if self.dialect == Dialect::Ctf2 {
+                let raw_name = free_name(&member.name, &member.raw_name, &mut taken);
+                mapped.push(Member { raw_name, name: member.name.clone(), class });
+                continue;
             }
             let name = self.free_name(&member.name, &member.raw_name, &mut taken);
             mapped.push(Member { raw_name: name.clone(), name, class });
@@ -539,15 +560,9 @@ impl<'a> Mapper<'a> {
 
     fn child(&self, id: FieldClassId, step: &PathStep) -> Option<FieldClassId> {
         match (&self.from.field_class(id).kind, step) {
-            (FieldKind::Struct(class), PathStep::Member(at)) => {
-                class.members.get(*at as usize).map(|member| member.class)
-            }
-            (FieldKind::Array(class), PathStep::Element) => Some(class.element),
-            (FieldKind::Variant(class), PathStep::Option(at)) => {
-                class.options.get(*at as usize).map(|option| option.class)
-            }
-            (FieldKind::Optional(class), PathStep::Content | PathStep::Element) => Some(class.content),
-            _ => None,
+            // Where the output holds a sequence of none or one.
+            (FieldKind::Optional(class), PathStep::Element) => Some(class.content),
+            _ => layout::child(self.from.field_class(id), *step),
         }
     }
 
@@ -576,7 +591,7 @@ pub(super) const BEFORE: u32 = u32::MAX;
 
 /// The name itself unless another one has it.
 pub(super) fn free_name(name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc<str>>) -> Arc<str> {
-    let mut free = if taken.contains(name) { raw.clone() } else { name.clone() };
+    let mut free = if taken.contains(name) && !raw.is_empty() { raw.clone() } else { name.clone() };
     while taken.contains(&free) {
         free = format!("{free}_").into();
     }
@@ -619,6 +634,26 @@ fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     }
     left
 }
+
+/// Stands each label once, and with values?
+fn is_one_each(mappings: &Arc<[Mapping]>) -> bool {
+    let mut known = HashSet::new();
+    mappings.iter().all(|mapping| !mapping.ranges.is_empty() && known.insert(&mapping.label))
+}
+
+/// What a class of CTF 2 stands for that CTF 2 lacks.
+#[derive(Clone, Debug)]
+pub(super) enum Mark {
+    /// A structure of a length and what has it: the length is no field.
+    WithLength,
+    /// A bit array: a bit map without flags.
+    BitMap,
+    /// An enumeration: its labels with the values of each, some of them several times.
+    Mappings(Arc<[Mapping]>),
+}
+
+/// Marks of classes of the output.
+pub(super) type Marks = HashMap<FieldClassId, Mark>;
 
 /// How fields are written, by stream or event class, scope and place.
 pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;

@@ -59,3 +59,17 @@ impl<'a> Object<'a> {
         self.out.push('}');
     }
 }
+
+/// Bytes as base64: the standard alphabet, filled up.
+pub(super) fn to_base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for piece in bytes.chunks(3) {
+        let bits = (0..3).fold(0u32, |bits, at| bits << 8 | u32::from(piece.get(at).copied().unwrap_or(0)));
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
+            out.push(if at <= piece.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}

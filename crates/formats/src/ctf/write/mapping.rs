@@ -15,7 +15,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Moved, Selectors, Special, encodes, free_name};
+use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
 use crate::target::{Losses, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -34,6 +34,7 @@ pub(super) struct Mapping {
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
     special: Special,
+    pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
 
@@ -107,7 +108,10 @@ impl Mapping {
         to.environment = from.environment.clone();
         let mut in_ns = Vec::new();
         for clock in from.clocks() {
-            let (mapped, map) = map_clock(clock, source, &mut losses);
+            let (mapped, map) = match dialect {
+                Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
+                _ => map_clock(clock, source, &mut losses),
+            };
             to.add_clock(mapped);
             in_ns.push(map);
         }
@@ -135,13 +139,16 @@ impl Mapping {
             events.push(map_event(&mut mapper, class)?);
         }
         let special = std::mem::take(&mut mapper.special);
+        let marks = std::mem::take(&mut mapper.marks);
         if dialect == Dialect::Ctf18 {
             count_names(&from, &mut losses);
         }
-        if source.schema.summary.is_some() {
+        if dialect == Dialect::Ctf2 {
+            to.summary = source.schema.summary.clone();
+        } else if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
-        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, losses })
+        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, marks, losses })
     }
 
     fn mapped(&self) -> Mapped<'_> {
@@ -386,7 +393,8 @@ fn map_stream(
     used: bool,
 ) -> Result<(StreamMapping, Moved)> {
     let from = mapper.from;
-    let clock = class.default_clock.filter(|clock| from.clock(*clock).frequency > 0);
+    let is_kept = |clock: &ClockId| mapper.dialect == Dialect::Ctf2 || from.clock(*clock).frequency > 0;
+    let clock = class.default_clock.filter(is_kept);
     if class.default_clock.is_some() && clock.is_none() && used {
         mapper.losses.add("clock values of streams whose clock has no known frequency", 1);
     }
@@ -499,10 +507,11 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));
-    if class.is_untimed {
+    let is_untimed = class.is_untimed && mapper.dialect == Dialect::Ctf2;
+    if class.is_untimed && !is_untimed {
         mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
     }
-    let mapped = EventClass { specific_context, payload, is_untimed: false, open_ids: None, ..class.clone() };
+    let mapped = EventClass { specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
     mapper.to.add_event(mapped);
     Ok(EventMapping {
         id: class.id,
@@ -515,8 +524,34 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     })
 }
 
-/// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles it becomes one
-/// of nanoseconds, and every value is brought to those: then there is a map, and the time of its zero.
+/// A clock moved by the corrections of the user, in a dialect that has a place for them.
+fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
+    let frequency = i128::from(clock.frequency.max(1));
+    let offset_ns = i128::from(clock.offset_ns) + i128::from(correction_ns);
+    let rest = offset_ns.rem_euclid(NS_PER_SECOND);
+    if clock.seconds > 1 {
+        // Cycles are no part of a second.
+        let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND);
+        let offset_seconds = seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        return ClockClass { offset_seconds, offset_ns: rest as i64, ..clock.clone() };
+    }
+    let (mut cycles, mut ns) = (clock.offset_cycles, rest);
+    if rest * frequency % NS_PER_SECOND == 0 {
+        cycles += rest * frequency / NS_PER_SECOND;
+        ns = 0;
+    }
+    let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND) + cycles.div_euclid(frequency);
+    ClockClass {
+        offset_seconds: seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+        offset_cycles: cycles.rem_euclid(frequency),
+        offset_ns: ns as i64,
+        ..clock.clone()
+    }
+}
+
+/// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles, or the
+/// frequency is none, it becomes one of nanoseconds, and every value is brought to those: then there is a map, and the
+/// time of its zero.
 fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
     let frequency = i128::from(clock.frequency);
     if frequency == 0 {
@@ -526,21 +561,24 @@ fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (Clock
     let rest = correction.rem_euclid(NS_PER_SECOND) * frequency;
     let mapped = |cycles: i128, seconds: i128, frequency: i128| ClockClass {
         frequency: frequency as u64,
+        seconds: 1,
         offset_seconds: (seconds + cycles.div_euclid(frequency)).clamp(i64::MIN.into(), i64::MAX.into()) as i64,
         offset_cycles: cycles.rem_euclid(frequency),
         offset_ns: 0,
         has_made_cycles: false,
         ..clock.clone()
     };
-    if rest % NS_PER_SECOND != 0 || source.drift.is_some() {
+    let is_ratio = clock.seconds > 1;
+    if is_ratio || source.drift.is_some() || rest % NS_PER_SECOND != 0 {
         let kind = match source.drift {
             Some(_) => "cycles of clocks whose drift is corrected (they become nanoseconds)",
+            None if is_ratio => "cycles of clocks whose frequency is no whole number (they become nanoseconds)",
             None => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
         };
         losses.add(kind, 1);
         let map = ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
         let zero_ns = map.ns(0);
-        let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns.into(), 0, NS_PER_SECOND) };
+        let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns, 0, NS_PER_SECOND) };
         return (mapped, Some(InNs { map, zero_ns }));
     }
     let cycles = clock.offset_cycles + rest.div_euclid(NS_PER_SECOND);
@@ -552,7 +590,7 @@ fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (Clock
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InNs {
     map: ClockMap,
-    zero_ns: i64,
+    zero_ns: i128,
 }
 
 impl StreamMapping {
@@ -561,7 +599,7 @@ impl StreamMapping {
     pub(super) fn time(&self, cycles: u64) -> u64 {
         match &self.in_ns {
             None => cycles,
-            Some(clock) => clock.map.ns(cycles).wrapping_sub(clock.zero_ns) as u64,
+            Some(clock) => u64::try_from(clock.map.ns(cycles) - clock.zero_ns).unwrap_or(u64::MAX),
         }
     }
 }

@@ -2,30 +2,42 @@
 
 use std::fmt::Write;
 
+use tracemill_codec::layout;
 use tracemill_model::schema::{
     BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EnvValue, EventClass, FieldClassId,
-    FieldKind, FieldPath, IntegerClass, Length, Mapping, Member, PathStep, Presence, Range, Role, Roles, Schema, Scope,
-    StreamClass, StringLength,
+    FieldKind, FieldPath, IntegerClass, Length, Mapping, Member, Origin, PathStep, Presence, Range, Role, Roles,
+    Schema, Scope, StreamClass, StringLength,
 };
 
-use super::fields::BEFORE;
-use super::json::{Object, put_string};
+use super::fields::{BEFORE, Mark, Marks};
+use super::json::{Object, put_string, to_base64};
+use crate::ctf::ctf2::attributes::NAMESPACE;
 use crate::ctf::ctf2::locations::origin_text;
 
 /// The namespace under which babeltrace2 keeps what CTF 2 has no property for.
 const ATTRIBUTES: &str = "babeltrace.org,2020";
 
 /// Writes the metadata of a schema whose fields have classes of CTF 2 only.
-pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
-    let mut writer = Writer { schema, out: String::new() };
+pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
+    let mut writer = Writer { schema, marks, out: String::new() };
     writer.fragment("preamble", |object, _| {
         object.number("version", 2);
         if let Some(uuid) = &schema.uuid {
             let _ = write!(object.key("uuid"), "{uuid:?}");
         }
-        let mut own = Object::begin(object.key("attributes"));
-        own.string("tracemill", comment);
-        own.end();
+        own(object, |own| {
+            own.string("comment", comment);
+            if let Some(summary) = &schema.summary {
+                let mut object = Object::begin(own.key("summary"));
+                object.string("before", &summary.before);
+                object.number("has-name", summary.has_name);
+                object.string("after", &summary.after);
+                object.end();
+            }
+            if let Some(of) = &schema.origin {
+                origin(own, of);
+            }
+        });
     });
     writer.fragment("trace-class", |object, writer| {
         object.optional_string("namespace", schema.namespace.as_deref());
@@ -34,7 +46,7 @@ pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
         environment(object, schema);
         writer.root(object, "packet-header-field-class", Scope::PacketHeader, schema.packet_header);
     });
-    for clock in schema.clocks().iter().filter(|clock| clock.frequency > 0) {
+    for clock in schema.clocks() {
         writer.fragment("clock-class", |object, _| clock_class(object, clock));
     }
     for stream in schema.streams() {
@@ -46,8 +58,59 @@ pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
     writer.out.into_bytes()
 }
 
+/// Puts our attributes into an object.
+fn own(object: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
+    let mut attributes = Object::begin(object.key("attributes"));
+    own_of(&mut attributes, put);
+    attributes.end();
+}
+
+/// Puts our attributes into the attributes of an object.
+fn own_of(attributes: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
+    let mut own = Object::begin(attributes.key(NAMESPACE));
+    put(&mut own);
+    own.end();
+}
+
+/// What the trace was.
+fn origin(own: &mut Object<'_>, of: &Origin) {
+    let mut object = Object::begin(own.key("origin"));
+    object.string("format", &of.format);
+    let _ = write!(object.key("version"), "[{},{}]", of.version.0, of.version.1);
+    if of.has_same_packets {
+        object.number("same-packets", true);
+    }
+    list(object.key("parts"), &of.parts, |object, part| {
+        object.string("name", &part.name);
+        match std::str::from_utf8(&part.bytes) {
+            Ok(text) => object.string("text", text),
+            Err(_) => object.string("base64", &to_base64(&part.bytes)),
+        }
+    });
+    list(object.key("streams"), &of.streams, |object, (file, name)| {
+        object.string("file", file);
+        object.string("name", name);
+    });
+    object.end();
+}
+
+/// Writes an array of objects.
+fn list<T>(out: &mut String, values: &[T], put: impl Fn(&mut Object<'_>, &T)) {
+    out.push('[');
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        let mut object = Object::begin(out);
+        put(&mut object, value);
+        object.end();
+    }
+    out.push(']');
+}
+
 struct Writer<'a> {
     schema: &'a Schema,
+    marks: &'a Marks,
     out: String,
 }
 
@@ -60,6 +123,7 @@ impl Writer<'_> {
             &mut object,
             &mut Parts {
                 schema: self.schema,
+                marks: self.marks,
                 scope: Scope::PacketHeader,
                 roots: [self.schema.packet_header, None, None, None, None, None],
                 before: "".into(),
@@ -94,7 +158,9 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
     object.optional_string("name", clock.name.as_deref());
     object.optional_string("uid", clock.uid.as_deref());
     object.optional_string("description", clock.description.as_deref());
-    object.number("frequency", clock.frequency);
+    // The nearest whole number of ticks, for those who do not read our attributes.
+    let whole_frequency = (clock.frequency / u64::from(clock.seconds.max(1))).max(1);
+    object.number("frequency", whole_frequency);
     if let Some(precision) = clock.precision {
         object.number("precision", precision);
     }
@@ -102,8 +168,11 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
         object.number("accuracy", accuracy);
     }
     let mut offset = Object::begin(object.key("offset-from-origin"));
-    offset.number("seconds", clock.offset_seconds);
-    offset.number("cycles", clock.offset_cycles);
+    // The last cycle before the zero, for those who do not read our attributes.
+    let frequency = i128::from(whole_frequency);
+    let cycles = clock.offset_cycles + i128::from(clock.offset_ns) * frequency / 1_000_000_000;
+    offset.number("seconds", i128::from(clock.offset_seconds) + cycles.div_euclid(frequency));
+    offset.number("cycles", cycles.rem_euclid(frequency));
     offset.end();
     match &clock.origin {
         ClockOrigin::Unix => object.string("origin", "unix-epoch"),
@@ -116,11 +185,35 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
             origin.end();
         }
     }
+    if clock.frequency == 0 || clock.seconds > 1 || clock.has_made_cycles || clock.offset_ns != 0 {
+        own(object, |own| {
+            if clock.frequency == 0 {
+                own.number("unknown-frequency", true);
+            }
+            if clock.seconds > 1 {
+                let mut object = Object::begin(own.key("frequency"));
+                object.number("cycles", clock.frequency);
+                object.number("seconds", clock.seconds);
+                object.end();
+            }
+            if clock.has_made_cycles {
+                own.number("made-cycles", true);
+            }
+            if clock.offset_ns != 0 || clock.seconds > 1 {
+                let mut object = Object::begin(own.key("offset"));
+                object.number("seconds", clock.offset_seconds);
+                object.number("cycles", clock.offset_cycles);
+                object.number("ns", clock.offset_ns);
+                object.end();
+            }
+        });
+    }
 }
 
 /// Writes field classes.
 struct Parts<'a> {
     schema: &'a Schema,
+    marks: &'a Marks,
     scope: Scope,
     roots: Roots,
     /// Name of the member that was written last.
@@ -153,12 +246,17 @@ impl Parts<'_> {
         object.optional_string("name", event.name.as_deref());
         object.optional_string("uid", event.uid.as_deref());
         let level = event.log_level.and_then(log_level_name);
-        if level.is_some() || event.emf_uri.is_some() {
+        if level.is_some() || event.emf_uri.is_some() || event.is_untimed {
             let mut attributes = Object::begin(object.key("attributes"));
-            let mut own = Object::begin(attributes.key(ATTRIBUTES));
-            own.optional_string("log-level", level);
-            own.optional_string("emf-uri", event.emf_uri.as_deref());
-            own.end();
+            if level.is_some() || event.emf_uri.is_some() {
+                let mut of_peer = Object::begin(attributes.key(ATTRIBUTES));
+                of_peer.optional_string("log-level", level);
+                of_peer.optional_string("emf-uri", event.emf_uri.as_deref());
+                of_peer.end();
+            }
+            if event.is_untimed {
+                own_of(&mut attributes, |own| own.number("untimed", true));
+            }
             attributes.end();
         }
         self.root(object, "specific-context-field-class", Scope::SpecificContext, event.specific_context);
@@ -211,11 +309,14 @@ impl Parts<'_> {
                         members.push(',');
                     }
                     let mut object = Object::begin(members);
-                    object.string("name", &member.name);
+                    object.string("name", unique_name(member));
                     if let Some(before) = at.checked_sub(1).and_then(|at| structure.members.get(at)) {
-                        self.before = before.name.clone();
+                        self.before = unique_name(before).into();
                     }
                     self.class(object.key("field-class"), member.class);
+                    if unique_name(member) != &*member.name {
+                        own(&mut object, |own| own.string("name", &member.name));
+                    }
                     object.end();
                 }
                 members.push(']');
@@ -251,6 +352,20 @@ impl Parts<'_> {
             }
         }
         roles(&mut object, class.roles, self.scope);
+        match (self.marks.get(&id), &class.kind) {
+            (Some(Mark::WithLength), _) => own(&mut object, |own| own.number("with-length", true)),
+            (Some(Mark::BitMap), _) => own(&mut object, |own| own.number("bit-map", true)),
+            (Some(Mark::Mappings(labels)), _) => own(&mut object, |own| {
+                list(own.key("mappings"), labels, |object, label| {
+                    object.string("label", &label.label);
+                    ranges(object.key("ranges"), &label.ranges);
+                });
+            }),
+            (None, FieldKind::Struct(structure)) if structure.is_tuple() => {
+                own(&mut object, |own| own.number("tuple", true));
+            }
+            (None, _) => {}
+        }
         object.end();
     }
 
@@ -320,10 +435,15 @@ impl Parts<'_> {
     }
 }
 
+/// The name of a member that no other has.
+fn unique_name(member: &Member) -> &str {
+    if member.raw_name.is_empty() { &member.name } else { &member.raw_name }
+}
+
 /// The names of the members that a path goes through, below the roots of the scopes.
 pub(super) fn member_names(schema: &Schema, roots: &Roots, path: &FieldPath) -> Vec<String> {
     let mut names = Vec::new();
-    walk(schema, roots, path, |member| names.push(member.name.to_string()));
+    walk(schema, roots, path, |member| names.push(unique_name(member).to_string()));
     names
 }
 
@@ -335,17 +455,11 @@ pub(super) fn class_at(schema: &Schema, roots: &Roots, path: &FieldPath) -> Opti
 fn walk(schema: &Schema, roots: &Roots, path: &FieldPath, mut through: impl FnMut(&Member)) -> Option<FieldClassId> {
     let mut at = roots[path.scope as usize]?;
     for step in &path.steps {
-        at = match (&schema.field_class(at).kind, step) {
-            (FieldKind::Struct(class), PathStep::Member(index)) => {
-                let member = class.members.get(*index as usize)?;
-                through(member);
-                member.class
-            }
-            (FieldKind::Array(class), PathStep::Element) => class.element,
-            (FieldKind::Variant(class), PathStep::Option(index)) => class.options.get(*index as usize)?.class,
-            (FieldKind::Optional(class), PathStep::Content) => class.content,
-            _ => return None,
-        };
+        let class = schema.field_class(at);
+        if let (FieldKind::Struct(class), PathStep::Member(index)) = (&class.kind, step) {
+            through(class.members.get(*index as usize)?);
+        }
+        at = layout::child(class, *step)?;
     }
     Some(at)
 }

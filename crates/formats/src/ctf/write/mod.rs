@@ -14,10 +14,12 @@ mod tsdl;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
+use tracemill_model::schema::Origin;
 
 use self::mapping::Mapping;
 use self::packets::StreamWriter;
@@ -27,11 +29,12 @@ use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 pub(crate) static CTF2: Target = Target {
     names: &["ctf2"],
     description: "Common Trace Format 2",
-    cannot_hold: &["events without time", "floating point numbers wider than 64 bits", "form of text lines"],
+    cannot_hold: &["floating point numbers wider than 64 bits"],
     is_folder: true,
     wants_order: false,
     create: create_ctf2,
     copy: Some(copy::copy_ctf2),
+    settings: &[],
 };
 
 /// CTF 1.8.
@@ -53,6 +56,7 @@ pub(crate) static CTF18: Target = Target {
     wants_order: false,
     create: create_ctf18,
     copy: Some(copy::copy_ctf18),
+    settings: &[],
 };
 
 /// A version of the metadata, and what fields there are in it.
@@ -106,16 +110,17 @@ struct TraceOut {
 
 impl Writer {
     fn new(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
-        let order = options.byte_order;
+        let order = options.byte_order.unwrap_or_default();
         let mut writer =
             Writer { traces: Vec::new(), trace_of: Vec::new(), streams: Vec::new(), losses: Losses::default() };
         let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
         for (source, name) in sources.iter().zip(folders) {
             let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(name) };
-            let mapping =
+            let mut mapping =
                 Mapping::new(dialect, order, source).map_err(|error| error.in_file(Path::new(&source.name)))?;
             writer.losses.extend(&mapping.losses);
             let names = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
+            mapping.to.origin = origin(source, &names);
             for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
                 writer.trace_of.push(writer.traces.len());
                 let id = stream.id.unwrap_or(at as u64);
@@ -162,7 +167,7 @@ impl TraceWriter for Writer {
         for trace in &self.traces {
             make_folder(&trace.folder)?;
             let text = match trace.mapping.dialect {
-                Dialect::Ctf2 => metadata::write(&trace.mapping.to, &trace.comment),
+                Dialect::Ctf2 => metadata::write(&trace.mapping.to, &trace.mapping.marks, &trace.comment),
                 Dialect::Ctf18 => tsdl::write(&trace.mapping.to, &trace.comment),
             };
             let path = trace.folder.join("metadata");
@@ -170,6 +175,16 @@ impl TraceWriter for Writer {
         }
         Ok(self.losses)
     }
+}
+
+/// What the output says that the trace was; nothing when it has always been of this format.
+fn origin(source: &Source, files: &[String]) -> Option<Arc<Origin>> {
+    let of = &source.origin;
+    if of.format == Dialect::Ctf2.format() {
+        return None;
+    }
+    let streams = files.iter().zip(&source.streams).map(|(file, stream)| (file.clone(), stream.origin_name.clone()));
+    Some(Arc::new(Origin { streams: streams.collect(), has_same_packets: false, ..(**of).clone() }))
 }
 
 fn make_folder(path: &Path) -> Result<()> {

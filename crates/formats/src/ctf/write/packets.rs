@@ -18,7 +18,7 @@ use crate::target::Losses;
 
 const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
-const MAX_PACKET: usize = 1 << 20;
+const MAX_PACKET: usize = 16 << 20;
 
 /// Writes one stream.
 pub(super) struct StreamWriter {
@@ -160,7 +160,7 @@ impl StreamWriter {
         if stream.has_clock {
             let mut cycles = cycles;
             if of.is_untimed {
-                self.untimed += 1;
+                self.untimed += u64::from(mapping.dialect == super::Dialect::Ctf18);
                 cycles = self.latest.max(self.open.as_ref().map_or(0, |open| open.begin));
             }
             put_fixed(&mut self.packet, cycles, 64, self.order);

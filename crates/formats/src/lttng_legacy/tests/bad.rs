@@ -47,17 +47,60 @@ fn a_sound_trace_has_no_fault() {
 
 #[test]
 fn a_file_with_a_wrong_magic_number_is_skipped_and_named() {
-    let read = damaged(|bytes| bytes[40..44].copy_from_slice(&[0xef, 0xbe, 0xad, 0xde]));
-    assert_eq!((read.payloads("cpu_0").len(), read.payloads("cpu_1").len()), (0, 2));
+    let mut folder = sound();
+    folder.0.get_mut("cpu_1").expect("it")[40..44].copy_from_slice(&[0xef, 0xbe, 0xad, 0xde]);
+    let read = folder.read();
+    assert_eq!((read.payloads("cpu_0").len(), read.payloads("cpu_1").len()), (4, 0));
     assert_eq!(read.faults.len(), 1);
-    assert!(read.faults[0].starts_with("/t/cpu_0: byte 40: no magic number"), "{}", read.faults[0]);
+    assert!(read.faults[0].starts_with("/t/cpu_1: byte 40: no magic number"), "{}", read.faults[0]);
 }
 
 #[test]
-fn a_block_of_size_0_ends_its_file() {
-    let read = damaged(|bytes| bytes[36..40].fill(0));
-    assert_eq!((values(&read, "cpu_0").len(), values(&read, "cpu_1").len()), (0, 2));
-    assert!(read.faults[0].starts_with("/t/cpu_0: byte 0, packet 0: the block says that it has 0 bytes"));
+fn a_file_whose_first_block_is_bad_is_read_from_the_next_one_on() {
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(Change, &str); 4] = [
+        (|bytes| bytes[40] = 0, "byte 40, packet 0: no magic number"),
+        (|bytes| bytes[58] = 9, "byte 57, packet 0: version 0.9"),
+        (|bytes| bytes[61] = 3, "byte 56, packet 0: an alignment of 3"),
+        (|bytes| bytes[36..40].fill(0), "byte 0, packet 0: the block says that it has 0 bytes"),
+    ];
+    for (change, words) in cases {
+        let read = damaged(change);
+        assert_eq!(values(&read, "cpu_0"), ["3", "4"], "{words}");
+        assert_eq!(read.faults.len(), 1, "{:?}", read.faults);
+        assert!(read.faults[0].starts_with(&format!("/t/cpu_0: {words}")), "{}", read.faults[0]);
+    }
+    // The file of facilities too: its loads are in its second block.
+    let mut folder = sound();
+    let loads = folder.0["control/facilities_0"].clone();
+    let bad = vec![0xaa; 300];
+    folder.add("control/facilities_0", [bad, loads].concat());
+    let read = folder.read();
+    assert_eq!(values(&read, "cpu_0"), ["1", "2", "3", "4"]);
+    assert!(read.faults[0].contains("is read from its next block on, at byte 300"), "{}", read.faults[0]);
+}
+
+#[test]
+fn blocks_that_contradict_the_header_of_the_first_are_told() {
+    // D5: what files state is the same in all of their blocks.
+    let read = damaged(|bytes| {
+        bytes[LEN + 61] = 8;
+        bytes[LEN + 66] = 1;
+    });
+    assert_eq!(values(&read, "cpu_0"), ["1", "2", "3", "4"]);
+    assert_eq!(read.warnings.len(), 1, "{:?}", read.warnings);
+    let warning = "/t/cpu_0: byte 210, packet 1: the block has another header of the trace than the first one: \
+                   alignment 8, not 0; start_freq 769, not 1000";
+    assert!(read.warnings[0].starts_with(warning), "{}", read.warnings[0]);
+}
+
+#[test]
+fn a_block_of_size_0_is_skipped() {
+    let mut folder = sound();
+    folder.0.get_mut("cpu_1").expect("it")[36..40].fill(0);
+    let read = folder.read();
+    assert_eq!((values(&read, "cpu_0").len(), values(&read, "cpu_1").len()), (4, 0));
+    assert!(read.faults[0].starts_with("/t/cpu_1: byte 0, packet 0: the block says that it has 0 bytes"));
     // In the second block the size of the first one leads on.
     let read = damaged(|bytes| bytes[LEN + 36..LEN + 40].fill(0));
     assert_eq!(values(&read, "cpu_0"), ["1", "2"]);
@@ -88,6 +131,7 @@ fn without_facilities_events_have_numbers_for_names() {
 
 #[test]
 fn a_sequence_that_passes_its_event_costs_that_field_and_those_behind_it() {
+    // D27: nothing is taken for the elements that are said to be there.
     let machine = i386();
     let data = [9, 0, 0, 0, 0x40, 1, 2, 3, 4, 5];
     let events = [number(1, 1), event(machine.start.0 + 2, (7, 1), &data), number(3, 3)];
@@ -124,6 +168,7 @@ fn an_unknown_event_without_size_ends_its_block() {
     let second = machine.block(machine.start.0 + 9, machine.start.0 + 19, &[number(10, 10)], 0);
     folder.add("cpu_0", [first, second].concat());
     let read = folder.read();
+    // D18, second part.
     assert_eq!(values(&read, "cpu_0"), ["1", "10"]);
     let fault = "/t/cpu_0: byte 118, packet 0: event 5 of facility 9, which nothing describes, does not say its size";
     assert!(read.faults[0].starts_with(fault), "{}", read.faults[0]);
@@ -131,6 +176,7 @@ fn an_unknown_event_without_size_ends_its_block() {
 
 #[test]
 fn versions_before_0_7_are_refused_by_name() {
+    // D4.
     for (minor, at) in [(3u8, 40usize), (3, 56), (4, 56), (5, 72), (6, 72)] {
         let mut bytes = vec![0; 4096];
         bytes[at..at + 4].copy_from_slice(&0x00D6_B7EDu32.to_be_bytes());

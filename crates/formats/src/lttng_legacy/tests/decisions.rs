@@ -379,6 +379,15 @@ fn a_clock_that_cannot_be_is_told() {
     let read = folder.read_with(&settings);
     assert_eq!(read.trace.schema.clocks()[0].frequency, 2_000_000);
     assert_eq!(read.times("cpu_0"), [(machine.start.0 + 4, 1_000_250_002_000)]);
+    // A ratio that is no whole number is exact: 7000000 cycles are 10 s.
+    let thirds = Machine { freq: 2_100_000, scale: 3, start: (0, 1, 0), ..i386() };
+    let folder = Machine { freq: 2_100_001, ..thirds }.trace(XML, &[event(2_100_001, (7, 0), &[1])]);
+    assert_eq!(folder.read_with(&settings).times("cpu_0"), [(2_100_001, 4_000_000_000)]);
+    // D31: seconds that leave 63 bits are told.
+    let late = Machine { start: (0, 1 << 63, 0), ..i386() };
+    let read = late.trace(XML, &[at(&late, 4)]).read();
+    let warning = "/t/control/facilities_0: byte 90: a start 9223372036854775808 s after 1970, which is held at";
+    assert!(read.warnings[0].starts_with(warning), "{:?}", read.warnings);
     // No frequency at all: no time.
     let none = Machine { freq: 0, ..i386() };
     let read = none.trace(XML, &[at(&none, 4)]).read();
@@ -482,4 +491,97 @@ fn unneeded_definition_files_that_are_broken_are_remarks() {
     let read = folder.read();
     read.is(&["t.e { n=1 }"]);
     assert_eq!(read.trace.remarks.len(), 2);
+}
+
+#[test]
+fn unknown_events_are_stepped_over_and_named_by_their_ids() {
+    // D18: of a facility that was never loaded, of one without definition, of one that has fewer events.
+    let machine = i386();
+    let mut folder = machine.trace(XML, &[]);
+    let blob = event(machine.start.0, (0, 0), &machine.load("blob", 5, 9, [4; 4], 0));
+    let known = machine.load("t", checksum_of(&folder), 7, [4; 4], 0);
+    let known = event(machine.start.0, (0, 0), &known);
+    folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0 + 9, &[known, blob], 0));
+    let of = |after: u64, ids| event(machine.start.0 + after, ids, &[1, 2, 3]);
+    let events = [at(&machine, 1), of(2, (8, 3)), of(3, (8, 3)), of(4, (9, 200)), of(5, (7, 1)), at(&machine, 6)];
+    folder.add("cpu_0", machine.block(machine.start.0, machine.start.0 + 9, &events, 0));
+    let read = folder.read();
+    let lines =
+        ["t.e { n=1 }", "facility_8.event_3", "facility_8.event_3", "blob.event_200", "t.event_1", "t.e { n=6 }"];
+    assert_eq!(read.payloads("cpu_0"), lines);
+    assert_eq!(read.faults, [""; 0]);
+    // One for each id; the first one is of the definition that is not there.
+    let unknown: Vec<&String> = read.warnings.iter().filter(|warning| warning.contains("nothing describes")).collect();
+    assert_eq!(unknown.len(), 3, "{:?}", read.warnings);
+    assert!(unknown[0].contains("event 3 of facility 8") && unknown[2].contains("event 1 of facility 7"));
+}
+
+/// Checksum of the facility `t` of a trace.
+fn checksum_of(folder: &Folder) -> u32 {
+    let file = super::super::definitions::DefinitionFile::parse(&folder.0["eventdefs/t.xml"], Path::new("t.xml"));
+    file.facilities[0].checksum
+}
+
+#[test]
+fn a_length_is_compared_with_what_is_left_also_where_the_size_is_computed() {
+    // D27.
+    let machine = i386();
+    let xml = "<event name=q><field name=s><sequence><uint/><ulong/></sequence></field></event>";
+    let endless = Event { size: Some(u16::MAX), ..event(machine.start.0 + 2, (7, 0), &[0xff, 0xff, 0xff, 0x3f, 1, 2]) };
+    let good = event(machine.start.0 + 1, (7, 0), &[1, 0, 0, 0, 5, 0, 0, 0]);
+    let read = machine.trace(xml, &[good, endless]).read();
+    assert_eq!(read.payloads("cpu_0"), ["t.q { s=[ 5 ] }"]);
+    assert!(read.faults[0].contains("a sequence of 1073741823 elements"), "{:?}", read.faults);
+}
+
+#[test]
+fn bytes_are_numbers_and_strings_are_text() {
+    // D28; as text what bytes say stands beside them (tests of the program).
+    let machine = i386();
+    let xml = "<event name=b><field name=a><array size=3><char/></array></field>
+               <field name=q><sequence><uchar/><uchar/></sequence></field><field name=s><string/></field></event>";
+    let data = [&[b'a', 0xff, b'c', 2, 0xc3, 0xa9][..], b"x\xc3\xa9\xff\xe2\x82y\0"].concat();
+    let read = machine.trace(xml, &[event(machine.start.0 + 1, (7, 0), &data)]).read();
+    // Each bad part of the string is one replacement character.
+    read.is(&["t.b { a=[ 97 -1 99 ] q=[ 195 169 ] s=\"x\u{e9}\u{fffd}\u{fffd}y\" }"]);
+}
+
+#[test]
+fn states_offsets_and_addresses_have_the_signs_of_their_meaning() {
+    // D36, with our own definitions: out_state, state, pgoff and inode are signed, addresses are not.
+    let machine = i386();
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let mut folder = Folder::default();
+    let load = |name: &str, checksum: u32, id: u32| {
+        event(machine.start.0, (0, 0), &machine.load(name, checksum, id, [4; 4], 0))
+    };
+    let loads = [
+        load("process", 4_150_882_327, 1),
+        load("statedump", 2_720_809_820, 2),
+        load("memory", 3_594_338_759, 3),
+        load("kernel", 1_837_835_268, 4),
+    ];
+    folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0 + 9, &loads, 0));
+    let minus = u32::MAX;
+    let of = |after: u64, ids, data: &[u32]| event(machine.start.0 + after, ids, &words(data));
+    let events = [
+        of(1, (1, 7), &[5, minus]),
+        of(2, (1, 8), &[5, 6, minus]),
+        of(3, (2, 1), &[7, 0x8000_0000, minus, 1, minus, minus]),
+        of(4, (3, 0), &[0, 0]),
+        of(5, (4, 6), &[14, 1]),
+    ];
+    folder.add("cpu_0", machine.block(machine.start.0, machine.start.0 + 9, &events, 0));
+    let read = folder.read();
+    assert_eq!(
+        read.payloads("cpu_0"),
+        [
+            "process.wakeup { pid=5 state=-1 }",
+            "process.schedchange { out=5 in=6 out_state=-1 }",
+            "statedump.enumerate_vm_maps { PID=7 start=2147483648 end=4294967295 flags=1 pgoff=-1 inode=-1 }",
+            "memory.page_alloc { order=0 address=0 }",
+            "kernel.irq_entry { irq_id=14 mode=1<kernel> }",
+        ]
+    );
+    assert_eq!(read.faults, [""; 0]);
 }

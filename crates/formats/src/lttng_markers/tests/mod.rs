@@ -112,6 +112,6 @@ fn data_events(read: &Read) -> Vec<&str> {
 }
 
 /// Time of a clock value.
-fn ns(trace: &OpenTrace, cycles: u64) -> i64 {
+fn ns(trace: &OpenTrace, cycles: u64) -> i128 {
     ClockMap::new(&trace.schema.clocks()[0], 0).ns(cycles)
 }

@@ -153,14 +153,39 @@ fn a_wrap_far_behind_the_end_is_suspected() {
 
 #[test]
 fn the_scale_multiplies_before_2_3_and_divides_from_there_on() {
-    for (minor, hz) in [(2, 3_000_000), (3, 333_333), (6, 333_333)] {
+    for (minor, ticks, seconds) in [(2, 3_000_000, 1), (3, 1_000_000, 3), (6, 1_000_000, 3)] {
         let machine = Machine { minor, ..I386 };
         let mut metadata = machine.block(1_000_000);
         metadata.define_format("k", "m", "");
         (metadata.frequency, metadata.scale) = (1_000_000, 3);
         let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
-        assert_eq!(trace.schema.clocks()[0].frequency, hz, "2.{minor}");
+        let clock = &trace.schema.clocks()[0];
+        assert_eq!((clock.frequency, clock.seconds), (ticks, seconds), "2.{minor}");
+        assert!(trace.warnings.is_empty(), "{:?}", trace.warnings);
     }
+}
+
+#[test]
+fn a_frequency_that_the_scale_does_not_divide_is_exact() {
+    let mut metadata = I386.block(1_000_001);
+    metadata.define_format("k", "m", "");
+    // 1000000 ticks in 7 s: 142857.14 Hz.
+    (metadata.frequency, metadata.scale) = (1_000_000, 7);
+    let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
+    assert_eq!(ns(&trace, 1_000_001), 7_000_007_000);
+    assert_eq!(ns(&trace, 1_000_001 + 1_000_000_000_000), 7_000_007_000 + 7_000_000_000_000_000);
+    (metadata.frequency, metadata.scale) = (1_000_003, 7);
+    let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
+    assert_eq!(ns(&trace, 1_000_001 + 1), 1_000_001 * 7_000_000_000 / 1_000_003 + 6999);
+}
+
+#[test]
+fn a_start_that_cannot_be_held_is_told() {
+    let mut metadata = I386.block(u64::MAX - 9);
+    metadata.define_format("k", "m", "");
+    (metadata.frequency, metadata.scale) = (1, 7);
+    let trace = open(&Folder::default().with("metadata_0", metadata.finish()));
+    super::is_told(&trace.warnings[1], "metadata_0", 0, "is held at 9223372036854775807 s");
 }
 
 #[test]
@@ -179,6 +204,36 @@ fn time_is_that_of_the_start_and_that_since_the_start() {
     let settings = crate::api::Settings([("wall-clock", String::new())].into());
     let trace = (FORMAT.open)(&folder, &[found], &settings).remove(0).expect("it can be opened");
     assert_eq!(ns(&trace, 1_000_003), 1_262_715_366_408_819_666);
+}
+
+#[test]
+fn system_and_bookmarks_are_shown() {
+    let metadata = I386.metadata(&[("k", "m", 2, "v %u")]);
+    let system = b"<system node_name=box ltt_major_version=\"2\">a test</system>".to_vec();
+    let marks = b"<bookmarks><location name=here time=1.5/></bookmarks>".to_vec();
+    let folder = Folder::default().with("metadata_0", metadata);
+    let trace = open(&folder.clone().with("info/system.xml", system).with("info/bookmarks.xml", marks));
+    let titles: Vec<&str> = trace.sections.iter().map(|section| &*section.title).collect();
+    assert_eq!(titles, ["trace start", "markers", "system", "bookmarks"]);
+    assert_eq!((trace.sections[2].rows.len(), trace.sections[3].rows.len()), (3, 1));
+    assert!(trace.faults.is_empty() && trace.warnings.is_empty(), "{:?} {:?}", trace.faults, trace.warnings);
+    let trace = open(&folder.with("info/system.xml", b"<system node".to_vec()));
+    assert!(trace.warnings[0].to_string().contains("info/system.xml"), "{:?}", trace.warnings);
+}
+
+#[test]
+fn sub_buffers_that_contradict_the_first_are_told_once() {
+    let mut blocks = Vec::new();
+    for frequency in [1_000_000, 2_000_000, 2_000_000] {
+        let mut block = I386.block(10);
+        block.frequency = frequency;
+        block.short(3, 11, &[Number(4, 1)]);
+        blocks.extend(block.finish());
+    }
+    let folder = Folder::default().with("metadata_0", I386.metadata(&[("k", "n", 3, "v %u")])).with("k_0", blocks);
+    let read = read(&folder);
+    let told = read.warnings.iter().filter(|warning| warning.message().contains("another start, frequency"));
+    assert_eq!(told.count(), 1, "{:?}", read.warnings);
 }
 
 #[test]

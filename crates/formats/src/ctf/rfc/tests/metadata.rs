@@ -74,6 +74,98 @@ fn a_last_packet_of_metadata_that_is_cut_is_a_fault() {
 }
 
 #[test]
+fn what_is_complete_of_growing_metadata_is_used_and_the_tail_told() {
+    for draft in DRAFTS {
+        let more = match draft {
+            Draft::V11 => "event { name = more; id = 2; section = main; fields = type { parent = struct; }; }",
+            Draft::V16 => "event { name = more; id = 2; stream = 0; fields = struct { string x; }; };",
+        };
+        let stream = Packet::new(10, two(10)).bytes(draft);
+        // In v1.6 `;` behind the last brace is optional.
+        let last = more.trim_end_matches(';').len();
+        for cut in 0..=more.len() {
+            let text = format!("{}{}", draft.metadata(), &more[..cut]);
+            let packed = packets(draft, &[draft.metadata(), &more[..cut]]).concat();
+            for metadata in [text.clone().into_bytes(), packed] {
+                let read = Folder::new(&metadata, draft.file(), &stream).read();
+                assert_eq!(read.events, two_shown(draft, 10), "{draft:?} {cut}");
+                let is_open = 0 < cut && cut < last;
+                assert_eq!(read.faults.len(), usize::from(is_open), "{draft:?} {cut} {:?}", read.faults);
+                if is_open {
+                    let line = draft.metadata().lines().count() + 1;
+                    // The ends of the first string and of its packet stand before it.
+                    let column = if metadata.starts_with(&0xC1FC_1FC1u32.to_le_bytes()) { 3 } else { 1 };
+                    assert!(read.faults[0].contains("the metadata ends inside a declaration"), "{:?}", read.faults);
+                    assert!(read.faults[0].contains(&format!("line {line}, column {column}:")), "{:?}", read.faults);
+                }
+            }
+        }
+        // Something wrong further up is no tail.
+        let wrong = draft.metadata().replacen("size = 16", "size = 99", 1) + &more[..20];
+        let error = Folder::new(wrong, draft.file(), &stream).refused();
+        assert!(error.message().contains("99"), "{error}");
+    }
+}
+
+#[test]
+fn a_packet_of_metadata_whose_padding_is_missing_is_told() {
+    let content = [METADATA_11.as_bytes(), b"\0"].concat();
+    let mut bytes = Packet { padding: 20, ..Packet::new(0, content) }.bytes(Draft::V11);
+    bytes.truncate(bytes.len() - 5);
+    let stream = Packet::new(10, two(10)).bytes(Draft::V11);
+    let read = Folder::new(bytes, "main_0", &stream).read();
+    assert_eq!(read.events, two_shown(Draft::V11, 10));
+    assert!(read.faults.len() == 1 && read.faults[0].contains("only padding is missing"), "{:?}", read.faults);
+}
+
+#[test]
+fn long_chains_of_parents_are_no_circles() {
+    let stream = Packet::new(10, two(10)).bytes(Draft::V11);
+    for len in [5_000, 50_000] {
+        let mut chain = format!("type c{len} {{ parent = uint32_t; }}\n");
+        for at in (0..len).rev() {
+            chain += &format!("type c{at} {{ parent = c{}; }}\n", at + 1);
+        }
+        // Both ways: the first that is asked for may be at either end.
+        for is_reversed in [false, true] {
+            let mut lines: Vec<&str> = chain.lines().collect();
+            if is_reversed {
+                lines.reverse();
+            }
+            let metadata = METADATA_11.replace("{ uint32_t, a }", "{ c0, a }") + &lines.join("\n");
+            let read = Folder::new(metadata, "main_0", &stream).read();
+            assert_eq!((read.events.len(), read.faults), (2, vec![]), "{len}");
+        }
+        let circle = chain.replace("parent = uint32_t", "parent = c7");
+        let error = Folder::new(format!("{METADATA_11}{circle}"), "main_0", &stream).refused();
+        assert!(error.message().contains("the parents go round in a circle: c7 -> c8 -> "), "{error}");
+        assert!(error.message().len() < 300, "{error}");
+    }
+}
+
+#[test]
+fn types_without_declaration_are_refused_when_the_user_is_strict() {
+    for draft in DRAFTS {
+        let metadata = match draft {
+            Draft::V11 => METADATA_11.replace("{ uint32_t, a }", "{ uint32_t, a }, { uint7_t, b }"),
+            Draft::V16 => METADATA_16.replace("uint32_t a;", "uint32_t a; unsigned long b;"),
+        };
+        let folder = Folder::new(&metadata, draft.file(), b"");
+        let trace = folder.open(&[]).expect("it opens");
+        let place = trace.warnings[0].place().text.clone().expect("a place");
+        assert!(
+            place
+                .excerpt
+                .get(place.caret..)
+                .is_some_and(|at| at.starts_with("uint7_t") || at.starts_with("unsigned long"))
+        );
+        let Err(error) = folder.open(&[(crate::api::STRICT, "")]) else { panic!("it is not refused") };
+        assert!(error.message().contains("is not declared") && error.place().text.is_some(), "{error}");
+        assert!(Folder::new(draft.metadata(), draft.file(), b"").open(&[(crate::api::STRICT, "")]).is_ok());
+    }
+}
+
+#[test]
 fn packets_of_metadata_have_sizes_and_checksums() {
     let content = [METADATA_11.as_bytes(), b"\0"].concat();
     let checksum = crc32fast::hash(&content);
@@ -169,8 +261,13 @@ fn errors_have_lines_and_columns() {
     let of = |text: &str| text.lines().count() as u32;
     let all = cases_11.iter().map(|case| (METADATA_11, case)).chain(cases_16.iter().map(|case| (METADATA_16, case)));
     for (metadata, (tail, what, line, column)) in all {
-        let Err(error) = parse(format!("{metadata}{tail}").as_bytes(), ByteOrder::Little) else {
-            panic!("`{tail}` is accepted");
+        let error = match parse(format!("{metadata}{tail}").as_bytes(), ByteOrder::Little) {
+            Err(error) => error,
+            // A declaration without end may grow.
+            Ok(_) => {
+                let trace = Folder::new(format!("{metadata}{tail}"), "main_0", b"").open(&[]).expect("it opens");
+                trace.faults.into_iter().next().unwrap_or_else(|| panic!("`{tail}` is accepted"))
+            }
         };
         let place = error.place().text.clone().unwrap_or_else(|| panic!("`{tail}`: no place: {error}"));
         let found = (place.line - of(metadata), place.column);

@@ -2,7 +2,7 @@
 
 use tracemill_codec::text::Span;
 
-use super::super::cursor::Spanned;
+use super::super::cursor::{Place, Spanned};
 use super::super::types::{Form, Order};
 
 /// A top-level declaration.
@@ -52,18 +52,6 @@ impl TypeRef {
             TypeRef::Name(name) => name.span,
             TypeRef::Body(body) => body.span.value,
         }
-    }
-}
-
-/// A span that does not count when trees are compared.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) value: Span,
-}
-
-impl PartialEq for Place {
-    fn eq(&self, _: &Self) -> bool {
-        true
     }
 }
 

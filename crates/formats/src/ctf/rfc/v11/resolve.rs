@@ -1,6 +1,7 @@
 //! From the tree to types: parents are followed, names looked up. Names may be used before they are declared.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tracemill_codec::text::{Span, nearest};
@@ -21,9 +22,10 @@ pub(super) fn resolve(source: &str, entries: &[Entry], warnings: Vec<Error>) -> 
         source,
         types: HashMap::new(),
         done: HashMap::new(),
+        flats: HashMap::new(),
         open: Vec::new(),
         depth: 0,
-        fallbacks: BTreeSet::new(),
+        fallbacks: BTreeMap::new(),
         maps: HashMap::new(),
         structures: HashMap::new(),
         metadata: Metadata { warnings, ..Metadata::default() },
@@ -45,10 +47,13 @@ struct Resolver<'a> {
     types: HashMap<&'a str, Declaration<'a>>,
     /// Concrete types that are finished.
     done: HashMap<&'a str, Type>,
+    /// Named types with what they have of their parents.
+    flats: HashMap<&'a str, Rc<Flat<'a>>>,
     /// Concrete types that are being made, outermost first.
     open: Vec<&'a str>,
     depth: u32,
-    fallbacks: BTreeSet<String>,
+    /// Types that are used and not declared, where they stand first.
+    fallbacks: BTreeMap<String, Span>,
     /// Labels and structures by where they stand in the tree.
     maps: HashMap<(usize, u32, bool), Arc<[Mapping]>>,
     structures: HashMap<usize, Type>,
@@ -56,11 +61,24 @@ struct Resolver<'a> {
 }
 
 /// The attributes of a type and of all its parents; what a child says wins.
-struct Flat {
+#[derive(Clone)]
+struct Flat<'a> {
+    /// The built-in type at the top.
     base: &'static str,
+    /// Attributes that are small; lists stay where they are.
     body: Body,
     span: Span,
+    map: Option<&'a Vec<(Spanned<String>, i128, i128)>>,
+    fields: Option<&'a Vec<(Spanned<String>, TypeRef)>>,
+    elem_type: Option<&'a TypeRef>,
+    length_type: Option<&'a TypeRef>,
 }
+
+/// The base of types whose topmost parent has none.
+const NO_BASE: &str = "";
+
+/// Names of a circle that an error shows.
+const MAX_NAMES: usize = 16;
 
 impl<'a> Resolver<'a> {
     fn declare(&mut self, entry: &'a Entry) -> Result<()> {
@@ -151,10 +169,7 @@ impl<'a> Resolver<'a> {
                 self.event(event, &sections, &mut by_id)?;
             }
         }
-        for name in std::mem::take(&mut self.fallbacks) {
-            let message = format!("the type `{name}` is not declared; its usual meaning is taken, byte-packed");
-            self.metadata.warnings.push(Error::new(ErrorKind::Inconsistent, message));
-        }
+        self.metadata.fallbacks = types::fallback_warnings(&self.fallbacks, self.source);
         Ok(self.metadata)
     }
 
@@ -230,7 +245,7 @@ impl<'a> Resolver<'a> {
 
     fn fallback(&mut self, name: &Spanned<String>) -> Result<Type> {
         if let Some(class) = types::fallback(&name.value) {
-            self.fallbacks.insert(name.value.clone());
+            self.fallbacks.entry(name.value.clone()).or_insert(name.span);
             return Ok(class);
         }
         if BUILT_IN.contains(&name.value.as_str()) {
@@ -250,41 +265,67 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Follows the parents of a type.
-    fn flatten(&mut self, body: &'a Body) -> Result<Flat> {
-        let mut flat = Body::new(body.span.value);
-        inherit(&mut flat, body);
-        let mut seen: Vec<&str> = Vec::new();
-        let mut next = body.parent.as_ref();
-        loop {
-            let Some(parent) = next else {
-                let span = body.span.value;
-                if flat.exp_dig.is_some() {
-                    let message = "a type without `parent` that has `exp_dig` is taken as a floating_point";
-                    let warning = Error::new(ErrorKind::Inconsistent, message);
-                    self.metadata.warnings.push(warning.at_text(span.place(self.source)));
-                    return Ok(Flat { base: "floating_point", body: flat, span });
-                }
-                return Err(span.malformed(self.source, "the type has no `parent`"));
-            };
-            if let Some(base) = BUILT_IN.into_iter().find(|name| *name == parent.value) {
-                return Ok(Flat { base, body: flat, span: body.span.value });
-            }
-            let text = parent.value.as_str();
-            if seen.contains(&text) || seen.len() >= MAX_DEPTH as usize * 16 {
-                let message = format!("the parents go round in a circle: {} -> {text}", seen.join(" -> "));
-                return Err(parent.span.malformed(self.source, message));
-            }
-            seen.push(text);
-            let Some(declaration) = self.types.get(text) else {
-                let Some(known) = types::fallback(text) else { return Err(self.unknown(parent)) };
-                self.fallbacks.insert(text.to_string());
-                let Some(base) = inherit_fallback(&mut flat, &known) else { return Err(self.unknown(parent)) };
-                return Ok(Flat { base, body: flat, span: body.span.value });
-            };
-            inherit(&mut flat, declaration.body);
-            next = declaration.body.parent.as_ref();
+    /// A type with what it has of its parents.
+    fn flatten(&mut self, body: &'a Body) -> Result<Flat<'a>> {
+        let flat = match &body.parent {
+            Some(parent) => self.flat_of(parent)?.child(body),
+            None => Flat::new(NO_BASE).child(body),
+        };
+        if flat.base != NO_BASE {
+            return Ok(flat);
         }
+        let span = body.span.value;
+        if flat.body.exp_dig.is_none() {
+            return Err(span.malformed(self.source, "the type has no `parent`"));
+        }
+        let message = "a type without `parent` that has `exp_dig` is taken as a floating_point";
+        let warning = Error::new(ErrorKind::Inconsistent, message);
+        self.metadata.warnings.push(warning.at_text(span.place(self.source)));
+        Ok(Flat { base: "floating_point", ..flat })
+    }
+
+    /// The same of a parent. Walks up to one that is known, then down again: chains may be long.
+    fn flat_of(&mut self, name: &'a Spanned<String>) -> Result<Rc<Flat<'a>>> {
+        let (mut chain, mut seen) = (Vec::new(), HashSet::new());
+        let mut next = Some(name);
+        let mut flat = loop {
+            let Some(parent) = next else { break Rc::new(Flat::new(NO_BASE)) };
+            let text = parent.value.as_str();
+            if let Some(base) = BUILT_IN.into_iter().find(|name| *name == text) {
+                break Rc::new(Flat::new(base));
+            }
+            if let Some(known) = self.flats.get(text) {
+                break known.clone();
+            }
+            if !seen.insert(text) {
+                return Err(self.circle(&chain, parent));
+            }
+            let Some(declaration) = self.types.get(text) else {
+                let known = types::fallback(text).and_then(|class| flat_of_fallback(&class));
+                let Some(known) = known else { return Err(self.unknown(parent)) };
+                self.fallbacks.entry(text.to_string()).or_insert(parent.span);
+                break Rc::new(known);
+            };
+            chain.push((text, declaration.body));
+            next = declaration.body.parent.as_ref();
+        };
+        for (name, body) in chain.into_iter().rev() {
+            flat = Rc::new(flat.child(body));
+            self.flats.insert(name, flat.clone());
+        }
+        Ok(flat)
+    }
+
+    /// The error of a parent that stands in the chain already.
+    fn circle(&self, chain: &[(&str, &Body)], parent: &Spanned<String>) -> Error {
+        let text = parent.value.as_str();
+        let round = chain.iter().map(|(name, _)| *name).skip_while(|name| *name != text);
+        let mut names: Vec<&str> = round.clone().take(MAX_NAMES).collect();
+        if round.count() > MAX_NAMES {
+            names.push("...");
+        }
+        let message = format!("the parents go round in a circle: {} -> {text}", names.join(" -> "));
+        parent.span.malformed(self.source, message)
     }
 
     fn body(&mut self, body: &'a Body) -> Result<Type> {
@@ -294,12 +335,12 @@ impl<'a> Resolver<'a> {
             return Err(body.span.value.malformed(self.source, message));
         }
         let flat = self.flatten(body)?;
-        let class = self.make(body, &flat)?;
+        let class = self.make(&flat)?;
         self.depth -= 1;
         Ok(class)
     }
 
-    fn make(&mut self, own: &'a Body, flat: &Flat) -> Result<Type> {
+    fn make(&mut self, flat: &Flat<'a>) -> Result<Type> {
         let (body, span, source) = (&flat.body, flat.span, self.source);
         let missing = |what: &str| span.malformed(source, format!("the {} has no `{what}`", flat.base));
         let integer = || {
@@ -322,8 +363,7 @@ impl<'a> Resolver<'a> {
             }
             "enum" => {
                 let int = integer()?;
-                let map = self.inherited(own, |body| body.map.as_ref());
-                let map = map.filter(|map| !map.is_empty()).ok_or_else(|| missing("map"))?;
+                let map = flat.map.filter(|map| !map.is_empty()).ok_or_else(|| missing("map"))?;
                 let align = body.align.unwrap_or(types::default_align(int.size));
                 // Children with the map of a parent share its labels.
                 let key = (std::ptr::from_ref(map) as usize, int.size, int.signed);
@@ -357,7 +397,7 @@ impl<'a> Resolver<'a> {
             }
             "string" => Ok(Class::text(body.is_ascii.unwrap_or(false))),
             "struct" => {
-                let fields = self.inherited(own, |body| body.fields.as_ref()).map_or(&[][..], Vec::as_slice);
+                let fields = flat.fields.map_or(&[][..], Vec::as_slice);
                 // Children with the fields of a parent are the same structure.
                 let key = fields.as_ptr() as usize;
                 if let Some(class) = self.structures.get(&key).filter(|_| !fields.is_empty()) {
@@ -373,31 +413,16 @@ impl<'a> Resolver<'a> {
             }
             "array" => {
                 let length = body.length.as_ref().ok_or_else(|| missing("length"))?.value as u64;
-                let element =
-                    self.inherited(own, |body| body.elem_type.as_ref()).ok_or_else(|| missing("elem_type"))?;
+                let element = flat.elem_type.ok_or_else(|| missing("elem_type"))?;
                 let element = self.type_ref(element)?;
                 Class::array(length, element, span, source)
             }
             _ => {
-                let length =
-                    self.inherited(own, |body| body.length_type.as_ref()).ok_or_else(|| missing("length_type"))?;
-                let element =
-                    self.inherited(own, |body| body.elem_type.as_ref()).ok_or_else(|| missing("elem_type"))?;
+                let length = flat.length_type.ok_or_else(|| missing("length_type"))?;
+                let element = flat.elem_type.ok_or_else(|| missing("elem_type"))?;
                 let (length, element) = (self.type_ref(length)?, self.type_ref(element)?);
                 Class::sequence(length, element, span, source)
             }
-        }
-    }
-
-    /// An attribute that holds types, of the type itself or of the nearest parent that has it.
-    fn inherited<T>(&self, own: &'a Body, of: impl Fn(&'a Body) -> Option<&'a T>) -> Option<&'a T> {
-        let mut body = own;
-        // `flatten` has gone this way, so it ends.
-        loop {
-            if let Some(found) = of(body) {
-                return Some(found);
-            }
-            body = self.types.get(body.parent.as_ref()?.value.as_str())?.body;
         }
     }
 }
@@ -406,40 +431,56 @@ fn has_field(class: Option<&Type>, name: &str) -> bool {
     matches!(class.map(|class| &class.kind), Some(types::Kind::Struct(fields)) if fields.iter().any(|field| &*field.name == name))
 }
 
-/// Takes over what a child does not say itself. Lists stay where they are, see [`Resolver::inherited`].
-fn inherit(child: &mut Body, parent: &Body) {
-    fn take<T: Clone>(child: &mut Option<T>, parent: &Option<T>) {
-        if child.is_none() {
-            *child = parent.clone();
+impl<'a> Flat<'a> {
+    /// Without any attribute.
+    fn new(base: &'static str) -> Self {
+        let span = Span::default();
+        Flat { base, body: Body::new(span), span, map: None, fields: None, elem_type: None, length_type: None }
+    }
+
+    /// What a child is that says this.
+    fn child(&self, own: &'a Body) -> Flat<'a> {
+        fn of<T: Clone>(own: &Option<T>, parent: &Option<T>) -> Option<T> {
+            own.clone().or_else(|| parent.clone())
+        }
+        let parent = &self.body;
+        Flat {
+            base: self.base,
+            body: Body {
+                size: of(&own.size, &parent.size),
+                align: of(&own.align, &parent.align),
+                unit_size: of(&own.unit_size, &parent.unit_size),
+                length: of(&own.length, &parent.length),
+                exp_dig: of(&own.exp_dig, &parent.exp_dig),
+                mant_dig: of(&own.mant_dig, &parent.mant_dig),
+                signed: of(&own.signed, &parent.signed),
+                byte_order: of(&own.byte_order, &parent.byte_order),
+                is_ascii: of(&own.is_ascii, &parent.is_ascii),
+                ..Body::new(own.span.value)
+            },
+            span: own.span.value,
+            map: own.map.as_ref().or(self.map),
+            fields: own.fields.as_ref().or(self.fields),
+            elem_type: own.elem_type.as_ref().or(self.elem_type),
+            length_type: own.length_type.as_ref().or(self.length_type),
         }
     }
-    take(&mut child.size, &parent.size);
-    take(&mut child.align, &parent.align);
-    take(&mut child.unit_size, &parent.unit_size);
-    take(&mut child.length, &parent.length);
-    take(&mut child.exp_dig, &parent.exp_dig);
-    take(&mut child.mant_dig, &parent.mant_dig);
-    take(&mut child.signed, &parent.signed);
-    take(&mut child.byte_order, &parent.byte_order);
-    take(&mut child.is_ascii, &parent.is_ascii);
 }
 
-/// The same of a type that needs no declaration; gives the built-in type that it comes from.
-fn inherit_fallback(child: &mut Body, parent: &Class) -> Option<&'static str> {
+/// What a child has of a type that needs no declaration.
+fn flat_of_fallback(class: &Class) -> Option<Flat<'static>> {
     let number = |value: i128| Some(Spanned { value, span: Span::default() });
-    match parent.kind {
-        types::Kind::Integer(int) => {
-            child.size = child.size.take().or(number(int.size.into()));
-            child.signed = child.signed.or(Some(int.signed));
-            child.align = child.align.or(Some(parent.align));
-            Some("integer")
-        }
+    let none = Body::new(Span::default());
+    let (base, body) = match class.kind {
+        types::Kind::Integer(int) => (
+            "integer",
+            Body { size: number(int.size.into()), signed: Some(int.signed), align: Some(class.align), ..none },
+        ),
         types::Kind::Float { bits, .. } => {
             let (exponent, mantissa) = if bits == 32 { (8, 24) } else { (11, 53) };
-            child.exp_dig = child.exp_dig.take().or(number(exponent));
-            child.mant_dig = child.mant_dig.take().or(number(mantissa));
-            Some("floating_point")
+            ("floating_point", Body { exp_dig: number(exponent), mant_dig: number(mantissa), ..none })
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(Flat { body, ..Flat::new(base) })
 }

@@ -7,7 +7,7 @@ mod blocks;
 mod enums;
 mod specs;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use tracemill_codec::text::{Span, nearest};
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ pub(super) fn read(source: &str) -> Result<Metadata> {
         structs: HashMap::new(),
         enums: HashMap::new(),
         open_structs: Vec::new(),
-        fallbacks: BTreeSet::new(),
+        fallbacks: BTreeMap::new(),
         word_size: 64,
         uuid: None,
         streams: Vec::new(),
@@ -49,7 +49,8 @@ struct Parser<'s> {
     enums: HashMap<String, Type>,
     /// Tags of the structures that are being read.
     open_structs: Vec<String>,
-    fallbacks: BTreeSet<String>,
+    /// Types that are used and not declared, where they stand first.
+    fallbacks: BTreeMap<String, Span>,
     word_size: u32,
     uuid: Option<[u8; 16]>,
     streams: Vec<(Group, Span)>,
@@ -93,12 +94,8 @@ impl Parser<'_> {
             }
         }
         metadata.warnings = std::mem::take(&mut self.cursor.warnings);
-        let fallbacks = self
-            .fallbacks
-            .iter()
-            .map(|name| format!("the type `{name}` is not declared; its usual meaning is taken, byte-packed"));
-        let more = odd.into_iter().chain(fallbacks);
-        metadata.warnings.extend(more.map(|message| Error::new(ErrorKind::Inconsistent, message)));
+        metadata.fallbacks = types::fallback_warnings(&self.fallbacks, source);
+        metadata.warnings.extend(odd.map(|message| Error::new(ErrorKind::Inconsistent, message)));
         Ok(metadata)
     }
 
@@ -124,7 +121,7 @@ impl Parser<'_> {
             return Err(span.malformed(self.cursor.source, format!("the struct `{tag}` contains itself")));
         }
         if let Some(class) = self.fallback(&words, &name) {
-            self.fallbacks.insert(name);
+            self.fallbacks.entry(name).or_insert(span);
             return Ok(class);
         }
         Err(self.unknown(&words, &name, span))

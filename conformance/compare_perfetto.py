@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Compares `convert --to perfetto` with the JSON lines of the same traces.
+
+    conformance/compare_perfetto.py PROGRAM TRACE...
+
+Needs the Python package `perfetto`, whose messages decode the output. For each trace: every packet belongs to the schema
+(no unknown fields), every string and every track is announced before it is used, and the track events are the events of the
+lines: number, order, times, names of annotations and their values.
+"""
+
+import base64
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    from google.protobuf import unknown_fields
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+except ImportError as error:
+    sys.exit(f"the Python package `perfetto` is needed (pip install perfetto): {error}")
+
+FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class Bad(Exception):
+    pass
+
+
+def has_unknown(message):
+    if len(unknown_fields.UnknownFieldSet(message)):
+        return True
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        values = value if hasattr(value, "add") else [value]
+        if any(has_unknown(one) for one in values):
+            return True
+    return False
+
+
+def read_packets(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 0
+    while at < len(data):
+        if data[at] != 0x0A:
+            raise Bad(f"byte {at}: no packet begins here")
+        at += 1
+        size = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        packet = pb.TracePacket()
+        packet.ParseFromString(data[at : at + size])
+        at += size
+        yield packet
+
+
+class Reader:
+    def __init__(self, path):
+        self.names, self.categories, self.keys, self.strings = {}, {}, {}, {}
+        self.tracks = {}
+        self.open = {}
+        self.events = []
+        self.counters = 0
+        self.snapshots = 0
+        for number, packet in enumerate(read_packets(path)):
+            if has_unknown(packet):
+                raise Bad(f"packet {number}: a field that the schema does not have")
+            if packet.trusted_packet_sequence_id != 1:
+                raise Bad(f"packet {number}: no sequence")
+            if number == 0 and packet.sequence_flags != 1 or number > 0 and packet.sequence_flags != 2:
+                raise Bad(f"packet {number}: sequence flags {packet.sequence_flags}")
+            self.packet(packet)
+
+    def packet(self, packet):
+        data = packet.interned_data
+        for table, entries, text in (
+            (self.names, data.event_names, "name"),
+            (self.categories, data.event_categories, "name"),
+            (self.keys, data.debug_annotation_names, "name"),
+            (self.strings, data.debug_annotation_string_values, "str"),
+        ):
+            for entry in entries:
+                if entry.iid in table or entry.iid == 0:
+                    raise Bad(f"string {entry.iid} is announced twice")
+                value = getattr(entry, text)
+                table[entry.iid] = value if isinstance(value, str) else value.decode()
+        if packet.HasField("clock_snapshot"):
+            self.snapshots += 1
+            clocks = {clock.clock_id: clock.timestamp for clock in packet.clock_snapshot.clocks}
+            if clocks.get(6) != packet.timestamp:
+                raise Bad("a snapshot of clocks that is not of its time")
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            if track.HasField("parent_uuid") and track.parent_uuid not in self.tracks:
+                raise Bad(f"track {track.uuid} is below one that was not announced")
+            self.tracks[track.uuid] = track
+        if packet.HasField("track_event"):
+            self.event(packet)
+
+    def event(self, packet):
+        event = packet.track_event
+        track = self.tracks.get(event.track_uuid)
+        if track is None:
+            raise Bad(f"an event on the track {event.track_uuid} that was not announced")
+        if event.type == pb.TrackEvent.TYPE_COUNTER:
+            if not track.HasField("counter"):
+                raise Bad("a counter on a track that is none")
+            self.counters += 1
+            return
+        name = self.names[event.name_iid] if event.name_iid else event.name
+        depth = self.open.get(event.track_uuid, 0)
+        if event.type == pb.TrackEvent.TYPE_SLICE_BEGIN:
+            self.open[event.track_uuid] = depth + 1
+        elif event.type == pb.TrackEvent.TYPE_SLICE_END:
+            self.open[event.track_uuid] = depth - 1
+        if track.name.endswith(" runs") or name in ("discarded events", "lost packets"):
+            return
+        arguments = {}
+        for annotation in event.debug_annotations:
+            key, value = self.value(annotation)
+            arguments[key] = value
+        self.events.append((packet.timestamp, event.type, name, arguments, track))
+
+    def value(self, of):
+        key = self.keys[of.name_iid] if of.name_iid else of.name
+        if of.dict_entries:
+            return key, dict(self.value(entry) for entry in of.dict_entries)
+        if of.array_values:
+            return key, [self.value(entry)[1] for entry in of.array_values]
+        if of.HasField("string_value_iid"):
+            return key, self.strings[of.string_value_iid]
+        kind = of.WhichOneof("value")
+        return key, None if kind is None else getattr(of, kind)
+
+
+def same(line, value):
+    """Is a value of a line what an annotation holds?"""
+    if isinstance(line, dict):
+        if set(line) == {"media_type", "base64"}:
+            return value == line["base64"] and base64.b64decode(value) is not None
+        value = {} if value is None else value
+        if not isinstance(value, dict):
+            return False
+        # What is absent, and a list without labels, has no annotation.
+        wanted = {key: one for key, one in line.items() if not (one is None or key in ("labels", "flags") and one == [])}
+        return set(value) == set(wanted) and all(same(one, value[key]) for key, one in wanted.items())
+    if isinstance(line, list):
+        value = [] if value is None else value
+        return isinstance(value, list) and len(line) == len(value) and all(map(same, line, value))
+    if isinstance(value, float):
+        line = FLOATS.get(line, line)
+        return isinstance(line, (int, float)) and (value == line or math.isnan(value) and math.isnan(line))
+    if isinstance(line, int) and not isinstance(line, bool) and isinstance(value, str):
+        return str(line) == value
+    if line is None:
+        return value is None
+    return type(line) is type(value) and line == value
+
+
+def compare(program, trace, scratch):
+    out = os.path.join(scratch, "out.pftrace")
+    made = subprocess.run([program, "convert", "-q", "--to", "perfetto", "--force", "-o", out, trace], capture_output=True)
+    if made.returncode not in (0, 3):
+        raise Bad(f"convert ended with {made.returncode}: {made.stderr.decode()[:300]}")
+    lines = subprocess.run([program, "print", "-q", "--format", "jsonl", trace], capture_output=True).stdout
+    reader = Reader(out)
+    lines = [json.loads(line) for line in lines.splitlines()]
+    if len(lines) != len(reader.events):
+        raise Bad(f"{len(reader.events)} events for {len(lines)} lines")
+    latest = 0
+    for number, (line, (ns, kind, name, arguments, _)) in enumerate(zip(lines, reader.events), 1):
+        latest = latest if line["ns"] is None else max(line["ns"], 0)
+        if ns != latest:
+            raise Bad(f"line {number}: {ns} ns for {line['ns']}")
+        if kind == pb.TrackEvent.TYPE_INSTANT and line.get("name", "(no name)") not in (name, "event"):
+            raise Bad(f"line {number}: `{name}` for `{line.get('name')}`")
+        for key in ("stream_context", "event_context", "payload"):
+            own = dict(line.get(key) or {}) if not isinstance(line.get(key), list) else line[key]
+            value = arguments.get(key)
+            if isinstance(own, dict) and isinstance(value, dict) and isinstance(own.get("symbol"), str):
+                # Names of functions are shown to people.
+                own.pop("symbol"), value.pop("symbol", None)
+            if not same(own, value):
+                raise Bad(f"line {number}: {key} {json.dumps(own)[:300]} became {str(value)[:300]}")
+    return reader
+
+
+def main():
+    program, traces = sys.argv[1], sys.argv[2:]
+    failed = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for trace in traces:
+            try:
+                reader = compare(program, trace, scratch)
+            except Bad as error:
+                failed += 1
+                print(f"FAIL {trace}: {error}")
+                continue
+            kinds = [kind for _, kind, _, _, _ in reader.events]
+            threads = sum(track.HasField("thread") for track in reader.tracks.values())
+            print(
+                f"{trace}: {len(kinds)} events, {kinds.count(1)} begin, {kinds.count(2)} end, {reader.counters} counted; "
+                f"{len(reader.tracks)} tracks, {threads} threads; {reader.snapshots} snapshots of clocks"
+            )
+    print(f"{len(traces) - failed} passed, {failed} failed")
+    sys.exit(1 if failed or not traces else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Converts every trace below some folders and compares what comes out.
+
+    round_trip.py PROGRAM FOLDER...            A to CTF 2: `ns`, `name` and `payload` of every line stay
+    round_trip.py --back PROGRAM FOLDER...     and back to A: every key but `trace` stays
+    round_trip.py --again PROGRAM FOLDER...    A as itself, and once more: the same lines, then the same files
+
+Lines come in the order of `print`; those of one time may stand in any order. A folder whose traces cannot be read at
+all is left out. The last line counts: `N passed, M failed, K not written`.
+"""
+
+import argparse
+import collections
+import filecmp
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+KEPT = ("ns", "name", "payload")
+
+
+def run(program, *arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, errors="surrogateescape")
+
+
+def lines(program, path):
+    done = run(program, "print", "--quiet", "--format", "jsonl", path)
+    if done.returncode not in (0, 3):
+        return None
+    return [json.loads(line, parse_float=lambda text: ("float", text)) for line in done.stdout.split("\n") if line]
+
+
+def by_time(events, keys):
+    """What is compared: events of one time in any order; those without time where they stand."""
+    groups, last = collections.defaultdict(collections.Counter), None
+    for event in events:
+        last = event.get("ns", last) if event.get("ns") is not None else last
+        shown = {key: value for key, value in event.items() if key in keys} if keys else dict(event)
+        if not keys:
+            shown.pop("trace", None)
+        groups[last][json.dumps(shown, sort_keys=True)] += 1
+    return groups
+
+
+def difference(before, after, keys):
+    left, right = by_time(before, keys), by_time(after, keys)
+    if left == right:
+        return None
+    for time in sorted(set(left) | set(right), key=lambda time: (time is not None, time or 0)):
+        if left[time] != right[time]:
+            gone = list((left[time] - right[time]).elements())
+            come = list((right[time] - left[time]).elements())
+            show = lambda found: found[0][:700] if found else "nothing"
+            return f"at {time}: {show(gone)}\n    became {show(come)}"
+    return "other lines"
+
+
+def format_of(program, path):
+    done = run(program, "info", "--json", path)
+    try:
+        traces = json.loads(done.stdout)["traces"]
+    except (ValueError, KeyError):
+        return None
+    formats = {trace["format"] for trace in traces}
+    return formats.pop() if len(formats) == 1 else None
+
+
+def same_files(left, right):
+    compared = filecmp.dircmp(left, right)
+    stack = [compared]
+    while stack:
+        at = stack.pop()
+        if at.left_only or at.right_only:
+            return f"only in one: {at.left_only + at.right_only}"
+        for name in at.common_files:
+            if not filecmp.cmp(os.path.join(at.left, name), os.path.join(at.right, name), shallow=False):
+                return f"{name} differs"
+        stack.extend(at.subdirs.values())
+    return None
+
+
+def convert(program, to, source, output):
+    done = run(program, "convert", "--quiet", "--to", to, "-o", output, source)
+    if done.returncode not in (0, 3) or not os.path.exists(output):
+        return done.stderr.strip().split("\n")[0] or f"status {done.returncode}"
+    return None
+
+
+def check(options, written, path, scratch):
+    before = lines(options.program, path)
+    if before is None:
+        return None
+    of = format_of(options.program, path)
+    if options.again:
+        if of not in written:
+            return ("skip", of)
+        one, two = os.path.join(scratch, "one"), os.path.join(scratch, "two")
+        for source, output in ((path, one), (one, two)):
+            error = convert(options.program, of, source, output)
+            if error:
+                return ("fail", error)
+        found = difference(before, lines(options.program, one) or [], None)
+        if found:
+            return ("fail", found)
+        found = same_files(one, two) if os.path.isdir(one) else (None if filecmp.cmp(one, two, False) else "bytes")
+        return ("fail", "twice is not once: " + found) if found else ("pass", "")
+    ctf2 = os.path.join(scratch, "ctf2")
+    error = convert(options.program, "ctf2", path, ctf2)
+    if error:
+        return ("fail", error)
+    if not options.back:
+        found = difference(before, lines(options.program, ctf2) or [], KEPT)
+        return ("fail", found) if found else ("pass", "")
+    if of not in written:
+        return ("skip", of)
+    back = os.path.join(scratch, "back")
+    error = convert(options.program, of, ctf2, back)
+    if error:
+        return ("fail", error)
+    found = difference(before, lines(options.program, back) or [], None)
+    return ("fail", found) if found else ("pass", "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--back", action="store_true")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    listed = json.loads(run(options.program, "formats", "--json").stdout)
+    listed = listed["formats"] if isinstance(listed, dict) else listed
+    written = {entry["name"] for entry in listed if entry.get("write")}
+    count = collections.Counter()
+    for folder in options.folders:
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            label = f"{os.path.basename(os.path.normpath(folder))}/{name}"
+            if name.endswith(".md") or options.only not in label:
+                continue
+            # Where a trace lies beside its golden files.
+            for inside in ("trace", "uftrace.data"):
+                if os.path.exists(os.path.join(path, inside)):
+                    path = os.path.join(path, inside)
+            with tempfile.TemporaryDirectory() as scratch:
+                result = check(options, written, path, scratch)
+            if result is None:
+                count["unreadable"] += 1
+                continue
+            kind, why = result
+            count[kind] += 1
+            if kind == "fail":
+                print(f"FAIL {label}: {why}")
+    print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not written, {count['unreadable']} unreadable")
+    return 1 if count["fail"] or not count["pass"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+//! `tracemill convert --to perfetto`, decoded by messages written for this test from the public schema.
+
+mod util;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
+use util::{Folder, json_lines};
+
+#[derive(Message)]
+struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    packet: Vec<Packet>,
+}
+
+#[derive(Message)]
+struct Packet {
+    #[prost(message, optional, tag = "6")]
+    clock_snapshot: Option<ClockSnapshot>,
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(uint32, tag = "10")]
+    sequence: u32,
+    #[prost(message, optional, tag = "11")]
+    track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    interned_data: Option<InternedData>,
+    #[prost(uint32, tag = "13")]
+    sequence_flags: u32,
+    #[prost(message, optional, tag = "60")]
+    track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Message)]
+struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    clocks: Vec<Clock>,
+    #[prost(uint32, tag = "2")]
+    primary: u32,
+}
+
+#[derive(Message)]
+struct Clock {
+    #[prost(uint32, tag = "1")]
+    id: u32,
+    #[prost(uint64, tag = "2")]
+    timestamp: u64,
+}
+
+#[derive(Message)]
+struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    annotations: Vec<Annotation>,
+    #[prost(uint32, tag = "9")]
+    kind: u32,
+    #[prost(uint64, tag = "10")]
+    name_iid: u64,
+    #[prost(uint64, tag = "11")]
+    track: u64,
+    #[prost(fixed64, repeated, tag = "47")]
+    flows: Vec<u64>,
+    #[prost(int64, optional, tag = "30")]
+    counter: Option<i64>,
+    #[prost(double, optional, tag = "44")]
+    real_counter: Option<f64>,
+}
+
+#[derive(Message)]
+struct Annotation {
+    #[prost(uint64, tag = "1")]
+    name_iid: u64,
+    #[prost(uint64, optional, tag = "3")]
+    unsigned: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    signed: Option<i64>,
+    #[prost(double, optional, tag = "5")]
+    real: Option<f64>,
+    #[prost(string, optional, tag = "6")]
+    text: Option<String>,
+    #[prost(message, repeated, tag = "11")]
+    entries: Vec<Annotation>,
+    #[prost(message, repeated, tag = "12")]
+    elements: Vec<Annotation>,
+}
+
+#[derive(Message)]
+struct InternedData {
+    #[prost(message, repeated, tag = "2")]
+    event_names: Vec<InternedString>,
+    #[prost(message, repeated, tag = "3")]
+    annotation_names: Vec<InternedString>,
+}
+
+#[derive(Message)]
+struct InternedString {
+    #[prost(uint64, tag = "1")]
+    iid: u64,
+    #[prost(string, tag = "2")]
+    text: String,
+}
+
+#[derive(Message)]
+struct TrackDescriptor {
+    #[prost(uint64, tag = "1")]
+    uuid: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(message, optional, tag = "4")]
+    thread: Option<Thread>,
+    #[prost(message, optional, tag = "8")]
+    counter: Option<Counter>,
+}
+
+#[derive(Message)]
+struct Thread {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(int32, tag = "2")]
+    tid: i32,
+    #[prost(string, tag = "5")]
+    name: String,
+}
+
+#[derive(Message)]
+struct Counter {}
+
+/// What is shown: the names of strings, and each event with its track.
+struct Shown {
+    names: HashMap<u64, String>,
+    keys: HashMap<u64, String>,
+    tracks: HashMap<u64, TrackDescriptor>,
+    events: Vec<(u64, TrackEvent)>,
+    snapshots: Vec<ClockSnapshot>,
+}
+
+fn shown(path: &Path) -> Shown {
+    let trace = Trace::decode(fs::read(path).expect("it was written").as_slice()).expect("it is a message");
+    let (names, keys, tracks) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut shown = Shown { names, keys, tracks, events: Vec::new(), snapshots: Vec::new() };
+    for (at, packet) in trace.packet.into_iter().enumerate() {
+        assert_eq!((packet.sequence, packet.sequence_flags), (1, if at == 0 { 1 } else { 2 }));
+        let data = packet.interned_data.unwrap_or_default();
+        shown.names.extend(data.event_names.into_iter().map(|name| (name.iid, name.text)));
+        shown.keys.extend(data.annotation_names.into_iter().map(|name| (name.iid, name.text)));
+        shown.snapshots.extend(packet.clock_snapshot);
+        shown.tracks.extend(packet.track_descriptor.map(|track| (track.uuid, track)));
+        if let Some(event) = packet.track_event {
+            assert!(shown.tracks.contains_key(&event.track), "a track is announced before it is used");
+            assert!(event.name_iid == 0 || shown.names.contains_key(&event.name_iid));
+            shown.events.push((packet.timestamp.expect("an event has a time"), event));
+        }
+    }
+    shown
+}
+
+fn converted(folder: &Folder, trace: &str, arguments: &str) -> Shown {
+    folder.run_with(&format!("convert --force --to perfetto {arguments}"), &["-o", "out", trace]).ends(0, &[]);
+    shown(&folder.path("out"))
+}
+
+fn demo(trace: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
+}
+
+#[test]
+fn threads_are_tracks_and_fields_are_annotations() {
+    let folder = Folder::new();
+    let shown = converted(&folder, &demo("mill"), "");
+    let lines = json_lines(&folder.run_with("print --format jsonl -q", &[&demo("mill")]).ends(0, &[]).stdout);
+    assert_eq!(shown.events.len(), lines.len());
+    for ((ns, event), line) in shown.events.iter().zip(&lines) {
+        assert_eq!((Some(*ns), 3), (line["ns"].as_u64(), event.kind));
+        assert_eq!(shown.names[&event.name_iid], line["name"]);
+        let thread = shown.tracks[&event.track].thread.as_ref().expect("events of threads stand there");
+        assert_eq!(i64::from(thread.tid), line["stream_context"]["vtid"]);
+        assert_eq!(i64::from(thread.pid), line["stream_context"]["vpid"]);
+        assert_eq!(thread.name, line["stream_context"]["procname"]);
+        let payload = event.annotations.last().expect("a payload");
+        assert_eq!(shown.keys[&payload.name_iid], "payload");
+        assert_eq!(payload.entries.len(), line["payload"].as_object().expect("an object").len());
+        for entry in &payload.entries {
+            let value = &line["payload"][&shown.keys[&entry.name_iid]];
+            let text = (value.as_str(), value.as_i64(), value.as_array().map(Vec::len));
+            let number = entry.signed.or(entry.unsigned.map(|value| value as i64));
+            match text {
+                (Some(text), _, _) if entry.real.is_some() => {
+                    assert_eq!(
+                        text.trim_start_matches("+").replace("Infinity", "inf"),
+                        format!("{}", entry.real.unwrap_or(0.0))
+                    );
+                }
+                (Some(text), _, _) => assert_eq!(entry.text.as_deref(), Some(text)),
+                (_, Some(value), _) => assert_eq!(number, Some(value)),
+                (_, _, Some(len)) => assert_eq!(entry.elements.len(), len),
+                _ => {}
+            }
+        }
+    }
+    let clocks = &shown.snapshots[0].clocks;
+    assert_eq!(shown.snapshots.len(), 1);
+    assert_eq!((clocks[0].id, clocks[1].id, clocks[2].id), (6, 1, 128));
+    assert_eq!(
+        (Some(clocks[0].timestamp), Some(clocks[2].timestamp)),
+        (lines[0]["ns"].as_u64(), lines[0]["cycles"].as_u64())
+    );
+    assert_eq!(shown.snapshots[0].primary, 6);
+}
+
+#[test]
+fn events_are_chosen_before_they_are_written() {
+    let folder = Folder::new();
+    let all = converted(&folder, &demo("orders"), "").events.len();
+    let cut = converted(&folder, &demo("orders"), "--begin +10ms --end +20ms");
+    let first = cut.events[0].0;
+    assert!(cut.events.len() < all && cut.events.iter().all(|(ns, _)| *ns - first <= 10_000_000));
+    let chosen = converted(&folder, &demo("orders"), "--limit 7");
+    assert_eq!(chosen.events.len(), 7);
+}
+
+/// A CTF 1.8 trace of one stream with these event classes and bytes of packets without header.
+fn plain_trace(folder: &Folder, name: &str, classes: &str, bytes: &[u8]) {
+    let metadata = format!(
+        "/* CTF 1.8 */
+        typealias integer {{ size = 8; align = 8; signed = false; }} := u8;
+        typealias integer {{ size = 8; align = 8; signed = false; map = clock.c.value; }} := t8;
+        trace {{ major = 1; minor = 8; byte_order = le; }};
+        clock {{ name = c; freq = 1000000000; }};
+        stream {{
+            event.header := struct {{ u8 id; t8 t; }};
+            event.context := struct {{ u8 _tid; u8 _pid; }};
+        }};
+        {classes}"
+    );
+    fs::create_dir(folder.path(name)).expect("a new folder");
+    fs::write(folder.path(name).join("metadata"), metadata).expect("the folder is there");
+    fs::write(folder.path(name).join("s"), bytes).expect("the folder is there");
+}
+
+#[test]
+fn pairs_are_slices_counters_count_and_ids_link() {
+    let folder = Folder::new();
+    let classes = "
+        event { name = \"work_begin\"; id = 0; fields := struct { u8 _request_id; }; };
+        event { name = \"work_end\"; id = 1; fields := struct { u8 _request_id; }; };
+        event { name = \"free_pages_counter\"; id = 2; fields := struct { u8 _value; }; };";
+    // Id, time, thread, process, field.
+    let events = [[0, 1, 5, 4, 9], [2, 2, 5, 4, 7], [1, 3, 5, 4, 9], [2, 4, 5, 4, 7], [2, 5, 5, 4, 8], [0, 6, 6, 4, 9]];
+    plain_trace(&folder, "t", classes, events.as_flattened());
+    let shown = converted(&folder, "t", "");
+    let of = |(ns, event): &(u64, TrackEvent)| {
+        let name = shown.names.get(&event.name_iid).map_or("", String::as_str);
+        (*ns, event.kind, name.to_string(), event.counter, event.flows.len())
+    };
+    let events: Vec<_> = shown.events.iter().map(of).collect();
+    let counter = "free_pages_counter".to_string();
+    let expected = [
+        (1, 1, "work".into(), None, 1),
+        (2, 3, counter.clone(), None, 0),
+        (2, 4, String::new(), Some(7), 0),
+        (3, 2, "work".into(), None, 1),
+        (4, 3, counter.clone(), None, 0),
+        (5, 3, counter.clone(), None, 0),
+        (5, 4, String::new(), Some(8), 0),
+        (6, 1, "work".into(), None, 1),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(shown.events[0].1.flows, shown.events[7].1.flows);
+    assert_ne!(shown.events[0].1.track, shown.events[7].1.track);
+    let counted = &shown.tracks[&shown.events[2].1.track];
+    assert!(counted.counter.is_some());
+    assert_eq!(counted.name, counter);
+}

@@ -1,0 +1,104 @@
+//! What is odd about the strings that events name by their offsets (D11, D28): told once a section.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tracemill_model::error::{Error, ErrorKind};
+
+use super::definitions::{Definitions, EventDefinition, TrackDefinition};
+use super::printf::Format;
+
+/// Which texts are strings of the table of a section, by their offset there.
+#[derive(Clone, Debug)]
+pub(super) struct ByOffset {
+    /// For each event definition whether its data are.
+    pub(super) data: Arc<[bool]>,
+    /// The same of its name.
+    names: Option<Arc<[bool]>>,
+    /// For each track definition.
+    tracks: Option<Arc<[bool]>>,
+}
+
+/// Where the strings of a section's table are.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    pub(super) by_offset: ByOffset,
+    /// Octets of the table.
+    pub(super) len: usize,
+    /// Strings from here on have no NUL.
+    pub(super) good: usize,
+    /// Is a name without a NUL an error?
+    pub(super) is_strict: bool,
+}
+
+/// Which value of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Name,
+    Track,
+    Datum,
+}
+
+/// What was told of a section.
+#[derive(Debug, Default)]
+pub(super) struct Told(AtomicU8);
+
+impl ByOffset {
+    /// `None` when no text is one.
+    pub(super) fn of(definitions: &Definitions) -> Option<Self> {
+        let is_one = |format: &Option<Format>| format.as_ref().is_some_and(Format::has_string);
+        let data: Arc<[bool]> = definitions.events.iter().map(|event| is_one(&event.datum)).collect();
+        let names: Arc<[bool]> = definitions.events.iter().map(|EventDefinition { name, .. }| is_one(name)).collect();
+        let tracks: Arc<[bool]> = definitions.tracks.iter().map(|TrackDefinition { name, .. }| is_one(name)).collect();
+        let has = |list: Arc<[bool]>| list.contains(&true).then_some(list);
+        let has_data = data.contains(&true);
+        let (names, tracks) = (has(names), has(tracks));
+        (has_data || names.is_some() || tracks.is_some()).then_some(ByOffset { data, names, tracks })
+    }
+}
+
+impl Limits {
+    /// Looks at names of events and tracks; most logs have none to look at. `event` gives code and track of an event.
+    pub(super) fn look(
+        &self,
+        definitions: &Definitions,
+        events: impl Iterator<Item = (u32, u32)>,
+        mut found: impl FnMut(usize, Part, u32),
+    ) {
+        let ByOffset { names, tracks, .. } = &self.by_offset;
+        if names.is_none() && tracks.is_none() {
+            return;
+        }
+        let is_one = |list: &Option<Arc<[bool]>>, at: u32| {
+            list.as_ref().is_some_and(|list| list.get(at as usize) == Some(&true))
+        };
+        for (event, (code, track)) in events.enumerate() {
+            if code as usize >= self.good && is_one(names, definitions.by_code.get(code)) {
+                found(event, Part::Name, code);
+            }
+            if track as usize >= self.good && is_one(tracks, definitions.by_track.get(track)) {
+                found(event, Part::Track, track);
+            }
+        }
+    }
+
+    /// What there is to say of an offset, unless it was said: an error of the section `title`; is it a fault?
+    pub(super) fn tell(&self, told: &Told, title: &str, part: Part, offset: u32, code: u32) -> Option<(Error, bool)> {
+        let is_outside = offset as usize >= self.len;
+        let bit = 1 << (part as u8 * 2 + u8::from(is_outside));
+        if told.0.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+            return None;
+        }
+        let what = match part {
+            Part::Name => "the name of an event".to_string(),
+            Part::Track => "the name of a track".to_string(),
+            Part::Datum => format!("a datum of event code {code}"),
+        };
+        let message = match is_outside {
+            true => format!("{title}: {what} is the offset {offset:#x}, outside of the string table; said once"),
+            false => format!("{title}: {what}, the string at offset {offset:#x}, has no NUL; said once"),
+        };
+        let is_fault = self.is_strict && !is_outside && part != Part::Datum;
+        Some((Error::new(ErrorKind::Inconsistent, message), is_fault))
+    }
+}
