@@ -6,6 +6,7 @@ use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
 use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
 use crate::cursor::{Item, ReadyChunk};
@@ -120,6 +121,22 @@ pub struct Converted {
 }
 
 impl Conversion<'_> {
+    /// Reads everything that is wanted, and gives what came up. `None` when a part cannot be read.
+    pub fn read_all(&self) -> Option<Vec<Note>> {
+        let mut notes = Vec::new();
+        for (at, mut cursor) in timeline::cursors(self.session, self.streams, self.selection).into_iter().enumerate() {
+            while let Some(item) = cursor.next() {
+                match item {
+                    Item::Chunk(_) | Item::Packet(_) => {}
+                    Item::Gap(gap) => notes.push(Note::Gap(StreamIndex(at as u32), gap)),
+                    Item::Warning(error) => notes.push(Note::Warning(error)),
+                    Item::Fault(_) => return None,
+                }
+            }
+        }
+        Some(notes)
+    }
+
     /// Writes all events; what comes up goes to `take`, which can stop the work.
     ///
     /// # Errors
@@ -143,6 +160,9 @@ impl Conversion<'_> {
         Ok(Converted { events, losses: writer.finish()?, is_stopped: false })
     }
 }
+
+/// How a part that cannot be read is told where formats count packets: one of them is lost.
+const DAMAGE: Gap = Gap { kind: GapKind::LostPackets, count: Some(1), begin_cycles: None, end_cycles: None };
 
 struct Feed<'a> {
     conversion: &'a Conversion<'a>,
@@ -178,6 +198,9 @@ impl Feed<'_> {
                     Item::Fault(error) => Note::Fault(error),
                     Item::Warning(error) => Note::Warning(error),
                 };
+                if matches!(note, Note::Fault(_)) {
+                    self.writer.gap(at, &DAMAGE)?;
+                }
                 if self.note(note, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }

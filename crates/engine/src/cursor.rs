@@ -48,7 +48,7 @@ pub struct SpineFilter {
 pub enum Item {
     /// Events.
     Chunk(ReadyChunk),
-    /// A packet of which all events are wanted: only when [`Cursor::give_packets`] asked for those.
+    /// A packet of which all events are wanted and can be read: only when [`Cursor::give_packets`] asked for those.
     Packet(Arc<PacketData>),
     /// Missing events.
     Gap(Gap),
@@ -237,7 +237,8 @@ impl Cursor {
                     return;
                 }
                 let is_there = file.bytes.len_now() >= packet.offset_bytes + packet_bytes(packet);
-                if self.gives_packets && data.is_in_place() && is_there && self.is_whole(packet) {
+                let is_whole = self.gives_packets && data.is_in_place() && is_there && self.is_whole(packet);
+                if is_whole && is_sound(&data, self.filter.cycles) {
                     self.add_done(packet_bytes(&data.packet));
                     self.clock = packet.end_cycles.unwrap_or(self.clock);
                     self.queue.push_back(Item::Packet(Arc::new(data)));
@@ -443,6 +444,19 @@ impl Cursor {
         }
         ready.chunk.retain(|chunk, at| first <= chunk.cycles[at] && chunk.cycles[at] <= last);
     }
+}
+
+/// Can all events of a packet be read, and are they all in a range of clock values?
+fn is_sound(data: &PacketData, cycles: Option<(u64, u64)>) -> bool {
+    struct InRange(Option<(u64, u64)>);
+    impl SpineSink for InRange {
+        #[inline]
+        fn event(&mut self, _class: EventClassId, cycles: u64, _start_bits: u64, _body_bits: u64) -> bool {
+            self.0.is_none_or(|(first, last)| first <= cycles && cycles <= last)
+        }
+    }
+    let end = data.scan(&mut data.first_event(), &mut data.state.clone(), &mut InRange(cycles));
+    end == ScanEnd::Complete && data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet)
 }
 
 /// Bytes of a packet as they are counted.

@@ -40,27 +40,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     let pending = Pending::new(&options.output)?;
     interrupt::remove_on_interrupt(pending.path().to_path_buf());
-    let write_options = WriteOptions {
-        packet_bytes: options.packet_size,
-        byte_order: options.byte_order.map(|order| match order {
-            WrittenOrder::Little => ByteOrder::Little,
-            WrittenOrder::Big => ByteOrder::Big,
-        }),
-        index: options.index,
-        is_cut: has_choice(options),
-        settings: options.target.0.clone(),
-    };
-    if is_all(options) && copy(target, &opened.session, pending.path())? {
-        let _whole = interrupt::hold();
-        pending.commit()?;
-        tell(options, &opened.reporter, &Losses::default(), None)?;
-        return Ok(opened.reporter.outcome());
-    }
     let sources = sources(&opened.session, &streams)?;
-    let writer = (target.create)(pending.path(), &sources, &write_options)?;
-    if options.input.strict && !writer.losses().is_empty() {
-        return Err(refused(target, &writer.losses()));
-    }
     let conversion = Conversion {
         session: &opened.session,
         streams: &streams,
@@ -72,20 +52,50 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     };
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let (reporter, session) = (&mut opened.reporter, &opened.session);
+    let mut take = |note| match note {
+        Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
+        Note::Fault(_) => Flow::Continue,
+        Note::Warning(error) => {
+            reporter.warning(&error);
+            Flow::Continue
+        }
+        Note::Gap(stream, gap) => {
+            reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
+            Flow::Continue
+        }
+    };
+    // What is copied as it is must be sound.
+    let may_copy = is_all(options) && can_copy(target, session);
+    let sound = if may_copy { conversion.read_all() } else { None };
+    let is_damaged = may_copy && sound.is_none();
+    if let Some(notes) = sound
+        && copy(target, session, pending.path())?
+    {
+        for note in notes {
+            take(note);
+        }
+        let _whole = interrupt::hold();
+        pending.commit()?;
+        tell(options, reporter, &Losses::default(), None)?;
+        return Ok(opened.reporter.outcome());
+    }
+    let write_options = WriteOptions {
+        packet_bytes: options.packet_size,
+        byte_order: options.byte_order.map(|order| match order {
+            WrittenOrder::Little => ByteOrder::Little,
+            WrittenOrder::Big => ByteOrder::Big,
+        }),
+        index: options.index,
+        is_cut: has_choice(options) || is_damaged || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        settings: options.target.0.clone(),
+    };
+    let writer = (target.create)(pending.path(), &sources, &write_options)?;
+    if options.input.strict && !writer.losses().is_empty() {
+        return Err(refused(target, &writer.losses()));
+    }
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
-        conversion.run(writer, &mut |note| match note {
-            Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
-            Note::Fault(_) => Flow::Continue,
-            Note::Warning(error) => {
-                reporter.warning(&error);
-                Flow::Continue
-            }
-            Note::Gap(stream, gap) => {
-                reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
-                Flow::Continue
-            }
-        })?
+        conversion.run(writer, &mut take)?
     };
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
@@ -130,10 +140,17 @@ fn is_all(options: &ConvertOptions) -> bool {
     !has_choice(options) && options.select.events.stream.is_empty() && !has_form && !has_offsets
 }
 
+/// May the trace be copied as it is?
+fn can_copy(target: &Target, session: &Session) -> bool {
+    let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
+    let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
+    target.copy.is_some() && is_one && has_format && session.failures.is_empty()
+}
+
 /// Copies the only trace when it has the format already.
 fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> {
     match (target.copy, session.traces.as_slice()) {
-        (Some(copy), [trace]) if session.failures.is_empty() => copy(trace, path),
+        (Some(copy), [trace]) => copy(trace, path),
         _ => Ok(false),
     }
 }

@@ -256,7 +256,13 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index;
     let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
     classes.dedup();
-    if !is_ctf || has_form || options.is_cut && !classes.iter().all(|class| same::can_be_cut(&source.schema, *class)) {
+    // Packets hold cycles, and a drift moves each of them.
+    let has_drift = source.drift.is_some();
+    if !is_ctf
+        || has_form
+        || has_drift
+        || options.is_cut && !classes.iter().all(|class| same::can_be_cut(&source.schema, *class))
+    {
         return None;
     }
     let of = &source.origin;
