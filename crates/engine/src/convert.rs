@@ -141,7 +141,7 @@ impl Conversion<'_> {
     ///
     /// # Errors
     /// When the output cannot be written.
-    pub fn run(&self, mut writer: Box<dyn TraceWriter>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
+    pub fn run(&self, mut writer: Box<dyn TraceWriter + '_>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
         let mut feed = Feed {
             conversion: self,
             writer: &mut *writer,

@@ -11,8 +11,9 @@ use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
+use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline;
-use tracemill_formats::target::{Losses, Target, WriteOptions};
+use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
@@ -28,13 +29,17 @@ use crate::{interrupt, progress};
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if let Some(format) = lines_of(&options.to) {
+        if options.split.is_some() {
+            let error = Error::misuse(format!("--split writes no {}", options.to));
+            return Err(error.with_help("split the trace first, then print its parts"));
+        }
         return lines(options, format);
     }
     let names: Vec<&str> = WRITTEN.iter().map(|(name, _)| *name).collect();
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
-    refuse_existing(options, target.is_folder)?;
+    refuse_existing(options, target.is_folder || options.split.is_some())?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
     let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
@@ -48,7 +53,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         filter: wanted.filter.as_ref(),
         skip: options.select.skip,
         limit: options.select.limit,
-        in_order: target.wants_order,
+        in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
     };
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let (reporter, session) = (&mut opened.reporter, &opened.session);
@@ -86,10 +91,16 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             WrittenOrder::Big => ByteOrder::Big,
         }),
         index: options.index,
-        is_cut: has_choice(options) || is_damaged || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        is_cut: has_choice(options)
+            || options.split.is_some()
+            || is_damaged
+            || session.traces.iter().any(|trace| !trace.faults.is_empty()),
         settings: options.target.0.clone(),
     };
-    let writer = (target.create)(pending.path(), &sources, &write_options)?;
+    let writer: Box<dyn TraceWriter + '_> = match options.split {
+        None => (target.create)(pending.path(), &sources, &write_options)?,
+        Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
+    };
     if options.input.strict && !writer.losses().is_empty() {
         return Err(refused(target, &writer.losses()));
     }
@@ -137,7 +148,8 @@ fn is_all(options: &ConvertOptions) -> bool {
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_form = has_form || !options.target.0.0.is_empty();
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
-    !has_choice(options) && options.select.events.stream.is_empty() && !has_form && !has_offsets
+    let has_choice = has_choice(options) || options.split.is_some();
+    !has_choice && options.select.events.stream.is_empty() && !has_form && !has_offsets
 }
 
 /// May the trace be copied as it is?
