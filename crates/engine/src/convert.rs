@@ -1,6 +1,7 @@
 //! From a session to a target: which events go there, in what order, and what comes up on the way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
@@ -108,6 +109,8 @@ pub struct Conversion<'a> {
     pub limit: Option<u64>,
     /// Must events come in the order of time?
     pub in_order: bool,
+    /// Ends the work soon when it is set.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// How a conversion ended.
@@ -184,6 +187,9 @@ impl Feed<'_> {
                 cursor.give_packets();
             }
             while let Some(item) = cursor.next() {
+                if self.is_stopped() {
+                    return Ok(Flow::Stop);
+                }
                 let note = match item {
                     Item::Chunk(ready) => {
                         self.events(at, &ready, 0, ready.chunk.len())?;
@@ -210,6 +216,10 @@ impl Feed<'_> {
         Ok(Flow::Continue)
     }
 
+    fn is_stopped(&self) -> bool {
+        self.conversion.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
     fn merged(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
         let mut merger = timeline::merger(of.session, of.streams, of.selection);
@@ -217,6 +227,9 @@ impl Feed<'_> {
         let mut size = 1;
         while self.left > 0 {
             let Some(mut batch) = merger.next_batch(size) else { break };
+            if self.is_stopped() {
+                return Ok(Flow::Stop);
+            }
             let notes = std::mem::take(&mut batch.notes);
             let (before, behind) = if size == 1 { (notes, Vec::new()) } else { (Vec::new(), notes) };
             size = 4096;

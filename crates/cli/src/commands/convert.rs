@@ -54,6 +54,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         skip: options.select.skip,
         limit: options.select.limit,
         in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
+        stop: Some(interrupt::stop()),
     };
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let (reporter, session) = (&mut opened.reporter, &opened.session);
@@ -108,6 +109,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         let _shown = progress::show(&options.input, &session.progress, false);
         conversion.run(writer, &mut take)?
     };
+    let pending = interrupt::end_if_stopped(pending);
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
     }
