@@ -6,6 +6,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_engine::convert::target_settings;
+use tracemill_engine::split::SplitBy;
 use tracemill_formats::api::{Setting, Settings};
 use tracemill_formats::registry;
 
@@ -823,6 +824,10 @@ pub(crate) struct ConvertOptions {
     #[command(flatten)]
     pub(crate) target: TargetSettings,
 
+    /// Write a folder of parts: one for each `stream` or `process`, for each `time=DURATION`, or of about `size=SIZE`
+    #[arg(long, value_name = "BY", value_parser = parse_split)]
+    pub(crate) split: Option<SplitBy>,
+
     /// Read times without a zone in --begin, --end and --filter as universal time
     #[arg(long)]
     pub(crate) clock_gmt: bool,
@@ -951,4 +956,46 @@ fn parse_size(text: &str) -> Result<usize, String> {
     };
     let number: usize = digits.parse().map_err(|_| "expected a number of bytes with K, M or G".to_string())?;
     number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(|| "out of range".to_string())
+}
+
+/// What an output is split by.
+fn parse_split(text: &str) -> Result<SplitBy, String> {
+    match text.split_once('=') {
+        None if text == "stream" => Ok(SplitBy::Stream),
+        None if text == "process" => Ok(SplitBy::Process),
+        Some(("time", duration)) => parse_duration(duration).map(SplitBy::Time),
+        Some(("size", size)) => parse_size(size).map(|size| SplitBy::Size(size as u64)),
+        _ => Err("expected `stream`, `process`, `time=DURATION` or `size=SIZE`".to_string()),
+    }
+}
+
+/// A time with units, such as `1.5s` or `1m30s`, in ns.
+fn parse_duration(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 7] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
+    ];
+    let wrong = || "expected a time with units (ns us ms s m h d), such as 1.5s or 1m30s".to_string();
+    let (mut rest, mut total) = (text, 0u64);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.len(), |at| digits + at);
+        let (number, unit) = (&rest[..digits], &rest[digits..letters]);
+        let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let mut ns = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(*unit)).ok_or_else(wrong)?;
+        let mut part = *unit;
+        for digit in fraction.bytes() {
+            part /= 10;
+            ns += u64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10).ok_or_else(wrong)?) * part;
+        }
+        total = total.checked_add(ns).ok_or_else(wrong)?;
+        rest = &rest[letters..];
+    }
+    if total == 0 { Err(wrong()) } else { Ok(total) }
 }

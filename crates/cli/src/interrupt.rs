@@ -27,12 +27,52 @@ pub(crate) fn watch() {
             std::process::exit(STATUS);
         }
         std::thread::spawn(|| {
+            STOP.store(true, Ordering::SeqCst);
+            wait_for_writer();
             let _whole = hold();
             progress::clear();
             remove_parts();
             std::process::exit(STATUS);
         });
     });
+}
+
+/// Set when the program ends by an interrupt: who writes stops by himself.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Set when nobody writes any more.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Is there somebody who asks [`stop`]?
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// What is asked by those who write: they end soon when it is set, and call [`end_if_stopped`].
+pub(crate) fn stop() -> &'static AtomicBool {
+    IS_ASKED.store(true, Ordering::SeqCst);
+    &STOP
+}
+
+/// Ends here when an interrupt came, once `clean` is dropped; otherwise gives it back.
+pub(crate) fn end_if_stopped<T>(clean: T) -> T {
+    if !STOP.load(Ordering::SeqCst) {
+        return clean;
+    }
+    drop(clean);
+    STOPPED.store(true, Ordering::SeqCst);
+    loop {
+        // The thread of the interrupt ends the program.
+        std::thread::park();
+    }
+}
+
+/// Gives who writes some time to stop: what he makes anew behind our back would stay.
+fn wait_for_writer() {
+    for _ in 0..200 {
+        if !IS_ASKED.load(Ordering::SeqCst) || STOPPED.load(Ordering::SeqCst) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 /// Holds interrupts back until the guard is dropped.

@@ -1,12 +1,14 @@
 //! From a session to a target: which events go there, in what order, and what comes up on the way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::Origin;
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{Origin, Part};
 
 use crate::cursor::{Item, ReadyChunk};
 use crate::export;
@@ -53,7 +55,8 @@ pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
 /// When a part of a trace cannot be read that a target may need.
 pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
     let source = |(at, trace): (usize, &OpenTrace)| {
-        let origin = origin(trace)?;
+        let parts = trace.reader.parts().map_err(|error| error.in_file(&trace.path))?;
+        let origin = origin(trace, &parts);
         let own = streams.iter().filter(|of| of.trace == at);
         let own = own.map(|of| SourceStream {
             name: of.stream.name.clone(),
@@ -70,19 +73,18 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
             streams: own.collect(),
             tasks: trace.reader.calls().map_or_else(Vec::new, |calls| calls.tasks().to_vec()),
             origin,
+            parts,
         })
     };
     session.traces.iter().enumerate().map(source).collect()
 }
 
 /// What a trace is, or was before it was converted.
-fn origin(trace: &OpenTrace) -> Result<Arc<Origin>> {
-    if let Some(origin) = &trace.schema.origin {
-        return Ok(origin.clone());
-    }
-    let parts = trace.reader.parts().map_err(|error| error.in_file(&trace.path))?;
-    let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
-    Ok(Arc::new(Origin { format, version, parts, ..Origin::default() }))
+fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
+    trace.schema.origin.clone().unwrap_or_else(|| {
+        let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
+        Arc::new(Origin { format, version, parts: parts.to_vec(), ..Origin::default() })
+    })
 }
 
 /// Is the path a trace, or a folder of nothing but traces?
@@ -107,12 +109,14 @@ pub struct Conversion<'a> {
     pub limit: Option<u64>,
     /// Must events come in the order of time?
     pub in_order: bool,
+    /// Ends the work soon when it is set.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// How a conversion ended.
 pub struct Converted {
-    /// Events that were written.
-    pub events: u64,
+    /// Events that were written; `None` when some were copied without a look at them.
+    pub events: Option<u64>,
     /// What was lost.
     pub losses: Losses,
     /// Was it stopped? The output is not complete then.
@@ -120,11 +124,27 @@ pub struct Converted {
 }
 
 impl Conversion<'_> {
+    /// Reads everything that is wanted, and gives what came up. `None` when a part cannot be read.
+    pub fn read_all(&self) -> Option<Vec<Note>> {
+        let mut notes = Vec::new();
+        for (at, mut cursor) in timeline::cursors(self.session, self.streams, self.selection).into_iter().enumerate() {
+            while let Some(item) = cursor.next() {
+                match item {
+                    Item::Chunk(_) | Item::Packet(_) => {}
+                    Item::Gap(gap) => notes.push(Note::Gap(StreamIndex(at as u32), gap)),
+                    Item::Warning(error) => notes.push(Note::Warning(error)),
+                    Item::Fault(_) => return None,
+                }
+            }
+        }
+        Some(notes)
+    }
+
     /// Writes all events; what comes up goes to `take`, which can stop the work.
     ///
     /// # Errors
     /// When the output cannot be written.
-    pub fn run(&self, mut writer: Box<dyn TraceWriter>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
+    pub fn run(&self, mut writer: Box<dyn TraceWriter + '_>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
         let mut feed = Feed {
             conversion: self,
             writer: &mut *writer,
@@ -132,16 +152,20 @@ impl Conversion<'_> {
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
             events: 0,
+            has_copied: false,
         };
         let is_counted = self.skip > 0 || self.limit.is_some();
         let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
-        let events = feed.events;
+        let events = Some(feed.events).filter(|_| !feed.has_copied);
         if flow == Flow::Stop {
             return Ok(Converted { events, losses: Losses::default(), is_stopped: true });
         }
         Ok(Converted { events, losses: writer.finish()?, is_stopped: false })
     }
 }
+
+/// How a part that cannot be read is told where formats count packets: one of them is lost.
+const DAMAGE: Gap = Gap { kind: GapKind::LostPackets, count: Some(1), begin_cycles: None, end_cycles: None };
 
 struct Feed<'a> {
     conversion: &'a Conversion<'a>,
@@ -150,23 +174,39 @@ struct Feed<'a> {
     skip: u64,
     left: u64,
     events: u64,
+    has_copied: bool,
 }
 
 impl Feed<'_> {
     fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
         let cursors = timeline::cursors(of.session, of.streams, of.selection);
+        let takes_packets = self.matcher.is_none() && self.writer.takes_packets();
         for (at, mut cursor) in cursors.into_iter().enumerate() {
+            if takes_packets {
+                cursor.give_packets();
+            }
             while let Some(item) = cursor.next() {
+                if self.is_stopped() {
+                    return Ok(Flow::Stop);
+                }
                 let note = match item {
                     Item::Chunk(ready) => {
                         self.events(at, &ready, 0, ready.chunk.len())?;
+                        continue;
+                    }
+                    Item::Packet(packet) => {
+                        self.writer.packet(at, &packet)?;
+                        self.has_copied = true;
                         continue;
                     }
                     Item::Gap(gap) => Note::Gap(StreamIndex(at as u32), gap),
                     Item::Fault(error) => Note::Fault(error),
                     Item::Warning(error) => Note::Warning(error),
                 };
+                if matches!(note, Note::Fault(_)) {
+                    self.writer.gap(at, &DAMAGE)?;
+                }
                 if self.note(note, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -176,6 +216,10 @@ impl Feed<'_> {
         Ok(Flow::Continue)
     }
 
+    fn is_stopped(&self) -> bool {
+        self.conversion.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
     fn merged(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
         let mut merger = timeline::merger(of.session, of.streams, of.selection);
@@ -183,6 +227,9 @@ impl Feed<'_> {
         let mut size = 1;
         while self.left > 0 {
             let Some(mut batch) = merger.next_batch(size) else { break };
+            if self.is_stopped() {
+                return Ok(Flow::Stop);
+            }
             let notes = std::mem::take(&mut batch.notes);
             let (before, behind) = if size == 1 { (notes, Vec::new()) } else { (Vec::new(), notes) };
             size = 4096;

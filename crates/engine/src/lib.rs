@@ -15,5 +15,6 @@ pub mod progress;
 pub mod render;
 pub mod session;
 pub mod source;
+pub mod split;
 pub mod survey;
 pub mod timeline;

@@ -146,6 +146,7 @@ fn write(session: &Session, path: &Path, options: &WriteOptions) -> Result<Losse
         skip: 0,
         limit: None,
         in_order: false,
+        stop: None,
     };
     Ok(conversion.run(writer, &mut |_| Flow::Continue)?.losses)
 }

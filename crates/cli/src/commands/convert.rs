@@ -11,8 +11,9 @@ use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
+use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline;
-use tracemill_formats::target::{Losses, Target, WriteOptions};
+use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
@@ -28,38 +29,23 @@ use crate::{interrupt, progress};
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if let Some(format) = lines_of(&options.to) {
+        if options.split.is_some() {
+            let error = Error::misuse(format!("--split writes no {}", options.to));
+            return Err(error.with_help("split the trace first, then print its parts"));
+        }
         return lines(options, format);
     }
     let names: Vec<&str> = WRITTEN.iter().map(|(name, _)| *name).collect();
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
-    refuse_existing(options, target.is_folder)?;
+    refuse_existing(options, target.is_folder || options.split.is_some())?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
     let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     let pending = Pending::new(&options.output)?;
     interrupt::remove_on_interrupt(pending.path().to_path_buf());
-    let write_options = WriteOptions {
-        packet_bytes: options.packet_size,
-        byte_order: options.byte_order.map(|order| match order {
-            WrittenOrder::Little => ByteOrder::Little,
-            WrittenOrder::Big => ByteOrder::Big,
-        }),
-        index: options.index,
-        settings: options.target.0.clone(),
-    };
-    if is_all(options) && copy(target, &opened.session, pending.path())? {
-        let _whole = interrupt::hold();
-        pending.commit()?;
-        tell(options, &opened.reporter, &Losses::default(), None)?;
-        return Ok(opened.reporter.outcome());
-    }
     let sources = sources(&opened.session, &streams)?;
-    let writer = (target.create)(pending.path(), &sources, &write_options)?;
-    if options.input.strict && !writer.losses().is_empty() {
-        return Err(refused(target, &writer.losses()));
-    }
     let conversion = Conversion {
         session: &opened.session,
         streams: &streams,
@@ -67,25 +53,63 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         filter: wanted.filter.as_ref(),
         skip: options.select.skip,
         limit: options.select.limit,
-        in_order: target.wants_order,
+        in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
+        stop: Some(interrupt::stop()),
     };
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let (reporter, session) = (&mut opened.reporter, &opened.session);
+    let mut take = |note| match note {
+        Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
+        Note::Fault(_) => Flow::Continue,
+        Note::Warning(error) => {
+            reporter.warning(&error);
+            Flow::Continue
+        }
+        Note::Gap(stream, gap) => {
+            reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
+            Flow::Continue
+        }
+    };
+    // What is copied as it is must be sound.
+    let may_copy = is_all(options) && can_copy(target, session);
+    let sound = if may_copy { conversion.read_all() } else { None };
+    let is_damaged = may_copy && sound.is_none();
+    if let Some(notes) = sound
+        && copy(target, session, pending.path())?
+    {
+        for note in notes {
+            take(note);
+        }
+        let _whole = interrupt::hold();
+        pending.commit()?;
+        tell(options, reporter, &Losses::default(), None)?;
+        return Ok(opened.reporter.outcome());
+    }
+    let write_options = WriteOptions {
+        packet_bytes: options.packet_size,
+        byte_order: options.byte_order.map(|order| match order {
+            WrittenOrder::Little => ByteOrder::Little,
+            WrittenOrder::Big => ByteOrder::Big,
+        }),
+        index: options.index,
+        is_cut: has_choice(options)
+            || options.split.is_some()
+            || is_damaged
+            || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        settings: options.target.0.clone(),
+    };
+    let writer: Box<dyn TraceWriter + '_> = match options.split {
+        None => (target.create)(pending.path(), &sources, &write_options)?,
+        Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
+    };
+    if options.input.strict && !writer.losses().is_empty() {
+        return Err(refused(target, &writer.losses()));
+    }
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
-        conversion.run(writer, &mut |note| match note {
-            Note::Fault(error) if reporter.fault(&error) => Flow::Stop,
-            Note::Fault(_) => Flow::Continue,
-            Note::Warning(error) => {
-                reporter.warning(&error);
-                Flow::Continue
-            }
-            Note::Gap(stream, gap) => {
-                reporter.loss(&gap_text(&mut wall, session, &streams[stream.0 as usize], &gap));
-                Flow::Continue
-            }
-        })?
+        conversion.run(writer, &mut take)?
     };
+    let pending = interrupt::end_if_stopped(pending);
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
     }
@@ -97,7 +121,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         let _whole = interrupt::hold();
         pending.commit()?;
     }
-    tell(options, reporter, &converted.losses, Some(converted.events))?;
+    tell(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
 }
 
@@ -113,22 +137,34 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
     }
 }
 
+/// Are only some of the events wanted?
+fn has_choice(options: &ConvertOptions) -> bool {
+    let events = &options.select.events;
+    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
+    events.begin.is_some() || events.end.is_some() || events.filter.is_some() || is_counted
+}
+
 /// Is everything wanted as it is?
 fn is_all(options: &ConvertOptions) -> bool {
-    let events = &options.select.events;
     let input = &options.input;
-    let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_form = has_form || !options.target.0.0.is_empty();
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
-    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
-    !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted
+    let has_choice = has_choice(options) || options.split.is_some();
+    !has_choice && options.select.events.stream.is_empty() && !has_form && !has_offsets
+}
+
+/// May the trace be copied as it is?
+fn can_copy(target: &Target, session: &Session) -> bool {
+    let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
+    let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
+    target.copy.is_some() && is_one && has_format && session.failures.is_empty()
 }
 
 /// Copies the only trace when it has the format already.
 fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> {
     match (target.copy, session.traces.as_slice()) {
-        (Some(copy), [trace]) if session.failures.is_empty() => copy(trace, path),
+        (Some(copy), [trace]) => copy(trace, path),
         _ => Ok(false),
     }
 }

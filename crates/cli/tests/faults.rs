@@ -1,0 +1,160 @@
+//! What goes wrong while `tracemill convert` writes: the status and the message tell, and nothing half-written looks whole.
+#![cfg(unix)]
+
+mod util;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use util::{Folder, Run, stdout};
+
+fn demo(trace: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
+}
+
+/// All formats that a CTF trace can be written in.
+fn targets() -> Vec<String> {
+    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
+    let formats = list["formats"].as_array().expect("a list").iter();
+    let written = formats.filter(|format| format["write"] == true);
+    written.filter_map(|format| format["name"].as_str().map(str::to_string)).collect()
+}
+
+/// What is in a folder, also what begins with a dot.
+fn names(folder: &Folder) -> Vec<String> {
+    let entries = fs::read_dir(folder.path(".")).expect("it is a folder").flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Everything in a file, or in the files of a folder.
+fn content(path: &Path) -> Vec<(String, Vec<u8>)> {
+    if path.is_file() {
+        return vec![(String::new(), fs::read(path).expect("it can be read"))];
+    }
+    let mut all = Vec::new();
+    for entry in fs::read_dir(path).expect("it is a folder").flatten() {
+        for (name, bytes) in content(&entry.path()) {
+            all.push((format!("{}/{name}", entry.file_name().to_string_lossy()), bytes));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_disk_that_is_full_is_told() {
+    let folder = Folder::new();
+    for to in targets() {
+        // Files may have one block: the system refuses what comes behind, as a full disk does.
+        let script = format!("trap '' XFSZ; ulimit -f 1; exec \"$@\" convert --to {to} -o out {}", demo("mill"));
+        let output = Command::new("sh")
+            .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tracemill")])
+            .current_dir(folder.path("."))
+            .stdin(Stdio::null())
+            .output()
+            .expect("sh starts");
+        let run = Run::of(output);
+        if run.code == Some(0) || run.stderr.contains("cannot hold") {
+            // Nothing that is larger than a block, or nothing at all.
+            continue;
+        }
+        let run = run.ends(1, &["error: "]);
+        assert!(run.stderr.contains("too large"), "{to}: {}", run.stderr);
+        assert!(names(&folder).is_empty(), "{to}: {:?}", names(&folder));
+    }
+}
+
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    let folder = Folder::new();
+    for signal in ["INT", "TERM", "HUP"] {
+        for milliseconds in [1, 4, 9, 17, 33, 60] {
+            let mut child = util::command();
+            child.current_dir(folder.path(".")).args(["convert", "--to", "ctf2", "-o", "out"]).arg(demo("mill"));
+            let mut child = child.stderr(Stdio::null()).spawn().expect("the program starts");
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            let _ = Command::new("kill")
+                .args([format!("-{signal}"), child.id().to_string()])
+                .stderr(Stdio::null())
+                .status();
+            let status = child.wait().expect("it ends");
+            // A signal that comes before anybody listens ends the program as signals do, and one behind the end nothing.
+            if status.code().is_some() {
+                assert!(matches!(status.code(), Some(0 | 130)), "{signal} {milliseconds}: {status}");
+                let want: &[&str] = if status.code() == Some(0) { &["out"] } else { &[] };
+                // The name may have been given when the signal came.
+                assert!(names(&folder) == want || names(&folder) == ["out"], "{signal}: {:?}", names(&folder));
+            }
+            let _ = fs::remove_dir_all(folder.path("out"));
+        }
+    }
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_no_half_target() {
+    let folder = Folder::new();
+    let mut seed = 11u64;
+    for to in targets() {
+        let mut whole = util::command();
+        whole.current_dir(folder.path(".")).args(["convert", "-q", "--to", &to, "-o", "whole"]).arg(demo("mill"));
+        if whole.output().expect("the program starts").status.code() != Some(0) {
+            continue;
+        }
+        let want = content(&folder.path("whole"));
+        for _ in 0..8 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mut child = util::command();
+            child.current_dir(folder.path(".")).args(["convert", "-q", "--force", "--to", &to, "-o", "out"]);
+            let mut child = child.arg(demo("mill")).stderr(Stdio::null()).spawn().expect("the program starts");
+            std::thread::sleep(Duration::from_micros(seed % 60_000));
+            let _ = child.kill();
+            child.wait().expect("it ends");
+            if folder.path("out").exists() {
+                assert!(content(&folder.path("out")) == want, "{to}");
+            }
+        }
+        // What was left behind has a name of its own, and a folder is no trace.
+        for name in names(&folder).iter().filter(|name| name.ends_with(".part")) {
+            if folder.path(name).is_dir() && content(&folder.path(name)) != want {
+                folder.run_with("print -q", &[name]).ends(1, &[]);
+            }
+        }
+        for name in names(&folder) {
+            let path = folder.path(&name);
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
+#[test]
+fn a_target_that_vanishes_is_told_or_made_anew() {
+    let folder = Folder::new();
+    for milliseconds in [2, 5, 11, 19, 31, 47] {
+        fs::create_dir_all(folder.path("below")).expect("a folder can be made");
+        let mut child = util::command();
+        child
+            .current_dir(folder.path("."))
+            .args(["convert", "-q", "--to", "ctf2", "-o", "below/out"])
+            .arg(demo("mill"));
+        let child = child.stderr(Stdio::piped()).spawn().expect("the program starts");
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        let _ = fs::remove_dir_all(folder.path("below"));
+        let run = Run::of(child.wait_with_output().expect("it ends"));
+        match run.code {
+            // The folder went away before it began, or behind the end.
+            Some(0) => {}
+            _ => assert!(run.code == Some(1) && run.stderr.contains("below"), "{:?} {}", run.code, run.stderr),
+        }
+        if folder.path("below/out").exists() {
+            let lines =
+                |trace: &str| folder.run_with("print -q --format csv --columns ns", &[trace]).ends(0, &[]).stdout;
+            assert_eq!(lines("below/out"), lines(&demo("mill")));
+        }
+        let _ = fs::remove_dir_all(folder.path("below"));
+    }
+}

@@ -1,0 +1,281 @@
+//! One output becomes many: a folder with a trace, or a file, for each stream, process, stretch of time or size.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Gap;
+
+use crate::filter::{FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::session::Session;
+use crate::timeline::StreamOf;
+
+/// What decides where an event goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SplitBy {
+    /// Its stream.
+    Stream,
+    /// The process that it says, otherwise its stream.
+    Process,
+    /// How many times this many ns it comes after the first one.
+    Time(u64),
+    /// How large the part before has become, in bytes.
+    Size(u64),
+}
+
+impl SplitBy {
+    /// Do the parts come one after the other, so that events must come in the order of time?
+    pub fn wants_order(self) -> bool {
+        matches!(self, SplitBy::Time(_) | SplitBy::Size(_))
+    }
+}
+
+/// Fields that say the process of an event.
+const PROCESS: &[&str] = &["vpid", "pid", "tgid", "process"];
+/// Parts that are written at the same time.
+const MAX_OPEN: usize = 500;
+/// Parts of a split by time or size.
+const MAX_PARTS: u64 = 1_000_000;
+/// Events after which the size of a part is looked at.
+const SIZE_EVERY: u64 = 256;
+
+/// Writes the parts.
+pub struct Splitter<'a> {
+    by: SplitBy,
+    target: &'static Target,
+    folder: PathBuf,
+    sources: &'a [Source],
+    options: &'a WriteOptions,
+    streams: &'a [StreamOf],
+    keys: Option<KeyReader>,
+    key: Vec<u8>,
+    /// Parts that are open, by key; one at a time where parts come one after the other.
+    open: HashMap<Vec<u8>, Box<dyn TraceWriter>>,
+    names: HashMap<String, u32>,
+    current: Option<u64>,
+    first_ns: Option<i128>,
+    events: u64,
+    schema_losses: Losses,
+    takes_packets: bool,
+    losses: Losses,
+}
+
+impl<'a> Splitter<'a> {
+    /// A splitter that writes below `folder`.
+    ///
+    /// # Errors
+    /// When the target cannot hold a trace at all.
+    pub fn new(
+        by: SplitBy,
+        target: &'static Target,
+        folder: &Path,
+        (session, streams): (&Session, &'a [StreamOf]),
+        sources: &'a [Source],
+        options: &'a WriteOptions,
+    ) -> Result<Self> {
+        // It writes nothing: what it says of the schemas is the same for every part.
+        let probe = (target.create)(&folder.join("part"), sources, options)?;
+        Ok(Splitter {
+            by,
+            target,
+            folder: folder.to_path_buf(),
+            sources,
+            options,
+            streams,
+            keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::First(PROCESS))),
+            key: Vec::new(),
+            open: HashMap::new(),
+            names: HashMap::new(),
+            current: None,
+            first_ns: None,
+            events: 0,
+            schema_losses: probe.losses(),
+            takes_packets: by == SplitBy::Stream && probe.takes_packets(),
+            losses: Losses::default(),
+        })
+    }
+
+    /// The writer of the part that has a key; it gets `name` when it is new.
+    fn part(&mut self, name: impl FnOnce() -> String) -> Result<&mut dyn TraceWriter> {
+        if !self.open.contains_key(&self.key) {
+            if self.open.len() >= MAX_OPEN {
+                let message = format!("the output has more than {MAX_OPEN} parts");
+                return Err(Error::unsupported(message).with_help("choose some of them with --filter or --stream"));
+            }
+            std::fs::create_dir_all(&self.folder)
+                .map_err(|error| Error::io("make the folder", &self.folder, &error))?;
+            let path = self.folder.join(free_name(&mut self.names, &name()));
+            let writer = (self.target.create)(&path, self.sources, self.options)?;
+            self.open.insert(self.key.clone(), writer);
+        }
+        match self.open.get_mut(&self.key) {
+            Some(writer) => Ok(&mut **writer),
+            None => Err(Error::misuse("a part of the output is missing")),
+        }
+    }
+
+    fn close_all(&mut self) -> Result<()> {
+        let mut parts: Vec<_> = self.open.drain().collect();
+        parts.sort_by(|a, b| a.0.cmp(&b.0));
+        for (_, part) in parts {
+            let mut losses = part.finish()?;
+            // Those of the schema are the same in every part, and count once.
+            for (kind, count) in &self.schema_losses.0 {
+                if let Some(own) = losses.0.get_mut(kind) {
+                    *own = own.saturating_sub(*count);
+                }
+            }
+            for (kind, count) in losses.0 {
+                self.losses.add(kind, count);
+            }
+        }
+        Ok(())
+    }
+
+    /// The part that comes behind those before; parts are numbered from 0.
+    fn next_part(&mut self, number: u64) -> Result<&mut dyn TraceWriter> {
+        if number >= MAX_PARTS {
+            let error = Error::unsupported(format!("the output has more than {MAX_PARTS} parts"));
+            return Err(error.with_help("make them larger"));
+        }
+        if self.current != Some(number) {
+            self.close_all()?;
+            self.current = Some(number);
+        }
+        self.key.clear();
+        self.part(|| format!("part-{number:06}"))
+    }
+
+    fn number_of(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
+        let now = self.current.unwrap_or(0);
+        match self.by {
+            SplitBy::Time(every) => {
+                let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
+                let clock = self.streams[stream].clock.filter(|_| !is_untimed);
+                let Some(ns) = clock.map(|clock| clock.ns(event.cycles())) else { return now };
+                let first: i128 = *self.first_ns.get_or_insert(ns);
+                let after = ns - first;
+                // Time that goes back stays in the part that is open.
+                now.max((after.max(0) / i128::from(every.max(1))) as u64)
+            }
+            SplitBy::Size(bytes) => {
+                self.events += 1;
+                let is_full = self.events.is_multiple_of(SIZE_EVERY) && size_of(&self.last_path(now)) >= bytes;
+                if is_full { now + 1 } else { now }
+            }
+            SplitBy::Stream | SplitBy::Process => now,
+        }
+    }
+
+    fn last_path(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("part-{number:06}"))
+    }
+
+    fn stream_part(&mut self, stream: usize) -> Result<&mut dyn TraceWriter> {
+        self.key.clear();
+        self.key.extend((stream as u64).to_be_bytes());
+        let name = self.streams[stream].stream.name.clone();
+        self.part(|| name)
+    }
+}
+
+impl TraceWriter for Splitter<'_> {
+    fn losses(&self) -> Losses {
+        self.schema_losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        match self.by {
+            SplitBy::Stream => self.stream_part(stream)?.event(stream, event),
+            SplitBy::Time(_) | SplitBy::Size(_) => {
+                let number = self.number_of(stream, event);
+                self.next_part(number)?.event(stream, event)
+            }
+            SplitBy::Process => {
+                let of = &self.streams[stream];
+                self.key.clear();
+                let of_event = FilterEvent { trace: of.trace, stream: of.index, event, ns: None };
+                if let Some(keys) = &mut self.keys {
+                    keys.encode(&of_event, &mut self.key);
+                }
+                let values = KeyReader::decode(&self.key);
+                let several = self.sources.len() > 1;
+                self.part(|| name_of(&values, several))?.event(stream, event)
+            }
+        }
+    }
+
+    fn takes_packets(&self) -> bool {
+        self.takes_packets
+    }
+
+    fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
+        self.stream_part(stream)?.packet(stream, packet)
+    }
+
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        match self.by {
+            SplitBy::Stream => self.stream_part(stream)?.gap(stream, gap),
+            SplitBy::Time(_) | SplitBy::Size(_) => {
+                let number = self.current.unwrap_or(0);
+                self.next_part(number)?.gap(stream, gap)
+            }
+            // Nobody knows whose events are missing: each part says so that is there.
+            SplitBy::Process => self.open.values_mut().try_for_each(|part| part.gap(stream, gap)),
+        }
+    }
+
+    fn end_stream(&mut self, stream: usize) -> Result<()> {
+        self.open.values_mut().try_for_each(|part| part.end_stream(stream))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        self.close_all()?;
+        std::fs::create_dir_all(&self.folder).map_err(|error| Error::io("make the folder", &self.folder, &error))?;
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.extend(&self.schema_losses);
+        Ok(losses)
+    }
+}
+
+/// What a part is called whose events have these values in common.
+fn name_of(values: &[(usize, KeyValue)], several: bool) -> String {
+    // The first value is the trace.
+    let shown = values.iter().skip(usize::from(!several && values.len() > 1));
+    let words = shown.map(|(_, value)| match value {
+        KeyValue::Absent => String::new(),
+        KeyValue::Integer(number) => number.to_string(),
+        KeyValue::Bool(value) => value.to_string(),
+        KeyValue::Number(text) => text.clone(),
+        KeyValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
+    });
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// A name of a file that no other part has.
+fn free_name(names: &mut HashMap<String, u32>, name: &str) -> String {
+    let plain = |c: char| if c == '/' || c == '\\' || c.is_control() { '_' } else { c };
+    let name: String = name.trim_matches(['/', '.']).chars().map(plain).take(100).collect();
+    let name = if name.is_empty() { "part".to_string() } else { name };
+    let mut free = name.clone();
+    loop {
+        let count = names.entry(free.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            return free;
+        }
+        free = format!("{name}-{count}");
+    }
+}
+
+/// Bytes of a file, or of all files in a folder.
+fn size_of(path: &Path) -> u64 {
+    let Ok(of) = std::fs::symlink_metadata(path) else { return 0 };
+    if !of.is_dir() {
+        return of.len();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| size_of(&entry.path())).sum()
+}
