@@ -19,6 +19,7 @@ mod slices;
 mod symbols;
 mod tasks;
 mod values;
+pub(crate) mod write;
 
 #[cfg(test)]
 mod kernel_tests;
