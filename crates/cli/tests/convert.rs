@@ -69,6 +69,63 @@ fn losses_of_the_producer_are_kept() {
 }
 
 #[test]
+fn ctf_1_8_becomes_ctf_2_and_itself_again() {
+    let folder = Folder::new();
+    for trace in TRACES {
+        convert(&folder, trace, &format!("{trace}.2"), "--to ctf2").ends(0, &[]);
+        let all = |trace: &str| {
+            let run = folder.run_with("print --format jsonl -q", &[trace]).ends(0, &[]);
+            json_lines(&run.stdout)
+        };
+        let (two, back) = (format!("{trace}.2"), format!("{trace}.1"));
+        folder.run_with("convert --to ctf1.8", &["-o", &back, &two]).ends(0, &[]);
+        for entry in fs::read_dir(demo(trace)).expect("the demo is there").flatten() {
+            let name = entry.file_name();
+            if entry.path().is_file() {
+                let of = |folder: &Path| fs::read(folder.join(&name)).expect("it can be read");
+                assert!(of(&folder.path(&back)) == of(Path::new(&demo(trace))), "{trace} {name:?}");
+                let is_same = of(&folder.path(&two)) == of(Path::new(&demo(trace)));
+                assert_eq!(is_same, name != "metadata", "{trace} {name:?}: packets keep their bytes");
+            }
+        }
+        assert_eq!(all(&back), all(&demo(trace)), "{trace}");
+    }
+}
+
+#[test]
+fn a_cut_keeps_packets_and_events_as_they_are() {
+    let folder = Folder::new();
+    for trace in TRACES {
+        let lines = |trace: &str, arguments: &str| {
+            let run = folder.run_with(&format!("print --format jsonl -q {arguments}"), &[trace]).ends(0, &[]);
+            let mut lines = json_lines(&run.stdout);
+            for line in &mut lines {
+                let line = line.as_object_mut().expect("a line is an object");
+                // Sizes and times of a packet are those of what is left of it.
+                line.remove("packet_context");
+                line.remove("trace");
+            }
+            lines
+        };
+        let all = lines(&demo(trace), "");
+        let ns = |at: usize| all[at]["ns"].as_i64().expect("a time");
+        let range = format!("--begin {}ns --end {}ns", ns(all.len() / 5), ns(all.len() * 4 / 5));
+        for to in ["ctf1.8", "ctf2"] {
+            let output = format!("{trace}.{to}");
+            convert(&folder, trace, &output, &format!("--to {to} {range}")).ends(0, &[]);
+            assert_eq!(lines(&output, ""), lines(&demo(trace), &range), "{trace} {to} {range}");
+            folder.run_with("check -q --strict", &[&output]);
+            let again = format!("{output}.again");
+            folder.run_with(&format!("convert --to {to} {range}"), &["-o", &again, &output]).ends(0, &[]);
+            for entry in fs::read_dir(folder.path(&output)).expect("it was written").flatten() {
+                let other = fs::read(folder.path(&again).join(entry.file_name())).expect("it can be read");
+                assert!(fs::read(entry.path()).expect("it can be read") == other, "{output}: twice is once");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_trace_as_itself_is_copied() {
     let folder = Folder::new();
     convert(&folder, "orders", "first", "--to ctf1.8").ends(0, &[]);

@@ -460,6 +460,11 @@ pub struct EventFields<'a> {
 }
 
 impl EventFields<'_> {
+    /// The first bit behind what was shown so far, from the start of the packet.
+    pub fn position_bits(&self) -> u64 {
+        self.pos
+    }
+
     /// Shows one of the scopes common context, specific context and payload. They must be asked for in this order,
     /// none left out.
     #[inline]

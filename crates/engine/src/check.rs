@@ -104,6 +104,8 @@ fn check_stream(
                     (Severity::Warning, error)
                 })
             }
+            // Nobody asked for them.
+            Item::Packet(_) => None,
             Item::Gap(gap) => {
                 let what = match gap.kind {
                     GapKind::DiscardedEvents => ["event was discarded", "events were discarded"],

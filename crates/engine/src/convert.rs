@@ -6,7 +6,7 @@ use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::Origin;
+use tracemill_model::schema::{Origin, Part};
 
 use crate::cursor::{Item, ReadyChunk};
 use crate::export;
@@ -53,7 +53,8 @@ pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
 /// When a part of a trace cannot be read that a target may need.
 pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
     let source = |(at, trace): (usize, &OpenTrace)| {
-        let origin = origin(trace)?;
+        let parts = trace.reader.parts().map_err(|error| error.in_file(&trace.path))?;
+        let origin = origin(trace, &parts);
         let own = streams.iter().filter(|of| of.trace == at);
         let own = own.map(|of| SourceStream {
             name: of.stream.name.clone(),
@@ -68,19 +69,18 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
             correction_ns: session.corrections[at],
             streams: own.collect(),
             origin,
+            parts,
         })
     };
     session.traces.iter().enumerate().map(source).collect()
 }
 
 /// What a trace is, or was before it was converted.
-fn origin(trace: &OpenTrace) -> Result<Arc<Origin>> {
-    if let Some(origin) = &trace.schema.origin {
-        return Ok(origin.clone());
-    }
-    let parts = trace.reader.parts().map_err(|error| error.in_file(&trace.path))?;
-    let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
-    Ok(Arc::new(Origin { format, version, parts, ..Origin::default() }))
+fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
+    trace.schema.origin.clone().unwrap_or_else(|| {
+        let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
+        Arc::new(Origin { format, version, parts: parts.to_vec(), ..Origin::default() })
+    })
 }
 
 /// Is the path a trace, or a folder of nothing but traces?
@@ -109,8 +109,8 @@ pub struct Conversion<'a> {
 
 /// How a conversion ended.
 pub struct Converted {
-    /// Events that were written.
-    pub events: u64,
+    /// Events that were written; `None` when some were copied without a look at them.
+    pub events: Option<u64>,
     /// What was lost.
     pub losses: Losses,
     /// Was it stopped? The output is not complete then.
@@ -130,10 +130,11 @@ impl Conversion<'_> {
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
             events: 0,
+            has_copied: false,
         };
         let is_counted = self.skip > 0 || self.limit.is_some();
         let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
-        let events = feed.events;
+        let events = Some(feed.events).filter(|_| !feed.has_copied);
         if flow == Flow::Stop {
             return Ok(Converted { events, losses: Losses::default(), is_stopped: true });
         }
@@ -148,17 +149,27 @@ struct Feed<'a> {
     skip: u64,
     left: u64,
     events: u64,
+    has_copied: bool,
 }
 
 impl Feed<'_> {
     fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
         let cursors = timeline::cursors(of.session, of.streams, of.selection);
+        let takes_packets = self.matcher.is_none() && self.writer.takes_packets();
         for (at, mut cursor) in cursors.into_iter().enumerate() {
+            if takes_packets {
+                cursor.give_packets();
+            }
             while let Some(item) = cursor.next() {
                 let note = match item {
                     Item::Chunk(ready) => {
                         self.events(at, &ready, 0, ready.chunk.len())?;
+                        continue;
+                    }
+                    Item::Packet(packet) => {
+                        self.writer.packet(at, &packet)?;
+                        self.has_copied = true;
                         continue;
                     }
                     Item::Gap(gap) => Note::Gap(StreamIndex(at as u32), gap),

@@ -48,6 +48,8 @@ pub struct SpineFilter {
 pub enum Item {
     /// Events.
     Chunk(ReadyChunk),
+    /// A packet of which all events are wanted: only when [`Cursor::give_packets`] asked for those.
+    Packet(Arc<PacketData>),
     /// Missing events.
     Gap(Gap),
     /// A part that cannot be read.
@@ -94,6 +96,7 @@ pub struct Cursor {
     progress: Option<Arc<Progress>>,
     /// Files that were cut while we read them, and to what length.
     cut: Vec<(u32, u64)>,
+    gives_packets: bool,
 }
 
 struct OpenPacket {
@@ -133,6 +136,23 @@ impl Cursor {
             max_events: max_events.max(1),
             progress: None,
             cut: Vec::new(),
+            gives_packets: false,
+        }
+    }
+
+    /// Gives packets as they are where all their events are wanted, instead of looking for those.
+    pub fn give_packets(&mut self) {
+        // Without a beginning a packet's clock continues from the one before, which must be read then.
+        let are_timed = || self.stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
+        self.gives_packets = self.filter.classes.is_none() && (self.filter.cycles.is_none() || are_timed());
+    }
+
+    /// Are all events of a packet in the wanted range, as far as its times tell?
+    fn is_whole(&self, packet: &Packet) -> bool {
+        match (self.filter.cycles, packet.begin_cycles, packet.end_cycles) {
+            (None, _, _) => true,
+            (Some((first, last)), Some(begin), Some(end)) => first <= begin && end <= last,
+            _ => false,
         }
     }
 
@@ -214,6 +234,13 @@ impl Cursor {
                     let fault = self.cut_fault(packet.file, packet.index, file.bytes.len_now());
                     self.queue.extend(fault.map(Item::Fault));
                     self.add_done(packet_bytes(&data.packet));
+                    return;
+                }
+                let is_there = file.bytes.len_now() >= packet.offset_bytes + packet_bytes(packet);
+                if self.gives_packets && data.is_in_place() && is_there && self.is_whole(packet) {
+                    self.add_done(packet_bytes(&data.packet));
+                    self.clock = packet.end_cycles.unwrap_or(self.clock);
+                    self.queue.push_back(Item::Packet(Arc::new(data)));
                     return;
                 }
                 let (pos, state) = (data.first_event(), data.state.clone());

@@ -169,6 +169,8 @@ impl<S: Source> Merger<S> {
                     head.chunk = Some(Arc::new(chunk));
                     return;
                 }
+                // Nobody asked for them.
+                Item::Packet(_) => {}
                 Item::Gap(gap) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),
                 Item::Fault(error) => self.notes.push(Note::Fault(error)),
                 Item::Warning(error) => self.notes.push(Note::Warning(error)),

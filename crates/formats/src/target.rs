@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::EventRef;
+use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::plan::Fault;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Origin, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, Origin, Part, Schema, Scope, StreamClassId};
 
 use crate::api::{OpenTrace, Setting, Settings};
 
@@ -59,6 +59,8 @@ pub struct Source {
     /// What it is, or was before it was converted to what is read now. A writer of that format makes it again; for all
     /// others it is a trace of another format.
     pub origin: Arc<Origin>,
+    /// Its own parts, beside events and packets: those of `origin` when it is what it was.
+    pub parts: Vec<Part>,
     /// Its streams that are written.
     pub streams: Vec<SourceStream>,
 }
@@ -85,6 +87,8 @@ pub struct WriteOptions {
     pub byte_order: Option<ByteOrder>,
     /// Write index files beside streams, where the format knows them.
     pub index: bool,
+    /// Are only some of the events of the streams wanted?
+    pub is_cut: bool,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
     pub settings: Settings,
 }
@@ -114,6 +118,19 @@ pub trait TraceWriter {
     /// # Errors
     /// When the output cannot be written; nothing more can be done then.
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()>;
+
+    /// Would it take packets whole, as they are ([`TraceWriter::packet`])?
+    fn takes_packets(&self) -> bool {
+        false
+    }
+
+    /// Writes a packet of a stream as it is, with all its events. Only when it takes packets.
+    ///
+    /// # Errors
+    /// As for events.
+    fn packet(&mut self, _stream: usize, _packet: &PacketData) -> Result<()> {
+        Ok(())
+    }
 
     /// Something is missing between the events of a stream so far and its next one.
     ///

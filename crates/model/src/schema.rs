@@ -866,6 +866,11 @@ impl Schema {
         &self.field_classes[id.0 as usize]
     }
 
+    /// Puts another class in the place of one, for all who use it.
+    pub fn set_field_class(&mut self, id: FieldClassId, class: FieldClass) {
+        self.field_classes[id.0 as usize] = class;
+    }
+
     /// Number of field classes in the arena.
     pub fn field_class_count(&self) -> usize {
         self.field_classes.len()

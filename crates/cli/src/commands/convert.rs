@@ -47,6 +47,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             WrittenOrder::Big => ByteOrder::Big,
         }),
         index: options.index,
+        is_cut: has_choice(options),
         settings: options.target.0.clone(),
     };
     if is_all(options) && copy(target, &opened.session, pending.path())? {
@@ -97,7 +98,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         let _whole = interrupt::hold();
         pending.commit()?;
     }
-    tell(options, reporter, &converted.losses, Some(converted.events))?;
+    tell(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
 }
 
@@ -113,16 +114,20 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
     }
 }
 
+/// Are only some of the events wanted?
+fn has_choice(options: &ConvertOptions) -> bool {
+    let events = &options.select.events;
+    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
+    events.begin.is_some() || events.end.is_some() || events.filter.is_some() || is_counted
+}
+
 /// Is everything wanted as it is?
 fn is_all(options: &ConvertOptions) -> bool {
-    let events = &options.select.events;
     let input = &options.input;
-    let has_choice = events.begin.is_some() || events.end.is_some() || events.filter.is_some();
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_form = has_form || !options.target.0.0.is_empty();
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty();
-    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
-    !has_choice && events.stream.is_empty() && !has_form && !has_offsets && !is_counted
+    !has_choice(options) && options.select.events.stream.is_empty() && !has_form && !has_offsets
 }
 
 /// Copies the only trace when it has the format already.

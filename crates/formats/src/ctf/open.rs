@@ -63,6 +63,7 @@ pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<
 /// One folder: a whole trace, or a part of one (a rotation chunk, a snapshot).
 struct Folder {
     found: Found,
+    metadata: Arc<dyn Bytes>,
     schema: Arc<Schema>,
     plans: Arc<TracePlans>,
     files: Vec<File>,
@@ -88,8 +89,15 @@ impl Folder {
         let schema = Arc::new(schema);
         let plans = Arc::new(TracePlans::new(schema.clone()));
         let faults = faults.into_iter().map(|fault| fault.in_file(&path)).collect();
-        let mut folder =
-            Folder { found: found.clone(), schema, plans, files: Vec::new(), faults, warnings: Vec::new() };
+        let mut folder = Folder {
+            found: found.clone(),
+            metadata: bytes,
+            schema,
+            plans,
+            files: Vec::new(),
+            faults,
+            warnings: Vec::new(),
+        };
         for entry in storage.list(&found.path)? {
             let EntryKind::File(len) = entry.kind else { continue };
             if entry.name == METADATA || entry.name.starts_with('.') || len == 0 {
@@ -280,7 +288,7 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
         schema,
         plans,
         has_other_bytes: false,
-        reader: Arc::new(packets::Reader),
+        reader: Arc::new(packets::Reader { metadata: Some(folders[largest].metadata.clone()) }),
         streams: streams.into_iter().map(|(stream, _)| stream).collect(),
         sections: Vec::new(),
         remarks: Vec::new(),

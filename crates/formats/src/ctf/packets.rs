@@ -3,15 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::PacketData;
+use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::layout;
 use tracemill_codec::plan::{Input, RoleValues, State};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, FieldKind, Role, Schema, StreamClassId};
+use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
 
 use crate::api::{OpenedPacket, PacketReader, Stream};
+
+/// The name of the metadata among the parts of a trace.
+pub(crate) const METADATA_PART: &str = "metadata";
 
 /// First number of a packet.
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -345,7 +348,11 @@ fn next_header(plans: &TracePlans, bytes: &[u8], from: u64, pattern: &[u8], budg
 const POPULATE_FROM: usize = 128 << 10;
 
 /// Opens CTF packets where they lie.
-pub struct Reader;
+#[derive(Default)]
+pub struct Reader {
+    /// The metadata stream.
+    pub metadata: Option<Arc<dyn Bytes>>,
+}
 
 impl PacketReader for Reader {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
@@ -376,6 +383,11 @@ impl PacketReader for Reader {
             opened.faults.extend(header.fault);
         }
         Ok(opened)
+    }
+
+    fn parts(&self) -> Result<Vec<Part>> {
+        let part = |bytes: &Arc<dyn Bytes>| Part { name: METADATA_PART.to_string(), bytes: bytes.bytes().into() };
+        Ok(self.metadata.iter().map(part).collect())
     }
 }
 

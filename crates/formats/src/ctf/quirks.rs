@@ -99,7 +99,7 @@ impl SpineSink for Times {
 
 /// Clock values of the first and the last of at most `max` events of a packet.
 fn event_times(plans: &Arc<TracePlans>, stream: &Stream, at: usize, max: usize) -> Option<(u64, u64)> {
-    let data = packets::Reader.open_packet(plans, stream, at, 0).ok()?.data;
+    let data = packets::Reader::default().open_packet(plans, stream, at, 0).ok()?.data;
     let mut times = Times { first: None, last: 0, left: max };
     let (mut pos, mut state) = (data.first_event(), data.state.clone());
     data.scan(&mut pos, &mut state, &mut times);

@@ -126,7 +126,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         schema,
         plans,
         has_other_bytes: false,
-        reader: Arc::new(ctf::Reader),
+        reader: Arc::new(ctf::Reader::default()),
         streams: vec![stream.clone()],
         sections: Vec::new(),
         remarks: Vec::new(),
@@ -139,7 +139,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         match item {
             Item::Chunk(ready) => chunk = Some(ready.chunk),
             Item::Fault(error) | Item::Warning(error) => panic!("{error}"),
-            Item::Gap(_) => {}
+            Item::Gap(_) | Item::Packet(_) => {}
         }
     }
     (trace, chunk)

@@ -313,7 +313,9 @@ impl<'v> Reader<'v> {
             ("utf-32be", Encoding::Utf32Be),
             ("utf-32le", Encoding::Utf32Le),
         ];
-        Ok(self.object.word("encoding", &encodings)?.unwrap_or_default())
+        let encoding = self.object.word("encoding", &encodings)?.unwrap_or_default();
+        let is_ascii = encoding == Encoding::Utf8 && Own::of(&self.object).has("ascii");
+        Ok(if is_ascii { Encoding::Ascii } else { encoding })
     }
 
     fn terminated_string(&self) -> Result<NodeKind> {

@@ -626,7 +626,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
 }
 
 /// The values of some ranges that are in none of others.
-fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
+pub(super) fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     let mut left = ranges.to_vec();
     for &(low, high) in others {
         let pieces = left.into_iter().flat_map(|(from, to)| {
@@ -641,7 +641,7 @@ fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
 }
 
 /// Stands each label once, and with values?
-fn is_one_each(mappings: &Arc<[Mapping]>) -> bool {
+pub(super) fn is_one_each(mappings: &Arc<[Mapping]>) -> bool {
     let mut known = HashSet::new();
     mappings.iter().all(|mapping| !mapping.ranges.is_empty() && known.insert(&mapping.label))
 }

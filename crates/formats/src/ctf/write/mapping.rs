@@ -535,7 +535,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
 }
 
 /// A clock moved by the corrections of the user, in a dialect that has a place for them.
-fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
+pub(super) fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
     let frequency = i128::from(clock.frequency.max(1));
     let offset_ns = i128::from(clock.offset_ns) + i128::from(correction_ns);
     let rest = offset_ns.rem_euclid(NS_PER_SECOND);

@@ -311,10 +311,17 @@ impl Parts<'_> {
                     object.end();
                 }
                 members.push(']');
+                // Of the members or its own, whichever is larger.
+                if class.align_bits > self.schema.struct_align_bits(&structure.members, 1) {
+                    object.number("minimum-alignment", class.align_bits);
+                }
             }
             FieldKind::Array(array) => {
                 self.length(&mut object, "static-length-array", "dynamic-length-array", &array.length);
                 self.class(object.key("element-field-class"), array.element);
+                if class.align_bits > self.schema.field_class(array.element).align_bits {
+                    object.number("minimum-alignment", class.align_bits);
+                }
             }
             FieldKind::Optional(optional) => {
                 object.string("type", "optional");
@@ -352,6 +359,9 @@ impl Parts<'_> {
                     ranges(object.key("ranges"), &label.ranges);
                 });
             }),
+            (None, FieldKind::String(string)) if string.encoding == Encoding::Ascii => {
+                own(&mut object, |own| own.number("ascii", true));
+            }
             (None, FieldKind::Struct(structure)) if structure.is_tuple() => {
                 own(&mut object, |own| own.number("tuple", true));
             }

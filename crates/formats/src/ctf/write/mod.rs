@@ -1,5 +1,8 @@
 //! Writing CTF: any schema, any events, in either dialect.
 //!
+//! Packets that are CTF already keep their bytes (`same`, `translate`); those of other traces are made anew (`mapping`,
+//! `fields`, `packets`).
+//!
 //! A trace becomes a folder; several become one folder each inside the output. A stream becomes a file; its packets are
 //! built in memory and written when they end. The metadata come last: without them a folder is no trace, and by then
 //! all event classes are known.
@@ -10,6 +13,8 @@ mod json;
 mod mapping;
 mod metadata;
 mod packets;
+mod same;
+mod translate;
 mod tsdl;
 
 pub(in crate::ctf) use self::copy::copy as copy_trace;
@@ -19,13 +24,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_codec::chunk::EventRef;
+use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::Origin;
+use tracemill_model::schema::{Origin, Schema, StreamClassId};
 
 use self::mapping::Mapping;
 use self::packets::StreamWriter;
+use self::same::SameStream;
+use crate::ctf::packets::METADATA_PART;
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
@@ -100,43 +107,77 @@ struct Writer {
     traces: Vec<TraceOut>,
     /// For each stream of all sources its trace.
     trace_of: Vec<usize>,
-    streams: Vec<StreamWriter>,
+    streams: Vec<StreamOut>,
     losses: Losses,
 }
 
 /// A trace that is written.
 struct TraceOut {
     folder: PathBuf,
-    mapping: Mapping,
-    comment: String,
+    form: Form,
+}
+
+/// How the packets of a trace are made.
+enum Form {
+    /// Every field anew, in a layout of ours.
+    New { mapping: Box<Mapping>, comment: String },
+    /// They keep their bytes, and these are the metadata.
+    Same { metadata: Vec<u8> },
+}
+
+/// A stream that is written.
+enum StreamOut {
+    New(Box<StreamWriter>),
+    Same(Box<SameStream>),
 }
 
 impl Writer {
     fn new(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
-        let order = options.byte_order.unwrap_or_default();
         let mut writer =
             Writer { traces: Vec::new(), trace_of: Vec::new(), streams: Vec::new(), losses: Losses::default() };
         let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
         for (source, name) in sources.iter().zip(folders) {
             let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(name) };
-            let mut mapping =
-                Mapping::new(dialect, order, source).map_err(|error| error.in_file(Path::new(&source.name)))?;
-            writer.losses.extend(&mapping.losses);
             let names = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
-            mapping.to.origin = origin(source, &names);
-            for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
-                writer.trace_of.push(writer.traces.len());
-                let id = stream.id.unwrap_or(at as u64);
-                let stream = StreamWriter::new(folder.join(name), stream.class, id, order, options.packet_bytes);
-                writer.streams.push(if options.index { stream.with_index() } else { stream });
-            }
-            let comment = format!(
-                "converted from {} {}.{}",
-                source.schema.format, source.schema.version.0, source.schema.version.1
-            );
-            writer.traces.push(TraceOut { folder, mapping, comment });
+            let form = match same_metadata(dialect, source, &names, options) {
+                Some(metadata) => writer.add_same(source, &folder, names, metadata),
+                None => writer.add_new(dialect, source, &folder, names, options)?,
+            };
+            writer.traces.push(TraceOut { folder, form });
         }
         Ok(writer)
+    }
+
+    fn add_same(&mut self, source: &Source, folder: &Path, names: Vec<String>, metadata: Vec<u8>) -> Form {
+        for name in names {
+            self.trace_of.push(self.traces.len());
+            let stream = SameStream::new(folder.join(name), &source.schema);
+            self.streams.push(StreamOut::Same(Box::new(stream)));
+        }
+        Form::Same { metadata }
+    }
+
+    fn add_new(
+        &mut self,
+        dialect: Dialect,
+        source: &Source,
+        folder: &Path,
+        names: Vec<String>,
+        options: &WriteOptions,
+    ) -> Result<Form> {
+        let order = options.byte_order.unwrap_or_default();
+        let mut mapping =
+            Mapping::new(dialect, order, source).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        self.losses.extend(&mapping.losses);
+        mapping.to.origin = origin(source, &names, false);
+        for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
+            self.trace_of.push(self.traces.len());
+            let id = stream.id.unwrap_or(at as u64);
+            let stream = StreamWriter::new(folder.join(name), stream.class, id, order, options.packet_bytes);
+            let stream = if options.index { stream.with_index() } else { stream };
+            self.streams.push(StreamOut::New(Box::new(stream)));
+        }
+        Ok(Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) })
     }
 }
 
@@ -147,31 +188,59 @@ impl TraceWriter for Writer {
 
     #[inline]
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let trace = &mut self.traces[self.trace_of[stream]];
-        self.streams[stream].event(&mut trace.mapping, event)
+        match (&mut self.streams[stream], &mut self.traces[self.trace_of[stream]].form) {
+            (StreamOut::New(stream), Form::New { mapping, .. }) => stream.event(mapping, event),
+            (StreamOut::Same(stream), _) => stream.event(event),
+            _ => Ok(()),
+        }
+    }
+
+    fn takes_packets(&self) -> bool {
+        !self.traces.is_empty() && self.traces.iter().all(|trace| matches!(trace.form, Form::Same { .. }))
+    }
+
+    fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
+        match &mut self.streams[stream] {
+            StreamOut::Same(stream) => stream.packet(packet),
+            StreamOut::New(_) => Ok(()),
+        }
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        let trace = &self.traces[self.trace_of[stream]];
-        self.streams[stream].gap(&trace.mapping, gap, &mut self.losses)
+        match (&mut self.streams[stream], &self.traces[self.trace_of[stream]].form) {
+            (StreamOut::New(stream), Form::New { mapping, .. }) => stream.gap(mapping, gap, &mut self.losses),
+            (StreamOut::Same(stream), _) => stream.gap(gap),
+            _ => Ok(()),
+        }
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
-        let trace = &mut self.traces[self.trace_of[stream]];
-        self.streams[stream].end(&trace.mapping)
+        match (&mut self.streams[stream], &self.traces[self.trace_of[stream]].form) {
+            (StreamOut::New(stream), Form::New { mapping, .. }) => stream.end(mapping),
+            (StreamOut::Same(stream), _) => stream.end(),
+            _ => Ok(()),
+        }
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        for stream in 0..self.streams.len() {
-            self.end_stream(stream)?;
-            self.streams[stream].write_index()?;
-            self.losses.extend(&self.streams[stream].losses());
+        for at in 0..self.streams.len() {
+            self.end_stream(at)?;
+            self.losses.extend(&match &self.streams[at] {
+                StreamOut::New(stream) => {
+                    stream.write_index()?;
+                    stream.losses()
+                }
+                StreamOut::Same(stream) => stream.losses(),
+            });
         }
         for trace in &self.traces {
             make_folder(&trace.folder)?;
-            let text = match trace.mapping.dialect {
-                Dialect::Ctf2 => metadata::write(&trace.mapping.to, &trace.mapping.marks, &trace.comment),
-                Dialect::Ctf18 => tsdl::write(&trace.mapping.to, &trace.comment),
+            let text = match &trace.form {
+                Form::Same { metadata } => metadata.clone(),
+                Form::New { mapping, comment } => match mapping.dialect {
+                    Dialect::Ctf2 => metadata::write(&mapping.to, &mapping.marks, comment),
+                    Dialect::Ctf18 => tsdl::write(&mapping.to, comment),
+                },
             };
             let path = trace.folder.join("metadata");
             fs::write(&path, text).map_err(|error| Error::io("write the metadata", &path, &error))?;
@@ -180,14 +249,41 @@ impl TraceWriter for Writer {
     }
 }
 
+fn comment(schema: &Schema) -> String {
+    format!("converted from {} {}.{}", schema.format, schema.version.0, schema.version.1)
+}
+
+/// The metadata with which the packets of a source can be kept as they are; `None` when they cannot.
+fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &WriteOptions) -> Option<Vec<u8>> {
+    let is_ctf = [Dialect::Ctf18, Dialect::Ctf2].iter().any(|dialect| dialect.format() == source.schema.format);
+    let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index;
+    let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
+    classes.dedup();
+    if !is_ctf || has_form || options.is_cut && !classes.iter().all(|class| same::can_be_cut(&source.schema, *class)) {
+        return None;
+    }
+    let of = &source.origin;
+    let has_packets_of_origin = of.format == source.schema.format || of.has_same_packets;
+    let is_moved = source.correction_ns != 0;
+    let own = || source.parts.iter().find(|part| part.name == METADATA_PART).map(|part| part.bytes.to_vec());
+    match dialect {
+        _ if source.schema.format == dialect.format() && !is_moved => own(),
+        _ if of.format == dialect.format() && has_packets_of_origin && !is_moved => {
+            of.part(METADATA_PART).map(<[u8]>::to_vec)
+        }
+        Dialect::Ctf18 => None,
+        Dialect::Ctf2 => translate::metadata_of(source, origin(source, names, has_packets_of_origin)),
+    }
+}
+
 /// What the output says that the trace was; nothing when it has always been of this format.
-fn origin(source: &Source, files: &[String]) -> Option<Arc<Origin>> {
+fn origin(source: &Source, files: &[String], has_same_packets: bool) -> Option<Arc<Origin>> {
     let of = &source.origin;
     if of.format == Dialect::Ctf2.format() {
         return None;
     }
     let streams = files.iter().zip(&source.streams).map(|(file, stream)| (file.clone(), stream.origin_name.clone()));
-    Some(Arc::new(Origin { streams: streams.collect(), has_same_packets: false, ..(**of).clone() }))
+    Some(Arc::new(Origin { streams: streams.collect(), has_same_packets, ..(**of).clone() }))
 }
 
 fn make_folder(path: &Path) -> Result<()> {

@@ -1,0 +1,433 @@
+//! Traces whose packets keep their bytes: CTF as itself, CTF 1.8 as CTF 2, and that as CTF 1.8 again.
+//!
+//! Both versions lay fields out alike. So only the metadata are written anew, and packets are copied: whole where all of
+//! their events are wanted, otherwise header and context as they are and the bits of each wanted event. Where events of a
+//! packet are left out, its sizes and times are those of what is left; sequence numbers count the packets that are
+//! there, and counters of discarded events go on.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::bits::mask;
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::layout;
+use tracemill_codec::plan::{Fault, NoVisitor, State};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, Scope, StreamClassId};
+
+use crate::target::Losses;
+
+/// A field of a packet's header or context that has a meaning.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    roles: Roles,
+    at_bits: u64,
+    len_bits: u32,
+    order: ByteOrder,
+}
+
+/// What has to be known of a stream class to put its packets together.
+#[derive(Clone, Debug, Default)]
+struct Layout {
+    places: Vec<Place>,
+    /// Alignment of event headers.
+    header_align: u64,
+    /// Largest alignment inside an event.
+    event_align: u64,
+    /// Fewest bits of a time stamp in an event header; 64 when there is none.
+    time_bits: u32,
+    order: ByteOrder,
+}
+
+/// Can the packets of a stream class be put together of some of their events?
+pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
+    let layout = Layout::new(schema, class);
+    let has = |role| layout.places.iter().any(|place| place.roles.has(role));
+    let is_timed = schema.stream(class).default_clock.is_some();
+    let knows_begin = layout.time_bits >= 64 || has(Role::PacketBegin);
+    let is_patched = has(Role::PacketTotalSize) && has(Role::PacketContentSize) && (!is_timed || knows_begin);
+    let counts = [Role::PacketSequence, Role::DiscardedEvents, Role::PacketBegin, Role::PacketEnd];
+    let all = counts.into_iter().all(|role| has(role) || !has_role(schema, class, role));
+    is_patched && all && layout.event_align <= layout.header_align
+}
+
+/// Has a field of the packet's header or context the role, wherever it stands?
+fn has_role(schema: &Schema, class: StreamClassId, role: Role) -> bool {
+    let roots = [schema.packet_header, schema.stream(class).packet_context];
+    let mut stack: Vec<FieldClassId> = roots.into_iter().flatten().collect();
+    while let Some(id) = stack.pop() {
+        let class = schema.field_class(id);
+        if class.roles.has(role) {
+            return true;
+        }
+        stack.extend(layout::children(class));
+    }
+    false
+}
+
+impl Layout {
+    fn new(schema: &Schema, class: StreamClassId) -> Layout {
+        let stream = schema.stream(class);
+        let mut layout = Layout { header_align: 1, event_align: 1, time_bits: 64, ..Layout::default() };
+        let mut at = Some(0);
+        for root in [schema.packet_header, stream.packet_context].into_iter().flatten() {
+            at = at.and_then(|at| layout.locate(schema, root, at));
+        }
+        if let Some(header) = stream.event_header {
+            layout.header_align = schema.field_class(header).align_bits.into();
+        }
+        let events = stream.events.values().map(|event| schema.event(*event));
+        let roots = events.flat_map(|event| [event.specific_context, event.payload]);
+        let mut stack: Vec<FieldClassId> =
+            roots.chain([stream.event_header, stream.common_context]).flatten().collect();
+        stack.sort_unstable();
+        stack.dedup();
+        while let Some(id) = stack.pop() {
+            let class = schema.field_class(id);
+            layout.event_align = layout.event_align.max(class.align_bits.into());
+            if let FieldKind::Integer(integer) = &class.kind
+                && class.roles.has(Role::Timestamp)
+            {
+                // A variable length may be as short as one group of bits.
+                let bits = if integer.is_variable_length() { 7 } else { integer.len_bits };
+                layout.time_bits = layout.time_bits.min(bits);
+            }
+            if let FieldKind::Integer(integer) = &class.kind
+                && class.roles.has(Role::EventClassId)
+            {
+                layout.order = integer.byte_order;
+            }
+            stack.extend(layout::children(class));
+        }
+        layout
+    }
+
+    /// Walks over a field whose place is known; `None` where that ends.
+    fn locate(&mut self, schema: &Schema, id: FieldClassId, at: u64) -> Option<u64> {
+        let class = schema.field_class(id);
+        let at = at.next_multiple_of(class.align_bits.into());
+        let mut put = |len_bits: u32, order: ByteOrder| {
+            if !class.roles.is_empty() && len_bits <= 64 {
+                self.places.push(Place { roles: class.roles, at_bits: at, len_bits, order });
+            }
+            Some(at + u64::from(len_bits))
+        };
+        match &class.kind {
+            FieldKind::Integer(class) if !class.is_variable_length() && !class.reversed_bits => {
+                put(class.len_bits, class.byte_order)
+            }
+            FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
+                put(class.len_bits, class.byte_order)
+            }
+            FieldKind::Float(class) => put(class.len_bits, class.byte_order),
+            FieldKind::Struct(class) => {
+                class.members.iter().try_fold(at, |at, member| self.locate(schema, member.class, at))
+            }
+            FieldKind::Array(class) => match class.length {
+                Length::Static(len) if len <= 4096 => {
+                    (0..len).try_fold(at, |at, _| self.locate(schema, class.element, at))
+                }
+                _ => None,
+            },
+            FieldKind::Blob(class) => match class.length {
+                Length::Static(len) => at.checked_add(len.checked_mul(8)?),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Writes one stream.
+pub(super) struct SameStream {
+    path: PathBuf,
+    schema: Arc<Schema>,
+    layouts: Vec<Option<Layout>>,
+    file: Option<File>,
+    /// The packet that is put together, and its bits.
+    packet: Vec<u8>,
+    bits: u64,
+    input: Option<Arc<PacketData>>,
+    begin: u64,
+    end: u64,
+    /// What is missing since the packet that was written last.
+    lost: u64,
+    /// All that is missing so far.
+    discarded: u64,
+    /// Sequence numbers of the packet that was written last: as stored, and as written.
+    sequence: Option<(u64, u64)>,
+    discarded_shift: Option<u64>,
+    state: State,
+    unreadable: u64,
+    pending: bool,
+    /// Is the packet a further part of one of the input?
+    is_split: bool,
+}
+
+impl SameStream {
+    pub(super) fn new(path: PathBuf, schema: &Arc<Schema>) -> Self {
+        SameStream {
+            path,
+            schema: schema.clone(),
+            layouts: vec![None; schema.streams().len()],
+            file: None,
+            packet: Vec::new(),
+            bits: 0,
+            input: None,
+            begin: 0,
+            end: 0,
+            lost: 0,
+            discarded: 0,
+            sequence: None,
+            discarded_shift: None,
+            state: State::default(),
+            unreadable: 0,
+            pending: false,
+            is_split: false,
+        }
+    }
+
+    fn layout(&mut self, class: StreamClassId) -> Layout {
+        let (at, schema) = (class.0 as usize, &self.schema);
+        match self.layouts.get_mut(at) {
+            Some(layout) => layout.get_or_insert_with(|| Layout::new(schema, class)).clone(),
+            None => Layout::default(),
+        }
+    }
+
+    /// Copies a packet as it is.
+    pub(super) fn packet(&mut self, data: &PacketData) -> Result<()> {
+        self.end_packet()?;
+        self.is_split = false;
+        let from = data.base_bytes;
+        let bytes = data.bytes.bytes();
+        let to = from.saturating_add((data.packet.total_bits / 8) as usize).min(bytes.len());
+        let whole = bytes.get(from..to).unwrap_or(&[]);
+        let counters = self.counters(data);
+        if counters.iter().all(|(_, stored, now)| stored == now) {
+            self.write(whole)
+        } else {
+            self.packet.clear();
+            self.packet.extend_from_slice(whole);
+            let layout = self.layout(data.packet.class);
+            for (role, _, now) in counters {
+                self.set(&layout, role, now);
+            }
+            let packet = std::mem::take(&mut self.packet);
+            self.write(&packet)?;
+            self.packet = packet;
+            Ok(())
+        }
+    }
+
+    /// Copies an event.
+    pub(super) fn event(&mut self, event: EventRef<'_>) -> Result<()> {
+        let layout = self.layout(event.chunk.packet.packet.class);
+        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
+        let step = event.cycles().wrapping_sub(self.end);
+        let is_far = layout.time_bits < 64 && step >> layout.time_bits.min(63) != 0;
+        if !is_same || is_far {
+            self.end_packet()?;
+            self.is_split = is_same;
+            self.begin_packet(&layout, &event.chunk.packet, event.cycles());
+        }
+        let from = event.chunk.start_bits(event.at).next_multiple_of(layout.header_align);
+        let at = self.bits.next_multiple_of(layout.header_align);
+        let Ok(to) = self.end_of(event) else {
+            // It was whole when it was found: the file has changed.
+            self.unreadable += 1;
+            return Ok(());
+        };
+        let bytes = event.chunk.packet.input().bytes;
+        copy_bits(bytes, from, &mut self.packet, at, to.saturating_sub(from), layout.order);
+        self.bits = at + to.saturating_sub(from);
+        self.end = self.end.max(event.cycles());
+        self.begin = self.begin.min(event.cycles());
+        Ok(())
+    }
+
+    /// First bit behind an event.
+    fn end_of(&mut self, event: EventRef<'_>) -> std::result::Result<u64, Fault> {
+        let mut fields = event.fields(&mut self.state);
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            fields.visit(scope, &mut self.state, &mut NoVisitor)?;
+        }
+        Ok(fields.position_bits())
+    }
+
+    fn begin_packet(&mut self, layout: &Layout, input: &Arc<PacketData>, first: u64) {
+        self.packet.clear();
+        let bytes = input.input().bytes;
+        copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits, layout.order);
+        self.bits = input.events_bits;
+        (self.begin, self.end) = (first, first);
+        self.input = Some(input.clone());
+    }
+
+    /// Sequence number and counter of a packet: as stored, and as they are now.
+    fn counters(&mut self, data: &PacketData) -> Vec<(Role, u64, u64)> {
+        let mut counters = Vec::new();
+        if let Some(stored) = data.packet.sequence {
+            let now = match self.sequence {
+                None => stored,
+                Some((_, before)) => before.wrapping_add(1).wrapping_add(self.lost),
+            };
+            // A counter that wraps or starts again stays as it is.
+            let is_next = self.is_split || self.sequence.is_none_or(|(before, _)| stored > before);
+            let now = if is_next { now } else { stored };
+            self.sequence = Some((stored, now));
+            counters.push((Role::PacketSequence, stored, now));
+        }
+        self.lost = 0;
+        self.pending = false;
+        if let Some(stored) = data.packet.discarded_snapshot {
+            let shift = *self.discarded_shift.get_or_insert(self.discarded.wrapping_sub(stored));
+            counters.push((Role::DiscardedEvents, stored, stored.wrapping_add(shift)));
+        }
+        counters
+    }
+
+    fn set(&mut self, layout: &Layout, role: Role, value: u64) {
+        for place in layout.places.iter().filter(|place| place.roles.has(role)) {
+            put_bits(&mut self.packet, place.at_bits, place.len_bits, place.order, value);
+        }
+    }
+
+    fn end_packet(&mut self) -> Result<()> {
+        let Some(input) = self.input.take() else { return Ok(()) };
+        let layout = self.layout(input.packet.class);
+        let counters = self.counters(&input);
+        for (role, stored, now) in counters {
+            if stored != now {
+                self.set(&layout, role, now);
+            }
+        }
+        self.set(&layout, Role::PacketTotalSize, self.bits.next_multiple_of(8));
+        self.set(&layout, Role::PacketContentSize, self.bits);
+        self.set(&layout, Role::PacketBegin, self.begin);
+        self.set(&layout, Role::PacketEnd, self.end);
+        let packet = std::mem::take(&mut self.packet);
+        self.write(&packet)?;
+        self.packet = packet;
+        Ok(())
+    }
+
+    /// Something is missing here.
+    pub(super) fn gap(&mut self, gap: &Gap) -> Result<()> {
+        self.end_packet()?;
+        let count = gap.count.unwrap_or(0);
+        match gap.kind {
+            GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
+            GapKind::LostPackets => self.lost = self.lost.wrapping_add(count),
+        }
+        self.pending = true;
+        Ok(())
+    }
+
+    fn write(&mut self, packet: &[u8]) -> Result<()> {
+        let path = &self.path;
+        let failed = |error: std::io::Error| Error::io("write the stream", path, &error);
+        if self.file.is_none() {
+            if let Some(folder) = path.parent() {
+                super::make_folder(folder)?;
+            }
+            self.file = Some(File::create(path).map_err(failed)?);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(packet).map_err(failed),
+            None => Ok(()),
+        }
+    }
+
+    /// No more events come.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.end_packet()?;
+        self.file = None;
+        self.packet = Vec::new();
+        Ok(())
+    }
+
+    /// What this stream lost.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        losses.add("events whose file changed while they were read", self.unreadable);
+        losses.add("gaps behind the last event of a stream", self.pending.into());
+        losses
+    }
+}
+
+/// Writes the low bits of a number at a place.
+fn put_bits(bytes: &mut [u8], at: u64, len_bits: u32, order: ByteOrder, value: u64) {
+    let value = value & mask(len_bits);
+    for bit in 0..len_bits {
+        let (place, set) = match order {
+            ByteOrder::Little => (at + u64::from(bit), value >> bit & 1 == 1),
+            ByteOrder::Big => (at + u64::from(bit), value >> (len_bits - 1 - bit) & 1 == 1),
+        };
+        put_bit(bytes, place, order, set);
+    }
+}
+
+fn put_bit(bytes: &mut [u8], at: u64, order: ByteOrder, set: bool) {
+    let shift = if order == ByteOrder::Little { at % 8 } else { 7 - at % 8 };
+    if let Some(byte) = bytes.get_mut((at / 8) as usize) {
+        *byte = *byte & !(1 << shift) | u8::from(set) << shift;
+    }
+}
+
+/// Copies bits to the end of a packet; bytes where both begin at one.
+fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
+    let end = ((to_bits + count).div_ceil(8)) as usize;
+    to.resize(end, 0);
+    let mut done = 0;
+    if from_bits.is_multiple_of(8) && to_bits.is_multiple_of(8) {
+        let (source, target) = ((from_bits / 8) as usize, (to_bits / 8) as usize);
+        let whole = (count / 8) as usize;
+        if let (Some(source), Some(target)) = (from.get(source..source + whole), to.get_mut(target..target + whole)) {
+            target.copy_from_slice(source);
+            done = count / 8 * 8;
+        }
+    }
+    for bit in done..count {
+        let at = from_bits + bit;
+        let shift = if order == ByteOrder::Little { at % 8 } else { 7 - at % 8 };
+        let set = from.get((at / 8) as usize).is_some_and(|byte| byte >> shift & 1 == 1);
+        put_bit(to, to_bits + bit, order, set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracemill_codec::bits::read_bits;
+
+    use super::*;
+
+    #[test]
+    fn bits_are_written_where_they_are_read() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (at, len_bits) in [(0, 64), (3, 27), (5, 1), (8, 16), (13, 33)] {
+                let mut bytes = [0x5a; 16];
+                let value = 0x0123_4567_89ab_cdef & mask(len_bits);
+                put_bits(&mut bytes, at, len_bits, order, value);
+                assert_eq!(read_bits(&bytes, at, len_bits, order, false), value, "{order:?} {at} {len_bits}");
+            }
+        }
+    }
+
+    #[test]
+    fn bits_move_between_places() {
+        let from: Vec<u8> = (0..16u8).map(|i| i.wrapping_mul(37)).collect();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (a, b, count) in [(0, 0, 64), (3, 8, 30), (8, 16, 21), (16, 0, 5)] {
+                let mut to = Vec::new();
+                copy_bits(&from, a, &mut to, b, count, order);
+                let read = |bytes: &[u8], at| read_bits(bytes, at, count as u32, order, false);
+                assert_eq!(read(&from, a), read(&to, b), "{order:?} {a} {b} {count}");
+                assert_eq!(to.len() as u64, (b + count).div_ceil(8));
+            }
+        }
+    }
+}
