@@ -181,7 +181,7 @@ impl Foreign {
         let mut extras = Vec::new();
         if let Some(root) = self.schema.stream(stream).packet_context {
             for (member, at) in self.kept_members(root) {
-                let name = free_name(&member.name, &mut taken, packet_fields::is_known);
+                let name = self.free_name(&member.name, &mut taken, packet_fields::is_known);
                 fields.push((spanned(&name), self.class(member.class)?));
                 extras.push((name.into(), at));
             }
@@ -199,11 +199,11 @@ impl Foreign {
         let mut taken = HashSet::new();
         if let Some(context) = of.specific_context {
             let class = self.class(context)?;
-            fields.push((spanned(&free_name("event_context", &mut taken, |_| false)), class));
+            fields.push((spanned(&self.free_name("event_context", &mut taken, |_| false)), class));
             self.losses.add("contexts of single events (they become a member of the payload)", 1);
         }
         for member in members(&schema, of.payload) {
-            let name = free_name(&member.name, &mut taken, |_| false);
+            let name = self.free_name(&member.name, &mut taken, |_| false);
             let class = match &schema.field_class(member.class).kind {
                 // What may be missing is marked in the header of the event.
                 FieldKind::Optional(optional) if self.dialect == Dialect::V16 => self.class(optional.content)?,
@@ -253,7 +253,7 @@ impl Foreign {
                 let mut taken = HashSet::new();
                 let mut fields = Vec::with_capacity(structure.members.len());
                 for member in &structure.members {
-                    let name = free_name(&member.name, &mut taken, |_| false);
+                    let name = self.free_name(&member.name, &mut taken, |_| false);
                     fields.push((spanned(&name), self.class(member.class)?));
                 }
                 Class::structure(fields, false, "")?
@@ -269,11 +269,11 @@ impl Foreign {
             FieldKind::Variant(variant) => {
                 self.losses.add("variants (they become a tag and a sequence for each option)", 1);
                 let mut taken = HashSet::new();
-                let mut fields = vec![(spanned(&free_name("tag", &mut taken, |_| false)), plain(32))];
+                let mut fields = vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), plain(32))];
                 for (at, option) in variant.options.iter().enumerate() {
                     let name = option.name.as_deref().map_or_else(|| format!("option{at}"), str::to_string);
                     let class = Class::sequence(plain(8), self.class(option.class)?, Span::default(), "")?;
-                    fields.push((spanned(&free_name(&name, &mut taken, |_| false)), class));
+                    fields.push((spanned(&self.free_name(&name, &mut taken, |_| false)), class));
                 }
                 Class::structure(fields, false, "")?
             }
@@ -307,6 +307,19 @@ impl Foreign {
                 Class::sequence(Class::integer(int, None), element, Span::default(), "")
             }
         }
+    }
+
+    /// A name that is an identifier, and that nothing else has.
+    fn free_name(&mut self, name: &str, taken: &mut HashSet<String>, is_refused: impl Fn(&str) -> bool) -> String {
+        let mut free = identifier(name);
+        let is_other = free != name;
+        self.losses.add("names that are no identifiers (characters become `_xHEX_`)", u64::from(is_other));
+        // `const` means nothing wherever it stands.
+        while is_refused(&free) || free == "const" || taken.contains(&free) {
+            free.push('_');
+        }
+        taken.insert(free.clone());
+        free
     }
 
     /// The type of the payload of an event class.
@@ -417,17 +430,6 @@ fn members(schema: &Schema, root: Option<FieldClassId>) -> &[Member] {
         Some(FieldKind::Struct(structure)) => &structure.members,
         _ => &[],
     }
-}
-
-/// A name that is an identifier, and that nothing else has; others come back from `_xHEX_` by hand.
-fn free_name(name: &str, taken: &mut HashSet<String>, is_refused: impl Fn(&str) -> bool) -> String {
-    let mut free = identifier(name);
-    // `const` means nothing wherever it stands.
-    while is_refused(&free) || free == "const" || taken.contains(&free) {
-        free.push('_');
-    }
-    taken.insert(free.clone());
-    free
 }
 
 fn spanned(name: &str) -> Spanned<String> {

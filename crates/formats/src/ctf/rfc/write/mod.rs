@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_codec::chunk::EventRef;
+use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
@@ -27,6 +27,7 @@ use self::stream::StreamWriter;
 use super::header::Identity;
 use super::keys::Keys;
 use super::metadata::Dialect;
+use super::packet_fields::Meaning;
 use super::transform::Undo;
 use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
@@ -153,6 +154,8 @@ struct Writer {
     trace_of: Vec<usize>,
     streams: Vec<StreamWriter>,
     losses: Losses,
+    /// Do packets of all traces stay as they are?
+    takes_packets: bool,
 }
 
 /// A trace that is written.
@@ -164,6 +167,8 @@ struct TraceOut {
     uuid: [u8; 16],
     metadata: Metadata,
     schema: Arc<Schema>,
+    /// Are packets of the input packets of the output?
+    has_same_packets: bool,
     /// Is what is read not the draft itself, but CTF 2 made of it?
     is_converted: bool,
     /// Where the events of each class go.
@@ -191,8 +196,13 @@ enum TraceKind {
 
 impl Writer {
     fn new(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
-        let mut writer =
-            Writer { traces: Vec::new(), trace_of: Vec::new(), streams: Vec::new(), losses: Losses::default() };
+        let mut writer = Writer {
+            traces: Vec::new(),
+            trace_of: Vec::new(),
+            streams: Vec::new(),
+            losses: Losses::default(),
+            takes_packets: options.packet_bytes.is_none() && options.settings.0.is_empty(),
+        };
         let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
         for (source, name) in sources.iter().zip(folders) {
             let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(name) };
@@ -214,6 +224,7 @@ impl Writer {
                 let group = trace.groups.get(stream.class.0 as usize).copied().flatten().unwrap_or(0);
                 writer.streams.push(StreamWriter::new(trace.folder.join(name), group, options.packet_bytes));
             }
+            writer.takes_packets &= trace.has_same_packets;
             writer.traces.push(trace);
         }
         Ok(writer)
@@ -243,6 +254,13 @@ impl TraceOut {
         let bytes = if is_kept { raw.to_vec() } else { text.as_bytes().to_vec() };
         let schema = source.schema.clone();
         let of_id = |id: u64| metadata.groups.iter().position(|(group, _)| group.id == id);
+        // Without a beginning the times of a packet depend on the one before it, which may not be there.
+        let has_begin = metadata.groups.iter().all(|(group, _)| {
+            stream::context_fields(dialect, group.packet_context.as_deref())
+                .iter()
+                .any(|(_, meaning, _)| *meaning == Some(Meaning::Begin))
+        });
+        let is_same_order = order == was && source.correction_ns == 0;
         let groups: Vec<Option<usize>> = schema.streams().iter().map(|stream| of_id(stream.id)).collect();
         let targets = schema.events().iter().map(|event| {
             let group = groups.get(event.stream.0 as usize).copied().flatten()?;
@@ -258,6 +276,7 @@ impl TraceOut {
             targets: targets.collect(),
             groups,
             kind: TraceKind::Own(bytes),
+            has_same_packets: has_begin && is_same_order && schema.format == format(dialect),
             is_converted: schema.format != format(dialect),
             metadata,
             schema,
@@ -292,6 +311,7 @@ impl TraceOut {
             groups: (0..schema.streams().len()).map(Some).collect(),
             clocks: clocks.collect(),
             kind: TraceKind::Foreign { foreign: Box::new(foreign), own_ids: HashMap::new(), comment },
+            has_same_packets: false,
             is_converted: false,
             schema,
             seal,
@@ -365,6 +385,14 @@ impl TraceWriter for Writer {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let trace = &mut self.traces[self.trace_of[stream]];
         self.streams[stream].event(trace, event)
+    }
+
+    fn takes_packets(&self) -> bool {
+        self.takes_packets
+    }
+
+    fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
+        self.streams[stream].packet(&self.traces[self.trace_of[stream]], packet)
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {

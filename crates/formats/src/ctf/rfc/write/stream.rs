@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, Scope};
 
@@ -32,8 +32,9 @@ pub(super) struct StreamWriter {
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
-    /// Full clock value of the event before, as a reader of the output has it (decision 25).
-    state: u64,
+    /// Full clock value of the event before, as a reader of the output has it (decision 25); `None` behind a packet
+    /// that was copied.
+    state: Option<u64>,
     /// Latest time so far.
     latest: u64,
     /// Counters as the packet before has them.
@@ -69,7 +70,7 @@ impl StreamWriter {
             file: None,
             open: None,
             input: None,
-            state: 0,
+            state: Some(0),
             latest: 0,
             count: None,
             discarded: 0,
@@ -128,7 +129,7 @@ impl StreamWriter {
         };
         let (time_bits, reserved) = if of.header == Form::One { (27, 31) } else { (32, 65535) };
         let stored_long = header.as_ref().and_then(|header| header.member("ext")).filter(|ext| !ext.is_null());
-        let is_far = cycles.wrapping_sub(self.state) >> time_bits != 0;
+        let is_far = self.state.is_none_or(|state| cycles.wrapping_sub(state) >> time_bits != 0);
         let is_long = stored_long.is_some() || is_far || id >= reserved || missing.contains(&true);
         let short_id = if is_long { reserved } else { id };
         let stored_time = header.as_ref().and_then(|header| header.member("timestamp")?.integer());
@@ -194,7 +195,7 @@ impl StreamWriter {
             let bytes = (open.content.pos() - begin).div_ceil(8);
             open.content.replace(at, bytes, 32, order);
         }
-        self.state = cycles;
+        self.state = Some(cycles);
         self.latest = self.latest.max(cycles);
         open.begin = open.begin.min(cycles);
         open.end = open.end.max(cycles);
@@ -291,6 +292,7 @@ impl StreamWriter {
         };
         let count_bits = stored(Meaning::CountBits).unwrap_or(64).min(width(Meaning::Count).into()) as u32;
         let same = |a: u64, b: u64, bits: u32| (a ^ b) & tracemill_codec::bits::mask(bits.clamp(1, 64)) == 0;
+        let is_start = self.count.is_none();
         let next = match self.count {
             Some(before) => before.wrapping_add(1).wrapping_add(self.lost),
             None => {
@@ -302,6 +304,10 @@ impl StreamWriter {
         let count = stored_count.filter(|&count| count_bits == 0 || same(count, next, count_bits)).unwrap_or(next);
         self.count = Some(count);
         let discarded_bits = width(Meaning::Discarded);
+        if let (true, Some(stored)) = (is_start && is_own, stored_discarded) {
+            // Where a trace is cut, its counter goes on.
+            self.discarded = stored;
+        }
         let discarded = stored_discarded.filter(|&count| same(count, self.discarded, discarded_bits));
         (self.lost, self.has_pending) = (0, false);
         let mut set = |meaning: Meaning, value: u64| {
@@ -324,7 +330,7 @@ impl StreamWriter {
             }
         }
         if fields.iter().any(|(_, of, _)| *of == Some(Meaning::Begin)) {
-            self.state = begin;
+            self.state = Some(begin);
         }
         let mut open =
             Open { content: Bits::default(), content_start: 0, context, schemes, padding, begin, end: first };
@@ -433,6 +439,22 @@ impl StreamWriter {
         self.write(&bytes)
     }
 
+    /// Writes a packet of the same trace as it is.
+    pub(super) fn packet(&mut self, trace: &TraceOut, packet: &PacketData) -> Result<()> {
+        self.end_packet(trace, true)?;
+        self.input = None;
+        let of = &packet.packet;
+        let from = of.offset_bytes as usize;
+        let bytes = packet.file.bytes().get(from..from.saturating_add((of.total_bits / 8) as usize));
+        let gone = || Error::new(ErrorKind::Truncated, "the bytes of a packet are gone").at_offset(of.offset_bytes);
+        self.write(bytes.ok_or_else(gone)?)?;
+        self.count = Some(of.sequence.or(self.count).unwrap_or(0));
+        self.discarded = of.discarded_snapshot.unwrap_or(self.discarded);
+        self.latest = self.latest.max(of.end_cycles.unwrap_or(0));
+        (self.state, self.lost, self.has_pending) = (None, 0, false);
+        Ok(())
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let path = &self.path;
         let failed = |error: std::io::Error| Error::io("write the stream", path, &error);
@@ -474,10 +496,10 @@ impl StreamWriter {
 }
 
 /// Name, meaning and class of a field of a packet context.
-type ContextField = (Arc<str>, Option<Meaning>, Arc<Class>);
+pub(super) type ContextField = (Arc<str>, Option<Meaning>, Arc<Class>);
 
 /// The fields of the packet context: declared in v1.6, a part of the fixed header in v1.1.
-fn context_fields(dialect: Dialect, context: Option<&Class>) -> Vec<ContextField> {
+pub(super) fn context_fields(dialect: Dialect, context: Option<&Class>) -> Vec<ContextField> {
     match dialect {
         Dialect::V11 => HEADER_11
             .iter()
