@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Random traces of the CTF drafts, RFC v1.1 and RFC v1.6, and what must be read of them.
 
-    conformance/random_drafts.py target/release/tracemill [--seeds N] [--first SEED] [--keep DIR]
+    conformance/random_drafts.py target/release/tracemill [--seeds N] [--first SEED] [--keep DIR] [--write]
 
 Each seed makes one trace, by the definition and by nothing of the reader: types, metadata text in one of its many
 spellings, packets. The program prints it as JSON lines, which are compared with the expected ones; lines of one time
-may stand in any order. So is what `info --packets` says. Needs the Python package `cryptography` for encrypted packets; without it there are none.
+may stand in any order. So is what `info --packets` says. With `--write` the trace is also
+written anew: as itself in the other byte order, through CTF 2 and back, and as the other draft. Needs the Python package `cryptography` for encrypted packets; without it there are none.
 """
 
 import argparse
@@ -912,7 +913,74 @@ def compare_packets(trace, text):
     return None
 
 
-def compare(program, trace, folder):
+def written(program, folder, out, options, *more):
+    done = subprocess.run([program, "convert", "--quiet", "-o", out, *more, folder] + options, capture_output=True)
+    if done.returncode != 0:
+        return f"convert {' '.join(more)}: {done.stderr.decode(errors='replace')}"
+    return None
+
+
+def stored_anew(lines):
+    """Lines without what depends on how packets are stored, and on those without events, which are left out."""
+    for line in lines:
+        context = dict(line.get("packet_context", {}))
+        for name in ("content_size", "packet_size", "checksum", "encryption_scheme", "section_packet_count", "stream_packet_count"):
+            context.pop(name, None)
+        yield {**line, "packet_context": context}
+
+
+def read(program, folder, options):
+    done = subprocess.run([program, "print", "--format", "jsonl", folder] + options, capture_output=True)
+    if done.returncode != 0:
+        return None, done.stderr.decode(errors="replace")
+    return [json.loads(line) for line in done.stdout.decode().splitlines()], None
+
+
+def compare_lines(want, found):
+    want = sorted(want, key=lambda line: line["ns"])
+    if [line["ns"] for line in found] != [line["ns"] for line in want]:
+        return f"{len(found)} lines, {len(want)} wanted, or other times"
+    left = list(found)
+    for line in want:
+        at = next((i for i, other in enumerate(left) if same_line(line, other)), None)
+        if at is None:
+            near = next((other for other in left if other["ns"] == line["ns"]), None)
+            return f"wanted {json.dumps(line)}\nfound  {json.dumps(near)}"
+        del left[at]
+    return None
+
+
+def compare_written(program, trace, folder, options):
+    """The trace, written anew in several ways."""
+    own, other = ("ctf1.1", "ctf1.6") if trace.dialect == 11 else ("ctf1.6", "ctf1.1")
+    order = "little" if trace.big else "big"
+    through = folder + ".ctf2"
+    ways = [
+        (folder, own, ("--byte-order", order), list(stored_anew(trace.lines))),
+        (through, own, (), list(stored_anew(trace.lines))),
+    ]
+    kept = ("ns", "name", "id", "payload")
+    if trace.dialect == 16:
+        # Fields that may be missing are sequences in v1.1.
+        kept = ("ns", "name", "id")
+    ways.append((folder, other, (), [{key: line[key] for key in kept} for line in trace.lines]))
+    problem = written(program, folder, through, options, "--to", "ctf2")
+    if problem:
+        return problem
+    for at, (source, to, more, want) in enumerate(ways):
+        out = f"{folder}.{at}"
+        problem = written(program, source, out, options if source == folder else [], "--to", to, *more)
+        if not problem:
+            found, problem = read(program, out, [])
+            problem = problem or compare_lines(want, list(stored_anew(found)) if to == own else found)
+        if problem:
+            return f"written as {to} {' '.join(more)} from {os.path.basename(source)}: {problem}"
+        shutil.rmtree(out)
+    shutil.rmtree(through)
+    return None
+
+
+def compare(program, trace, folder, writes):
     options = []
     if trace.key:
         key = folder + ".key"
@@ -928,17 +996,10 @@ def compare(program, trace, folder):
     if done.returncode != 0:
         return f"status {done.returncode}: {said}"
     found = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    want = sorted(trace.lines, key=lambda line: line["ns"])
-    if [line["ns"] for line in found] != [line["ns"] for line in want]:
-        return f"{len(found)} lines, {len(want)} wanted, or other times\n{said}"
-    left = list(found)
-    for line in want:
-        at = next((i for i, other in enumerate(left) if same_line(line, other)), None)
-        if at is None:
-            near = next((other for other in left if other["ns"] == line["ns"]), None)
-            return f"wanted {json.dumps(line)}\nfound  {json.dumps(near)}\n{said}"
-        del left[at]
-    return None
+    problem = compare_lines(trace.lines, found)
+    if problem:
+        return f"{problem}\n{said}"
+    return compare_written(program, trace, folder, options) if writes else None
 
 
 def main():
@@ -947,6 +1008,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--keep", help="keep traces that differ, with what is wanted, in this folder")
+    parser.add_argument("--write", action="store_true", help="write each trace anew too")
     args = parser.parse_args()
     failed = events = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -955,7 +1017,7 @@ def main():
             events += len(trace.lines)
             folder = os.path.join(scratch, str(seed))
             trace.write(folder)
-            problem = compare(args.program, trace, folder)
+            problem = compare(args.program, trace, folder, args.write)
             if problem:
                 failed += 1
                 print(f"seed {seed} (v1.{trace.dialect % 10}): {problem}")

@@ -68,3 +68,43 @@ fn options_of_the_drafts_are_checked() {
     // A section has no number: only streams of v1.6 do.
     assert!(!run.stdout.contains("\"stream\":"), "{}", run.stdout);
 }
+
+#[test]
+fn packets_are_compressed_encrypted_and_summed_on_request() {
+    let folder = trace();
+    folder.file("key", "000102030405060708090a0b0c0d0e0f").file("words", "open sesame\n");
+    let lines = folder.run("print t --no-verify --format jsonl --filter n!=2").ends(0, &[]).stdout;
+    let payloads = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split("\"payload\"").nth(1).unwrap_or("").to_string()).collect()
+    };
+    let cases = [
+        ("ctf1.1", "--packet-compression bzip2 --packet-checksum sha1", ""),
+        ("ctf1.1", "--packet-compression gzip --packet-key-file key --byte-order big", "--key-file key"),
+        ("ctf1.6", "--packet-compression xz --packet-checksum md5 --packet-key-file key", "--key-file key"),
+        ("ctf1.6", "--packet-checksum crc32 --packet-size 64", ""),
+    ];
+    for (at, (to, options, key)) in cases.into_iter().enumerate() {
+        folder.run(&format!("convert t --no-verify --quiet --filter n!=2 --to {to} -o out{at} {options}")).ends(0, &[]);
+        if !key.is_empty() {
+            folder.run(&format!("print out{at}")).ends(3, &["encrypted"]);
+        }
+        let read = folder.run(&format!("print out{at} --format jsonl {key}")).ends(0, &[]);
+        assert_eq!(payloads(&read.stdout), payloads(&lines), "{to} {options}");
+    }
+    folder.run("convert t --to ctf1.1 -o no --packet-compression xz").ends(2, &["v1.1 has bzip2 and gzip only"]);
+    folder.run("convert t --to ctf2 -o no --packet-checksum md5").ends(2, &["--packet-checksum is no option of ctf2"]);
+}
+
+#[test]
+fn a_draft_that_is_cut_keeps_its_packets() {
+    let folder = trace();
+    folder.run("convert t --no-verify --to ctf1.1 -o all").ends(0, &[]);
+    let files = |name: &str| std::fs::read(folder.path(name)).expect("a file");
+    assert_eq!(files("t/main_0"), files("all/main_0"));
+    folder.run("convert t --no-verify --to ctf1.1 -o cut --begin 15ns").ends(0, &[]);
+    assert_eq!(files("cut/main_0"), [packet(1, 20, 2, 0), packet(2, 30, 3, crc(30, 3))].concat());
+    assert_eq!(files("cut/metadata"), METADATA.as_bytes());
+    folder.run("convert t --no-verify --to ctf1.1 -o some --filter n>=2").ends(0, &[]);
+    // The checksum that did not match is made anew.
+    assert_eq!(files("some/main_0"), [packet(1, 20, 2, crc(20, 2)), packet(2, 30, 3, crc(30, 3))].concat());
+}

@@ -16,7 +16,13 @@ pub static FORMATS: &[&Format] = &[
 ];
 
 /// Every format that tracemill writes traces in.
-pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF18, &crate::ctf::write::CTF2, &crate::uftrace::write::TARGET];
+pub static TARGETS: &[&Target] = &[
+    &crate::ctf::write::CTF18,
+    &crate::ctf::write::CTF2,
+    &crate::ctf::rfc::write::CTF11,
+    &crate::ctf::rfc::write::CTF16,
+    &crate::uftrace::write::TARGET,
+];
 
 /// The formats of a name: several may share one, each with a probe of its own.
 pub fn by_name(name: &str) -> Vec<&'static Format> {

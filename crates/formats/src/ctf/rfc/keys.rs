@@ -45,8 +45,20 @@ impl Keys {
             let refuse = |error: Error| Error::misuse(format!("--{name} {path} cannot be read: {}", error.message()));
             bytes.map(Some).map_err(refuse)
         };
-        let key = read(KEY)?.map(|bytes| key_of(&bytes)).transpose()?;
-        let passphrase = read(PASSPHRASE)?.map(|mut bytes| {
+        Ok(Keys::given(read(KEY)?, read(PASSPHRASE)?, (KEY, PASSPHRASE))?.unwrap_or_default())
+    }
+
+    /// Of the contents of both files; `None` without any.
+    ///
+    /// # Errors
+    /// Wrong usage: a key of another length, both options.
+    pub(super) fn given(
+        key: Option<Vec<u8>>,
+        passphrase: Option<Vec<u8>>,
+        names: (&str, &str),
+    ) -> Result<Option<Self>> {
+        let key = key.map(|bytes| key_of(&bytes, names.0)).transpose()?;
+        let passphrase = passphrase.map(|mut bytes| {
             // The end of the line is not a part of it.
             if bytes.last() == Some(&b'\n') {
                 bytes.pop();
@@ -57,9 +69,36 @@ impl Keys {
             bytes
         });
         if key.is_some() && passphrase.is_some() {
-            return Err(Error::misuse(format!("--{KEY} and --{PASSPHRASE} exclude each other")));
+            return Err(Error::misuse(format!("--{} and --{} exclude each other", names.0, names.1)));
         }
-        Ok(Keys { key, passphrase, derived: Mutex::default() })
+        let is_given = key.is_some() || passphrase.is_some();
+        Ok(is_given.then(|| Keys { key, passphrase, derived: Mutex::default() }))
+    }
+
+    /// Encrypts a content: nonce, ciphertext and tag.
+    ///
+    /// # Errors
+    /// When there is no key, or the system gives no random numbers.
+    pub(super) fn encrypt(&self, content: &[u8], associated: &[u8], salt: &[u8]) -> Result<Vec<u8>> {
+        let key = match (&self.key, &self.passphrase) {
+            (Some(key), _) => key.clone(),
+            (None, Some(passphrase)) => self.derive(passphrase, salt).to_vec(),
+            (None, None) => return Err(Error::misuse("there is no key to encrypt packets with")),
+        };
+        let mut nonce = [0; NONCE_LEN];
+        let failed = |error: getrandom::Error| Error::unsupported(format!("the system has no random numbers: {error}"));
+        getrandom::fill(&mut nonce).map_err(failed)?;
+        let payload = Payload { msg: content, aad: associated };
+        let of = Nonce::<U12>::from(nonce);
+        let sealed = match key.len() {
+            16 => AesGcm::<Aes128, U12>::new_from_slice(&key).map(|cipher| cipher.encrypt(&of, payload)),
+            24 => AesGcm::<Aes192, U12>::new_from_slice(&key).map(|cipher| cipher.encrypt(&of, payload)),
+            _ => AesGcm::<Aes256, U12>::new_from_slice(&key).map(|cipher| cipher.encrypt(&of, payload)),
+        };
+        match sealed {
+            Ok(Ok(sealed)) => Ok([&nonce[..], &sealed].concat()),
+            _ => Err(Error::unsupported("a packet is too large to be encrypted")),
+        }
     }
 
     /// Decrypts nonce, ciphertext and tag.
@@ -115,7 +154,7 @@ impl Keys {
 const MAX_DERIVED: usize = 16;
 
 /// A key as hexadecimal digits, or as it is.
-fn key_of(bytes: &[u8]) -> Result<Vec<u8>> {
+fn key_of(bytes: &[u8], name: &str) -> Result<Vec<u8>> {
     let digits: Vec<u8> = bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let is_hexadecimal = matches!(digits.len(), 32 | 48 | 64) && digits.iter().all(u8::is_ascii_hexdigit);
     if is_hexadecimal {
@@ -125,6 +164,6 @@ fn key_of(bytes: &[u8]) -> Result<Vec<u8>> {
     if matches!(bytes.len(), 16 | 24 | 32) {
         return Ok(bytes.to_vec());
     }
-    let message = format!("--{KEY}: the file holds {} bytes, which are no key", bytes.len());
+    let message = format!("--{name}: the file holds {} bytes, which are no key", bytes.len());
     Err(Error::misuse(message).with_help("a key is 16, 24 or 32 bytes, or twice as many hexadecimal digits"))
 }

@@ -22,6 +22,7 @@ mod transform;
 mod types;
 mod v11;
 mod v16;
+pub(crate) mod write;
 
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, Schema};

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ByteOrder, Schema, StreamClassId};
@@ -86,6 +87,8 @@ fn open_folder(storage: &dyn Storage, found: &Found, settings: &Settings) -> Res
     }
     let mut trace = Builder {
         storage,
+        metadata: bytes,
+        text: std::mem::take(&mut loaded.text),
         identity: Identity {
             dialect: loaded.dialect,
             order,
@@ -134,6 +137,8 @@ fn byte_order(storage: &dyn Storage, loaded: &Loaded, entries: &[Entry]) -> Byte
 
 struct Builder<'a> {
     storage: &'a dyn Storage,
+    metadata: Arc<dyn Bytes>,
+    text: String,
     identity: Identity,
     plans: Arc<TracePlans>,
     streams: Vec<Stream>,
@@ -174,7 +179,7 @@ impl Builder<'_> {
             schema: self.plans.schema().clone(),
             plans: self.plans,
             has_other_bytes: false,
-            reader: Arc::new(Reader { identity: self.identity, undo }),
+            reader: Arc::new(Reader { identity: self.identity, undo, metadata: self.metadata, text: self.text }),
             streams: self.streams,
             sections: Vec::new(),
             remarks: Vec::new(),

@@ -7,7 +7,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::{ScanEnd, SpineSink, TracePlans};
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::{EventClassId, FieldKind};
+use tracemill_model::schema::{EventClassId, FieldKind, Part};
 
 use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
@@ -19,9 +19,16 @@ pub(super) struct Reader {
     /// What its packets agree on; the class is that of each file.
     pub(super) identity: Identity,
     pub(super) undo: Undo,
+    /// The file of metadata, and the text that was read of it.
+    pub(super) metadata: Arc<dyn Bytes>,
+    pub(super) text: String,
 }
 
 impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<Part>> {
+        Ok(super::write::parts(self.metadata.bytes(), &self.text, &self.identity))
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize].bytes;

@@ -56,13 +56,13 @@ pub(super) struct Undo {
 
 /// Whether the digest of the stored content is the one that the header holds; `Err` for a scheme that nobody knows.
 pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Option<Error>> {
-    let (name, digest): (&str, Vec<u8>) = match scheme {
+    let name = match scheme {
         0 => return Ok(None),
-        1 => ("md5", md5::Md5::digest(content).to_vec()),
-        2 => ("sha1", sha1::Sha1::digest(content).to_vec()),
-        3 => ("crc32", crc32fast::hash(content).to_be_bytes().to_vec()),
-        other => return Err(unsupported("checksum", other)),
+        1 => "md5",
+        2 => "sha1",
+        _ => "crc32",
     };
+    let digest = digest(content, scheme).ok_or_else(|| unsupported("checksum", scheme))?;
     let (found, wanted) = match stored {
         Stored::Number(value, bits) if bits.is_multiple_of(8) && (8..=64).contains(bits) => {
             let len = (bits / 8) as usize;
@@ -82,6 +82,17 @@ pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Opt
     }
     let message = format!("the {name} checksum of the content is {found}, the header says {wanted}");
     Ok(Some(Error::new(ErrorKind::Inconsistent, message)))
+}
+
+/// The checksum of a content; empty without a scheme, `None` when nobody knows it.
+pub(super) fn digest(content: &[u8], scheme: u64) -> Option<Vec<u8>> {
+    Some(match scheme {
+        0 => Vec::new(),
+        1 => md5::Md5::digest(content).to_vec(),
+        2 => sha1::Sha1::digest(content).to_vec(),
+        3 => crc32fast::hash(content).to_be_bytes().to_vec(),
+        _ => return None,
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -13,24 +13,24 @@ const INDEX: &str = "index";
 
 /// Copies a trace of CTF 1.8.
 pub(super) fn copy_ctf18(trace: &OpenTrace, to: &Path) -> Result<bool> {
-    copy(trace, to, Dialect::Ctf18)
+    copy(trace, to, Dialect::Ctf18.format())
 }
 
 /// Copies a trace of CTF 2.
 pub(super) fn copy_ctf2(trace: &OpenTrace, to: &Path) -> Result<bool> {
-    copy(trace, to, Dialect::Ctf2)
+    copy(trace, to, Dialect::Ctf2.format())
 }
 
 /// Copies metadata, streams and their indexes. Not when the trace has damaged parts, which would stay damaged, or is put
 /// together from several folders.
-fn copy(trace: &OpenTrace, to: &Path, dialect: Dialect) -> Result<bool> {
+pub(in crate::ctf) fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result<bool> {
     let metadata = trace.path.join(METADATA);
     let files: Vec<_> = trace.streams.iter().flat_map(|stream| &stream.files).collect();
     let is_plain = |name: &str| {
         let mut parts = Path::new(name).components();
         matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
     };
-    let is_whole = trace.schema.format == dialect.format()
+    let is_whole = trace.schema.format == format
         && trace.faults.is_empty()
         && metadata.is_file()
         && files.iter().all(|file| is_plain(&file.relative) && file.path == trace.path.join(&file.relative));

@@ -432,7 +432,10 @@ fn map_stream(
             Member { name: name.into(), raw_name: name.into(), class }
         })
         .collect();
-    let keeps_event_header = kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
+    // What may be absent tells something by being there.
+    let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
+    let keeps_event_header =
+        may_be_absent || kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
     mapper.moved.event_header = keeps_event_header.then_some(members.len() as u32);
     if let Some(root) = class.event_header.filter(|_| keeps_event_header) {
         let class = mapper.root(Scope::EventHeader, root)?;
@@ -468,6 +471,13 @@ fn map_stream(
         keeps_context,
     };
     Ok((mapping, moved))
+}
+
+/// Is a member of a header optional?
+fn has_optional(schema: &Schema, root: FieldClassId) -> bool {
+    let FieldKind::Struct(structure) = &schema.field_class(root).kind else { return false };
+    let is_optional = |member: &Member| matches!(schema.field_class(member.class).kind, FieldKind::Optional(_));
+    structure.members.iter().any(is_optional)
 }
 
 fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping> {

@@ -17,6 +17,9 @@ mod same;
 mod translate;
 mod tsdl;
 
+pub(in crate::ctf) use self::copy::copy as copy_trace;
+pub(in crate::ctf) use self::tsdl::identifier;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -294,7 +297,7 @@ fn make_folder(path: &Path) -> Result<()> {
 }
 
 /// Names of files for names of streams or traces: one plain component each, all different, in the same order of bytes.
-fn names_of(names: &[&str]) -> Vec<String> {
+pub(in crate::ctf) fn names_of(names: &[&str]) -> Vec<String> {
     let plain = |name: &str| -> String {
         let trimmed = name.trim_matches(['/', '.']);
         let text: String =

@@ -39,7 +39,7 @@ fn clock_name(clock: &ClockClass) -> String {
 }
 
 /// A name as TSDL can have it: every other character becomes `_xHEX_`.
-pub(super) fn identifier(name: &str) -> String {
+pub(in crate::ctf) fn identifier(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 1);
     for c in name.chars() {
         if c.is_ascii_alphanumeric() || c == '_' {

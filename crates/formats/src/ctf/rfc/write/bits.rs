@@ -1,0 +1,324 @@
+//! Fields of types as bits: the other direction of what plans decode.
+
+use tracemill_codec::value::Value;
+use tracemill_model::schema::ByteOrder;
+
+use super::super::types::{Class, Field, Int, Kind, Order};
+
+/// Bytes of a packet from its first one, and the bit behind the last field.
+#[derive(Default)]
+pub(super) struct Bits {
+    pub(super) bytes: Vec<u8>,
+    pos: u64,
+}
+
+impl Bits {
+    /// Goes on behind bytes.
+    pub(super) fn behind(bytes: Vec<u8>) -> Self {
+        Bits { pos: bytes.len() as u64 * 8, bytes }
+    }
+
+    /// The bit behind the last field.
+    pub(super) fn pos(&self) -> u64 {
+        self.pos
+    }
+
+    /// Passes over bits.
+    fn advance(&mut self, bits: u64) {
+        self.pos += bits;
+        self.bytes.resize(self.pos.div_ceil(8) as usize, 0);
+    }
+
+    /// Goes to a multiple of some bits from the start of the packet.
+    pub(super) fn align(&mut self, bits: u32) {
+        self.advance(self.pos.wrapping_neg() & u64::from(bits.max(1) - 1));
+    }
+
+    /// Appends an integer.
+    pub(super) fn put(&mut self, value: u64, len: u32, order: ByteOrder) {
+        if self.pos.is_multiple_of(8) && len.is_multiple_of(8) && len <= 64 {
+            let bytes = (len / 8) as usize;
+            match order {
+                ByteOrder::Little => self.bytes.extend_from_slice(&value.to_le_bytes()[..bytes]),
+                ByteOrder::Big => self.bytes.extend_from_slice(&value.to_be_bytes()[8 - bytes..]),
+            }
+            self.pos += u64::from(len);
+            return;
+        }
+        let start = self.pos;
+        self.advance(len.into());
+        self.set(start, value, len, order);
+    }
+
+    /// Writes an integer where zeros stand.
+    fn set(&mut self, start: u64, value: u64, len: u32, order: ByteOrder) {
+        for at in 0..len {
+            let bit = match order {
+                ByteOrder::Little => value >> at & 1,
+                ByteOrder::Big => value >> (len - 1 - at) & 1,
+            };
+            let place = start + u64::from(at);
+            let shift = match order {
+                ByteOrder::Little => place % 8,
+                ByteOrder::Big => 7 - place % 8,
+            };
+            if let Some(byte) = self.bytes.get_mut((place / 8) as usize) {
+                *byte |= (bit as u8) << shift;
+            }
+        }
+    }
+
+    /// Writes an integer of whole bytes over another one.
+    pub(super) fn replace(&mut self, start: u64, value: u64, len: u32, order: ByteOrder) {
+        let from = (start / 8) as usize;
+        if let Some(place) = self.bytes.get_mut(from..from + (len / 8) as usize) {
+            place.fill(0);
+        }
+        self.set(start, value, len, order);
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.align(8);
+        self.bytes.extend_from_slice(bytes);
+        self.pos += bytes.len() as u64 * 8;
+    }
+}
+
+/// What could not be written as it was.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Shortfalls {
+    /// Texts with a zero inside, cut there.
+    pub(super) cut_texts: u64,
+    /// Integers whose upper bits have no place.
+    pub(super) cut_integers: u64,
+    /// Texts that are absent and became empty ones.
+    pub(super) empty_texts: u64,
+}
+
+/// Writes values as their types want them.
+pub(super) struct Fields<'a> {
+    pub(super) out: &'a mut Bits,
+    pub(super) native: ByteOrder,
+    /// Do the values come from CTF 2, which has ASCII texts as UTF-8?
+    pub(super) is_converted: bool,
+    pub(super) shortfalls: &'a mut Shortfalls,
+}
+
+impl Fields<'_> {
+    /// A field of a structure that begins at `base`. Nothing stands for a value that is not there but zeros.
+    pub(super) fn field(&mut self, class: &Class, value: &Value, base: u64) {
+        self.out.align(class.align);
+        match &class.kind {
+            Kind::Integer(int) => {
+                self.unit(class, *int, base);
+                self.integer(*int, value);
+            }
+            Kind::Enum(int, _) => self.integer(*int, value),
+            Kind::Float { bits, order } => {
+                let real = match value {
+                    Value::Real(real) => *real,
+                    other => other.integer().unwrap_or(0) as f64,
+                };
+                self.float(real, *bits, *order);
+            }
+            Kind::Text { is_ascii } => {
+                self.shortfalls.empty_texts += u64::from(value.is_null());
+                let text = value.bytes().unwrap_or(&[]);
+                let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+                self.shortfalls.cut_texts += u64::from(end < text.len());
+                let text = &text[..end];
+                match *is_ascii && self.is_converted && !text.is_ascii() {
+                    // Each byte that was no character shows as one.
+                    true => {
+                        let text = String::from_utf8_lossy(text);
+                        let bytes = text.chars().map(|c| if c.is_ascii() { c as u8 } else { 0xff });
+                        self.out.append(&bytes.collect::<Vec<u8>>());
+                    }
+                    false => self.out.append(text),
+                }
+                self.out.append(&[0]);
+            }
+            Kind::Struct(fields) => self.structure(fields, value, &[]),
+            Kind::Array(len, element) => self.elements(element, value, *len),
+            Kind::Sequence(length, element) => {
+                let len = match value {
+                    Value::Blob(bytes) => bytes.len(),
+                    other => other.elements().map_or(0, <[Value]>::len),
+                };
+                self.field(length, &Value::Unsigned(len as u64), base);
+                self.out.align(element.align);
+                self.elements(element, value, len as u64);
+            }
+        }
+    }
+
+    /// The fields of a structure that begins here, but those that are marked as missing.
+    pub(super) fn structure(&mut self, fields: &[Field], value: &Value, missing: &[bool]) {
+        let base = self.out.pos();
+        self.members(fields, value, missing, base);
+    }
+
+    /// The same for one that began at `base`.
+    pub(super) fn members(&mut self, fields: &[Field], value: &Value, missing: &[bool], base: u64) {
+        for (at, field) in fields.iter().enumerate() {
+            if missing.get(at).copied().unwrap_or(false) {
+                continue;
+            }
+            let member = match value {
+                Value::Struct(members) => match members.get(at).filter(|(name, _)| *name == field.name) {
+                    Some((_, value)) => Some(value),
+                    None => last_member(value, &field.name),
+                },
+                Value::List(values) => values.get(at),
+                _ => None,
+            };
+            self.field(&field.class, member.unwrap_or(&Value::Null), base);
+        }
+    }
+
+    fn elements(&mut self, element: &Class, value: &Value, len: u64) {
+        let base = self.out.pos();
+        if let (Value::Blob(bytes), Kind::Integer(Int { size: 8, .. })) = (value, &element.kind)
+            && element.align == 8
+            && bytes.len() as u64 == len
+        {
+            self.out.append(bytes);
+            return;
+        }
+        let values = value.elements().unwrap_or(&[]);
+        for at in 0..len {
+            let value = values.get(at as usize).unwrap_or(&Value::Null);
+            self.field(element, value, base);
+        }
+    }
+
+    /// Moves a bit-field that does not fit in what is left of its unit.
+    fn unit(&mut self, class: &Class, int: Int, base: u64) {
+        let unit = u64::from(class.unit);
+        if unit > 0 {
+            let used = (self.out.pos() - base) % unit;
+            if used + u64::from(int.size) > unit {
+                self.out.advance(unit - used);
+            }
+        }
+    }
+
+    fn integer(&mut self, int: Int, value: &Value) {
+        let number = value.integer().unwrap_or(0);
+        let (low, high) = int.bounds();
+        self.shortfalls.cut_integers += u64::from(!(low..=high).contains(&number));
+        self.out.put(number as u64, int.size, int.order.resolve(self.native));
+    }
+
+    fn float(&mut self, value: f64, bits: u32, order: Order) {
+        let order = order.resolve(self.native);
+        match bits {
+            32 => self.out.put((value as f32).to_bits().into(), 32, order),
+            64 => self.out.put(value.to_bits(), 64, order),
+            _ => {
+                let number = ieee(value, if bits == 16 { 5 } else { 15 }, if bits == 16 { 10 } else { 112 });
+                let halves = [number as u64, (number >> 64) as u64];
+                match (bits, order) {
+                    (16, _) => self.out.put(halves[0], 16, order),
+                    (_, ByteOrder::Little) => halves.iter().for_each(|&half| self.out.put(half, 64, order)),
+                    (_, ByteOrder::Big) => halves.iter().rev().for_each(|&half| self.out.put(half, 64, order)),
+                }
+            }
+        }
+    }
+}
+
+/// The last member of a name.
+pub(super) fn last_member<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    match value {
+        Value::Struct(members) => members.iter().rev().find(|(of, _)| &**of == name).map(|(_, value)| value),
+        _ => None,
+    }
+}
+
+/// A number in the binary format of IEEE 754 with an exponent and a mantissa of some bits, the nearest one.
+fn ieee(value: f64, exponent_bits: u32, mantissa_bits: u32) -> u128 {
+    let bits = value.to_bits();
+    let sign = u128::from(bits >> 63) << (exponent_bits + mantissa_bits);
+    let all_ones = (1u128 << exponent_bits) - 1;
+    let mantissa = bits & ((1 << 52) - 1);
+    // A mantissa of 52 bits in the other format; what falls off is rounded to the even one of two that are as near.
+    let scale = |significand: u128, shift: i64| -> u128 {
+        if shift >= 0 {
+            return significand << shift;
+        }
+        let shift = (-shift).min(100) as u32;
+        let (kept, lost) = (significand >> shift, significand & ((1u128 << shift) - 1));
+        let half = 1u128 << (shift - 1);
+        kept + u128::from(lost > half || lost == half && kept & 1 == 1)
+    };
+    let widen = i64::from(mantissa_bits) - 52;
+    if value.is_nan() {
+        let payload = if widen >= 0 { u128::from(mantissa) << widen } else { u128::from(mantissa) >> -widen };
+        return sign | all_ones << mantissa_bits | payload.max(1);
+    }
+    if value.is_infinite() {
+        return sign | all_ones << mantissa_bits;
+    }
+    if value == 0.0 {
+        return sign;
+    }
+    // Normalised: 1.m times a power of two.
+    let (significand, power) = match bits >> 52 & 0x7ff {
+        0 => {
+            let zeros = mantissa.leading_zeros() - 11;
+            (mantissa << zeros, -1022 - i64::from(zeros))
+        }
+        exponent => (mantissa | 1 << 52, exponent as i64 - 1023),
+    };
+    let exponent = power + (all_ones / 2) as i64;
+    if exponent >= all_ones as i64 {
+        return sign | all_ones << mantissa_bits;
+    }
+    if exponent <= 0 {
+        // Below the smallest normal number; rounding may reach that.
+        return sign | scale(significand.into(), widen + exponent - 1);
+    }
+    let hidden = 1u128 << mantissa_bits;
+    let scaled = scale(significand.into(), widen);
+    // A carry out of the mantissa adds 1 to the exponent.
+    sign | (((exponent as u128) << mantissa_bits) + scaled - hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracemill_codec::bits;
+
+    #[test]
+    fn integers_read_back() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let mut out = Bits::default();
+            let numbers = [(5u64, 3u32), (0x1234, 13), (1, 1), (0xdead_beef_0102_0304, 64), (7, 7), (0xff, 8), (3, 16)];
+            for (value, len) in numbers {
+                out.put(value, len, order);
+            }
+            let mut pos = 0;
+            for (value, len) in numbers {
+                assert_eq!(bits::read_bits(&out.bytes, pos, len, order, false), value);
+                pos += u64::from(len);
+            }
+        }
+    }
+
+    #[test]
+    fn floats_of_other_sizes_are_the_nearest_ones() {
+        let half = |value: f64| ieee(value, 5, 10);
+        assert_eq!(half(1.0), 0x3c00);
+        assert_eq!(half(-2.0), 0xc000);
+        assert_eq!(half(65504.0), 0x7bff);
+        assert_eq!(half(65520.0), 0x7c00, "rounds up to infinity");
+        assert_eq!(half(f64::from(2f32.powi(-24))), 1);
+        assert_eq!(half(6.097_555_160_522_461e-5), 0x3ff, "the largest that is not normal");
+        assert_eq!(half(0.1), 0x2e66);
+        assert_eq!(half(f64::NEG_INFINITY), 0xfc00);
+        assert_eq!(half(f64::NAN) >> 10 & 0x1f, 0x1f);
+        assert_eq!(ieee(1.5, 15, 112), 0x3fff_8000u128 << 96);
+        assert_eq!(ieee(5e-324, 15, 112) >> 112, 16383 - 1074);
+    }
+}
