@@ -10,6 +10,8 @@ mod decode;
 #[cfg(unix)]
 mod host;
 #[cfg(unix)]
+mod logs;
+#[cfg(unix)]
 mod measure;
 #[cfg(unix)]
 mod report;

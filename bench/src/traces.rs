@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::Result;
 use crate::args::Options;
 use crate::host::bench_dir;
+use crate::logs;
 
 /// A trace that can be measured.
 #[derive(Clone, Debug)]
@@ -28,6 +29,10 @@ pub(crate) struct Traces {
     pub(crate) wide_40: Option<Trace>,
     /// 2,000 event classes.
     pub(crate) wide_2000: Option<Trace>,
+    /// 20 million events of a CPEL log.
+    pub(crate) cpel: Option<Trace>,
+    /// The same of a VPP event log.
+    pub(crate) elog: Option<Trace>,
 }
 
 impl Traces {
@@ -38,6 +43,8 @@ impl Traces {
             small: find(options.small.as_deref(), "ust-1m", &["1000000"])?,
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
             wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
+            cpel: log(options, options.cpel.as_deref(), "cpel")?,
+            elog: log(options, options.elog.as_deref(), "elog")?,
         })
     }
 }
@@ -55,6 +62,29 @@ fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<T
         return Ok(None);
     }
     Ok(Some(Trace { name: name.to_string(), path }))
+}
+
+/// An event log: the one that was named, else the one of the default folder, else one that is written now.
+fn log(options: &Options, given: Option<&Path>, kind: &str) -> Result<Option<Trace>> {
+    if !options.only.is_empty() && !options.only.contains(&9) {
+        return Ok(None);
+    }
+    let name = format!("{kind}-20m.{kind}");
+    let path = given.map_or_else(|| bench_dir().join("traces").join(&name), Path::to_path_buf);
+    if !path.is_file() && given.is_none() {
+        eprintln!("writing {}", path.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(bench_dir().join("traces")).map_err(failed)?;
+        // Under its name only when it is whole.
+        let part = path.with_extension("part");
+        logs::write(kind, 20_000_000, &part).and_then(|()| std::fs::rename(&part, &path)).map_err(failed)?;
+    }
+    match path.file_name() {
+        Some(name) if path.is_file() => {
+            Ok(Some(Trace { name: name.to_string_lossy().into_owned(), path: path.clone() }))
+        }
+        _ => Err(format!("{}: no log is there", path.display())),
+    }
 }
 
 /// Records a trace; says what to do when that is not possible.
