@@ -487,6 +487,9 @@ pub struct VariantClass {
     pub options: Vec<VariantOption>,
 }
 
+/// Bytes that [`Render::quick`] has room for.
+pub const QUICK_BYTES: usize = 192;
+
 /// Makes texts that a format does not store but defines: the name of an address, a datum in its own format.
 pub trait Render: Send + Sync + fmt::Debug {
     /// Appends the text to `out`; false, and nothing appended, when there is none (the field is then absent).
@@ -500,6 +503,12 @@ pub trait Render: Send + Sync + fmt::Debug {
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         scratch.clear();
         self.render(event, own, scratch).then_some(scratch)
+    }
+
+    /// Writes the same text to the beginning of `room`: its length. Only where that is quick and the text is printable
+    /// ASCII; `None` says nothing about the text. What `room` held is overwritten.
+    fn quick(&self, _event: &[u8], _own: &[u8], _room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        None
     }
 
     /// The same as people want to read it, where that is not what the format defines: a name that is demangled.
