@@ -977,3 +977,26 @@ impl Schema {
         members.iter().map(|member| self.field_class(member.class).align_bits).fold(minimum_bits.max(1), u32::max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_however_they_are_numbered() {
+        let list = |ranges: &[&[Range]]| {
+            let mapping =
+                |(at, ranges): (usize, &&[Range])| Mapping { label: format!("l{at}").into(), ranges: ranges.to_vec() };
+            LabelList::new(ranges.iter().enumerate().map(mapping).collect())
+        };
+        let of = |list: &LabelList, value| list.of(value).map(|label| label.to_string()).collect::<Vec<_>>();
+        let numbered = list(&[&[(0, 0)], &[(1, 1)], &[(2, 2)]]);
+        assert!(numbered.is_numbered);
+        assert_eq!([0, 2].map(|value| of(&numbered, value)), [["l0"], ["l2"]]);
+        assert!([-1, 3, i128::MAX].iter().all(|&value| of(&numbered, value).is_empty()));
+        let ranges = list(&[&[(0, 0)], &[(0, 5), (-3, -2)], &[(2, 2)]]);
+        assert!(!ranges.is_numbered);
+        assert_eq!([0, 2].map(|value| of(&ranges, value)), [["l0", "l1"], ["l1", "l2"]]);
+        assert_eq!((of(&ranges, -2), of(&ranges, 6).len()), (vec!["l1".to_string()], 0));
+    }
+}

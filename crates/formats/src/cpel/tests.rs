@@ -835,6 +835,18 @@ fn a_string_longer_than_a_packet() {
 }
 
 #[test]
+fn times_that_are_no_times_are_told() {
+    let octets = [-2e9, 1e12, f64::NAN].map(|seconds| elog_event(0, 0, seconds, &[0; 5])).concat();
+    let content = read(&open(elog(3, &octets), &[]).unwrap());
+    let start = 1_490_885_108_000_001_000u64;
+    let times: Vec<&str> = content.events.iter().filter_map(|event| event.split(' ').next()).collect();
+    assert_eq!(times, ["0".to_string(), u64::MAX.to_string(), start.to_string()]);
+    let at = elog(0, &[]).len() + 4;
+    let want = "the time of an event is not between 1970 and 2554: it is held there; said once";
+    assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
+}
+
+#[test]
 fn too_many_classes_name_themselves() {
     let mut builder = Builder::cpel(ByteOrder::Big, 32);
     builder.section(1, b"T\0n%d\0\0\0");
