@@ -27,6 +27,13 @@ pub(crate) struct Options {
     /// Trace of LTTng 0.7 of 10 million events [default: bench/traces/legacy-10m]
     #[arg(long, value_name = "DIR")]
     pub(crate) legacy: Option<PathBuf>,
+    /// CPEL log of 20 million events [default: bench/traces/cpel-20m.cpel, written when it is not there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cpel: Option<PathBuf>,
+
+    /// VPP event log of 20 million events [default: bench/traces/elog-20m.elog, written when it is not there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) elog: Option<PathBuf>,
 
     /// Rounds; medians over them are compared
     #[arg(long, value_name = "N", default_value_t = 5)]

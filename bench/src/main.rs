@@ -11,6 +11,7 @@ mod decode;
 mod host;
 #[cfg(unix)]
 mod legacy;
+mod logs;
 #[cfg(unix)]
 mod measure;
 #[cfg(unix)]

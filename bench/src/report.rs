@@ -37,6 +37,8 @@ pub(crate) struct Row {
     pub(crate) ours: Samples,
     /// Runs of the other reader.
     pub(crate) peer: Option<Samples>,
+    /// What another program that is not run takes for an event, in ns.
+    pub(crate) peer_ns: Option<f64>,
     /// What is judged: a ratio, a time, ...; `None` when it could not be measured.
     pub(crate) result: Option<f64>,
     /// Its unit.
@@ -85,7 +87,10 @@ impl Row {
             optional(ratio(events, seconds).map(|rate| format!("{:.1}", rate / 1e6))),
             optional(ratio(megabytes, seconds).map(|rate| format!("{rate:.0}"))),
             optional(ratio(seconds, events).map(|cost| format!("{:.1}", cost * 1e9))),
-            optional(self.peer.as_ref().map(|peer| spread(peer.cpu()))),
+            optional(match (&self.peer, self.peer_ns) {
+                (Some(peer), _) => Some(spread(peer.cpu())),
+                (None, ns) => ns.map(|ns| format!("{ns} ns/ev, known")),
+            }),
             optional(self.result.map(|result| format!("{result:.2}{}", self.unit))),
             target + &aim,
             verdict.to_string(),
@@ -157,6 +162,7 @@ pub(crate) fn json(host: &Host, peer: Option<&str>, setup: &Setup, rows: &[Row])
                 "bytes": row.bytes,
                 "ours": samples(&row.ours),
                 "peer": row.peer.as_ref().map(samples),
+                "peer_ns_per_event": row.peer_ns,
                 "result": row.result,
                 "unit": row.unit.trim(),
                 "target": target,

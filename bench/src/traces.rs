@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::Result;
 use crate::args::Options;
 use crate::host::bench_dir;
+use crate::logs;
 
 /// A trace that can be measured.
 #[derive(Clone, Debug)]
@@ -30,6 +31,10 @@ pub(crate) struct Traces {
     pub(crate) wide_2000: Option<Trace>,
     /// 10 million events of LTTng 0.7.
     pub(crate) legacy: Option<Trace>,
+    /// 20 million events of a CPEL log.
+    pub(crate) cpel: Option<Trace>,
+    /// The same of a VPP event log.
+    pub(crate) elog: Option<Trace>,
 }
 
 impl Traces {
@@ -41,6 +46,8 @@ impl Traces {
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
             wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
             legacy: if options.only.is_empty() || options.only.contains(&9) { find_legacy(options)? } else { None },
+            cpel: log(options, options.cpel.as_deref(), "cpel")?,
+            elog: log(options, options.elog.as_deref(), "elog")?,
         })
     }
 }
@@ -73,6 +80,29 @@ fn find_legacy(options: &Options) -> Result<Option<Trace>> {
     }
     let name = path.file_name().map_or_else(|| "legacy".into(), |name| name.to_string_lossy().into_owned());
     Ok(Some(Trace { name, path }))
+}
+
+/// An event log: the one that was named, else the one of the default folder, else one that is written now.
+fn log(options: &Options, given: Option<&Path>, kind: &str) -> Result<Option<Trace>> {
+    if !options.only.is_empty() && !options.only.contains(&9) {
+        return Ok(None);
+    }
+    let name = format!("{kind}-20m.{kind}");
+    let path = given.map_or_else(|| bench_dir().join("traces").join(&name), Path::to_path_buf);
+    if !path.is_file() && given.is_none() {
+        eprintln!("writing {}", path.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(bench_dir().join("traces")).map_err(failed)?;
+        // Under its name only when it is whole.
+        let part = path.with_extension("part");
+        logs::write(kind, 20_000_000, &part).and_then(|()| std::fs::rename(&part, &path)).map_err(failed)?;
+    }
+    match path.file_name() {
+        Some(name) if path.is_file() => {
+            Ok(Some(Trace { name: name.to_string_lossy().into_owned(), path: path.clone() }))
+        }
+        _ => Err(format!("{}: no log is there", path.display())),
+    }
 }
 
 /// Records a trace; says what to do when that is not possible.

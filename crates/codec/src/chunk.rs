@@ -88,6 +88,13 @@ impl PacketData {
         Input::new(bytes, self.packet.content_bits)
     }
 
+    /// The bytes of its content that are whole.
+    #[inline]
+    pub fn content(&self) -> &[u8] {
+        let input = self.input();
+        input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[])
+    }
+
     /// Is it decoded where it lies in its file? Bits of the packet are then bits of the file.
     pub fn is_in_place(&self) -> bool {
         Arc::ptr_eq(&self.bytes, &self.file)
@@ -365,9 +372,7 @@ impl<'a> EventRef<'a> {
     /// The bytes from the first one behind its header on, and what follows it in the packet.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
-        let input = self.chunk.packet.input();
-        let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
-        content.get((self.chunk.body_bits(self.at) >> 3) as usize..).unwrap_or(&[])
+        self.chunk.packet.content().get((self.chunk.body_bits(self.at) >> 3) as usize..).unwrap_or(&[])
     }
 
     /// Begins a visit: fields are shown scope by scope, in their order.

@@ -524,6 +524,9 @@ pub struct VariantClass {
     pub options: Vec<VariantOption>,
 }
 
+/// Bytes that [`Render::quick`] has room for.
+pub const QUICK_BYTES: usize = 192;
+
 /// Makes texts that a format does not store but defines: the name of an address, a datum in its own format.
 pub trait Render: Send + Sync + fmt::Debug {
     /// Appends the text to `out`; false, and nothing appended, when there is none (the field is then absent).
@@ -537,6 +540,12 @@ pub trait Render: Send + Sync + fmt::Debug {
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         scratch.clear();
         self.render(event, own, scratch).then_some(scratch)
+    }
+
+    /// Writes the same text to the beginning of `room`: its length. Only where that is quick and the text is printable
+    /// ASCII; `None` says nothing about the text. What `room` held is overwritten.
+    fn quick(&self, _event: &[u8], _own: &[u8], _room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        None
     }
 
     /// The same as people want to read it, where that is not what the format defines: a name that is demangled.
@@ -1050,5 +1059,28 @@ impl Schema {
     /// Alignment of a structure: the largest of `minimum_bits` and of its members'.
     pub fn struct_align_bits(&self, members: &[Member], minimum_bits: u32) -> u32 {
         members.iter().map(|member| self.field_class(member.class).align_bits).fold(minimum_bits.max(1), u32::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_however_they_are_numbered() {
+        let list = |ranges: &[&[Range]]| {
+            let mapping =
+                |(at, ranges): (usize, &&[Range])| Mapping { label: format!("l{at}").into(), ranges: ranges.to_vec() };
+            LabelList::new(ranges.iter().enumerate().map(mapping).collect())
+        };
+        let of = |list: &LabelList, value| list.of(value).map(|label| label.to_string()).collect::<Vec<_>>();
+        let numbered = list(&[&[(0, 0)], &[(1, 1)], &[(2, 2)]]);
+        assert!(numbered.is_numbered);
+        assert_eq!([0, 2].map(|value| of(&numbered, value)), [["l0"], ["l2"]]);
+        assert!([-1, 3, i128::MAX].iter().all(|&value| of(&numbered, value).is_empty()));
+        let ranges = list(&[&[(0, 0)], &[(0, 5), (-3, -2)], &[(2, 2)]]);
+        assert!(!ranges.is_numbered);
+        assert_eq!([0, 2].map(|value| of(&ranges, value)), [["l0", "l1"], ["l1", "l2"]]);
+        assert_eq!((of(&ranges, -2), of(&ranges, 6).len()), (vec!["l1".to_string()], 0));
     }
 }

@@ -122,7 +122,21 @@ impl LineRenderer {
             let (stream, ready) = &batch.chunks[run.chunk as usize];
             let of = &plan.streams[stream.0 as usize];
             let printer = &mut self.traces[of.trace];
-            for at in run.from as usize..run.to as usize {
+            // Where each event only needs a line, many are made at once.
+            let is_plain = self.matcher.is_none() && !plan.with_ends && untimed[of.trace].is_none();
+            let (mut next, to) = (run.from as usize, run.to as usize);
+            while next < to {
+                if let (Printer::Text(text), true) = (&mut *printer, is_plain) {
+                    let count =
+                        text.sum_up(&mut rendered.out, &ready.chunk, (next, to), of.clock.as_ref(), &mut before);
+                    rendered.lines += count as u64;
+                    next += count;
+                    if next == to {
+                        break;
+                    }
+                }
+                let at = next;
+                next += 1;
                 let event = ready.chunk.event(at);
                 let ns = match &of.clock {
                     Some(clock) if !is_untimed(&untimed[of.trace], event) => Some(clock.ns(event.cycles())),

@@ -1,5 +1,7 @@
 //! A byte buffer for lines: short pieces are copied in blocks of fixed size, numbers are written in place.
 
+use tracemill_model::schema::QUICK_BYTES;
+
 /// Pieces up to this length are copied as one block.
 pub(crate) const BLOCK: usize = 32;
 
@@ -109,9 +111,39 @@ impl Out {
         self.len += 1;
     }
 
+    /// Appends a line of a text, a piece, another text. The texts are written to the memory that is given and say their
+    /// lengths; false, and nothing appended, when one of them says none.
+    #[inline]
+    pub(crate) fn put_two_texts(
+        &mut self,
+        between: &Piece,
+        before: impl FnOnce(&mut [u8; QUICK_BYTES]) -> Option<usize>,
+        after: impl FnOnce(&mut [u8; QUICK_BYTES]) -> Option<usize>,
+    ) -> bool {
+        if between.long.is_some() {
+            return false;
+        }
+        let to = self.room::<{ 2 * QUICK_BYTES + BLOCK + 1 }>();
+        let Some(first) = to.first_chunk_mut().and_then(before) else { return false };
+        let at = first.min(QUICK_BYTES);
+        to[at..at + BLOCK].copy_from_slice(&between.block);
+        let at = at + usize::from(between.len).min(BLOCK);
+        let Some(second) = to[at..].first_chunk_mut().and_then(after) else { return false };
+        let at = at + second.min(QUICK_BYTES);
+        to[at] = b'\n';
+        self.len += at + 1;
+        true
+    }
+
+    /// Bytes that were written to [`Out::room`].
+    #[inline]
+    pub(crate) fn advance(&mut self, len: usize) {
+        self.len = (self.len + len).min(self.bytes.len());
+    }
+
     /// The next `N` bytes to write to; nothing is written yet.
     #[inline]
-    fn room<const N: usize>(&mut self) -> &mut [u8; N] {
+    pub(crate) fn room<const N: usize>(&mut self) -> &mut [u8; N] {
         if self.bytes.len() < self.len + N {
             self.grow(N);
         }
@@ -321,8 +353,9 @@ fn eight_digits(value: u32) -> u64 {
 #[inline]
 fn nine_digits(value: u32) -> [u8; 9] {
     let mut text = [0; 9];
-    text[0] = b'0' + (value / 100_000_000 % 10) as u8;
-    text[1..].copy_from_slice(&(eight_digits(value % 100_000_000) | ZEROS).to_le_bytes());
+    let first = value / 100_000_000;
+    text[0] = b'0' + first as u8;
+    text[1..].copy_from_slice(&(eight_digits(value - first * 100_000_000) | ZEROS).to_le_bytes());
     text
 }
 
@@ -470,6 +503,29 @@ mod tests {
         let mut out = Out::default();
         out.put_times(&Piece::new("[10:55:19."), 42, *b"] (+", 9, 123_456_789, *b") ");
         assert_eq!(out.written(), b"[10:55:19.000000042] (+9.123456789) ");
+    }
+
+    #[test]
+    fn two_texts_and_a_piece_make_a_line() {
+        let put = |text: &'static str| {
+            move |room: &mut [u8; QUICK_BYTES]| {
+                room[..text.len()].copy_from_slice(text.as_bytes());
+                Some(text.len())
+            }
+        };
+        let (mut out, piece) = (Out::default(), Piece::new(" name: "));
+        assert!(out.put_two_texts(&piece, put("worker"), put("1")));
+        assert!(out.put_two_texts(&piece, put(""), put("")));
+        assert!(!out.put_two_texts(&piece, |_| None, put("1")) && !out.put_two_texts(&piece, put("1"), |_| None));
+        assert!(!out.put_two_texts(&Piece::new("x".repeat(BLOCK + 1)), put("1"), put("1")));
+        assert_eq!(out.written(), b"worker name: 1\n name: \n");
+        let full = |room: &mut [u8; QUICK_BYTES]| {
+            room.fill(b'-');
+            Some(QUICK_BYTES)
+        };
+        out.clear();
+        assert!(out.put_two_texts(&Piece::new("x".repeat(BLOCK)), full, full));
+        assert_eq!(out.len(), 2 * QUICK_BYTES + BLOCK + 1);
     }
 
     #[test]

@@ -3,15 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tracemill_model::schema::Render;
+use tracemill_model::schema::{QUICK_BYTES, Render};
 
 use super::printf::{Format, Names};
+use super::short;
 use super::strings::{StringTable, Symbols};
 
 /// Ids below this are looked up in a table.
 const DENSE: u32 = 1 << 16;
 /// Tracks below this have their names at hand.
 const KEPT_TRACKS: u32 = 1024;
+/// Octets of a text that a field of octets holds.
+pub(super) const MAX_OCTETS: usize = 4096;
 /// No definition.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -115,6 +118,8 @@ pub(super) struct Definitions {
     pub(super) by_track: ById,
     /// Names of the first tracks, where they are the same whatever refers to them.
     track_names: Vec<Option<Box<[u8]>>>,
+    /// Those of them that are plain.
+    quick_tracks: short::Names,
     /// The symbols of `%k`.
     pub(super) symbols: Symbols,
     default_name: Format,
@@ -130,11 +135,13 @@ impl Definitions {
             let definition = tracks.get(by_track.get(track) as usize)?;
             definition.name.as_ref()?.constant().map(Into::into)
         };
-        let track_names = (0..KEPT_TRACKS).map(name_of).collect();
+        let track_names: Vec<Option<Box<[u8]>>> = (0..KEPT_TRACKS).map(name_of).collect();
+        let quick_tracks = short::Names::new(track_names.iter().map(|name| name.as_deref().unwrap_or_default()));
         Definitions {
             by_code,
             events,
             track_names,
+            quick_tracks,
             by_track,
             tracks,
             symbols,
@@ -150,6 +157,27 @@ impl Definitions {
     /// Appends the name of an event code.
     pub(super) fn put_event(&self, code: u32, strings: Option<&StringTable>, out: &mut Vec<u8>) {
         self.name_format(code).render(code, self.names(strings), out);
+    }
+
+    /// Appends the octets of the texts of an event, each behind its length (32 bits, little endian): its name, the name of
+    /// its track, its datum. Of each the first [`MAX_OCTETS`].
+    pub(super) fn put_octets(&self, event: [u32; 3], strings: Option<&StringTable>, out: &mut Vec<u8>) {
+        let [code, track, datum] = event;
+        let formats = [
+            (Some(self.name_format(code)), code),
+            (Some(self.track_format(track)), track),
+            (self.datum_format(code), datum),
+        ];
+        for (format, value) in formats {
+            let at = out.len();
+            out.extend_from_slice(&[0; 4]);
+            if let Some(format) = format {
+                format.put_octets(value, self.names(strings), out);
+            }
+            out.truncate(at + 4 + MAX_OCTETS);
+            let len = (out.len() - at - 4) as u32;
+            out[at..at + 4].copy_from_slice(&len.to_le_bytes());
+        }
     }
 
     fn name_format(&self, code: u32) -> &Format {
@@ -213,6 +241,26 @@ impl Render for EventText {
             }
         }
         true
+    }
+
+    #[inline]
+    fn quick(&self, event: &[u8], _own: &[u8], room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        let &[c0, c1, c2, c3, t0, t1, t2, t3, d0, d1, d2, d3] = event.first_chunk::<EVENT_BYTES>()?;
+        let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
+        match self.text {
+            Text::Name => None,
+            Text::Track => {
+                let track = u32::from_le_bytes([t0, t1, t2, t3]);
+                match definitions.quick_tracks.copy(track, room) {
+                    Some(len) => Some(len),
+                    None => definitions.track_format(track).quick(track, names, room),
+                }
+            }
+            Text::Datum => match definitions.datum_format(u32::from_le_bytes([c0, c1, c2, c3])) {
+                Some(format) => format.quick(u32::from_le_bytes([d0, d1, d2, d3]), names, room),
+                None => Some(0),
+            },
+        }
     }
 
     #[inline]

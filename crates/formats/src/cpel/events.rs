@@ -11,6 +11,7 @@ use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 use super::checks::{Limits, Part, Told};
 use super::container::u32;
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
+use super::strings::StringTable;
 use crate::api::{OpenedPacket, PacketReader, Stream};
 
 /// Octets of a record.
@@ -41,6 +42,8 @@ pub(super) struct EventSection {
     pub(super) definitions: Arc<Definitions>,
     /// Where the strings are that events name by their offsets; `None` when they name none.
     pub(super) limits: Option<Limits>,
+    /// Do events hold the octets of their texts (`--octets`), and of which table?
+    pub(super) octets: Option<Option<StringTable>>,
     /// Are times those of a counter of 32 bits (`--wrap 32`)?
     pub(super) wraps: bool,
     times: OnceLock<Times>,
@@ -67,6 +70,7 @@ impl EventSection {
         classes: Classes,
         definitions: Arc<Definitions>,
         limits: Option<Limits>,
+        octets: Option<Option<StringTable>>,
         wraps: bool,
     ) -> Self {
         EventSection {
@@ -78,6 +82,7 @@ impl EventSection {
             classes,
             definitions,
             limits,
+            octets,
             wraps,
             times: OnceLock::new(),
             told: Told::default(),
@@ -236,7 +241,16 @@ impl EventSection {
             let events = events.map(|event| (word(event), word(&event[4..])));
             limits.look(&self.definitions, events, |event, part, offset| tell(event, part, offset, 0));
         }
-        let starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
+        let mut starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
+        if let Some(strings) = &self.octets {
+            let events = std::mem::take(&mut columns.out);
+            for (event, start) in events.as_chunks::<EVENT_BYTES>().0.iter().zip(&mut starts) {
+                *start = columns.out.len() as u32 * 8;
+                columns.out.extend_from_slice(event);
+                let word = |at: usize| event[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+                self.definitions.put_octets([word(0), word(4), word(8)], strings.as_ref(), &mut columns.out);
+            }
+        }
         let bodies = starts.clone();
         (columns.out, Spine { cycles: columns.cycles, classes: columns.classes, starts, bodies, ..Spine::default() })
     }

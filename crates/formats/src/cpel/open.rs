@@ -8,8 +8,8 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockId, EnvValue, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    IntegerClass, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
+    BlobClass, ByteOrder, ClockClass, ClockId, EnvValue, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
+    IntegerClass, Length, Member, OpenIds, RenderedClass, Schema, StreamClass, StreamClassId, StructClass, Summary,
 };
 
 use super::checks::{ByOffset, Limits};
@@ -402,10 +402,11 @@ impl Log {
         self.looked += if look { records.count } else { 0 };
         self.streams.push((number, stream, look));
         let all_defined = look && self.are_defined(records, file);
-        let classes = self.add_classes(stream, records.count, all_defined, strings);
-        let order = self.schema.byte_order;
+        let octets = wishes.octets.then(|| strings.clone());
+        let classes = self.add_classes(stream, records.count, all_defined, strings, wishes.octets);
+        let (order, definitions) = (self.schema.byte_order, self.definitions.clone());
         let place = (records.first, records.count);
-        EventSection::new(file.clone(), title, order, place, classes, self.definitions.clone(), limits, wishes.wraps)
+        EventSection::new(file.clone(), title, order, place, classes, definitions, limits, octets, wishes.wraps)
     }
 
     /// Has the code of each event a definition?
@@ -425,12 +426,13 @@ impl Log {
         count: u64,
         all_defined: bool,
         strings: Option<StringTable>,
+        octets: bool,
     ) -> Classes {
         let key = strings.as_ref().map(StringTable::start);
         let shared = match self.shared.get(&key) {
             Some(shared) => shared.clone(),
             None => {
-                let shared = self.shared(strings.clone());
+                let shared = self.shared(strings.clone(), octets);
                 self.shared.insert(key, shared.clone());
                 shared
             }
@@ -462,7 +464,7 @@ impl Log {
     }
 
     /// What the sections of one string table have in common.
-    fn shared(&mut self, strings: Option<StringTable>) -> Shared {
+    fn shared(&mut self, strings: Option<StringTable>, octets: bool) -> Shared {
         let rendered = |text: Text| -> Arc<EventText> {
             Arc::new(EventText { text, definitions: self.definitions.clone(), strings: strings.clone() })
         };
@@ -474,13 +476,20 @@ impl Log {
             schema.add_field_class(FieldClass::new(FieldKind::Rendered(RenderedClass { len_bytes: 0, render }), 8))
         };
         let schema = &mut self.schema;
-        let members = [
+        let mut members = vec![
             ("code", number(schema)),
             ("track", number(schema)),
             ("track_name", text(schema, track)),
             ("datum", number(schema)),
             ("datum_text", text(schema, datum)),
         ];
+        if octets {
+            let length = number(schema);
+            let blob = BlobClass { length: Length::Inline(length), media_type: "application/octet-stream".into() };
+            for name in ["name_octets", "track_octets", "datum_octets"] {
+                members.push((name, schema.add_field_class(FieldClass::new(FieldKind::Blob(blob.clone()), 8))));
+            }
+        }
         Shared { payload: structure(schema, &members), name, names: None }
     }
 

@@ -1,6 +1,8 @@
 //! The formats of names and data: compiled once, never handed to a C library (D25 to D29, D31).
 
-use super::short::{STEP, Short};
+use tracemill_model::schema::QUICK_BYTES;
+
+use super::short::{self, STEP, Short, block};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (D27).
@@ -37,6 +39,8 @@ pub(super) struct Compiled {
     pieces: Box<[Piece]>,
     /// Its texts are UTF-8 whatever the value.
     is_utf8: bool,
+    /// They are printable ASCII whatever the value.
+    is_plain: bool,
     shape: Shape,
 }
 
@@ -126,6 +130,18 @@ impl Format {
         }
     }
 
+    /// Appends the octets of the text of a value as they are.
+    pub(super) fn put_octets(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+        match self {
+            Format::Short(compiled) => compiled.put(value, names, out),
+            Format::Long(table, offset) => {
+                if let Some(text) = table.string(*offset) {
+                    Compiled::new(text).put(value, names, out);
+                }
+            }
+        }
+    }
+
     /// The text of all values, when it is one.
     pub(super) fn constant(&self) -> Option<&[u8]> {
         match self {
@@ -156,13 +172,25 @@ impl Format {
                 }
                 Shape::Other => {}
             }
-            if let Some(len) = compiled.quick(value, names, scratch) {
+            let made = block(scratch).and_then(|block| {
+                let short = compiled.short(value, names, block)?;
+                if compiled.is_utf8 { short.finish() } else { short.finish_ascii() }
+            });
+            if let Some(len) = made {
                 return &scratch[..len];
             }
         }
         scratch.clear();
         self.render(value, names, scratch);
         scratch
+    }
+
+    /// The text of a value at the beginning of `room`, when that is short and printable ASCII: its length.
+    #[inline]
+    pub(super) fn quick(&self, value: u32, names: Names<'_>, room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        let Format::Short(compiled) = self else { return None };
+        let short = compiled.short(value, names, room)?;
+        if compiled.is_plain { short.finish() } else { short.finish_plain() }
     }
 
     /// Is a value of it an offset in the string table?
@@ -218,6 +246,7 @@ impl Compiled {
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
+        let is_plain = is_utf8 && short::is_plain(text);
         let (shape, constant) = match *pieces.as_slice() {
             [] => (Shape::Constant, &[][..]),
             [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
@@ -225,13 +254,13 @@ impl Compiled {
             _ => (Shape::Other, &[][..]),
         };
         let constant = constant.into();
-        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8, shape }
+        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8, is_plain, shape }
     }
 
-    /// Makes a short text at the beginning of `scratch`: its length. `None` for what is rare or long.
+    /// Makes a short text. `None` for what is rare.
     #[inline]
-    fn quick(&self, value: u32, names: Names<'_>, scratch: &mut Vec<u8>) -> Option<usize> {
-        let mut short = Short::new(scratch)?;
+    fn short<'a>(&self, value: u32, names: Names<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<Short<'a>> {
+        let mut short = Short::new(block);
         for piece in &self.pieces {
             match *piece {
                 Piece::Literal(from, to) => short.put_from(&self.text, from as usize, (to - from) as usize),
@@ -239,14 +268,25 @@ impl Compiled {
                 Piece::Unsigned => short.put_unsigned(value.into()),
                 Piece::Hex => short.put_hex(value.into(), 1),
                 Piece::WideHex(width) => short.put_hex(value.into(), width.into()),
-                Piece::String => short.put(names.strings?.string(value)?),
+                Piece::String => {
+                    let (text, behind) = names.strings?.string_and_more(value)?;
+                    short.put_string(behind, text);
+                }
                 Piece::Full(_) => return None,
             }
         }
-        if self.is_utf8 { short.finish() } else { short.finish_ascii() }
+        Some(short)
     }
 
     fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
+        let begin = out.len();
+        self.put(value, names, out);
+        if !self.is_utf8 {
+            make_utf8(out, begin);
+        }
+    }
+
+    fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         for piece in &self.pieces {
             if out.len() - begin > MAX_TEXT {
@@ -264,9 +304,6 @@ impl Compiled {
                 },
                 Piece::Full(spec) => spec.put(value, names, out),
             }
-        }
-        if !self.is_utf8 {
-            make_utf8(out, begin);
         }
     }
 }

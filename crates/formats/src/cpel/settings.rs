@@ -8,6 +8,7 @@ const TICKS_PER_US: &str = "ticks-per-us";
 const RATE_UNIT: &str = "clock-rate-unit";
 const WRAP: &str = "wrap";
 const POINTDEFS: &str = "pointdefs";
+const OCTETS: &str = "octets";
 
 /// Options of CPEL and Gist.
 pub(super) static CPEL: &[Setting] = &[
@@ -31,6 +32,11 @@ pub(super) static CPEL: &[Setting] = &[
         value: Some("FILE"),
         help: "names of the events of Gist logs: a C header with lines `#define NAME CODE /* name: format */`",
     },
+    Setting {
+        name: OCTETS,
+        value: None,
+        help: "events of CPEL logs get the octets of their names and data too, which need not be UTF-8",
+    },
 ];
 
 /// What the user asked.
@@ -42,6 +48,8 @@ pub(super) struct Wishes {
     pub(super) unit: Option<u64>,
     /// Are times extended where they wrap?
     pub(super) wraps: bool,
+    /// Do events hold the octets of their texts?
+    pub(super) octets: bool,
     /// Header with the names of Gist events.
     pub(super) pointdefs: Option<String>,
     /// Was the format named?
@@ -79,7 +87,8 @@ impl Wishes {
         };
         let pointdefs = settings.get(POINTDEFS).map(str::to_string);
         let is_forced = settings.get("input-format").is_some();
-        Ok(Wishes { frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.is_strict() })
+        let octets = settings.get(OCTETS).is_some();
+        Ok(Wishes { octets, frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.is_strict() })
     }
 
     /// The frequency of a clock in Hz, from the rate in the file (D18); 0 when unknown.

@@ -1,10 +1,49 @@
 //! Short texts, put together in a block of fixed size: most names and data have some ten octets, and calls, checks of
 //! capacity and copies of any length cost more than they do.
 
+use tracemill_model::schema::QUICK_BYTES;
+
 /// Octets of a block; texts that do not fit are made the long way.
-const SIZE: usize = 192;
+const SIZE: usize = QUICK_BYTES;
 /// Octets that are copied in one go.
 pub(super) const STEP: usize = 16;
+
+/// The memory of a block.
+#[inline]
+pub(super) fn block(scratch: &mut Vec<u8>) -> Option<&mut [u8; SIZE]> {
+    if scratch.len() < SIZE {
+        scratch.resize(SIZE, 0);
+    }
+    scratch.first_chunk_mut()
+}
+
+/// Octets of a kept name.
+const NAME: usize = 2 * STEP;
+
+/// Names by small numbers: those that are short and printable ASCII, ready to be copied.
+#[derive(Clone, Debug)]
+pub(super) struct Names(Vec<([u8; NAME], u8)>);
+
+impl Names {
+    /// Keeps what can be kept of names in the order of their numbers.
+    pub(super) fn new<'a>(names: impl Iterator<Item = &'a [u8]>) -> Self {
+        let kept = names.map(|name| {
+            let mut block = [0; NAME];
+            let name = if name.len() <= NAME && is_plain(name) { name } else { &[] };
+            block[..name.len()].copy_from_slice(name);
+            (block, name.len() as u8)
+        });
+        Names(kept.collect())
+    }
+
+    /// Copies a name to the beginning of a block: its length. `None` when it is not kept, or empty.
+    #[inline]
+    pub(super) fn copy(&self, number: u32, block: &mut [u8; SIZE]) -> Option<usize> {
+        let (name, len) = self.0.get(number as usize).filter(|name| name.1 > 0)?;
+        block[..NAME].copy_from_slice(name);
+        Some(usize::from(*len))
+    }
+}
 
 /// A text being made.
 pub(super) struct Short<'a> {
@@ -14,19 +53,22 @@ pub(super) struct Short<'a> {
 }
 
 impl<'a> Short<'a> {
-    /// An empty text in the memory of `scratch`.
+    /// An empty text.
     #[inline]
-    pub(super) fn new(scratch: &'a mut Vec<u8>) -> Option<Self> {
-        if scratch.len() < SIZE {
-            scratch.resize(SIZE, 0);
-        }
-        Some(Short { block: scratch.first_chunk_mut()?, len: 0, is_full: false })
+    pub(super) fn new(block: &'a mut [u8; SIZE]) -> Self {
+        Short { block, len: 0, is_full: false }
     }
 
     /// Its length, when all of it fits.
     #[inline]
     pub(super) fn finish(self) -> Option<usize> {
         (!self.is_full).then_some(self.len)
+    }
+
+    /// The same when it must be printable ASCII.
+    #[inline]
+    pub(super) fn finish_plain(self) -> Option<usize> {
+        (!self.is_full && is_plain(self.block.get(..self.len)?)).then_some(self.len)
     }
 
     /// The same when it must be ASCII.
@@ -55,6 +97,20 @@ impl<'a> Short<'a> {
                 }
             }
             _ => self.put(text.get(from..from + len).unwrap_or(&[])),
+        }
+    }
+
+    /// The same for texts of any length that are often longer than a step.
+    #[inline]
+    pub(super) fn put_string(&mut self, text: &[u8], len: usize) {
+        match text.first_chunk::<{ 2 * STEP }>() {
+            Some(steps) if len <= 2 * STEP => {
+                if let Some(room) = self.room() {
+                    *room = *steps;
+                    self.len += len;
+                }
+            }
+            _ => self.put_from(text, 0, len),
         }
     }
 
@@ -129,13 +185,40 @@ impl<'a> Short<'a> {
     }
 }
 
+/// Is a text printable ASCII?
+#[inline]
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    const EACH: u64 = u64::MAX / 255;
+    let (words, rest) = text.as_chunks::<8>();
+    let marks = words.iter().fold(0, |marks, word| {
+        let word = u64::from_le_bytes(*word);
+        let delete = word ^ (EACH * 0x7f);
+        // A false mark stands only above a true one.
+        marks | word | (word.wrapping_sub(EACH * 0x20) & !word) | (delete.wrapping_sub(EACH) & !delete)
+    });
+    marks & (EACH << 7) == 0 && rest.iter().fold(true, |is_plain, octet| is_plain & matches!(octet, 0x20..0x7f))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn plain_text_is_printable_ascii() {
+        for octet in 0..=255u8 {
+            for len in [1, 3, 8, 9, 24, 31] {
+                for at in 0..len {
+                    let mut text = vec![b'~'; len];
+                    text[at] = octet;
+                    assert_eq!(is_plain(&text), (0x20..0x7f).contains(&octet), "{octet} at {at} of {len}");
+                }
+            }
+        }
+    }
+
     fn made(make: impl Fn(&mut Short<'_>)) -> Option<String> {
         let mut scratch = vec![0xff; 3];
-        let mut short = Short::new(&mut scratch)?;
+        let mut short = Short::new(block(&mut scratch)?);
         make(&mut short);
         let len = short.finish()?;
         Some(String::from_utf8(scratch[..len].to_vec()).unwrap())

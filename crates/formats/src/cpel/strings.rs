@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
+use tracemill_model::schema::QUICK_BYTES;
 
 /// Octets of a text that are shown: many events may name one long string.
 pub(super) const MAX_TEXT: usize = 64 << 10;
@@ -59,6 +60,15 @@ impl StringTable {
         }
         let rest = &rest[..rest.len().min(MAX_TEXT)];
         Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
+    }
+
+    /// The length of that string, or what is too long for a short text, and the octets from its first one to the end of
+    /// the table.
+    #[inline]
+    pub(super) fn string_and_more(&self, offset: u32) -> Option<(usize, &[u8])> {
+        let rest = self.octets().get(offset as usize..).filter(|rest| !rest.is_empty())?;
+        let near = &rest[..rest.len().min(QUICK_BYTES + 1)];
+        Some((nul_at(near).unwrap_or(near.len()), rest))
     }
 
     /// Has the string at an offset a NUL at its end?
@@ -143,6 +153,11 @@ mod tests {
         assert_eq!(table.string(31), Some(&b"last"[..]));
         assert!(table.is_terminated(5) && !table.is_terminated(31));
         assert_eq!(table.string(35), None);
+        for len in [3, 191, 192, 193, 400] {
+            let table = StringTable::of_text([vec![b'x'; len], b"\0more".to_vec()].concat());
+            let (shown, rest) = table.string_and_more(0).unwrap();
+            assert_eq!((shown, rest.len()), (len.min(QUICK_BYTES + 1), len + 5));
+        }
         assert_eq!(table.string(u32::MAX), None);
     }
 

@@ -163,6 +163,9 @@ impl Visitor for Fields<'_> {
     fn string(&mut self, node: u32, bytes: &[u8]) {
         self.add(node, &format!("{:?}", String::from_utf8_lossy(bytes)));
     }
+    fn blob(&mut self, node: u32, bytes: &[u8]) {
+        self.add(node, &bytes.escape_ascii().to_string());
+    }
     fn absent(&mut self, node: u32) {
         self.add(node, "null");
     }
@@ -404,6 +407,28 @@ fn names_and_tracks_may_be_offsets_too() {
     let (warnings, faults) = told_of(builder.bytes, &[("strict", "")]);
     assert_eq!(faults, cut[..2]);
     assert!(warnings.contains(&cut[2]) && warnings.len() == 3);
+}
+
+#[test]
+fn octets_of_names_and_data_are_kept_when_asked_for() {
+    let mut builder = Builder::cpel(ByteOrder::Big, 4);
+    builder.section(1, b"T\0n\xff%d\0%s\0a\xc3\0\0\0");
+    builder.records(3, "T", &[1], &[1, 2, 7]).records(4, "T", &[1], &[10, 7]);
+    builder.events("T", &[(5, 10, 1, 10), (6, 3, 1, 99), (7, 3, 9, 0)]);
+    let events = read(&open(builder.bytes.clone(), &[("octets", "")]).unwrap()).events;
+    let first = "5 n\u{fffd}1: code=1 track=10 track_name=\"a\u{fffd}\" datum=10 datum_text=\"a\u{fffd}\"";
+    assert_eq!(
+        events,
+        [
+            format!(r"{first} name_octets=n\xff1 track_octets=a\xc3 datum_octets=a\xc3"),
+            "6 n\u{fffd}1: code=1 track=3 track_name=\"3\" datum=99 datum_text=\"<bad-string:0x63>\" \
+             name_octets=n\\xff1 track_octets=3 datum_octets=<bad-string:0x63>"
+                .to_string(),
+            "7 E9: code=9 track=3 track_name=\"3\" datum=0 datum_text=\"\" name_octets=E9 track_octets=3 datum_octets="
+                .to_string(),
+        ]
+    );
+    assert_eq!(read(&open(builder.bytes, &[]).unwrap()).events[0], first);
 }
 
 #[test]
@@ -806,6 +831,18 @@ fn a_string_longer_than_a_packet() {
     assert!(content.faults.is_empty());
     let at = elog(2, &[]).len();
     let want = "an event of 200029 octets: its text may end behind 65536, its arguments are whole; said once";
+    assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
+}
+
+#[test]
+fn times_that_are_no_times_are_told() {
+    let octets = [-2e9, 1e12, f64::NAN].map(|seconds| elog_event(0, 0, seconds, &[0; 5])).concat();
+    let content = read(&open(elog(3, &octets), &[]).unwrap());
+    let start = 1_490_885_108_000_001_000u64;
+    let times: Vec<&str> = content.events.iter().filter_map(|event| event.split(' ').next()).collect();
+    assert_eq!(times, ["0".to_string(), u64::MAX.to_string(), start.to_string()]);
+    let at = elog(0, &[]).len() + 4;
+    let want = "the time of an event is not between 1970 and 2554: it is held there; said once";
     assert_eq!(told(&content.warnings), [format!("{at}: {want}")]);
 }
 

@@ -12,8 +12,9 @@ mod words;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::chunk::{Chunk, EventRef, PacketData};
 use tracemill_codec::plan::{Fault, Plan, State};
+use tracemill_model::clock::ClockMap;
 use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 
 use super::out::{Out, Piece};
@@ -159,17 +160,45 @@ impl TextTrace {
         Ok(hole)
     }
 
+    /// Appends the lines of the events from `from` on that need nothing but texts made from the event alone, up to `to`:
+    /// how many. The next one needs [`TextTrace::line`]. All events have times when there is a clock.
+    #[inline]
+    pub(super) fn sum_up(
+        &mut self,
+        out: &mut Out,
+        chunk: &Chunk,
+        (from, to): (usize, usize),
+        clock: Option<&ClockMap>,
+        before: &mut Before,
+    ) -> usize {
+        if self.summaries.is_empty() || !(self.has_plain_times || clock.is_none()) {
+            return 0;
+        }
+        let content = chunk.packet.content();
+        for at in from..to {
+            let class = chunk.class(at).0 as usize;
+            let Some(Some(SummaryTable { made: Some(made), .. })) = self.summaries.get(class) else { return at - from };
+            if let Some(clock) = clock {
+                let cycles = chunk.cycles[at];
+                let now = LineTime { ns: clock.ns(cycles), cycles };
+                let Before::At(last) = *before else { return at - from };
+                if !put_plain_time(out, &mut self.wall, now, last) {
+                    return at - from;
+                }
+                *before = Before::At(now);
+            }
+            let body = content.get((chunk.body_bits(at) >> 3) as usize..).unwrap_or(&[]);
+            made.put(out, body, &mut self.name);
+        }
+        to - from
+    }
+
     #[inline]
     fn time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
         if let Before::At(before) = before
             && self.has_plain_times
-            && let delta = (now.ns - before.ns) as u128
-            && delta < 10_000_000_000
-            && let delta = delta as u64
-            && let Some((start, fraction)) = self.wall.bracketed(now.ns)
+            && put_plain_time(out, &mut self.wall, now, before)
         {
-            let (second, delta) = ((delta / 1_000_000_000) as u8, (delta % 1_000_000_000) as u32);
-            out.put_times(start, fraction, *b"] (+", second, delta, *b") ");
             return None;
         }
         self.any_time(out, now, before)
@@ -309,6 +338,23 @@ impl TextTrace {
     fn shows_packet_context(&self, stream: tracemill_model::schema::StreamClassId) -> bool {
         self.packet_tables.get(&stream.0).is_some_and(|table| table.is_shown)
     }
+}
+
+/// Appends `[hh:mm:ss.nnnnnnnnn] (+s.nnnnnnnnn) ` when the times have that form; false, and nothing appended, otherwise.
+#[inline(always)]
+fn put_plain_time(out: &mut Out, wall: &mut WallClock, now: LineTime, before: LineTime) -> bool {
+    let delta = (now.ns - before.ns) as u128;
+    if delta >= 10_000_000_000 {
+        return false;
+    }
+    let Some((start, fraction)) = wall.bracketed(now.ns) else { return false };
+    // Nearly always 0.
+    let (mut second, mut delta) = (0, delta as u64);
+    while delta >= 1_000_000_000 {
+        (second, delta) = (second + 1, delta - 1_000_000_000);
+    }
+    out.put_times(start, fraction, *b"] (+", second, delta as u32, *b") ");
+    true
 }
 
 /// Appends the time since the line before.

@@ -79,17 +79,44 @@ impl MadeSummary {
 
     #[inline]
     pub(super) fn put(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
-        let before = self.before.text(body, &[], scratch);
-        let with_blank = usize::from(before.is_some());
-        if let Some(before) = before {
-            strings::put_plain(out, before);
+        if out.put_two_texts(
+            &self.name_and_more[1],
+            |room| self.before.quick(body, &[], room),
+            |room| self.after.quick(body, &[], room).filter(|&len| len > 0),
+        ) {
+            return;
         }
-        match self.after.text(body, &[], scratch) {
-            Some(after) if !after.is_empty() => {
-                out.put_piece(&self.name_and_more[with_blank]);
-                strings::put_plain(out, after);
+        self.put_slowly(out, body, scratch);
+    }
+
+    /// The same where a text is missing, empty, long or no printable ASCII.
+    #[inline(never)]
+    fn put_slowly(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
+        let with_blank = match self.before.quick(body, &[], out.room()) {
+            Some(len) => {
+                out.advance(len);
+                1
             }
-            _ => out.put_piece(&self.name[with_blank]),
+            None => {
+                let before = self.before.text(body, &[], scratch);
+                before.into_iter().for_each(|before| strings::put_plain(out, before));
+                usize::from(before.is_some())
+            }
+        };
+        let line = out.len();
+        out.put_piece(&self.name_and_more[with_blank]);
+        match self.after.quick(body, &[], out.room()) {
+            Some(len) if len > 0 => out.advance(len),
+            quick => {
+                let after = if quick.is_none() { self.after.text(body, &[], scratch) } else { None };
+                match after {
+                    Some(after) if !after.is_empty() => strings::put_plain(out, after),
+                    _ => {
+                        out.truncate(line);
+                        out.put_piece(&self.name[with_blank]);
+                    }
+                }
+            }
         }
         out.put_byte(b'\n');
     }

@@ -193,8 +193,12 @@ impl Reader {
     #[inline]
     fn cycles(&self, [a, b, c, d, e, f, g, h]: [u8; 8]) -> u64 {
         let seconds = f64::from_bits(u64::from_be_bytes([e, f, g, h, a, b, c, d]));
-        let ns = (seconds * 1e9) as i64;
-        let cycles = i128::from(self.start_ns) + i128::from(ns);
+        let product = seconds * 1e9;
+        let ns = match product as i64 {
+            i64::MIN | i64::MAX => product as i128,
+            ns => i128::from(ns),
+        };
+        let cycles = i128::from(self.start_ns).saturating_add(ns);
         u64::try_from(cycles).unwrap_or(if ns < 0 { 0 } else { u64::MAX })
     }
 

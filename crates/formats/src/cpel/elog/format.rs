@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use tracemill_model::schema::QUICK_BYTES;
+
 use super::header::{Arg, EventType};
 use crate::cpel::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
-use crate::cpel::short::Short;
+use crate::cpel::short::{Short, block, is_plain};
 use crate::cpel::strings::{MAX_TEXT, nul_at};
 
 /// Largest width and precision.
@@ -18,6 +20,51 @@ pub(super) struct Format {
     pieces: Box<[Piece]>,
     args: Box<[Arg]>,
     labels: Arc<[Box<[u8]>]>,
+    /// How a text is made where all is at known places and in the usual forms.
+    steps: Option<Box<[Step]>>,
+    /// Are texts that are made so printable ASCII whatever the values?
+    is_plain: bool,
+}
+
+/// A part of a text: octets of the format, or the argument at a place in the conversion that it needs.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// From, length.
+    Literal(u32, u32),
+    Signed(u16),
+    Unsigned(u16),
+    Hex(u16),
+    /// A string of the table, by its offset of four octets.
+    Text(u16),
+    /// An enumeration string, by an index of so many octets.
+    Label(u16, u8),
+    /// A string in the event.
+    String(u16),
+}
+
+/// The steps of a format; `None` when it needs more than those.
+fn steps(pieces: &[Piece], args: &[Arg]) -> Option<Box<[Step]>> {
+    // Behind a string nothing is at a known place.
+    let (mut at, mut args) = (Some(0u16), args.iter());
+    let step = |piece: &Piece| {
+        let spec = match *piece {
+            Piece::Literal(from, to) => return Some(Step::Literal(from, to - from)),
+            Piece::Conversion(spec) => spec,
+        };
+        let (&arg, place) = (args.next()?, at?);
+        at = arg.len().and_then(|len| place.checked_add(len.into()));
+        match (arg, spec.letter) {
+            _ if !spec.is_bare => None,
+            (Arg::Integer(4), b'd') => Some(Step::Signed(place)),
+            (Arg::Integer(4), b'u') => Some(Step::Unsigned(place)),
+            (Arg::Integer(4), b'x') => Some(Step::Hex(place)),
+            (Arg::Text(4), b's') => Some(Step::Text(place)),
+            (Arg::Enum(len), b's') => Some(Step::Label(place, len)),
+            (Arg::String, b's') => Some(Step::String(place)),
+            _ => None,
+        }
+    };
+    pieces.iter().map(step).collect()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +127,12 @@ impl Format {
             }
         }
         push_literal(&mut pieces, literal, text.len());
-        Format { text: padded(text), pieces: pieces.into(), args: args.into(), labels: of.labels.clone() }
+        let steps = steps(&pieces, &args);
+        let is_number =
+            |step: &Step| matches!(step, Step::Literal(..) | Step::Signed(_) | Step::Unsigned(_) | Step::Hex(_));
+        let is_plain = is_plain(text) && steps.iter().flatten().all(is_number);
+        let (pieces, args, labels) = (pieces.into(), args.into(), of.labels.clone());
+        Format { text: padded(text), pieces, args, labels, steps, is_plain }
     }
 
     /// Appends the text of an event, in UTF-8. `args` are its arguments as they are decoded, `strings` the string table.
@@ -104,27 +156,49 @@ impl Format {
         make_utf8(out, begin);
     }
 
-    /// Makes a short text at the beginning of `scratch`: its length. `None` for what is rare or long.
+    /// Makes a short text. `None` for what is rare.
     #[inline]
-    pub(super) fn quick<'a>(&'a self, mut args: &'a [u8], strings: &'a [u8], scratch: &mut Vec<u8>) -> Option<usize> {
-        let mut short = Short::new(scratch)?;
-        let mut kinds = self.args.iter();
-        for piece in &self.pieces {
-            match *piece {
-                Piece::Literal(from, to) => short.put_from(&self.text, from as usize, (to - from) as usize),
-                Piece::Conversion(spec) if spec.is_bare => {
-                    match (self.value(*kinds.next()?, &mut args, strings)?, spec.letter) {
-                        (Value::Integer(number), b'd') => short.put_signed(i64::from(number as i32)),
-                        (Value::Integer(number), b'u') => short.put_unsigned(u64::from(number as u32)),
-                        (Value::Integer(number), b'x') => short.put_hex(u64::from(number as u32), 1),
-                        (Value::Text(text), b's') => short.put(text),
-                        _ => return None,
-                    }
+    fn short<'b>(&self, args: &[u8], strings: &[u8], block: &'b mut [u8; QUICK_BYTES]) -> Option<Short<'b>> {
+        let mut short = Short::new(block);
+        for step in self.steps.as_deref()? {
+            let word = |at: u16| -> Option<u32> {
+                let octets = args.get(usize::from(at)..)?.first_chunk::<4>()?;
+                Some(u32::from_be_bytes(*octets))
+            };
+            match *step {
+                Step::Literal(from, len) => short.put_from(&self.text, from as usize, len as usize),
+                Step::Signed(at) => short.put_signed(i64::from(word(at)? as i32)),
+                Step::Unsigned(at) => short.put_unsigned(word(at)?.into()),
+                Step::Hex(at) => short.put_hex(word(at)?.into(), 1),
+                Step::Text(at) => {
+                    let rest = strings.get(word(at)? as usize..).filter(|rest| !rest.is_empty())?;
+                    short.put_string(rest, near_nul(rest)?);
                 }
-                Piece::Conversion(_) => return None,
+                Step::Label(at, len) => {
+                    let octets = args.get(usize::from(at)..usize::from(at) + usize::from(len))?;
+                    let index = octets.iter().fold(0u64, |index, &octet| index << 8 | u64::from(octet));
+                    short.put(self.labels.get(usize::try_from(index).ok()?)?);
+                }
+                Step::String(at) => {
+                    let rest = args.get(usize::from(at)..)?;
+                    short.put_string(rest, near_nul(rest)?);
+                }
             }
         }
-        short.finish_ascii()
+        Some(short)
+    }
+
+    /// Makes a short text at the beginning of `scratch`: its length.
+    #[inline]
+    pub(super) fn quick_text(&self, args: &[u8], strings: &[u8], scratch: &mut Vec<u8>) -> Option<usize> {
+        self.short(args, strings, block(scratch)?)?.finish_ascii()
+    }
+
+    /// The same at the beginning of `room`, when it is printable.
+    #[inline]
+    pub(super) fn quick(&self, args: &[u8], strings: &[u8], room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        let short = self.short(args, strings, room)?;
+        if self.is_plain { short.finish() } else { short.finish_plain() }
     }
 
     /// Takes the next argument.
@@ -153,6 +227,12 @@ impl Format {
             _ => Value::Integer(number),
         })
     }
+}
+
+/// Where a string ends that fits into a short text.
+#[inline]
+fn near_nul(octets: &[u8]) -> Option<usize> {
+    nul_at(&octets[..octets.len().min(QUICK_BYTES)])
 }
 
 /// The string at an offset of the string table of a file.
@@ -315,8 +395,12 @@ mod tests {
         let format = Format::new(&of);
         format.render(values, b"one\0two_three\0", &mut out);
         let mut scratch = Vec::new();
-        if let Some(len) = format.quick(values, b"one\0two_three\0", &mut scratch) {
+        if let Some(len) = format.quick_text(values, b"one\0two_three\0", &mut scratch) {
             assert_eq!(scratch[..len], out);
+        }
+        let mut room = [0; QUICK_BYTES];
+        if let Some(len) = format.quick(values, b"one\0two_three\0", &mut room) {
+            assert_eq!(room[..len], out);
         }
         String::from_utf8(out).unwrap()
     }

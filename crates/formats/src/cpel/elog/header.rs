@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cpel::short::Names;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The magic: the length of a text, and the text.
@@ -12,6 +13,8 @@ pub(super) const EVENT_BYTES: usize = 12;
 const MAX_ARGS: usize = 255;
 /// Types, and tracks, that an event can name.
 const INDEXES: usize = 1 << 16;
+/// Tracks whose names are at hand.
+const KEPT_TRACKS: usize = 1024;
 /// Enumeration strings of all types that are kept.
 const MAX_LABELS: usize = 1 << 18;
 /// Seconds from 1970 to the epoch of newer files, 2017-03-30 14:45:08 UTC (D32).
@@ -80,6 +83,8 @@ pub(super) struct Header {
     pub(super) started: (u64, u64),
     pub(super) types: Vec<EventType>,
     pub(super) tracks: Vec<Vec<u8>>,
+    /// The first names of tracks, those that are plain.
+    pub(super) quick_tracks: Names,
     /// The string table: first octet and length.
     pub(super) strings: (usize, usize),
     /// Events as the file says.
@@ -121,7 +126,8 @@ impl Header {
         let strings = (reader.at, strings_len);
         reader.take(strings_len, "the string table")?;
         let count = reader.u32("the number of events")?;
-        Ok(Header { ring, saved, started, types, tracks, strings, count, events: reader.at })
+        let quick_tracks = Names::new(tracks.iter().take(KEPT_TRACKS).map(|name: &Vec<u8>| &name[..]));
+        Ok(Header { ring, saved, started, types, tracks, quick_tracks, strings, count, events: reader.at })
     }
 
     /// Ns since 1970 when the logger started.

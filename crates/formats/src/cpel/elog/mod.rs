@@ -13,8 +13,8 @@ use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{
     ByteOrder, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind,
-    FloatClass, IntegerClass, Mapping, Render, RenderedClass, Schema, StreamClass, StreamClassId, StringClass,
-    StringLength, Summary,
+    FloatClass, IntegerClass, Mapping, QUICK_BYTES, Render, RenderedClass, Schema, StreamClass, StreamClassId,
+    StringClass, StringLength, Summary,
 };
 
 use super::notes::Notes;
@@ -271,6 +271,16 @@ impl Render for EventText {
     }
 
     #[inline]
+    fn quick(&self, event: &[u8], _own: &[u8], room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
+        let (&[a, b], args) = event.split_first_chunk::<TRACK_BYTES>()?;
+        match &self.what {
+            Made::Track => self.header.quick_tracks.copy(u16::from_be_bytes([a, b]).into(), room),
+            Made::Text(format) => format.quick(args, self.header.strings(self.file.bytes()), room),
+            Made::String => None,
+        }
+    }
+
+    #[inline]
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         if let Made::Track = self.what {
             let track = event.first_chunk::<TRACK_BYTES>().map(|track| usize::from(u16::from_be_bytes(*track)))?;
@@ -281,7 +291,7 @@ impl Render for EventText {
         }
         if let Made::Text(format) = &self.what {
             let (args, strings) = (event.get(TRACK_BYTES..).unwrap_or(&[]), self.header.strings(self.file.bytes()));
-            if let Some(len) = format.quick(args, strings, scratch) {
+            if let Some(len) = format.quick_text(args, strings, scratch) {
                 return scratch.get(..len);
             }
         }
