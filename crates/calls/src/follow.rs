@@ -4,7 +4,7 @@
 //! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
 //! says the depth. A time without processor counts as a call on the stack.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
 
@@ -59,7 +59,7 @@ enum Special {
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The symbol.
-    pub symbol: Arc<CallSymbol>,
+    pub symbol: Rc<CallSymbol>,
     special: Special,
 }
 
@@ -411,7 +411,7 @@ impl<'a> Follower<'a> {
             return known.clone();
         }
         let found = self.source.symbol(symbol, address);
-        let known = Known { special: special(&found.name), symbol: Arc::new(found) };
+        let known = Known { special: special(&found.name), symbol: Rc::new(found) };
         // Addresses without symbol share the ids of their modules: their names differ.
         if known.symbol.name.starts_with('<') || symbol == 0 {
             return known;

@@ -70,7 +70,12 @@ struct Builder {
     by_symbol: Vec<usize>,
     trees: Vec<Tree>,
     places: Vec<Place>,
+    /// Children that were found: tree, caller, name, and the child.
+    found: Vec<(usize, usize, usize, usize)>,
 }
+
+/// Children that are remembered: a power of two.
+const FOUND: usize = 1024;
 
 impl Builder {
     fn new(trees: usize, tasks: usize) -> Builder {
@@ -80,6 +85,7 @@ impl Builder {
             by_symbol: Vec::new(),
             trees: (0..trees).map(|_| Tree::new()).collect(),
             places: vec![Place::default(); tasks],
+            found: vec![(usize::MAX, 0, 0, 0); FOUND],
         }
     }
 
@@ -115,7 +121,7 @@ impl Builder {
     #[inline]
     fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, pid: i64) {
         let place = &mut self.places[task];
-        let Some(tree) = place.tree else { return };
+        let Some(number) = place.tree else { return };
         if place.has_lost {
             return;
         }
@@ -123,7 +129,15 @@ impl Builder {
             place.node = Some(0);
         }
         let (Some(at), Some(frame)) = (place.node, frame) else { return };
-        let tree = &mut self.trees[tree];
+        let tree = &mut self.trees[number];
+        let slot = (at.wrapping_mul(61) ^ name) % FOUND;
+        if let Some(&(of, caller, callee, child)) = self.found.get(slot)
+            && (of, caller, callee) == (number, at, name)
+        {
+            tree.nodes[child].calls += 1;
+            place.node = Some(child);
+            return;
+        }
         let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
@@ -136,6 +150,7 @@ impl Builder {
         });
         tree.nodes[child].calls += 1;
         place.node = Some(child);
+        self.found[slot] = (number, at, name, child);
     }
 
     /// A task leaves a function. `address` is that of the record, `parent` the process that forked the task. The times of

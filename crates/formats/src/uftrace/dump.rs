@@ -64,7 +64,8 @@ pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) ->
     let mut dump = Dump {
         calls,
         options,
-        text: String::with_capacity(2 * BUFFER),
+        bytes: Vec::with_capacity(2 * BUFFER),
+        text: String::new(),
         offset: 0,
         begin: Begin::new(),
         shown: vec![(u64::MAX, 0, String::new()); SHOWN],
@@ -85,12 +86,15 @@ pub(super) fn write(calls: &Calls, options: DumpOptions, out: &mut dyn Write) ->
     if !options.no_events {
         dump.perf(out)?;
     }
-    out.write_all(dump.text.as_bytes())
+    dump.gather();
+    out.write_all(&dump.bytes)
 }
 
 struct Dump<'a> {
     calls: &'a Calls,
     options: DumpOptions,
+    /// Lines that are complete, and those behind them.
+    bytes: Vec<u8>,
     text: String,
     /// Bytes of the file that were shown.
     offset: u64,
@@ -119,20 +123,21 @@ impl Begin {
 
     /// Appends time and task.
     #[inline]
-    fn put(&mut self, text: &mut String, time: u64, tid: i64) {
+    fn put(&mut self, text: &mut Vec<u8>, time: u64, tid: i64) {
         let seconds = (time / 1_000_000_000) & 0xffff_ffff;
         if seconds != self.seconds || tid != self.tid {
             self.change(seconds, tid);
         }
-        text.push_str(&self.digits);
+        text.extend_from_slice(self.digits.as_bytes());
         let mut nanos = (time % 1_000_000_000) as u32;
         let mut digits = [0u8; 9];
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (nanos % 10) as u8;
-            nanos /= 10;
+        for two in digits[1..].rchunks_exact_mut(2) {
+            two.copy_from_slice(&[b'0' + (nanos / 10 % 10) as u8, b'0' + (nanos % 10) as u8]);
+            nanos /= 100;
         }
-        text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
-        text.push_str(&self.task);
+        digits[0] = b'0' + nanos as u8;
+        text.extend_from_slice(&digits);
+        text.extend_from_slice(self.task.as_bytes());
     }
 
     #[cold]
@@ -144,18 +149,6 @@ impl Begin {
 
 /// Symbols with their addresses as lines show them: a power of two.
 const SHOWN: usize = 1024;
-
-/// Appends a depth and the end of the line.
-#[inline]
-fn put_depth(text: &mut String, depth: u16) {
-    if depth < 10 {
-        text.push(char::from(b'0' + depth as u8));
-        text.push('\n');
-    } else {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{depth}");
-    }
-}
 
 impl Dump<'_> {
     // Writing to a string cannot fail.
@@ -192,7 +185,9 @@ impl Dump<'_> {
                 task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
             {
                 let symbol = task.resolver.id(record.time, task.address(record));
-                self.call(tid, record, symbol, record.address());
+                let is_exit = record.kind() == Kind::Exit;
+                let address = record.address();
+                self.call(record.time, tid, is_exit, (symbol, address, address), record.depth());
                 (before, time) = (record.time, record.time);
                 at += RECORD;
                 self.write_full(out)?;
@@ -223,9 +218,18 @@ impl Dump<'_> {
         }
     }
 
-    #[inline]
     fn line(&mut self, time: u64, tid: i64) {
-        self.begin.put(&mut self.text, time, tid);
+        self.gather();
+        self.begin.put(&mut self.bytes, time, tid);
+    }
+
+    /// Puts what stands in `text` behind the lines that are complete.
+    #[inline]
+    fn gather(&mut self) {
+        if !self.text.is_empty() {
+            self.bytes.extend_from_slice(self.text.as_bytes());
+            self.text.clear();
+        }
     }
 
     /// Appends the name of a symbol with the 48 bits of an address, up to the depth.
@@ -233,7 +237,7 @@ impl Dump<'_> {
     fn name(&mut self, symbol: u32, address: u64, stored: u64) {
         let slot = (stored ^ stored >> 10) as usize % SHOWN;
         match &self.shown[slot] {
-            (known, of, text) if (*known, *of) == (stored, symbol) => self.text.push_str(text),
+            (known, of, text) if (*known, *of) == (stored, symbol) => self.bytes.extend_from_slice(text.as_bytes()),
             _ => self.new_name(slot, symbol, address, stored),
         }
     }
@@ -241,17 +245,21 @@ impl Dump<'_> {
     #[cold]
     fn new_name(&mut self, slot: usize, symbol: u32, address: u64, stored: u64) {
         let text = format!("{}({stored:x}) depth: ", self.calls.symbol(symbol, address).name);
-        self.text.push_str(&text);
+        self.bytes.extend_from_slice(text.as_bytes());
         self.shown[slot] = (stored, symbol, text);
     }
 
     /// Appends a call.
     #[inline]
-    fn call(&mut self, tid: i64, record: Record, symbol: u32, address: u64) {
-        self.line(record.time, tid);
-        self.text.push_str(if record.kind() == Kind::Exit { "[exit ] " } else { "[entry] " });
-        self.name(symbol, address, record.address());
-        put_depth(&mut self.text, record.depth());
+    fn call(&mut self, time: u64, tid: i64, is_exit: bool, (symbol, address, stored): (u32, u64, u64), depth: u16) {
+        self.line(time, tid);
+        self.bytes.extend_from_slice(if is_exit { b"[exit ] " } else { b"[entry] " });
+        self.name(symbol, address, stored);
+        if depth < 10 {
+            self.bytes.extend_from_slice(&[b'0' + depth as u8, b'\n']);
+        } else {
+            self.bytes.extend_from_slice(format!("{depth}\n").as_bytes());
+        }
     }
 
     fn record(
@@ -277,12 +285,13 @@ impl Dump<'_> {
         };
         match kind {
             // A name is made of the stored bits.
-            Kind::Entry | Kind::Exit => self.call(tid, record, symbol, address),
+            Kind::Entry | Kind::Exit => {
+                self.call(record.time, tid, kind == Kind::Exit, (symbol, address, address), record.depth());
+            }
             _ => {
                 self.line(record.time, tid);
                 let word = if kind == Kind::Lost { "lost " } else { "event" };
-                let _ = write!(self.text, "[{word}] {name}({address:x}) depth: ");
-                put_depth(&mut self.text, record.depth());
+                let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
             }
         }
         if self.options.hex {
@@ -426,10 +435,8 @@ impl Dump<'_> {
                 let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
                 match record.call {
                     Some((address, depth, is_exit)) => {
-                        self.line(record.time, record.tid);
-                        self.text += if is_exit { "[exit ] " } else { "[entry] " };
-                        self.name(self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
-                        put_depth(&mut self.text, depth);
+                        let symbol = (self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
+                        self.call(record.time, record.tid, is_exit, symbol, depth);
                     }
                     None if self.options.no_events => continue,
                     None => {
@@ -451,9 +458,10 @@ impl Dump<'_> {
 
     /// Writes what is gathered, when it is enough.
     fn write_full(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if self.text.len() >= BUFFER {
-            out.write_all(self.text.as_bytes())?;
-            self.text.clear();
+        if self.bytes.len() + self.text.len() >= BUFFER {
+            self.gather();
+            out.write_all(&self.bytes)?;
+            self.bytes.clear();
         }
         Ok(())
     }
@@ -473,10 +481,7 @@ impl Dump<'_> {
                 self.line(event.time, event.tid.into());
                 let name = self.calls.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);
-                if self.text.len() >= BUFFER {
-                    out.write_all(self.text.as_bytes())?;
-                    self.text.clear();
-                }
+                self.write_full(out)?;
             }
         }
         Ok(())
