@@ -258,7 +258,7 @@ pub fn write(
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
     order.sort_by_key(|&at| std::cmp::Reverse((programs[at].pid, programs[at].start)));
-    let mut text = Vec::new();
+    let (mut text, mut is_found) = (Vec::new(), false);
     for at in order {
         let tree = &graph.builder.trees[at];
         let root = &tree.nodes[0];
@@ -280,6 +280,10 @@ pub fn write(
         }
         out.write_all(&text)?;
         text.clear();
+        is_found = true;
+    }
+    if let Some(function) = options.function.as_ref().filter(|_| !is_found) {
+        writeln!(out, "uftrace: cannot find graph for '{function}'")?;
     }
     Ok(graph.follower.take_findings())
 }

@@ -1,6 +1,5 @@
 //! The records of a folder as they are stored, one after the other: what `dump` prints.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -420,12 +419,11 @@ impl Dump<'_> {
     fn kernel(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let Some(kernel) = self.calls.kernel.as_deref() else { return Ok(()) };
         self.text.push('\n');
-        let traced: HashSet<i64> = self.calls.tasks.iter().map(|task| task.tid).collect();
         for file in &self.calls.files {
             let CallFile::Kernel(cpu, bytes) = file else { continue };
             let _ = writeln!(self.text, "reading kernel-cpu{cpu}.dat");
             let mut records = CpuRecords::new(kernel, bytes.bytes());
-            while let Some(record) = records.next(|tid| traced.contains(&tid)) {
+            while let Some(record) = records.next(|tid| self.calls.numbers.contains_key(&tid)) {
                 if let Some(count) = record.lost {
                     self.line(record.time, record.tid);
                     // The number is not always known.
@@ -477,7 +475,8 @@ impl Dump<'_> {
             let mut at = 0;
             while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.order, at) {
                 at = next;
-                let Some(event) = event else { continue };
+                let is_known = |tid: i32| self.calls.numbers.contains_key(&i64::from(tid));
+                let Some(event) = event.filter(|event| is_known(event.tid)) else { continue };
                 self.line(event.time, event.tid.into());
                 let name = self.calls.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);
