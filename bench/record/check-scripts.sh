@@ -15,7 +15,7 @@ complain_if() {
 	fi
 }
 
-for script in "$root"/bench/record/record-ust.sh "$root"/bench/record/record-uftrace.sh "$root"/bench/record/check-scripts.sh "$root"/demo/record.sh; do
+for script in "$root"/bench/record/record-ust.sh "$root"/bench/record/record-uftrace.sh "$root"/conformance/uftrace/record.sh "$root"/bench/record/check-scripts.sh "$root"/demo/record.sh; do
 	bash -n "$script" || status=1
 	[[ -x $script ]] || { printf '%s: not executable\n' "$script" >&2; status=1; }
 	[[ $(head -n 1 "$script") == '#!/usr/bin/env bash' ]] || { printf '%s: first line\n' "$script" >&2; status=1; }

@@ -1,6 +1,7 @@
 //! Files of trace-cmd around bytes that are fuzzed.
 
 use tracemill_formats::ftrace::event_format::{EventFormat, Machine};
+use tracemill_formats::ftrace::print_format::PrintFormat;
 use tracemill_model::schema::ByteOrder;
 
 use crate::exercise;
@@ -78,6 +79,10 @@ pub(crate) fn check_format(text: &str, choices: u8, record: &[u8]) {
                 field.integer(record, machine);
                 field.text(record, machine);
             }
+            let name = |address: u64, with_offset: bool| with_offset.then(|| format!("f{address:x}"));
+            let mut printed = Vec::new();
+            PrintFormat::parse(&format, machine).put(record, &name, &mut printed);
+            assert!(printed.len() <= (1 << 16) * (1 + text.len()), "what is printed is as long as line and record");
         }
     }
     let record = &record[..record.len().min(160) / 4 * 4];

@@ -21,6 +21,7 @@
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
 //! | [`run_elog`] | an event log of VPP behind its magic |
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
+//! | [`run_uftrace_kernel`] | `kernel_header`, a zero byte, `kallsyms`, a zero byte, then pages of the ring buffer |
 //! | [`run_uftrace_texts`] | the other files of a uftrace folder, a zero byte between two |
 //!
 //! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
@@ -347,6 +348,32 @@ pub fn run_uftrace_records(data: &[u8]) {
     }
 }
 
+/// Kernel data of a uftrace folder: the formats, the symbols, and the pages, those of a second processor in their second
+/// half.
+pub fn run_uftrace_kernel(data: &[u8]) {
+    let mut parts = data.splitn(3, |&byte| byte == 0);
+    let (Some(header), Some(symbols), Some(pages)) = (parts.next(), parts.next(), parts.next()) else { return };
+    let mut records = Vec::new();
+    for (time, kind) in [(5_000_000_000u64, 0), (6_000_000_000, 1)] {
+        records.extend(time.to_le_bytes());
+        records.extend((5u64 << 3 | kind | 0x1010 << 16).to_le_bytes());
+    }
+    let (first, second) = pages.split_at(pages.len() / 2);
+    let folder = Folder::of([
+        ("info", uftrace_info(false).as_slice()),
+        ("task.txt", UFTRACE_TASKS),
+        ("sid-0123456789abcdef.map", UFTRACE_MAP),
+        ("a.sym", UFTRACE_SYMBOLS),
+        ("7.dat", &records),
+        ("kernel_header", header),
+        ("kallsyms", symbols),
+        ("kernel-cpu0.dat", first),
+        ("kernel-cpu1.dat", second),
+    ]);
+    exercise::read(&folder);
+    follow_calls(&exercise::open(&folder));
+}
+
 /// Follows the calls of a session in every way that the program has.
 fn follow_calls(session: &Session) {
     let sources = session.traces.iter().filter_map(|trace| trace.reader.calls());
@@ -394,7 +421,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -413,6 +440,7 @@ pub const TARGETS: [Target; 19] = [
     ("cpel", run_cpel),
     ("elog", run_elog),
     ("uftrace_records", run_uftrace_records),
+    ("uftrace_kernel", run_uftrace_kernel),
     ("uftrace_texts", run_uftrace_texts),
 ];
 

@@ -1,13 +1,13 @@
 //! Calls in the trace event format of Chrome, as `dump --chrome` writes it.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
 use crate::follow::{Follower, SCHEDULE};
 use crate::select::CallOptions;
-use crate::text::put_padded;
+use crate::text::Micros;
 
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 64 << 10;
@@ -35,20 +35,20 @@ pub fn write(
     let mut chrome = Chrome {
         source,
         options,
-        text: String::with_capacity(2 * BUFFER),
+        text: Vec::with_capacity(2 * BUFFER),
         has_event: false,
         open: vec![Vec::new(); source.tasks().len()],
         scratch: String::new(),
         tasks: source.tasks().iter().map(ids).collect(),
         names: Vec::new(),
-        digits: Vec::new(),
+        micros: Micros::default(),
     };
     let mut follower = Follower::new(source, calls);
     chrome.header(&crate::tasks::names(source, follower.between));
     while let Some(record) = follower.next() {
         chrome.record(&mut follower, &record);
         if chrome.text.len() >= BUFFER {
-            out.write_all(chrome.text.as_bytes())?;
+            out.write_all(&chrome.text)?;
             chrome.text.clear();
         }
     }
@@ -71,14 +71,14 @@ pub fn write(
         chrome.close(at, last);
     }
     chrome.footer();
-    out.write_all(chrome.text.as_bytes())?;
+    out.write_all(&chrome.text)?;
     Ok(follower.take_findings())
 }
 
 struct Chrome<'a> {
     source: &'a dyn CallSource,
     options: ChromeOptions,
-    text: String,
+    text: Vec<u8>,
     has_event: bool,
     /// Names of the open calls of each task, when the output is balanced.
     open: Vec<Vec<String>>,
@@ -86,38 +86,43 @@ struct Chrome<'a> {
     /// Process and task of each task, as every event says them, up to the name.
     tasks: Vec<String>,
     /// Names as they stand in strings, by their symbol.
-    names: Vec<Option<Arc<str>>>,
-    digits: Vec<u8>,
+    names: Vec<Option<Rc<str>>>,
+    micros: Micros,
 }
 
 impl Chrome<'_> {
     fn header(&mut self, names: &[String]) {
-        self.text += "{\"traceEvents\":[\n";
+        self.add("{\"traceEvents\":[\n");
         for (task, name) in self.source.tasks().iter().zip(names) {
             let name = json(name);
             for what in ["process_name", "thread_name"] {
                 let tid = task.tid;
                 self.separate();
-                self.text += &format!(
+                self.add(&format!(
                     "{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\",\"args\":{{\"name\":\"[{tid}] {name}\"}}}}"
-                );
+                ));
             }
         }
     }
 
     fn footer(&mut self) {
         let recording = self.source.recording();
-        self.text += "\n], \"displayTimeUnit\": \"ns\", \"metadata\": {\n";
+        self.add("\n], \"displayTimeUnit\": \"ns\", \"metadata\": {\n");
         let entries =
             [("version", recording.version), ("recorded_time", recording.date), ("command_line", recording.command)];
         let lines = entries.into_iter().filter_map(|(key, value)| Some(format!("\"{key}\":\"{}\"", json(&value?))));
-        self.text += &lines.collect::<Vec<_>>().join(",\n");
-        self.text += "\n} }\n";
+        self.add(&lines.collect::<Vec<_>>().join(",\n"));
+        self.add("\n} }\n");
+    }
+
+    #[inline]
+    fn add(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
     }
 
     fn separate(&mut self) {
         if std::mem::replace(&mut self.has_event, true) {
-            self.text += ",\n";
+            self.add(",\n");
         }
     }
 
@@ -158,13 +163,13 @@ impl Chrome<'_> {
         if pid != tid {
             self.separate();
             let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_name\"");
-            self.text += &format!("{head},\"args\":{{\"name\":\"[{tid}] {name}\"}}}}");
+            self.add(&format!("{head},\"args\":{{\"name\":\"[{tid}] {name}\"}}}}"));
             return;
         }
         for what in ["process_name", "thread_name"] {
             self.separate();
             let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\"");
-            self.text += &format!("{head},\"args\":{{\"name\":\"{name}\"}}}}");
+            self.add(&format!("{head},\"args\":{{\"name\":\"{name}\"}}}}"));
         }
     }
 
@@ -218,23 +223,19 @@ impl Chrome<'_> {
     /// Appends an event; its name is as it stands in a string.
     fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
         self.separate();
-        self.text += "{\"ts\":";
-        self.digits.clear();
-        put_padded(&mut self.digits, time / 1000, 0, b'0');
-        self.digits.push(b'.');
-        put_padded(&mut self.digits, time % 1000, 3, b'0');
-        self.digits.extend_from_slice(if is_entry { b",\"ph\":\"B\"" } else { b",\"ph\":\"E\"" });
-        self.text += std::str::from_utf8(&self.digits).unwrap_or_default();
-        self.text += &self.tasks[at];
-        self.text += name;
-        self.text.push('"');
+        self.add("{\"ts\":");
+        self.micros.put(&mut self.text, time);
+        self.add(if is_entry { ",\"ph\":\"B\"" } else { ",\"ph\":\"E\"" });
+        self.text.extend_from_slice(self.tasks[at].as_bytes());
+        self.add(name);
+        self.text.push(b'"');
         if let Some(record) = values {
             self.scratch.clear();
             self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
             let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
-            self.text += &format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}", json_inside(&self.scratch));
+            self.add(&format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}", json_inside(&self.scratch)));
         }
-        self.text.push('}');
+        self.text.push(b'}');
     }
 }
 

@@ -4,7 +4,7 @@
 //! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
 //! says the depth. A time without processor counts as a call on the stack.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
 
@@ -62,7 +62,7 @@ enum Special {
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The symbol.
-    pub symbol: Arc<CallSymbol>,
+    pub symbol: Rc<CallSymbol>,
     special: Special,
 }
 
@@ -474,7 +474,7 @@ impl<'a> Follower<'a> {
                 _ => {}
             }
         }
-        let known = Known { special: special(&found.name), symbol: Arc::new(found) };
+        let known = Known { special: special(&found.name), symbol: Rc::new(found) };
         // Addresses without symbol share the ids of their modules: their names differ.
         if is_event {
             return known;

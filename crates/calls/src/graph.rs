@@ -67,7 +67,12 @@ struct Builder {
     by_symbol: Vec<usize>,
     trees: Vec<Tree>,
     places: Vec<Place>,
+    /// Children that were found: tree, caller, name, and the child.
+    found: Vec<(usize, usize, usize, usize)>,
 }
+
+/// Children that are remembered: a power of two.
+const FOUND: usize = 1024;
 
 impl Builder {
     fn new(trees: usize, tasks: usize) -> Builder {
@@ -77,6 +82,7 @@ impl Builder {
             by_symbol: Vec::new(),
             trees: (0..trees).map(|_| Tree::new()).collect(),
             places: vec![Place::default(); tasks],
+            found: vec![(usize::MAX, 0, 0, 0); FOUND],
         }
     }
 
@@ -112,7 +118,7 @@ impl Builder {
     #[inline]
     fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, pid: i64) {
         let place = &mut self.places[task];
-        let Some(tree) = place.tree else { return };
+        let Some(number) = place.tree else { return };
         if place.has_lost {
             return;
         }
@@ -120,7 +126,15 @@ impl Builder {
             place.node = Some(0);
         }
         let (Some(at), Some(frame)) = (place.node, frame) else { return };
-        let tree = &mut self.trees[tree];
+        let tree = &mut self.trees[number];
+        let slot = (at.wrapping_mul(61) ^ name) % FOUND;
+        if let Some(&(of, caller, callee, child)) = self.found.get(slot)
+            && (of, caller, callee) == (number, at, name)
+        {
+            tree.nodes[child].calls += 1;
+            place.node = Some(child);
+            return;
+        }
         let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
@@ -134,6 +148,7 @@ impl Builder {
         });
         tree.nodes[child].calls += 1;
         place.node = Some(child);
+        self.found[slot] = (number, at, name, child);
     }
 
     /// A task leaves a function. `address` is that of the record, `parent` the process that forked the task. The times of

@@ -7,7 +7,7 @@ use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Fin
 use crate::follow::{Follower, Frame};
 use crate::merge::is_sched_out;
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_padded, put_time};
+use crate::text::{put_blanks, put_padded, put_time, time_text};
 
 /// A column before the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,7 @@ pub fn write(
         tasks: vec![Shown { column: None, time: 0, time_before: 0 }; count],
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
+        usual: source.tasks().iter().map(|task| usual(task.tid, options)).collect(),
         columns: 0,
         last_task: None,
         flat_count: 0,
@@ -155,6 +156,16 @@ pub fn write(
     Ok(replay.follower.take_findings())
 }
 
+/// Bytes of the columns that are shown when nobody asks for others: ` 123.456 us [123456] | `.
+const USUAL: usize = 23;
+
+/// The usual columns of a task without a duration; `None` when there are others, or the task's id is long.
+fn usual(tid: i64, options: &ReplayOptions) -> Option<[u8; USUAL]> {
+    let is_usual = options.fields == [ReplayField::Duration, ReplayField::Tid];
+    let text = format!("{:12}[{:6}] | ", "", tid.unsigned_abs());
+    text.as_bytes().try_into().ok().filter(|_| is_usual)
+}
+
 struct Replay<'a> {
     follower: Follower<'a>,
     options: &'a ReplayOptions,
@@ -164,6 +175,8 @@ struct Replay<'a> {
     names: Vec<String>,
     /// Ids of tasks as lines show them.
     tids: Vec<String>,
+    /// The usual columns of each task, with room for the duration.
+    usual: Vec<Option<[u8; USUAL]>>,
     columns: i32,
     last_task: Option<usize>,
     /// Records that were shown flat.
@@ -256,12 +269,12 @@ impl Replay<'_> {
         self.text.extend_from_slice(known.name.as_bytes());
         self.module(&known);
         let has_values = record.has_values && !self.options.no_values;
-        if has_values || !known.name.ends_with(')') {
+        if has_values {
             self.text.push(b'(');
-            if has_values {
-                self.values(record);
-            }
+            self.values(record);
             self.text.push(b')');
+        } else if !known.name.ends_with(')') {
+            self.text.extend_from_slice(b"()");
         }
         match leaf {
             Some(exit) => {
@@ -492,6 +505,13 @@ impl Replay<'_> {
 
     #[inline]
     fn fields(&mut self, at: usize, frame: Option<&Frame>, has_duration: bool) {
+        if let Some(usual) = self.usual[at] {
+            let mut text = usual;
+            if let Some(frame) = frame.filter(|_| has_duration) {
+                text[1..11].copy_from_slice(&time_text(frame.time));
+            }
+            return self.text.extend_from_slice(&text);
+        }
         if self.options.fields.is_empty() {
             return;
         }

@@ -5,10 +5,29 @@ const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m"
 
 /// Appends a time in ns in ten columns: `  1.234 us`; blanks for 0.
 pub fn put_time(out: &mut Vec<u8>, ns: u64) {
+    out.extend_from_slice(&time_text(ns));
+}
+
+/// The ten columns of a time in ns.
+pub(crate) fn time_text(ns: u64) -> [u8; 10] {
     if ns == 0 {
-        out.extend_from_slice(b"          ");
-        return;
+        return *b"          ";
     }
+    // Most calls are short.
+    let (whole, small, unit) = if ns < 1_000_000 { (ns / 1000, ns % 1000, "us") } else { long_time(ns) };
+    let digit = |number: u64| b'0' + (number % 10) as u8;
+    let mut text = *b"   .    us";
+    text[0] = if whole >= 100 { digit(whole / 100) } else { b' ' };
+    text[1] = if whole >= 10 { digit(whole / 10) } else { b' ' };
+    text[2] = digit(whole);
+    (text[4], text[5], text[6]) = (digit(small / 100), digit(small / 10), digit(small));
+    text[8..].copy_from_slice(unit.as_bytes());
+    text
+}
+
+/// A time in the unit that suits it: the number, its fraction, the name of the unit.
+#[cold]
+fn long_time(ns: u64) -> (u64, u64, &'static str) {
     let (mut whole, mut small, mut unit) = (ns, 0, "us");
     for (at, (name, limit)) in UNITS.iter().enumerate() {
         (small, whole, unit) = (whole % limit, whole / limit, name);
@@ -17,17 +36,7 @@ pub fn put_time(out: &mut Vec<u8>, ns: u64) {
             break;
         }
     }
-    if whole > 999 {
-        (whole, small) = (999, 999);
-    }
-    let digit = |number: u64| b'0' + (number % 10) as u8;
-    let mut text = *b"   .    us";
-    text[0] = if whole >= 100 { digit(whole / 100) } else { b' ' };
-    text[1] = if whole >= 10 { digit(whole / 10) } else { b' ' };
-    text[2] = digit(whole);
-    (text[4], text[5], text[6]) = (digit(small / 100), digit(small / 10), digit(small));
-    text[8..].copy_from_slice(unit.as_bytes());
-    out.extend_from_slice(&text);
+    if whole > 999 { (999, 999, unit) } else { (whole, small, unit) }
 }
 
 /// Appends a number with what stands before it up to a width.
@@ -55,6 +64,46 @@ fn put_digits(text: &mut [u8; 64], value: u64) -> usize {
         text[at] = b'0' + rest as u8;
     }
     at
+}
+
+/// Writes times in microseconds with their fraction: `1103841040.657`. Of times that follow each other most digits are
+/// the same.
+#[derive(Debug, Default)]
+pub(crate) struct Micros {
+    millis: u64,
+    digits: Vec<u8>,
+}
+
+impl Micros {
+    /// Appends a time in ns.
+    #[inline]
+    pub(crate) fn put(&mut self, out: &mut Vec<u8>, ns: u64) {
+        let millis = ns / 1_000_000;
+        if millis == 0 {
+            put_padded(out, ns / 1000, 0, b'0');
+            out.push(b'.');
+            return put_padded(out, ns % 1000, 3, b'0');
+        }
+        if millis != self.millis {
+            self.millis = millis;
+            self.digits.clear();
+            put_padded(&mut self.digits, millis, 0, b'0');
+        }
+        let digit = |number: u32| b'0' + (number % 10) as u8;
+        let rest = (ns % 1_000_000) as u32;
+        let (micros, nanos) = (rest / 1000, rest % 1000);
+        let text = [
+            digit(micros / 100),
+            digit(micros / 10),
+            digit(micros),
+            b'.',
+            digit(nanos / 100),
+            digit(nanos / 10),
+            digit(nanos),
+        ];
+        out.extend_from_slice(&self.digits);
+        out.extend_from_slice(&text);
+    }
 }
 
 /// The numbers from 00 to 99.
@@ -129,6 +178,16 @@ mod tests {
         assert_eq!(text(1_000_000), "  1.000 ms");
         assert_eq!(text(59_999_000_000), " 59.999  s");
         assert_eq!(text(61_000_000_000), "  1.001  m");
+    }
+
+    #[test]
+    fn micros_are_those_of_plain_numbers() {
+        let mut micros = Micros::default();
+        for ns in [0, 5, 1_234, 999_999, 1_000_000, 1_000_001, 12_345_678_901_234, 12_345_678_999_999, u64::MAX, 7] {
+            let mut out = Vec::new();
+            micros.put(&mut out, ns);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{}.{:03}", ns / 1000, ns % 1000));
+        }
     }
 
     #[test]

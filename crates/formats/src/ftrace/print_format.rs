@@ -18,9 +18,9 @@ const MAX_DEPTH: usize = 64;
 /// Parts of all expressions of one line; the kernel's longest lists of flags have a few hundred.
 const MAX_PARTS: usize = 8192;
 /// Binary operators of one line: a chain of them is a tree as deep.
-const MAX_OPERATORS: usize = 1024;
+const MAX_OPERATORS: usize = 512;
 /// Widths and precisions beyond this are mistakes.
-const MAX_WIDTH: usize = 4096;
+const MAX_WIDTH: usize = 512;
 /// Bytes or elements of an array that are shown.
 const MAX_ELEMENTS: usize = 4096;
 

@@ -55,6 +55,8 @@ pub(super) struct Calls {
     pub signatures: Arc<Signatures>,
     pub kernel: Option<Arc<Kernel>>,
     pub tasks: Vec<CallTask>,
+    /// The index of each task that has a file, by its id.
+    pub numbers: HashMap<i64, u32>,
     pub programs: Vec<CallProgram>,
     /// In the order in which records of equal time are taken.
     pub files: Vec<CallFile>,
@@ -152,11 +154,10 @@ impl Calls {
             }
             CallFile::Perf(bytes) => {
                 let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
-                let numbers = self.tasks.iter().enumerate().map(|(at, task)| (task.tid, at as u32)).collect();
                 Box::new(PerfCalls {
                     bytes: bytes.bytes(),
                     order: self.order,
-                    numbers,
+                    numbers: &self.numbers,
                     at: 0,
                     file: before as u64,
                     path: &self.paths[stream],
@@ -444,7 +445,7 @@ impl CallStream for TaskCalls<'_> {
 struct PerfCalls<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
-    numbers: HashMap<i64, u32>,
+    numbers: &'a HashMap<i64, u32>,
     at: usize,
     file: u64,
     path: &'a Path,
@@ -491,7 +492,7 @@ impl CallStream for PerfCalls<'_> {
 /// The records of all processors of the kernel, in the order of time.
 struct KernelCalls<'a> {
     cpus: Vec<Cpu<'a>>,
-    numbers: HashMap<i64, u32>,
+    numbers: &'a HashMap<i64, u32>,
     names: &'a Names,
     /// Functions that were entered. What is left and was never entered is left out: the trace began inside of it.
     entered: HashSet<u64>,
@@ -518,8 +519,6 @@ const READ_AHEAD: usize = 4096;
 
 impl<'a> KernelCalls<'a> {
     fn new(calls: &'a Calls, files: std::ops::Range<usize>) -> Self {
-        let numbers: HashMap<i64, u32> =
-            calls.tasks.iter().enumerate().map(|(at, task)| (task.tid, at as u32)).collect();
         let cpus = files.filter_map(|at| match (&calls.files[at], calls.kernel.as_deref()) {
             (CallFile::Kernel(_, bytes), Some(kernel)) => {
                 let records = CpuRecords::new(kernel, bytes.bytes());
@@ -529,7 +528,7 @@ impl<'a> KernelCalls<'a> {
         });
         KernelCalls {
             cpus: cpus.collect(),
-            numbers,
+            numbers: &calls.numbers,
             names: &calls.names,
             entered: HashSet::new(),
             threshold: 0,

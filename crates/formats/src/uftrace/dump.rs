@@ -1,6 +1,5 @@
 //! The records of a folder as they are stored, one after the other: what `dump` prints.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -69,7 +68,8 @@ pub(super) fn write(
     let mut dump = Dump {
         calls,
         options,
-        text: String::with_capacity(2 * BUFFER),
+        bytes: Vec::with_capacity(2 * BUFFER),
+        text: String::new(),
         offset: 0,
         begin: Begin::new(),
         shown: vec![(u64::MAX, 0, String::new()); SHOWN],
@@ -90,7 +90,8 @@ pub(super) fn write(
     if !options.no_events {
         dump.perf(want, out)?;
     }
-    out.write_all(dump.text.as_bytes())
+    dump.gather();
+    out.write_all(&dump.bytes)
 }
 
 /// A record as those who follow calls know it.
@@ -117,6 +118,8 @@ fn call(record: Record, symbol: u32, task: u32, has_values: bool) -> CallRecord 
 struct Dump<'a> {
     calls: &'a Calls,
     options: DumpOptions,
+    /// Lines that are complete, and those behind them.
+    bytes: Vec<u8>,
     text: String,
     /// Bytes of the file that were shown.
     offset: u64,
@@ -145,20 +148,21 @@ impl Begin {
 
     /// Appends time and task.
     #[inline]
-    fn put(&mut self, text: &mut String, time: u64, tid: i64) {
+    fn put(&mut self, text: &mut Vec<u8>, time: u64, tid: i64) {
         let seconds = (time / 1_000_000_000) & 0xffff_ffff;
         if seconds != self.seconds || tid != self.tid {
             self.change(seconds, tid);
         }
-        text.push_str(&self.digits);
+        text.extend_from_slice(self.digits.as_bytes());
         let mut nanos = (time % 1_000_000_000) as u32;
         let mut digits = [0u8; 9];
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (nanos % 10) as u8;
-            nanos /= 10;
+        for two in digits[1..].rchunks_exact_mut(2) {
+            two.copy_from_slice(&[b'0' + (nanos / 10 % 10) as u8, b'0' + (nanos % 10) as u8]);
+            nanos /= 100;
         }
-        text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
-        text.push_str(&self.task);
+        digits[0] = b'0' + nanos as u8;
+        text.extend_from_slice(&digits);
+        text.extend_from_slice(self.task.as_bytes());
     }
 
     #[cold]
@@ -170,18 +174,6 @@ impl Begin {
 
 /// Symbols with their addresses as lines show them: a power of two.
 const SHOWN: usize = 1024;
-
-/// Appends a depth and the end of the line.
-#[inline]
-fn put_depth(text: &mut String, depth: u16) {
-    if depth < 10 {
-        text.push(char::from(b'0' + depth as u8));
-        text.push('\n');
-    } else {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{depth}");
-    }
-}
 
 impl Dump<'_> {
     // Writing to a string cannot fail.
@@ -230,7 +222,9 @@ impl Dump<'_> {
             {
                 let symbol = task.resolver.id(record.time, task.address(record));
                 if want(&call(record, symbol, number, false)) {
-                    self.call(tid, record, symbol, record.address());
+                    let is_exit = record.kind() == Kind::Exit;
+                    let address = record.address();
+                    self.call(record.time, tid, is_exit, (symbol, address, address), record.depth());
                 }
                 (before, time) = (record.time, record.time);
                 at += RECORD;
@@ -271,9 +265,18 @@ impl Dump<'_> {
         }
     }
 
-    #[inline]
     fn line(&mut self, time: u64, tid: i64) {
-        self.begin.put(&mut self.text, time, tid);
+        self.gather();
+        self.begin.put(&mut self.bytes, time, tid);
+    }
+
+    /// Puts what stands in `text` behind the lines that are complete.
+    #[inline]
+    fn gather(&mut self) {
+        if !self.text.is_empty() {
+            self.bytes.extend_from_slice(self.text.as_bytes());
+            self.text.clear();
+        }
     }
 
     /// Appends the name of a symbol with the 48 bits of an address, up to the depth.
@@ -281,7 +284,7 @@ impl Dump<'_> {
     fn name(&mut self, symbol: u32, address: u64, stored: u64) {
         let slot = (stored ^ stored >> 10) as usize % SHOWN;
         match &self.shown[slot] {
-            (known, of, text) if (*known, *of) == (stored, symbol) => self.text.push_str(text),
+            (known, of, text) if (*known, *of) == (stored, symbol) => self.bytes.extend_from_slice(text.as_bytes()),
             _ => self.new_name(slot, symbol, address, stored),
         }
     }
@@ -289,17 +292,21 @@ impl Dump<'_> {
     #[cold]
     fn new_name(&mut self, slot: usize, symbol: u32, address: u64, stored: u64) {
         let text = format!("{}({stored:x}) depth: ", self.calls.symbol(symbol, address).name);
-        self.text.push_str(&text);
+        self.bytes.extend_from_slice(text.as_bytes());
         self.shown[slot] = (stored, symbol, text);
     }
 
     /// Appends a call.
     #[inline]
-    fn call(&mut self, tid: i64, record: Record, symbol: u32, address: u64) {
-        self.line(record.time, tid);
-        self.text.push_str(if record.kind() == Kind::Exit { "[exit ] " } else { "[entry] " });
-        self.name(symbol, address, record.address());
-        put_depth(&mut self.text, record.depth());
+    fn call(&mut self, time: u64, tid: i64, is_exit: bool, (symbol, address, stored): (u32, u64, u64), depth: u16) {
+        self.line(time, tid);
+        self.bytes.extend_from_slice(if is_exit { b"[exit ] " } else { b"[entry] " });
+        self.name(symbol, address, stored);
+        if depth < 10 {
+            self.bytes.extend_from_slice(&[b'0' + depth as u8, b'\n']);
+        } else {
+            self.bytes.extend_from_slice(format!("{depth}\n").as_bytes());
+        }
     }
 
     fn record(
@@ -324,12 +331,13 @@ impl Dump<'_> {
         };
         match kind {
             // A name is made of the stored bits.
-            Kind::Entry | Kind::Exit => self.call(tid, record, symbol, address),
+            Kind::Entry | Kind::Exit => {
+                self.call(record.time, tid, kind == Kind::Exit, (symbol, address, address), record.depth());
+            }
             _ => {
                 self.line(record.time, tid);
                 let word = if kind == Kind::Lost { "lost " } else { "event" };
-                let _ = write!(self.text, "[{word}] {name}({address:x}) depth: ");
-                put_depth(&mut self.text, record.depth());
+                let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
             }
         }
         if self.options.hex {
@@ -447,13 +455,11 @@ impl Dump<'_> {
     fn kernel(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
         let Some(kernel) = self.calls.kernel.as_deref() else { return Ok(()) };
         self.text.push('\n');
-        let tasks = self.calls.tasks.iter().enumerate();
-        let traced: HashMap<i64, u32> = tasks.map(|(at, task)| (task.tid, at as u32)).collect();
         for file in &self.calls.files {
             let CallFile::Kernel(cpu, bytes) = file else { continue };
             let _ = writeln!(self.text, "reading kernel-cpu{cpu}.dat");
             let mut records = CpuRecords::new(kernel, bytes.bytes());
-            while let Some(record) = records.next(|tid| traced.contains_key(&tid)) {
+            while let Some(record) = records.next(|tid| self.calls.numbers.contains_key(&tid)) {
                 if let Some(count) = record.lost {
                     self.line(record.time, record.tid);
                     // The number is not always known.
@@ -473,7 +479,7 @@ impl Dump<'_> {
                     address,
                     values: 0,
                     symbol,
-                    task: traced.get(&record.tid).copied().unwrap_or(0),
+                    task: self.calls.numbers.get(&record.tid).copied().unwrap_or(0),
                     values_len: 0,
                     depth,
                     kind,
@@ -486,10 +492,8 @@ impl Dump<'_> {
                 let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
                 match record.call {
                     Some((address, depth, is_exit)) => {
-                        self.line(record.time, record.tid);
-                        self.text += if is_exit { "[exit ] " } else { "[entry] " };
-                        self.name(self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
-                        put_depth(&mut self.text, depth);
+                        let symbol = (self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
+                        self.call(record.time, record.tid, is_exit, symbol, depth);
                     }
                     None if self.options.no_events => continue,
                     None => {
@@ -511,9 +515,10 @@ impl Dump<'_> {
 
     /// Writes what is gathered, when it is enough.
     fn write_full(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if self.text.len() >= BUFFER {
-            out.write_all(self.text.as_bytes())?;
-            self.text.clear();
+        if self.bytes.len() + self.text.len() >= BUFFER {
+            self.gather();
+            out.write_all(&self.bytes)?;
+            self.bytes.clear();
         }
         Ok(())
     }
@@ -529,36 +534,33 @@ impl Dump<'_> {
             let mut at = 0;
             while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.order, at) {
                 at = next;
-                let Some(event) = event else { continue };
+                let is_known = |tid: i32| self.calls.numbers.contains_key(&i64::from(tid));
+                let Some(event) = event.filter(|event| is_known(event.tid)) else { continue };
                 let is_sched = matches!(
                     u64::from(event.id),
                     event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED
                 );
-                let is_left_out =
-                    self.calls.tasks.iter().position(|task| task.tid == i64::from(event.tid)).is_some_and(|at| {
-                        !want(&CallRecord {
-                            time: event.time,
-                            address: event.id.into(),
-                            values: 0,
-                            symbol: 0,
-                            task: at as u32,
-                            values_len: 0,
-                            depth: 0,
-                            kind: CallKind::Event,
-                            origin: CallOrigin::System,
-                            has_values: false,
-                        })
-                    });
+                let is_left_out = self.calls.numbers.get(&i64::from(event.tid)).is_some_and(|&at| {
+                    !want(&CallRecord {
+                        time: event.time,
+                        address: event.id.into(),
+                        values: 0,
+                        symbol: 0,
+                        task: at,
+                        values_len: 0,
+                        depth: 0,
+                        kind: CallKind::Event,
+                        origin: CallOrigin::System,
+                        has_values: false,
+                    })
+                });
                 if self.options.no_sched && is_sched || is_left_out || !self.is_in_time(event.time) {
                     continue;
                 }
                 self.line(event.time, event.tid.into());
                 let name = self.calls.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);
-                if self.text.len() >= BUFFER {
-                    out.write_all(self.text.as_bytes())?;
-                    self.text.clear();
-                }
+                self.write_full(out)?;
             }
         }
         Ok(())

@@ -222,6 +222,7 @@ impl<'a> Folder<'a> {
             is_forked: tids.iter().map(is_forked).collect(),
             max_stack,
             header,
+            numbers: self.numbers(tids),
             has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
             recording,
             default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
@@ -419,6 +420,13 @@ impl<'a> Folder<'a> {
             streams.push(Stream { name, class: classes.messages, id: None, files: vec![file], packets });
         }
         streams
+    }
+
+    /// The index of each task whose file is there, be it empty: what the system tells of others is shown by no command.
+    fn numbers(&self, tids: &[i64]) -> HashMap<i64, u32> {
+        let names: HashSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
+        let has_file = |tid: i64| names.contains(format!("{tid}.dat").as_str());
+        tids.iter().enumerate().filter(|(_, tid)| has_file(**tid)).map(|(at, &tid)| (tid, at as u32)).collect()
     }
 
     /// The numbers of the processors that have files with this beginning of their names, ascending.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a data folder of uftrace with kernel data of the function graph tracer, for machines whose kernel has none.
 
-    make_uftrace_kernel.py OUT_DIR [--cpus N] [--tasks N] [--calls N] [--loss] [--events]
+    make_kernel.py OUT_DIR [--cpus N] [--tasks N] [--calls N] [--first-tid N] [--loss] [--events]
 
 User functions call the kernel; each task stays on its processor. With --loss one page says that events were lost before
 it, with --events there are tracepoints too. The same numbers make the same folder.
@@ -102,13 +102,14 @@ def main():
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--tasks", type=int, default=1)
     parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--first-tid", type=int, default=1000)
     parser.add_argument("--loss", action="store_true")
     parser.add_argument("--events", action="store_true")
     args = parser.parse_args()
     os.makedirs(args.out)
     draw = random.Random(7)
     cpus = [Cpu() for _ in range(args.cpus)]
-    tids = [1000 + at for at in range(args.tasks)]
+    tids = [args.first_tid + at for at in range(args.tasks)]
     records = {tid: b"" for tid in tids}
     rows = []
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the commands that follow calls with those of the installed uftrace, on data folders.
 
-    compare_uftrace.py PROGRAM [--only WORD] [--show N] [--known FILE] FOLDER...
+    compare.py PROGRAM [--only WORD] [--show N] [--known FILE] FOLDER...
 
 Every command is run by both on every folder; text is compared byte for byte, Chrome's traces as JSON without when and
 by what they were made. FILE has lines `FOLDER-NAME COMMAND...`: differences that are known to be faults of uftrace, which

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Measures the commands that follow calls, with uftrace beside them in the same run.
+
+    bench/uftrace.py PROGRAM FOLDER [--runs N] [--range BEGIN~END] [--json FILE]
+
+FOLDER is one that bench/record/record-uftrace.sh made. CPU seconds are those of the process, user and system, the least
+of the runs, which alternate between both programs; output goes to /dev/null. `RssAnon` is the largest private memory that
+was seen while the program ran. With --range (uftrace's `-r`, as `1234.500ms~1234.501s`) a short stretch of time is
+measured too, by `report`.
+"""
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+COMMANDS = ["report", "replay", "graph", "dump", "dump --chrome", "dump --flame-graph"]
+
+
+def private_kib(pid):
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def run(command):
+    """CPU seconds, the most private memory in KiB, and the exit status."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    most = 0
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return usage.ru_utime + usage.ru_stime, most, process.returncode
+        most = max(most, private_kib(process.pid))
+        time.sleep(0.002)
+
+
+def records(folder):
+    files = [name for name in os.listdir(folder) if name.endswith(".dat") and name[0].isdigit()]
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in files) // 16
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("folder")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--range")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    count = records(args.folder)
+    rows = []
+    commands = [command.split() for command in COMMANDS]
+    if args.range:
+        commands.append(["report", "-r", args.range])
+    print(f"{count} records of 16 bytes")
+    print(f"{'':22} {'uftrace':>9} {'tracemill':>9} {'':>6} {'ns/record':>9} {'RssAnon':>9} {'RssAnon':>9}")
+    print(f"{'':22} {'s':>9} {'s':>9} {'times':>6} {'tracemill':>9} {'uftrace':>9} {'tracemill':>9}")
+    for words in commands:
+        peer = ["uftrace", words[0], "--no-pager", "-d", args.folder, *words[1:]]
+        own = [args.program, words[0], "-d", args.folder, *words[1:]]
+        best = {"uftrace": (float("inf"), 0), "tracemill": (float("inf"), 0)}
+        failed = False
+        for _ in range(args.runs):
+            for name, command in (("uftrace", peer), ("tracemill", own)):
+                seconds, memory, status = run(command)
+                failed |= status != 0
+                best[name] = (min(best[name][0], seconds), max(best[name][1], memory))
+        title = " ".join(words[:2])
+        if failed:
+            print(f"{title:22} one of the programs failed")
+            continue
+        (theirs, their_memory), (ours, our_memory) = best["uftrace"], best["tracemill"]
+        print(f"{title:22} {theirs:9.3f} {ours:9.3f} {theirs / max(ours, 1e-4):6.2f} {ours / count * 1e9:9.1f} "
+              f"{their_memory / 1024:6.1f} MB {our_memory / 1024:6.1f} MB", flush=True)
+        rows.append({"command": " ".join(words), "uftrace_s": theirs, "tracemill_s": ours,
+                     "uftrace_private_kib": their_memory, "tracemill_private_kib": our_memory})
+    if args.json:
+        version = subprocess.run(["uftrace", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        host = {"machine": platform.machine(), "kernel": platform.release(), "processors": os.cpu_count()}
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"date": time.strftime("%Y-%m-%d"), "host": host, "uftrace": version, "records": count,
+                       "rows": rows}, file, indent=1)
+            file.write("\n")
+
+
+sys.exit(main())

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Record data folders with the installed uftrace: one for each kind of thing that its commands show.
+#   record.sh OUT_DIR
+# compare.py compares the commands of both on them. Needs uftrace, a C compiler and python3.
+set -euo pipefail
+
+(($# == 1)) || { printf 'usage: record.sh OUT_DIR\n' >&2; exit 2; }
+out_dir=$1
+for tool in uftrace python3 "${CC:-cc}"; do
+	command -v "$tool" >/dev/null || { printf 'record.sh: %s is needed\n' "$tool" >&2; exit 1; }
+done
+[[ ! -e $out_dir ]] || { printf 'record.sh: %s exists already\n' "$out_dir" >&2; exit 1; }
+mkdir -p -- "$out_dir"
+out_dir=$(cd -- "$out_dir" && pwd)
+src_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/record-calls.XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+
+"${CC:-cc}" -pg -g -O1 -fno-optimize-sibling-calls -pthread -o "$work/programs" "$src_dir/programs.c" -ldl
+"${CC:-cc}" -pg -g -O0 -shared -fPIC -o "$work/libplugin.so" "$src_dir/plugin.c"
+cd "$work"
+
+# record NAME WHAT [OPTION...]: a recorder that fails leaves a line and no folder.
+record() {
+	local name=$1 what=$2
+	shift 2
+	# The program may end by a signal or with a status of its own.
+	uftrace record -d "$out_dir/$name" "$@" ./programs $what >/dev/null 2>"$work/log" || true
+	[[ -s $out_dir/$name/info ]] || { printf 'not recorded: %s: %s\n' "$name" "$(head -n 1 "$work/log")"; rm -rf -- "${out_dir:?}/$name"; }
+}
+
+specs=(-A 'integers@arg1/i8,arg2/i16,arg3/i32,arg4/i64,arg5/u8,arg6/u16' -R 'integers@retval/i64'
+	-A 'reals@fparg1/32,fparg2/64' -R 'reals@retval/f32' -A 'letter@arg1/c' -R 'letter@retval/c'
+	-A 'text@arg1/s,arg2/s' -R 'text@retval/s' -A 'pointer@arg1/p' -R 'pointer@retval/p'
+	-A 'paint@arg1/x' -R 'paint@retval/d')
+record plain plain
+record threads threads
+record exec exec
+record exec-arguments exec -a
+record jumps jumps
+record arguments arguments "${specs[@]}"
+record arguments-auto arguments -a
+record arguments-none arguments --no-args
+record forks forks
+record forks-keep forks --keep-pid
+record deep deep
+record deep-cut deep -D 20
+record signals signals
+record killed die
+record exit exit
+record loads 'loads ./libplugin.so'
+record time-filter threads -t 5us
+record filter threads -F branch
+record notrace threads -N leaf
+record no-libcall threads --no-libcall
+record estimate threads -e
+record watch threads -W cpu
+record read jumps -T 'branch@read=proc/statm|page-fault'
+record sched threads -E linux:schedule
+record no-sched threads --no-sched
+record no-event threads --no-event
+record source-lines plain --srcline
+record small-buffers threads -b 4K
+record max-stack deep --max-stack 64
+"$src_dir/make_kernel.py" "$out_dir/kernel"
+"$src_dir/make_kernel.py" "$out_dir/kernel-cpus" --cpus 2 --tasks 2 --calls 100
+"$src_dir/make_kernel.py" "$out_dir/kernel-events" --calls 60 --events
+"$src_dir/make_kernel.py" "$out_dir/kernel-loss" --calls 200 --loss
+ls -- "$out_dir" | tr '\n' ' '
+printf '\n'
