@@ -1,6 +1,7 @@
 //! Opening, indexing, decoding, merging and filtering traces of any format.
 #![deny(unsafe_code)]
 
+pub mod calls;
 pub mod check;
 pub mod convert;
 pub mod cursor;

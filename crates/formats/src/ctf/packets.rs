@@ -377,6 +377,14 @@ impl PacketReader for Reader {
         }
         Ok(opened)
     }
+
+    fn call_events(&self) -> &'static [crate::calls::CallEvents] {
+        super::concepts::CALLS
+    }
+
+    fn module_events(&self) -> &'static [crate::calls::ModuleEvents] {
+        super::concepts::MODULES
+    }
 }
 
 /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
