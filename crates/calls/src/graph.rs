@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
 
 use crate::follow::{Follower, Frame, PREEMPTED, SCHEDULE};
+use crate::json::{List, quoted};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_time};
 
@@ -513,6 +514,64 @@ impl Graph<'_> {
     }
 }
 
+/// Writes the same as JSON: for each program its ways to the function, and its calls as nodes that name their callers.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_json(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: &GraphOptions,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let programs = source.programs();
+    let mut graph = Graph {
+        follower: Follower::new(source, calls),
+        builder: Builder::new(programs.len(), source.tasks().len()),
+        function: options.function.as_deref(),
+        programs: vec![(None, (1, 0)); source.tasks().len()],
+        last_addresses: vec![0; source.tasks().len()],
+    };
+    graph.build();
+    let mut list = List::new("graphs");
+    for (program, tree) in programs.iter().zip(&graph.builder.trees) {
+        let root = &tree.nodes[0];
+        if tree.ways.is_empty() && root.time == 0 && root.children.is_empty() {
+            continue;
+        }
+        let title = options.function.as_deref().unwrap_or(&program.name);
+        let text = list.item();
+        *text += &format!(
+            "{{\"program\":{},\"session\":{},\"pid\":{}",
+            quoted(&program.name),
+            quoted(&program.id),
+            program.pid
+        );
+        *text += &format!(",\"function\":{}", options.function.as_deref().map_or("null".to_string(), quoted));
+        let frame = |&(address, symbol): &(u64, u32)| {
+            format!("{{\"name\":{},\"address\":{address}}}", quoted(&source.symbol(symbol, address).name))
+        };
+        let ways = tree.ways.iter().rev().map(|way| {
+            let frames: Vec<String> = way.frames.iter().map(frame).collect();
+            format!("{{\"hits\":{},\"time_ns\":{},\"frames\":[{}]}}", way.hits, way.time, frames.join(","))
+        });
+        *text += &format!(",\"backtraces\":[{}],\"nodes\":[", ways.collect::<Vec<_>>().join(","));
+        for (id, node) in tree.flat(&graph.builder.names, title).into_iter().enumerate() {
+            let parent = if id == 0 { "null".to_string() } else { node.parent.to_string() };
+            let separator = if id == 0 { "\n" } else { ",\n" };
+            let Flat { name, address, calls, total, own, .. } = node;
+            *text += &format!(
+                "{separator}{{\"id\":{id},\"parent\":{parent},\"name\":{},\"address\":{address},\"calls\":{calls},\
+                 \"total_ns\":{total},\"self_ns\":{own}}}",
+                quoted(&name)
+            );
+        }
+        *text += "]}";
+    }
+    list.end(out)?;
+    Ok(graph.follower.take_findings())
+}
+
 struct Printer<'a> {
     source: &'a dyn CallSource,
     tree: &'a Tree,
@@ -687,6 +746,23 @@ pub fn write_folded(
     Ok(findings)
 }
 
+/// A node of a tree of calls, in a list in which callers stand before their callees.
+pub(crate) struct Flat {
+    pub(crate) name: String,
+    /// Index of its caller; that of the root is its own.
+    pub(crate) parent: usize,
+    pub(crate) address: u64,
+    pub(crate) calls: u64,
+    pub(crate) total: u64,
+    pub(crate) own: u64,
+}
+
+/// The calls of all programs as one tree, the root first. Gives what was wrong with the source.
+pub(crate) fn flat(source: &dyn CallSource, calls: CallOptions) -> (Vec<Flat>, Findings) {
+    let (builder, findings) = joined(source, calls, 0);
+    (builder.trees[0].flat(&builder.names, ""), findings)
+}
+
 /// Writes the tree of all calls in the language of Graphviz. Gives what was wrong with the source.
 ///
 /// # Errors
@@ -744,6 +820,19 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
 }
 
 impl Tree {
+    /// Its nodes in a list.
+    fn flat(&self, names: &[String], root: &str) -> Vec<Flat> {
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| Flat {
+            name: if at == 0 { root.to_string() } else { names[node.name].clone() },
+            parent: node.parent.unwrap_or(0),
+            address: node.address,
+            calls: node.calls,
+            total: node.time,
+            own: node.time.saturating_sub(node.child_time),
+        });
+        nodes.collect()
+    }
+
     /// Calls `see` with the parent, the node and its depth, for each node but the root, callers first.
     fn walk(&self, mut see: impl FnMut(usize, usize, usize)) {
         let mut open: Vec<(usize, usize)> = vec![(0, 0)];
