@@ -53,11 +53,14 @@ impl Tree {
 #[derive(Clone, Debug, Default)]
 struct Place {
     node: Option<usize>,
+    /// The tree that the node is in: not that of the task any more when it goes on as another program.
+    node_tree: usize,
     tree: Option<usize>,
     has_moved: bool,
     has_lost: bool,
     enabled: u32,
-    way: Option<usize>,
+    /// The way to the function, by its tree and its place there.
+    way: Option<(usize, usize)>,
 }
 
 /// Builds trees while records pass by.
@@ -118,10 +121,10 @@ impl Builder {
             return;
         }
         if std::mem::take(&mut place.has_moved) {
-            place.node = Some(0);
+            (place.node, place.node_tree) = (Some(0), tree);
         }
         let (Some(at), Some(frame)) = (place.node, frame) else { return };
-        let tree = &mut self.trees[tree];
+        let tree = &mut self.trees[place.node_tree];
         let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
@@ -144,19 +147,24 @@ impl Builder {
         let place = &mut self.places[task];
         let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
         place.has_lost = false;
-        let tree = &mut self.trees[tree];
         let mut node = at;
-        if tree.nodes[at].address != frame.address {
-            let is_fork = |&(node, pid): &(usize, i64)| tree.nodes[node].address == address && pid == parent;
-            if let Some(fork) = tree.forks.iter().rposition(is_fork) {
-                node = tree.forks.remove(fork).0;
+        // A task that goes on as another program leaves the calls of the one before in its tree.
+        let own = place.node_tree;
+        if self.trees[own].nodes[at].address != frame.address {
+            let current = &mut self.trees[tree];
+            let is_fork = |&(node, pid): &(usize, i64)| current.nodes[node].address == address && pid == parent;
+            if let Some(fork) = current.forks.iter().rposition(is_fork) {
+                (node, place.node_tree) = (current.forks.remove(fork).0, tree);
             }
         }
+        let caller = self.trees[own].nodes[at].parent;
+        let tree = &mut self.trees[place.node_tree];
         tree.nodes[node].time = tree.nodes[node].time.wrapping_add(frame.time);
         tree.nodes[node].child_time = tree.nodes[node].child_time.wrapping_add(frame.child_time);
         if sample > 0
-            && let Some(caller) = tree.nodes[at].parent
+            && let Some(caller) = caller
         {
+            // Where there are samples there is one tree.
             let caller = &mut tree.nodes[caller];
             let whole = frame.time / sample * sample;
             caller.child_time = caller.child_time.wrapping_sub(frame.time).wrapping_add(whole);
@@ -367,13 +375,13 @@ impl Graph<'_> {
 
     fn start(&mut self, at: usize, address: u64) {
         let place = &mut self.builder.places[at];
-        let Some(tree) = place.tree else { return };
+        let Some(index) = place.tree else { return };
         place.enabled += 1;
         if place.enabled > 1 {
             return;
         }
-        place.node = Some(0);
-        let tree = &mut self.builder.trees[tree];
+        (place.node, place.node_tree) = (Some(0), index);
+        let tree = &mut self.builder.trees[index];
         let root = &mut tree.nodes[0];
         root.address = address;
         root.calls += 1;
@@ -388,7 +396,7 @@ impl Graph<'_> {
             tree.ways.len() - 1
         });
         tree.ways[way].hits += 1;
-        self.builder.places[at].way = Some(way);
+        self.builder.places[at].way = Some((index, way));
     }
 
     /// A task whose first call is met when all calls end: the root gets the address of its last record.
@@ -410,7 +418,7 @@ impl Graph<'_> {
             return;
         }
         place.has_lost = false;
-        if let (Some(tree), Some(way), Some(frame)) = (place.tree, place.way.take(), frame) {
+        if let (Some((tree, way)), Some(frame)) = (place.way.take(), frame) {
             let way = &mut self.builder.trees[tree].ways[way];
             way.time = way.time.wrapping_add(frame.time);
         }

@@ -57,8 +57,12 @@ impl CallSource for Calls {
     fn programs(&self) -> &[CallProgram] {
         &self.programs
     }
-    fn program_at(&self, _task: usize, _time: u64) -> (Option<usize>, (u64, u64)) {
-        (Some(0), (0, u64::MAX))
+    fn program_at(&self, _task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
+        // The second one, where there is one, begins at 1000.
+        match self.programs.len() > 1 && time >= 1000 {
+            true => (Some(1), (1000, u64::MAX)),
+            false => (Some(0), (0, 1000)),
+        }
     }
     fn max_depth(&self) -> usize {
         64
@@ -559,4 +563,18 @@ fn flames_are_as_wide_as_time() {
         text.contains("\"name\":\"work\",\"calls\":2,\"total_ns\":200,\"self_ns\":195,\"before_ns\":100}"),
         "{text}"
     );
+}
+
+#[test]
+fn calls_of_another_program_stay_in_their_tree() {
+    let own = vec![entry(100, 0, 1), entry(200, 1, 2), entry(300, 2, 3), exit(1100, 2, 3), exit(1200, 1, 2)];
+    let mut calls = Calls::of(vec![own]);
+    calls.programs.push(CallProgram { id: "second".into(), name: "next".into(), pid: 7, start: 1000 });
+    for function in [None, Some("work".to_string()), Some("leaf".to_string())] {
+        let options = GraphOptions { function, ..GraphOptions::default() };
+        let text = written(|out| {
+            graph::write(&calls, CallOptions::default(), &options, out).unwrap();
+        });
+        assert!(text.contains(if options.function.is_none() { "0.800 us :" } else { "backtrace #0: hit 1" }), "{text}");
+    }
 }
