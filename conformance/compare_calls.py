@@ -242,7 +242,11 @@ def of_peer(words, data):
 def same(words, want, have):
     if "--chrome" in words:
         try:
-            return json.loads(want) == json.loads(have)
+            want, have = json.loads(want), json.loads(have)
+            # Without a date in the recording it is that of a file: a copy has another one.
+            for trace in (want, have):
+                trace.get("metadata", {}).pop("recorded_time", None)
+            return want == have
         except ValueError:
             return want == have
     if "--mermaid" in words:

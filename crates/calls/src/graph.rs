@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
 
 use crate::follow::{Follower, Frame, PREEMPTED, SCHEDULE};
+use crate::json::{List, quoted};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_time};
 
@@ -52,11 +53,14 @@ impl Tree {
 #[derive(Clone, Debug, Default)]
 struct Place {
     node: Option<usize>,
+    /// The tree that the node is in: not that of the task any more when it goes on as another program.
+    node_tree: usize,
     tree: Option<usize>,
     has_moved: bool,
     has_lost: bool,
     enabled: u32,
-    way: Option<usize>,
+    /// The way to the function, by its tree and its place there.
+    way: Option<(usize, usize)>,
 }
 
 /// Builds trees while records pass by.
@@ -118,14 +122,15 @@ impl Builder {
     #[inline]
     fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, pid: i64) {
         let place = &mut self.places[task];
-        let Some(number) = place.tree else { return };
+        let Some(tree) = place.tree else { return };
         if place.has_lost {
             return;
         }
         if std::mem::take(&mut place.has_moved) {
-            place.node = Some(0);
+            (place.node, place.node_tree) = (Some(0), tree);
         }
         let (Some(at), Some(frame)) = (place.node, frame) else { return };
+        let number = place.node_tree;
         let tree = &mut self.trees[number];
         let slot = (at.wrapping_mul(61) ^ name) % FOUND;
         if let Some(&(of, caller, callee, child)) = self.found.get(slot)
@@ -162,19 +167,24 @@ impl Builder {
             return;
         }
         place.has_lost = false;
-        let tree = &mut self.trees[tree];
         let mut node = at;
-        if tree.nodes[at].address != frame.address {
-            let is_fork = |&(node, pid): &(usize, i64)| tree.nodes[node].address == address && pid == parent;
-            if let Some(fork) = tree.forks.iter().rposition(is_fork) {
-                node = tree.forks.remove(fork).0;
+        // A task that goes on as another program leaves the calls of the one before in its tree.
+        let own = place.node_tree;
+        if self.trees[own].nodes[at].address != frame.address {
+            let current = &mut self.trees[tree];
+            let is_fork = |&(node, pid): &(usize, i64)| current.nodes[node].address == address && pid == parent;
+            if let Some(fork) = current.forks.iter().rposition(is_fork) {
+                (node, place.node_tree) = (current.forks.remove(fork).0, tree);
             }
         }
+        let caller = self.trees[own].nodes[at].parent;
+        let tree = &mut self.trees[place.node_tree];
         tree.nodes[node].time = tree.nodes[node].time.wrapping_add(frame.time);
         tree.nodes[node].child_time = tree.nodes[node].child_time.wrapping_add(frame.child_time);
         if sample > 0
-            && let Some(caller) = tree.nodes[at].parent
+            && let Some(caller) = caller
         {
+            // Where there are samples there is one tree.
             let caller = &mut tree.nodes[caller];
             let whole = frame.time / sample * sample;
             caller.child_time = caller.child_time.wrapping_sub(frame.time).wrapping_add(whole);
@@ -388,13 +398,13 @@ impl Graph<'_> {
 
     fn start(&mut self, at: usize, address: u64) {
         let place = &mut self.builder.places[at];
-        let Some(tree) = place.tree else { return };
+        let Some(index) = place.tree else { return };
         place.enabled += 1;
         if place.enabled > 1 {
             return;
         }
-        place.node = Some(0);
-        let tree = &mut self.builder.trees[tree];
+        (place.node, place.node_tree) = (Some(0), index);
+        let tree = &mut self.builder.trees[index];
         let root = &mut tree.nodes[0];
         root.address = address;
         root.calls += 1;
@@ -409,7 +419,7 @@ impl Graph<'_> {
             tree.ways.len() - 1
         });
         tree.ways[way].hits += 1;
-        self.builder.places[at].way = Some(way);
+        self.builder.places[at].way = Some((index, way));
     }
 
     /// A task whose first call is met when all calls end: the root gets the address of its last record.
@@ -431,7 +441,7 @@ impl Graph<'_> {
             return;
         }
         place.has_lost = false;
-        if let (Some(tree), Some(way), Some(frame)) = (place.tree, place.way.take(), frame) {
+        if let (Some((tree, way)), Some(frame)) = (place.way.take(), frame) {
             let way = &mut self.builder.trees[tree].ways[way];
             way.time = way.time.wrapping_add(frame.time);
         }
@@ -531,6 +541,65 @@ impl Graph<'_> {
             }
         }
     }
+}
+
+/// Writes the same as JSON: for each program its ways to the function, and its calls as nodes that name their callers.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_json(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: &GraphOptions,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let programs = source.programs();
+    let mut graph = Graph {
+        follower: Follower::new(source, calls),
+        builder: Builder::new(programs.len(), source.tasks().len()),
+        function: options.function.as_deref(),
+        programs: vec![(None, (1, 0)); source.tasks().len()],
+        processes: source.tasks().iter().map(|task| (task.pid, task.parent)).collect(),
+        last_addresses: vec![0; source.tasks().len()],
+    };
+    graph.build();
+    let mut list = List::new("graphs");
+    for (program, tree) in programs.iter().zip(&graph.builder.trees) {
+        let root = &tree.nodes[0];
+        if tree.ways.is_empty() && root.time == 0 && root.children.is_empty() {
+            continue;
+        }
+        let title = options.function.as_deref().unwrap_or(&program.name);
+        let text = list.item();
+        *text += &format!(
+            "{{\"program\":{},\"session\":{},\"pid\":{}",
+            quoted(&program.name),
+            quoted(&program.id),
+            program.pid
+        );
+        *text += &format!(",\"function\":{}", options.function.as_deref().map_or("null".to_string(), quoted));
+        let frame = |&(address, symbol): &(u64, u32)| {
+            format!("{{\"name\":{},\"address\":{address}}}", quoted(&source.symbol(symbol, address).name))
+        };
+        let ways = tree.ways.iter().rev().map(|way| {
+            let frames: Vec<String> = way.frames.iter().map(frame).collect();
+            format!("{{\"hits\":{},\"time_ns\":{},\"frames\":[{}]}}", way.hits, way.time, frames.join(","))
+        });
+        *text += &format!(",\"backtraces\":[{}],\"nodes\":[", ways.collect::<Vec<_>>().join(","));
+        for (id, node) in tree.flat(&graph.builder.names, title).into_iter().enumerate() {
+            let parent = if id == 0 { "null".to_string() } else { node.parent.to_string() };
+            let separator = if id == 0 { "\n" } else { ",\n" };
+            let Flat { name, address, calls, total, own, .. } = node;
+            *text += &format!(
+                "{separator}{{\"id\":{id},\"parent\":{parent},\"name\":{},\"address\":{address},\"calls\":{calls},\
+                 \"total_ns\":{total},\"self_ns\":{own}}}",
+                quoted(&name)
+            );
+        }
+        *text += "]}";
+    }
+    list.end(out)?;
+    Ok(graph.follower.take_findings())
 }
 
 struct Printer<'a> {
@@ -707,6 +776,23 @@ pub fn write_folded(
     Ok(findings)
 }
 
+/// A node of a tree of calls, in a list in which callers stand before their callees.
+pub(crate) struct Flat {
+    pub(crate) name: String,
+    /// Index of its caller; that of the root is its own.
+    pub(crate) parent: usize,
+    pub(crate) address: u64,
+    pub(crate) calls: u64,
+    pub(crate) total: u64,
+    pub(crate) own: u64,
+}
+
+/// The calls of all programs as one tree, the root first. Gives what was wrong with the source.
+pub(crate) fn flat(source: &dyn CallSource, calls: CallOptions) -> (Vec<Flat>, Findings) {
+    let (builder, findings) = joined(source, calls, 0);
+    (builder.trees[0].flat(&builder.names, ""), findings)
+}
+
 /// Writes the tree of all calls in the language of Graphviz. Gives what was wrong with the source.
 ///
 /// # Errors
@@ -764,6 +850,19 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
 }
 
 impl Tree {
+    /// Its nodes in a list.
+    fn flat(&self, names: &[String], root: &str) -> Vec<Flat> {
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| Flat {
+            name: if at == 0 { root.to_string() } else { names[node.name].clone() },
+            parent: node.parent.unwrap_or(0),
+            address: node.address,
+            calls: node.calls,
+            total: node.time,
+            own: node.time.saturating_sub(node.child_time),
+        });
+        nodes.collect()
+    }
+
     /// Calls `see` with the parent, the node and its depth, for each node but the root, callers first.
     fn walk(&self, mut see: impl FnMut(usize, usize, usize)) {
         let mut open: Vec<(usize, usize)> = vec![(0, 0)];

@@ -7,8 +7,10 @@
 
 pub mod chrome;
 pub mod distribution;
+pub mod flame;
 pub mod follow;
 pub mod graph;
+pub mod json;
 mod merge;
 pub mod raw;
 pub mod replay;

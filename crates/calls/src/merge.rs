@@ -2,7 +2,7 @@
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id};
 
-use crate::select::{Between, CallOptions, LastRead, SchedFilter, TimeFilter};
+use crate::select::{Between, CallOptions, LastRead, MixedFilter, SchedFilter, TimeFilter};
 
 /// Merges the streams of a source: the smallest time first; at equal times the first stream.
 pub(crate) struct Merged<'a> {
@@ -59,7 +59,7 @@ impl<'a> Merged<'a> {
             return Merged::of(streams);
         }
         let last_read = LastRead::new(vec![0; source.tasks().len()].into());
-        let mut merged = Merged::of(filtered(streams, options, &last_read));
+        let mut merged = Merged::of(filtered(streams, options, &last_read, source.is_mixed()));
         merged.last_read = Some(last_read);
         merged
     }
@@ -203,6 +203,7 @@ fn filtered<'a>(
     streams: impl Iterator<Item = Box<dyn CallStream + 'a>>,
     options: &CallOptions,
     last_read: &LastRead,
+    is_mixed: bool,
 ) -> Vec<Box<dyn CallStream + 'a>> {
     let (mut wanted, mut of_system): (Vec<Box<dyn CallStream + 'a>>, _) = (Vec::new(), Vec::new());
     for mut stream in streams {
@@ -217,6 +218,7 @@ fn filtered<'a>(
         match origin {
             CallOrigin::System if options.time_filter > 0 => of_system.push(begun as Box<dyn CallStream + 'a>),
             CallOrigin::System => wanted.push(begun),
+            CallOrigin::Task if is_mixed => wanted.push(Box::new(MixedFilter::new(begun, options, last_read.clone()))),
             CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, options, last_read.clone()))),
             CallOrigin::Kernel | CallOrigin::Outside => wanted.push(begun),
         }

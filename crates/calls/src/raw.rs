@@ -13,8 +13,38 @@ use crate::select::CallOptions;
 /// Those of the writer.
 pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
+    let mut want = chooser(source, calls);
+    source.dump(DumpOptions { between, ..options }, &mut want, out)
+}
+
+/// Shows `see` the same records.
+///
+/// # Errors
+/// None: nothing is written.
+pub(crate) fn each(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: DumpOptions,
+    see: &mut dyn FnMut(&CallRecord),
+) -> io::Result<()> {
+    let between = crate::follow::between(source, &calls);
+    let mut want = chooser(source, calls);
+    let mut both = |record: &CallRecord| {
+        let is_wanted = want(record);
+        if is_wanted && between.is_none_or(|(from, to)| (from..=to).contains(&record.time)) {
+            see(record);
+        }
+        // Nothing of the text is needed.
+        false
+    };
+    source.dump(DumpOptions { between, ..options }, &mut both, &mut io::sink())
+}
+
+/// Which records are wanted.
+fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&CallRecord) -> bool + 'a {
+    let between = crate::follow::between(source, &calls);
     let mut follower = Follower::detached(source, calls);
-    let mut want = |record: &CallRecord| {
+    move |record: &CallRecord| {
         if !follower.is_wanted(record) || record.origin == CallOrigin::System {
             return follower.is_wanted(record);
         }
@@ -44,6 +74,5 @@ pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, 
             CallKind::Lost => {}
         }
         !is_library_call
-    };
-    source.dump(DumpOptions { between, ..options }, &mut want, out)
+    }
 }

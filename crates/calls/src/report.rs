@@ -383,7 +383,7 @@ impl Table {
 }
 
 /// Puts functions in order: the largest first, by each key in its turn.
-fn sort(functions: &mut [FunctionStats], keys: &[Column]) {
+pub(crate) fn sort(functions: &mut [FunctionStats], keys: &[Column]) {
     functions.sort_by(|a, b| {
         let mut orders = keys.iter().map(|key| match key {
             Column::Name => a.name.cmp(&b.name),

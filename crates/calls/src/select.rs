@@ -1,7 +1,7 @@
 //! Which calls are wanted.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallStream, Findings, event_id};
@@ -212,6 +212,92 @@ impl CallStream for TimeFilter<'_> {
         }
         out.append(&mut self.waiting);
         false
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        self.stream.take_findings()
+    }
+}
+
+/// The same for a stream with the records of several tasks: each has a filter of its own, and what they pass on is put in
+/// the order of the stream again.
+pub(crate) struct MixedFilter<'a> {
+    stream: Box<dyn CallStream + 'a>,
+    options: CallOptions,
+    last_read: LastRead,
+    /// By task.
+    filters: HashMap<u32, TimeFilter<'static>>,
+    /// Records with their places in the stream that were passed on and wait for those before them, by place.
+    passed: BTreeMap<u64, CallRecord>,
+    /// By task: the places of the records that its filter holds, in their order.
+    held: HashMap<u32, VecDeque<u64>>,
+    next: u64,
+}
+
+/// No records: tasks of a mixed stream are given theirs one by one.
+struct Nothing;
+
+impl CallStream for Nothing {
+    fn fill(&mut self, _out: &mut Vec<CallRecord>) -> bool {
+        false
+    }
+}
+
+impl<'a> MixedFilter<'a> {
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, options: &CallOptions, last_read: LastRead) -> Self {
+        MixedFilter {
+            stream,
+            options: options.clone(),
+            last_read,
+            filters: HashMap::new(),
+            passed: BTreeMap::new(),
+            held: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    fn take(&mut self, record: CallRecord) {
+        let place = self.next;
+        self.next += 1;
+        if let Some(time) = self.last_read.borrow_mut().get_mut(record.task as usize) {
+            *time = record.time;
+        }
+        let (options, last_read) = (&self.options, &self.last_read);
+        let filter = self
+            .filters
+            .entry(record.task)
+            .or_insert_with(|| TimeFilter::new(Box::new(Nothing), options, last_read.clone()));
+        let held = self.held.entry(record.task).or_default();
+        let before = filter.waiting.len();
+        // A filter adds a record at its end or takes some from its end.
+        let passes_on = filter.take(record);
+        match filter.waiting.len() {
+            after if after > before => held.push_back(place),
+            after => held.truncate(after),
+        }
+        if passes_on {
+            self.passed.extend(held.drain(..).zip(filter.waiting.drain(..)));
+        }
+    }
+}
+
+impl CallStream for MixedFilter<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        let mut records = Vec::new();
+        let goes_on = self.stream.fill(&mut records);
+        for record in records {
+            self.take(record);
+        }
+        if !goes_on {
+            for (task, filter) in &mut self.filters {
+                let held = self.held.entry(*task).or_default();
+                self.passed.extend(held.drain(..).zip(filter.waiting.drain(..)));
+            }
+        }
+        let first_held = self.held.values().filter_map(|held| held.front().copied()).min().unwrap_or(u64::MAX);
+        let rest = self.passed.split_off(&first_held);
+        out.extend(std::mem::replace(&mut self.passed, rest).into_values());
+        goes_on
     }
 
     fn take_findings(&mut self) -> Findings {

@@ -3,12 +3,13 @@
 use std::io;
 
 use tracemill_calls::chrome::{self, ChromeOptions};
+use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_calls::graph::{self, GraphOptions};
 use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
 use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
-use tracemill_calls::{CallOptions, TimeRange, follow::Follower, raw};
+use tracemill_calls::{CallOptions, TimeRange, follow::Follower, json, raw};
 use tracemill_formats::calls::*;
 
 /// Calls of tasks 7 and 8; symbols are numbers of names.
@@ -56,8 +57,12 @@ impl CallSource for Calls {
     fn programs(&self) -> &[CallProgram] {
         &self.programs
     }
-    fn program_at(&self, _task: usize, _time: u64) -> (Option<usize>, (u64, u64)) {
-        (Some(0), (0, u64::MAX))
+    fn program_at(&self, _task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
+        // The second one, where there is one, begins at 1000.
+        match self.programs.len() > 1 && time >= 1000 {
+            true => (Some(1), (1000, u64::MAX)),
+            false => (Some(0), (0, 1000)),
+        }
     }
     fn max_depth(&self) -> usize {
         64
@@ -477,4 +482,99 @@ fn trees_are_drawn_by_others() {
     let options = GraphOptions { function: Some("nothing".into()), ..GraphOptions::default() };
     graph::write(&calls, CallOptions::default(), &options, &mut out).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), "uftrace: cannot find graph for 'nothing'\n");
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn replays_for_machines_mark_what_is_open() {
+    let calls = Calls::of(vec![vec![exit(50, 0, 3), entry(100, 0, 1), entry(200, 1, 2), exit(300, 1, 2)]]);
+    let text = written(|out| {
+        json::write_replay(&calls, CallOptions::default(), true, out).unwrap();
+    });
+    let expected = "{\"records\":[
+{\"type\":\"exit\",\"tid\":7,\"ns\":50,\"depth\":0,\"name\":\"leaf\",\"address\":768,\"duration_ns\":0,\"without_entry\":true},
+{\"type\":\"entry\",\"tid\":7,\"ns\":100,\"depth\":0,\"name\":\"main\",\"address\":256},
+{\"type\":\"entry\",\"tid\":7,\"ns\":200,\"depth\":1,\"name\":\"work\",\"address\":512},
+{\"type\":\"exit\",\"tid\":7,\"ns\":300,\"depth\":1,\"name\":\"work\",\"address\":512,\"duration_ns\":100}
+],\"open\":[
+{\"tid\":7,\"depth\":0,\"name\":\"main\",\"address\":256,\"begin_ns\":100}
+]}
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn all_commands_have_a_form_for_machines() {
+    let calls = twice();
+    let (stats, _) = report::functions(&calls, CallOptions::default(), true);
+    let options = ReportOptions { histogram: true, source_lines: true, ..ReportOptions::default() };
+    let text = written(|out| json::write_report(&calls, stats.clone(), &options, out).unwrap());
+    let work = "{\"name\":\"work\",\"calls\":2,\"size\":16,\"total_ns\":200,\"total_avg_ns\":100,\"total_min_ns\":100,";
+    assert!(text.contains(work), "{text}");
+    assert!(text.contains("\"total_p50_ns\":100,"), "{text}");
+    assert!(text.contains("\"histogram\":[{\"from_ns\":64,\"calls\":2}],\"file\":\"work.c\",\"line\":12}"), "{text}");
+    let other = Calls::of(vec![vec![entry(0, 0, 1), exit(9, 0, 1)]]);
+    let (others, _) = report::functions(&other, CallOptions::default(), false);
+    let pair = ((&*stats, &calls as &dyn CallSource), (&*others, &other as &dyn CallSource));
+    let text = written(|out| json::write_difference(pair.0, pair.1, &ReportOptions::default(), out).unwrap());
+    assert!(text.contains("\"name\":\"work\",\"base\":{") && text.contains(",\"diff\":null}"), "{text}");
+    let text = written(|out| {
+        graph::write_json(&calls, CallOptions::default(), &GraphOptions::default(), out).unwrap();
+    });
+    let node = "{\"id\":3,\"parent\":2,\"name\":\"leaf\",\"address\":768,\"calls\":1,\"total_ns\":5,\"self_ns\":5}";
+    assert!(text.contains(node), "{text}");
+    let text = written(|out| {
+        json::write_records(&calls, CallOptions::default(), DumpOptions::default(), out).unwrap();
+    });
+    // The source of these tests asks for every record.
+    let record =
+        "{\"type\":\"entry\",\"tid\":7,\"ns\":200,\"name\":\"work\",\"address\":512,\"depth\":1,\"has_values\":false}";
+    assert!(text.contains(record) && text.matches("\"type\"").count() == 10, "{text}");
+}
+
+#[test]
+fn flames_are_as_wide_as_time() {
+    let calls = twice();
+    let (mut flame, _) = Flame::of(&calls, CallOptions::default());
+    let options = FlameOptions { title: "a <title>".into(), width: 1020, min_width: 50.0 };
+    let text = written(|out| flame.write_svg(&options, out).unwrap());
+    assert!(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ") && text.ends_with("</svg>\n"));
+    assert!(text.contains("a &lt;title&gt;") && !text.contains("http://www.w3.org/1999/xlink"), "{text}");
+    // 200 of 1,300 ns on 1,000 pixels.
+    assert!(text.contains("data-n=\"work\"><title>work (2 calls, 200 ns, 15.38%)</title>"), "{text}");
+    assert!(text.contains("width=\"153.85\""), "{text}");
+    assert!(text.contains("2 stacks of 25 ns are too narrow to be shown"), "{text}");
+    let (before, _) = Flame::of(&Calls::of(vec![nested()]), CallOptions::default());
+    flame.compare(&before);
+    let text = written(|out| flame.write_svg(&FlameOptions::default(), out).unwrap());
+    assert!(text.contains("work (2 calls, 200 ns, 15.38%), +100.00% from 100 ns"), "{text}");
+    assert!(text.contains("leaf (1 calls, 20 ns, 1.54%), new"), "{text}");
+    let mut less = before.clone();
+    less.compare(&flame);
+    let text = written(|out| less.write_svg(&FlameOptions::default(), out).unwrap());
+    assert!(text.contains("1 stacks of 20 ns are in the other recording only"), "{text}");
+    let text = written(|out| flame.write_json(out).unwrap());
+    assert!(
+        text.contains("\"name\":\"work\",\"calls\":2,\"total_ns\":200,\"self_ns\":195,\"before_ns\":100}"),
+        "{text}"
+    );
+}
+
+#[test]
+fn calls_of_another_program_stay_in_their_tree() {
+    let own = vec![entry(100, 0, 1), entry(200, 1, 2), entry(300, 2, 3), exit(1100, 2, 3), exit(1200, 1, 2)];
+    let mut calls = Calls::of(vec![own]);
+    calls.programs.push(CallProgram { id: "second".into(), name: "next".into(), pid: 7, start: 1000 });
+    for function in [None, Some("work".to_string()), Some("leaf".to_string())] {
+        let options = GraphOptions { function, ..GraphOptions::default() };
+        let text = written(|out| {
+            graph::write(&calls, CallOptions::default(), &options, out).unwrap();
+        });
+        assert!(text.contains(if options.function.is_none() { "0.800 us :" } else { "backtrace #0: hit 1" }), "{text}");
+    }
 }

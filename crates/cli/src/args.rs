@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Report(Box<ReportCommand>),
     /// Which function called which, as a tree
     Graph(Box<GraphArgs>),
+    /// All calls as a picture: an SVG with search and zoom
+    Flame(Box<FlameArgs>),
     /// Print the records of a trace as they are stored
     Dump(Box<DumpArgs>),
     /// List the formats that can be read and written
@@ -668,6 +670,19 @@ pub(crate) struct ReplayArgs {
     /// One line for each record, without stacks
     #[arg(long)]
     pub(crate) flat: bool,
+
+    /// Form of the output
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: CallFormat,
+}
+
+/// Forms of what is shown of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum CallFormat {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// Statistics of function calls.
@@ -720,6 +735,10 @@ pub(crate) struct ReportArgs {
     /// How the times of each function are spread, behind the table
     #[arg(long)]
     pub(crate) histogram: bool,
+
+    /// The option of the other half.
+    #[arg(long, default_value = "table")]
+    pub(crate) format: ReportFormat,
 }
 
 /// `tracemill graph`.
@@ -743,6 +762,46 @@ pub(crate) struct GraphArgs {
     /// Which task began which, and how long they ran
     #[arg(long)]
     pub(crate) task: bool,
+
+    /// Form of the output
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: CallFormat,
+}
+
+/// `tracemill flame`.
+#[derive(Args)]
+pub(crate) struct FlameArgs {
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
+
+    /// Colour by the difference to this recording: red takes longer than there, blue less
+    #[arg(long, value_name = "TRACE")]
+    pub(crate) diff: Option<PathBuf>,
+
+    /// Title of the picture [default: the program]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+
+    /// Width of the picture in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    pub(crate) width: u32,
+
+    /// Leave out what is narrower; 0 for nothing
+    #[arg(long, value_name = "PIXELS", default_value_t = 0.1)]
+    pub(crate) min_width: f64,
+
+    /// Form of the output
+    #[arg(long, value_name = "FORMAT", default_value = "svg")]
+    pub(crate) format: FlameFormat,
+}
+
+/// Forms of flame graphs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum FlameFormat {
+    /// A picture.
+    Svg,
+    /// One JSON object.
+    Json,
 }
 
 /// `tracemill dump`.
@@ -782,6 +841,11 @@ pub(crate) struct DumpArgs {
     /// Leave out arguments and return values
     #[arg(long)]
     pub(crate) no_args: bool,
+
+    /// Form of the records
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(conflicts_with_all = ["hex", "chrome", "flame_graph", "graphviz", "mermaid"])]
+    pub(crate) format: CallFormat,
 }
 
 /// `tracemill convert`.

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
             args::ReportCommand::Calls(options) => commands::report_calls::run(&options),
         },
         Command::Graph(options) => commands::graph::run(&options),
+        Command::Flame(options) => commands::flame::run(&options),
         Command::Dump(options) => commands::dump::run(&options),
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod align;
+pub mod calls;
 pub mod check;
 pub mod convert;
 pub mod cursor;

@@ -22,7 +22,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, Packet};
 use tracemill_model::schema::{EnvValue, Part, Schema, StreamClassId};
 
-use crate::calls::CallSource;
+use crate::calls::{CallEvents, CallSource, ModuleEvents};
 
 /// What a folder's entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +156,16 @@ pub trait PacketReader: Send + Sync {
     /// The function calls of the trace, when its events are calls.
     fn calls(&self) -> Option<&dyn CallSource> {
         None
+    }
+
+    /// Which events of the trace are calls, where these stand between other events.
+    fn call_events(&self) -> &'static [CallEvents] {
+        &[]
+    }
+
+    /// Which of its events tell where code lies.
+    fn module_events(&self) -> &'static [ModuleEvents] {
+        &[]
     }
 }
 

@@ -129,6 +129,33 @@ pub enum ValueStyle {
     Json,
 }
 
+/// Events that are calls: a format that has such events says how they are read, and they become records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallEvents {
+    /// Name of the events that enter a function. A `*` in it stands for the name of the function.
+    pub entry: &'static str,
+    /// Name of the events that leave it.
+    pub exit: &'static str,
+    /// The field with its address, `None` when events have its name instead.
+    pub address: Option<&'static str>,
+    /// Fields that tell tasks, processes and names of tasks apart, as paths of filters; the first that events have
+    /// counts. Without a task an event belongs to that of its stream.
+    pub task: &'static [&'static str],
+    /// See `task`.
+    pub process: &'static [&'static str],
+    /// See `task`.
+    pub task_name: &'static [&'static str],
+}
+
+/// Events that tell where code lies in the memory of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModuleEvents {
+    /// Their name.
+    pub name: &'static str,
+    /// Fields with the first address, the size and the path.
+    pub fields: [&'static str; 3],
+}
+
 /// The calls of a trace.
 pub trait CallSource: Send + Sync {
     /// Tasks, in the order in which records of equal time are taken.
@@ -136,6 +163,11 @@ pub trait CallSource: Send + Sync {
 
     /// Are the times of exits guesses of the recorder, half way to the next entry?
     fn is_estimated(&self) -> bool {
+        false
+    }
+
+    /// Does a stream hold records of several tasks?
+    fn is_mixed(&self) -> bool {
         false
     }
 

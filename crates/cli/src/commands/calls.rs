@@ -1,10 +1,12 @@
 //! What the commands that follow calls have in common.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracemill_calls::rules::Rules;
 use tracemill_calls::text::{parse_time, parse_timestamp};
 use tracemill_calls::{CallOptions, TimeRange};
+use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_formats::calls::{CallSource, Findings};
@@ -16,7 +18,9 @@ use crate::report::{Outcome, Reporter};
 
 /// An open trace with calls.
 pub(crate) struct OpenCalls {
-    session: Session,
+    session: Arc<Session>,
+    /// Calls that stand between other events.
+    events: Option<EventCalls>,
     reporter: Reporter,
 }
 
@@ -42,8 +46,10 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
     if session.traces.is_empty() {
         return Ok(None);
     }
+    let session = Arc::new(session);
     let with_calls = session.traces.iter().filter(|trace| trace.reader.calls().is_some()).count();
-    if with_calls != 1 {
+    let events = if with_calls == 0 { EventCalls::open(&session) } else { None };
+    if with_calls != 1 && events.is_none() {
         let message = match with_calls {
             0 => "the trace has no function calls".to_string(),
             count => format!("{count} traces have function calls, and one is followed at a time"),
@@ -57,13 +63,14 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
             known.join(", ")
         )));
     }
-    Ok(Some(OpenCalls { session, reporter }))
+    Ok(Some(OpenCalls { session, events, reporter }))
 }
 
 impl OpenCalls {
     /// Its calls.
     pub(crate) fn source(&self) -> Option<&dyn CallSource> {
-        self.session.traces.iter().find_map(|trace| trace.reader.calls())
+        let events = self.events.as_ref().map(|events| events as &dyn CallSource);
+        events.or_else(|| self.session.traces.iter().find_map(|trace| trace.reader.calls()))
     }
 
     /// Tells what was wrong, and how the command ends.

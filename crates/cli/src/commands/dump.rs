@@ -2,12 +2,12 @@
 
 use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::text::parse_time;
-use tracemill_calls::{graph, raw};
+use tracemill_calls::{graph, json, raw};
 use tracemill_formats::calls::{DumpOptions, Findings};
 use tracemill_model::error::Error;
 
 use super::calls;
-use crate::args::DumpArgs;
+use crate::args::{CallFormat, DumpArgs};
 use crate::report::{Outcome, Sink};
 
 /// Time of a sample unless the user says otherwise: from a microsecond on as much as makes a million of them at most.
@@ -51,7 +51,11 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_sched: args.calls.no_sched,
             between: None,
         };
-        raw::write(source, call_options, options, &mut sink.as_writer()).map(|()| Findings::default())
+        let written = match args.format {
+            CallFormat::Text => raw::write(source, call_options, options, &mut sink.as_writer()),
+            CallFormat::Json => json::write_records(source, call_options, options, &mut sink.as_writer()),
+        };
+        written.map(|()| Findings::default())
     };
     match sink.finish(written)? {
         Some(findings) => Ok(open.finish(&findings)),

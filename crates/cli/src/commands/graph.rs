@@ -4,11 +4,12 @@ use std::path::Path;
 
 use tracemill_calls::CallOptions;
 use tracemill_calls::graph::{self, GraphField, GraphOptions};
+use tracemill_calls::json;
 use tracemill_calls::tasks::{self, TaskGraphField};
 use tracemill_model::error::Error;
 
 use super::calls;
-use crate::args::GraphArgs;
+use crate::args::{CallFormat, GraphArgs};
 use crate::report::{Outcome, Sink};
 
 /// Shows the calls of a trace as trees.
@@ -37,7 +38,10 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
         source_lines: args.srcline,
     };
     let mut sink = Sink::open(args.calls.output.as_deref())?;
-    let written = graph::write(source, call_options, &options, &mut sink.as_writer());
+    let written = match args.format {
+        CallFormat::Text => graph::write(source, call_options, &options, &mut sink.as_writer()),
+        CallFormat::Json => graph::write_json(source, call_options, &options, &mut sink.as_writer()),
+    };
     match sink.finish(written)? {
         Some(findings) => Ok(open.finish(&findings)),
         None => Ok(Outcome::Done),
@@ -53,7 +57,10 @@ fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) ->
     let threshold = call_options.time_filter;
     let (tree, findings) = tasks::tree(source, call_options);
     let mut sink = Sink::open(args.calls.output.as_deref())?;
-    let written = tasks::write_tree(source, &tree, &fields, threshold, &mut sink.as_writer());
+    let written = match args.format {
+        CallFormat::Text => tasks::write_tree(source, &tree, &fields, threshold, &mut sink.as_writer()),
+        CallFormat::Json => json::write_task_tree(source, &tree, &mut sink.as_writer()),
+    };
     match sink.finish(written)? {
         Some(()) => Ok(open.finish(&findings)),
         None => Ok(Outcome::Done),

@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod dump;
+pub(crate) mod flame;
 pub(crate) mod formats;
 pub(crate) mod graph;
 pub(crate) mod info;

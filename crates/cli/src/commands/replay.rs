@@ -1,10 +1,11 @@
 //! `tracemill replay`.
 
+use tracemill_calls::json;
 use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
 use tracemill_model::error::Error;
 
 use super::calls;
-use crate::args::ReplayArgs;
+use crate::args::{CallFormat, ReplayArgs};
 use crate::report::{Outcome, Sink};
 
 /// Replays the calls of a trace.
@@ -31,7 +32,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
         flat: args.flat,
     };
     let mut sink = Sink::open(args.calls.output.as_deref())?;
-    let written = replay::write(source, call_options, &options, &mut sink.as_writer());
+    let written = match args.format {
+        CallFormat::Text => replay::write(source, call_options, &options, &mut sink.as_writer()),
+        CallFormat::Json => json::write_replay(source, call_options, !args.no_args, &mut sink.as_writer()),
+    };
     let findings = match sink.finish(written)? {
         Some(findings) => findings,
         None => return Ok(Outcome::Done),

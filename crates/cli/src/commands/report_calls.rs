@@ -2,17 +2,22 @@
 
 use std::path::Path;
 
+use tracemill_calls::json;
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::tasks::{self, TaskColumn};
 use tracemill_formats::calls::CallSource;
 use tracemill_model::error::Error;
 
 use super::calls;
-use crate::args::{CallArgs, ReportArgs};
+use crate::args::{CallArgs, ReportArgs, ReportFormat};
 use crate::report::{Outcome, Sink};
 
 /// Reports the functions of a trace.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
+    if args.format == ReportFormat::Csv {
+        let error = Error::misuse("functions have no CSV");
+        return Err(error.with_help("--format json, or --state, --from and --to for the time between events"));
+    }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
     let call_options = calls::options(&args.calls, &open, source)?;
@@ -21,9 +26,11 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     }
     let options = options(args)?;
     let policy = policy(args)?;
+    let is_json = args.format == ReportFormat::Json;
     let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match &args.diff {
+        None if is_json => json::write_report(source, functions, &options, &mut sink.as_writer()),
         None => report::write(source, functions, &options, &mut sink.as_writer()),
         Some(path) => {
             let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
@@ -37,7 +44,13 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
             let base_title = title(&calls::path(&args.calls), source);
             let other_title = title(path, other_source);
             let (base, other) = ((functions, base_title.as_str()), (others, other_title.as_str()));
-            report::write_difference(base, other, &options, &policy, source, &mut sink.as_writer())
+            match is_json {
+                true => {
+                    let (base, other) = ((&*base.0, source), (&*other.0, other_source));
+                    json::write_difference(base, other, &options, &mut sink.as_writer())
+                }
+                false => report::write_difference(base, other, &options, &policy, source, &mut sink.as_writer()),
+            }
         }
     };
     if sink.finish(written)?.is_none() {
@@ -81,7 +94,10 @@ fn of_tasks(
     let call_options = calls::options(&args.calls, open, source)?;
     let (stats, findings) = tasks::tasks(source, call_options);
     let mut sink = Sink::open(args.calls.output.as_deref())?;
-    let written = tasks::write(source, stats, &columns, &keys, &mut sink.as_writer());
+    let written = match args.format {
+        ReportFormat::Json => json::write_tasks(source, &stats, &mut sink.as_writer()),
+        _ => tasks::write(source, stats, &columns, &keys, &mut sink.as_writer()),
+    };
     Ok(sink.finish(written)?.map(|()| findings))
 }
 

@@ -41,5 +41,5 @@ pub static ELOG: Format = Format {
         help: "names of VPP events are their formats up to the first blank, `(` or `%`",
     }],
     looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
-    has_calls: false,
+    has_calls: true,
 };

@@ -1,5 +1,6 @@
 //! The Common Trace Format: CTF 1.8 (metadata in TSDL) and CTF 2 (metadata in JSON) over one packet engine.
 
+mod concepts;
 pub mod ctf2;
 mod gaps;
 mod lttng_index;
@@ -22,5 +23,5 @@ pub static FORMAT: Format = Format {
     open: open::open,
     settings: &[],
     looks_like: "a CTF trace is a folder with a file `metadata`",
-    has_calls: false,
+    has_calls: true,
 };

@@ -389,6 +389,14 @@ impl PacketReader for Reader {
         let part = |bytes: &Arc<dyn Bytes>| Part { name: METADATA_PART.to_string(), bytes: bytes.bytes().into() };
         Ok(self.metadata.iter().map(part).collect())
     }
+
+    fn call_events(&self) -> &'static [crate::calls::CallEvents] {
+        super::concepts::CALLS
+    }
+
+    fn module_events(&self) -> &'static [crate::calls::ModuleEvents] {
+        super::concepts::MODULES
+    }
 }
 
 /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.

@@ -40,5 +40,15 @@ pub static FORMAT: Format = Format {
     open: open::open,
     settings: &[],
     looks_like: "a trace of trace-cmd is a file `trace.dat`",
-    has_calls: false,
+    has_calls: true,
 };
+
+/// The tracer `function_graph`.
+const CALLS: &[crate::calls::CallEvents] = &[crate::calls::CallEvents {
+    entry: "funcgraph_entry",
+    exit: "funcgraph_exit",
+    address: Some("func"),
+    task: &["common_pid"],
+    process: &[],
+    task_name: &[],
+}];

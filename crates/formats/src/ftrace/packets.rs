@@ -194,6 +194,10 @@ impl PacketReader for Reader {
         let data = PacketData { cpu: Some(info.cpu), ..data };
         Ok(OpenedPacket { data, faults: found.faults.finish(), warnings: Vec::new(), gaps: found.gaps })
     }
+
+    fn call_events(&self) -> &'static [crate::calls::CallEvents] {
+        super::CALLS
+    }
 }
 
 /// Where the bytes of a packet are in the file.

@@ -172,8 +172,8 @@ impl<'a> Folder<'a> {
         let named = names_of_tasks(streams, reader.order);
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
-            let first = task.and_then(|task| names.tasks.session_at(tid, task.start));
-            let session = first.or_else(|| names.tasks.session_at(tid, u64::MAX - 1));
+            // As the peer names a task from its beginning: by the program that it became last.
+            let session = names.tasks.session_at(tid, u64::MAX - 1);
             let name = session.map_or("", |at| base_name(&names.tasks.sessions[at].exename));
             // The system keeps 15 letters of a name.
             let first_name: String = name.chars().take(15).collect();

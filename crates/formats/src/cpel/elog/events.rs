@@ -280,6 +280,10 @@ impl PacketReader for Reader {
         opened.warnings = warnings;
         Ok(opened)
     }
+
+    fn call_events(&self) -> &'static [crate::calls::CallEvents] {
+        super::CALLS
+    }
 }
 
 /// Writes events anew: the track, then the arguments, big endian; strings end with a NUL.

@@ -328,3 +328,13 @@ fn tables(header: &Header) -> Vec<Section> {
         table("tracks", &["track", "name"], header.tracks.len(), tracks),
     ]
 }
+
+/// What VPP writes around the nodes of its graph.
+const CALLS: &[crate::calls::CallEvents] = &[crate::calls::CallEvents {
+    entry: "*-call:*",
+    exit: "*-return:*",
+    address: None,
+    task: &["track"],
+    process: &[],
+    task_name: &["track_name"],
+}];

@@ -1,0 +1,364 @@
+//! Flame graphs: a picture of all stacks, as wide as the time that they took. It is one SVG that needs nothing else:
+//! a script inside of it zooms and searches, and without a script it can still be looked at.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallSource, Findings};
+
+use crate::graph::{Flat, flat};
+use crate::json::{List, quoted};
+use crate::select::CallOptions;
+
+/// How the picture looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlameOptions {
+    /// Its title.
+    pub title: String,
+    /// Its width in pixels.
+    pub width: u32,
+    /// What is narrower is left out, in pixels; how much that is stands in the picture.
+    pub min_width: f64,
+}
+
+impl Default for FlameOptions {
+    fn default() -> Self {
+        FlameOptions { title: "Flame graph".into(), width: 1200, min_width: 0.1 }
+    }
+}
+
+/// A stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Frame {
+    name: String,
+    calls: u64,
+    /// Ns without those of callees, and with them.
+    own: u64,
+    value: u64,
+    parent: usize,
+    depth: usize,
+    children: Vec<usize>,
+    /// Ns of the same stack in the recording that is compared with.
+    before: u64,
+}
+
+/// The stacks of a recording; the first one is the root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flame {
+    frames: Vec<Frame>,
+    /// Stacks of the other recording that this one does not have, and their ns.
+    gone: (u64, u64),
+    is_compared: bool,
+}
+
+impl Flame {
+    /// Gathers the stacks of a source; gives what was wrong with it.
+    pub fn of(source: &dyn CallSource, calls: CallOptions) -> (Flame, Findings) {
+        let (nodes, findings) = flat(source, calls);
+        let mut frames: Vec<Frame> = nodes
+            .into_iter()
+            .map(|Flat { name, parent, calls, total, own, .. }| Frame {
+                name,
+                calls,
+                // A clock that goes back must not make a stack wider than the world.
+                own: own.min(total),
+                parent,
+                ..Frame::default()
+            })
+            .collect();
+        if frames.is_empty() {
+            frames.push(Frame::default());
+        }
+        frames[0].name = "all".into();
+        for at in 1..frames.len() {
+            let parent = frames[at].parent;
+            frames[at].depth = frames[parent].depth + 1;
+            frames[parent].children.push(at);
+        }
+        // Callees stand behind their callers.
+        for at in (0..frames.len()).rev() {
+            let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);
+            frames[at].value = frames[at].own.saturating_add(sum);
+        }
+        (Flame { frames, gone: (0, 0), is_compared: false }, findings)
+    }
+
+    /// Compares with another recording: every stack learns how long it took there.
+    pub fn compare(&mut self, before: &Flame) {
+        self.is_compared = true;
+        // The same stack there, by its place here.
+        let mut same: HashMap<usize, usize> = HashMap::from([(0, 0)]);
+        self.frames[0].before = before.frames[0].value;
+        for at in 1..before.frames.len() {
+            let frame = &before.frames[at];
+            let parent = same.get(&frame.parent).copied();
+            let is_same = |&child: &usize| self.frames[child].name == frame.name;
+            let found = parent.and_then(|parent| self.frames[parent].children.iter().copied().find(is_same));
+            match found {
+                Some(here) => {
+                    self.frames[here].before = frame.value;
+                    same.insert(at, here);
+                }
+                None => {
+                    self.gone.0 += 1;
+                    self.gone.1 = self.gone.1.saturating_add(frame.own);
+                }
+            }
+        }
+    }
+
+    /// Writes the stacks as JSON.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut list = List::new("nodes");
+        for (id, frame) in self.frames.iter().enumerate() {
+            let Frame { name, calls, own, value, parent, depth, before, .. } = frame;
+            let parent = if id == 0 { "null".to_string() } else { parent.to_string() };
+            let text = list.item();
+            let _ = write!(text, "{{\"id\":{id},\"parent\":{parent},\"depth\":{depth},\"name\":{}", quoted(name));
+            let _ = write!(text, ",\"calls\":{calls},\"total_ns\":{value},\"self_ns\":{own}");
+            if self.is_compared {
+                let _ = write!(text, ",\"before_ns\":{before}");
+            }
+            text.push('}');
+        }
+        list.end(out)
+    }
+
+    /// Draws the stacks.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_svg(&self, options: &FlameOptions, out: &mut dyn Write) -> io::Result<()> {
+        let width = f64::from(options.width.max(100)) - 2.0 * MARGIN;
+        let whole = self.frames[0].value.max(1) as f64;
+        let scale = width / whole;
+        // Where each frame begins, in ns from the left; `None` when it is left out.
+        let mut starts: Vec<Option<u64>> = vec![None; self.frames.len()];
+        starts[0] = Some(0);
+        let (mut left_out, mut deepest) = ((0u64, 0u64), 0);
+        for at in 0..self.frames.len() {
+            let Some(start) = starts[at] else { continue };
+            deepest = deepest.max(self.frames[at].depth);
+            let mut from = start;
+            for &child in &self.frames[at].children {
+                let value = self.frames[child].value;
+                match value as f64 * scale >= options.min_width {
+                    true => starts[child] = Some(from),
+                    false => left_out = (left_out.0 + 1, left_out.1.saturating_add(value)),
+                }
+                from = from.saturating_add(value);
+            }
+        }
+        let height = TOP + (deepest + 1) as f64 * ROW + BOTTOM;
+        let mut text = String::new();
+        let _ = write!(
+            text,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" \
+             height=\"{height}\" viewBox=\"0 0 {w} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <style>.f rect{{stroke:#fff;stroke-width:.5}}.f{{cursor:pointer}}.f text{{pointer-events:none}}\
+             .m rect{{stroke:#000;stroke-width:1.5}}.b{{cursor:pointer;fill:#246}}</style>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+             <text x=\"{middle}\" y=\"22\" text-anchor=\"middle\" font-size=\"16\">{title}</text>\n\
+             <text id=\"reset\" class=\"b\" x=\"{MARGIN}\" y=\"22\">Reset zoom</text>\n\
+             <text id=\"search\" class=\"b\" x=\"{right}\" y=\"22\" text-anchor=\"end\">Search</text>\n\
+             <g id=\"frames\" data-whole=\"{whole}\" data-width=\"{width}\" data-margin=\"{MARGIN}\">\n",
+            w = options.width.max(100),
+            middle = MARGIN + width / 2.0,
+            right = MARGIN + width,
+            title = xml(&options.title),
+        );
+        for (frame, start) in self.frames.iter().zip(&starts) {
+            let Some(start) = start else { continue };
+            self.put_frame(&mut text, frame, *start, scale, deepest);
+            if text.len() > 64 << 10 {
+                out.write_all(text.as_bytes())?;
+                text.clear();
+            }
+        }
+        let mut notes = Vec::new();
+        if left_out.0 > 0 {
+            notes.push(format!("{} stacks of {} are too narrow to be shown", left_out.0, words(left_out.1)));
+        }
+        if self.gone.0 > 0 {
+            notes.push(format!("{} stacks of {} are in the other recording only", self.gone.0, words(self.gone.1)));
+        }
+        let _ = write!(
+            text,
+            "</g>\n<text id=\"details\" x=\"{MARGIN}\" y=\"{}\">{}</text>\n<script><![CDATA[\n{SCRIPT}]]></script>\n</svg>\n",
+            height - 8.0,
+            xml(&notes.join("; ")),
+        );
+        out.write_all(text.as_bytes())
+    }
+
+    fn put_frame(&self, text: &mut String, frame: &Frame, start: u64, scale: f64, deepest: usize) {
+        let (x, width) = (MARGIN + start as f64 * scale, frame.value as f64 * scale);
+        let y = TOP + (deepest - frame.depth) as f64 * ROW;
+        let name = xml(&frame.name);
+        let part = frame.value as f64 * 100.0 / self.frames[0].value.max(1) as f64;
+        let mut title = format!("{name} ({} calls, {}, {part:.2}%)", frame.calls, words(frame.value));
+        if self.is_compared {
+            let _ = match frame.before {
+                0 => write!(title, ", new"),
+                before => {
+                    let change = (frame.value as f64 - before as f64) * 100.0 / before as f64;
+                    write!(title, ", {change:+.2}% from {}", words(before))
+                }
+            };
+        }
+        let _ = write!(
+            text,
+            "<g class=\"f\" data-x=\"{start}\" data-w=\"{}\" data-d=\"{}\" data-n=\"{name}\"><title>{title}</title>\
+             <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{}\"/>",
+            frame.value,
+            frame.depth,
+            ROW - 1.0,
+            self.color(frame),
+        );
+        let _ = writeln!(
+            text,
+            "<text x=\"{:.2}\" y=\"{}\">{}</text></g>",
+            x + 3.0,
+            y + ROW - 5.0,
+            xml(&shortened(&frame.name, width))
+        );
+    }
+
+    /// Warm colours by the name; compared, red for what takes longer and blue for what takes less.
+    fn color(&self, frame: &Frame) -> String {
+        if !self.is_compared {
+            let hash = frame
+                .name
+                .bytes()
+                .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+            return format!("rgb({},{},{})", 205 + hash % 50, 80 + (hash >> 8) % 130, (hash >> 16) % 55);
+        }
+        let (now, before) = (frame.value as f64, frame.before as f64);
+        let change = (now - before) / now.max(before).max(1.0);
+        let pale = 240 - (change.abs() * 190.0) as u32;
+        if change >= 0.0 { format!("rgb(255,{pale},{pale})") } else { format!("rgb({pale},{pale},255)") }
+    }
+}
+
+/// Height of a frame, and what is above and below all of them.
+const ROW: f64 = 17.0;
+const TOP: f64 = 36.0;
+const BOTTOM: f64 = 28.0;
+const MARGIN: f64 = 10.0;
+/// Width of a letter, about.
+const LETTER: f64 = 7.0;
+
+/// As much of a name as fits a width.
+fn shortened(name: &str, width: f64) -> String {
+    let fits = ((width - 6.0) / LETTER).max(0.0) as usize;
+    if fits < 3 {
+        return String::new();
+    }
+    if name.chars().count() <= fits {
+        return name.to_string();
+    }
+    let short: String = name.chars().take(fits - 2).collect();
+    short + ".."
+}
+
+/// A time for people.
+fn words(ns: u64) -> String {
+    let (unit, size) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    format!("{:.3} {unit}", ns as f64 / size)
+}
+
+/// A text in XML, in attributes too. Letters that XML does not have are replaced.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            '\t' | '\n' | '\r' => out.push(' '),
+            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Zooms into the frame that is clicked, marks the frames whose names match an expression, and says of what they are.
+const SCRIPT: &str = r##"(function () {
+  var root = document.getElementById("frames");
+  var whole = +root.dataset.whole, width = +root.dataset.width, margin = +root.dataset.margin;
+  var frames = Array.prototype.slice.call(root.children);
+  var details = document.getElementById("details"), note = details.textContent;
+  function show(from, size, depth) {
+    frames.forEach(function (frame) {
+      var x = +frame.dataset.x, w = +frame.dataset.w, d = +frame.dataset.d;
+      var above = d < depth && x <= from && x + w >= from + size;
+      var left = above ? 0 : (x - from) / size * width, wide = above ? width : w / size * width;
+      var inside = above || (d >= depth && x >= from && x + w <= from + size && wide >= 0.1);
+      frame.style.display = inside ? "" : "none";
+      if (!inside) return;
+      var rect = frame.querySelector("rect"), text = frame.querySelector("text"), name = frame.dataset.n;
+      rect.setAttribute("x", margin + left);
+      rect.setAttribute("width", wide);
+      rect.setAttribute("opacity", above ? 0.5 : 1);
+      text.setAttribute("x", margin + left + 3);
+      var fits = Math.floor((wide - 6) / 7);
+      text.textContent = fits < 3 ? "" : name.length <= fits ? name : name.slice(0, fits - 2) + "..";
+    });
+  }
+  function search() {
+    var words = window.prompt("Names that match this expression:", "");
+    if (words === null) return;
+    var match = null, spans = [], sum = 0, end = -1;
+    try { match = words ? new RegExp(words) : null; } catch (wrong) { window.alert(wrong.message); return; }
+    frames.forEach(function (frame) {
+      var is = match !== null && match.test(frame.dataset.n);
+      frame.setAttribute("class", is ? "f m" : "f");
+      if (is) spans.push([+frame.dataset.x, +frame.dataset.x + +frame.dataset.w]);
+    });
+    spans.sort(function (a, b) { return a[0] - b[0] || b[1] - a[1]; });
+    spans.forEach(function (span) {
+      if (span[1] > end) { sum += span[1] - Math.max(span[0], end); end = span[1]; }
+    });
+    details.textContent = match ? "matched: " + (sum / whole * 100).toFixed(2) + "%" : note;
+  }
+  frames.forEach(function (frame) {
+    frame.addEventListener("click", function () {
+      show(+frame.dataset.x, Math.max(+frame.dataset.w, 1), +frame.dataset.d);
+    });
+    frame.addEventListener("mouseover", function () { details.textContent = frame.querySelector("title").textContent; });
+  });
+  document.getElementById("reset").addEventListener("click", function () { show(0, whole, 0); });
+  document.getElementById("search").addEventListener("click", search);
+  window.addEventListener("keydown", function (event) {
+    if (event.ctrlKey && event.key === "f") { event.preventDefault(); search(); }
+  });
+})();
+"##;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_xml() {
+        assert_eq!(xml("a<b>&\"'\u{1}\n"), "a&lt;b&gt;&amp;&quot;&#39;\u{fffd} ");
+        assert_eq!(shortened("operator new", 60.0), "operat..".chars().take(5).collect::<String>() + "..");
+        assert_eq!((shortened("main", 60.0), shortened("main", 10.0)), ("main".to_string(), String::new()));
+        assert_eq!(
+            (words(999), words(1_500), words(2_000_000_000)),
+            ("999 ns".into(), "1.500 us".into(), "2.000 s".into())
+        );
+    }
+}

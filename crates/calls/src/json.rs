@@ -1,0 +1,338 @@
+//! What the commands show, as JSON for machines. `docs/calls.md` has the shapes: keys may be added, never renamed.
+//!
+//! Trees are lists of nodes that name their parent: calls may be nested deeper than readers of JSON are.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, ValueStyle};
+
+use crate::follow::Follower;
+use crate::report::{FunctionStats, ReportOptions, Times};
+use crate::select::CallOptions;
+use crate::tasks::{TaskStats, TaskTree};
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 64 << 10;
+
+/// A text as a JSON string, with its quotes.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out += "\\\"",
+            '\\' => out += "\\\\",
+            '\n' => out += "\\n",
+            '\t' => out += "\\t",
+            letter if letter < ' ' => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{:04x}", letter as u32);
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Items of a list, one a line.
+pub(crate) struct List {
+    pub(crate) text: String,
+    is_first: bool,
+}
+
+impl List {
+    /// The beginning of an object with a list in it.
+    pub(crate) fn new(name: &str) -> List {
+        List { text: format!("{{{}:[", quoted(name)), is_first: true }
+    }
+
+    /// Goes on behind an item.
+    pub(crate) fn item(&mut self) -> &mut String {
+        self.text += if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
+        &mut self.text
+    }
+
+    fn flush(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.text.len() >= BUFFER {
+            out.write_all(self.text.as_bytes())?;
+            self.text.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends this list and begins another one.
+    pub(crate) fn next(&mut self, name: &str) {
+        let _ = write!(self.text, "\n],{}:[", quoted(name));
+        self.is_first = true;
+    }
+
+    /// Ends the object.
+    pub(crate) fn end(mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.text += "\n]}\n";
+        out.write_all(self.text.as_bytes())
+    }
+}
+
+/// Writes entries and exits of calls, events and losses in their order, and the calls that nobody left.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_replay(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    has_values: bool,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let mut follower = Follower::new(source, calls);
+    let mut list = List::new("records");
+    let mut values = String::new();
+    while let Some(record) = follower.next() {
+        if !follower.is_shown(&record) {
+            continue;
+        }
+        let at = record.task as usize;
+        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
+        let known = is_call.then(|| follower.known(record.symbol, record.address).symbol);
+        if follower.options.no_library_calls && known.as_ref().is_some_and(|known| known.is_library_call) {
+            continue;
+        }
+        let frame = follower.left_call(at);
+        let (word, depth, duration) = match record.kind {
+            CallKind::Entry => {
+                if !follower.enter(&record) {
+                    continue;
+                }
+                let depth = follower.tasks[at].display_depth;
+                follower.entered(at);
+                ("entry", depth, None)
+            }
+            CallKind::Exit => {
+                let depth = frame.map(|_| follower.leaving(at));
+                follower.left(at);
+                let (Some(depth), Some(frame)) = (depth, frame) else { continue };
+                ("exit", depth, Some(frame.time))
+            }
+            CallKind::Event if follower.is_event_shown(at) && frame.is_some() => {
+                ("event", follower.tasks[at].display_depth, None)
+            }
+            CallKind::Event => continue,
+            CallKind::Lost => ("lost", follower.tasks[at].display_depth, None),
+        };
+        let tid = source.tasks()[at].tid;
+        let text = list.item();
+        let _ = write!(text, "{{\"type\":\"{word}\",\"tid\":{tid}");
+        if record.kind != CallKind::Lost {
+            let _ = write!(text, ",\"ns\":{}", record.time);
+        }
+        let _ = write!(text, ",\"depth\":{depth}");
+        match (&known, record.kind) {
+            (Some(known), _) => {
+                let _ = write!(text, ",\"name\":{},\"address\":{}", quoted(&known.name), record.address);
+                if let Some(module) = &known.module {
+                    let _ = write!(text, ",\"module\":{}", quoted(module));
+                }
+            }
+            (None, CallKind::Lost) => {
+                let _ = write!(text, ",\"lost\":{}", record.address);
+            }
+            (None, _) => {
+                let _ = write!(text, ",\"name\":{}", quoted(&source.event_name(&record)));
+            }
+        }
+        if let Some(duration) = duration {
+            let _ = write!(text, ",\"duration_ns\":{duration}");
+            // Its beginning was not seen: the task began inside of it, or records were lost.
+            if frame.is_some_and(|frame| frame.address != record.address) {
+                *text += ",\"without_entry\":true";
+            }
+        }
+        if record.has_values && has_values {
+            values.clear();
+            let key = match record.kind {
+                CallKind::Entry => "arguments",
+                CallKind::Exit => "return_value",
+                _ => "data",
+            };
+            match record.kind {
+                CallKind::Event => source.put_event_data(&record, &mut values),
+                _ => source.put_values(&record, ValueStyle::Text, &mut values),
+            }
+            let _ = write!(text, ",\"{key}\":{}", quoted(&values));
+        }
+        text.push('}');
+        list.flush(out)?;
+    }
+    list.next("open");
+    for at in 0..follower.tasks.len() {
+        let frames = follower.tasks[at].below(follower.tasks[at].stack_count).to_vec();
+        for (depth, frame) in frames.iter().enumerate().filter(|(_, frame)| frame.address != 0) {
+            let name = quoted(&follower.known(frame.symbol, frame.address).symbol.name);
+            let (tid, address, begin) = (source.tasks()[at].tid, frame.address, frame.time);
+            let text = list.item();
+            let _ = write!(text, "{{\"tid\":{tid},\"depth\":{depth},\"name\":{name},\"address\":{address}");
+            // What was already open when the task began says no beginning of its own.
+            let _ = write!(text, ",\"begin_ns\":{begin}}}");
+        }
+    }
+    list.end(out)?;
+    Ok(follower.take_findings())
+}
+
+fn put_times(text: &mut String, name: &str, times: &Times, calls: u64) {
+    let min = if calls == 0 { 0 } else { times.min };
+    let _ = write!(
+        text,
+        ",\"{name}_ns\":{},\"{name}_avg_ns\":{},\"{name}_min_ns\":{min},\"{name}_max_ns\":{}",
+        times.sum,
+        times.mean(calls),
+        times.max
+    );
+}
+
+fn put_function(text: &mut String, source: &dyn CallSource, stats: &FunctionStats, options: &ReportOptions) {
+    let _ = write!(text, "{{\"name\":{},\"calls\":{},\"size\":{}", quoted(&stats.name), stats.calls, stats.size);
+    put_times(text, "total", &stats.total, stats.calls);
+    put_times(text, "self", &stats.own, stats.calls);
+    if let Some(spread) = &stats.spread {
+        for (name, spread) in [("total", &spread.0), ("self", &spread.1)] {
+            for part in [50, 90, 99] {
+                let _ = write!(text, ",\"{name}_p{part}_ns\":{}", spread.percentile(part));
+            }
+        }
+        if options.histogram {
+            let powers = spread.0.powers().into_iter();
+            let powers: Vec<String> =
+                powers.map(|(from, count)| format!("{{\"from_ns\":{from},\"calls\":{count}}}")).collect();
+            let _ = write!(text, ",\"histogram\":[{}]", powers.join(","));
+        }
+    }
+    if let Some((file, line)) = source.source_line(stats.symbol).filter(|_| options.source_lines) {
+        let _ = write!(text, ",\"file\":{},\"line\":{line}", quoted(&file));
+    }
+    text.push('}');
+}
+
+/// Writes the statistics of functions, in the order that the options ask for.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_report(
+    source: &dyn CallSource,
+    mut functions: Vec<FunctionStats>,
+    options: &ReportOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    crate::report::sort(&mut functions, &options.keys);
+    let mut list = List::new("functions");
+    for stats in &functions {
+        put_function(list.item(), source, stats, options);
+        list.flush(out)?;
+    }
+    list.end(out)
+}
+
+/// Writes the statistics of the functions of two recordings side by side, in the order of names.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_difference(
+    (base, base_source): (&[FunctionStats], &dyn CallSource),
+    (other, other_source): (&[FunctionStats], &dyn CallSource),
+    options: &ReportOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut names: Vec<&str> = base.iter().chain(other).map(|stats| stats.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut list = List::new("functions");
+    for name in names {
+        let text = list.item();
+        let _ = write!(text, "{{\"name\":{}", quoted(name));
+        for (key, functions, source) in [("base", base, base_source), ("diff", other, other_source)] {
+            let _ = write!(text, ",\"{key}\":");
+            // They stand in the order of their names.
+            match functions.binary_search_by(|stats| stats.name.as_str().cmp(name)) {
+                Ok(at) => put_function(text, source, &functions[at], options),
+                Err(_) => *text += "null",
+            }
+        }
+        text.push('}');
+        list.flush(out)?;
+    }
+    list.end(out)
+}
+
+/// Writes the statistics of tasks.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_tasks(source: &dyn CallSource, stats: &[TaskStats], out: &mut dyn Write) -> io::Result<()> {
+    let mut list = List::new("tasks");
+    for stats in stats {
+        let task = &source.tasks()[stats.task];
+        let (tid, pid, name) = (task.tid, task.pid, quoted(&stats.name));
+        let TaskStats { total, own, calls, .. } = stats;
+        let text = list.item();
+        let _ = write!(text, "{{\"tid\":{tid},\"pid\":{pid},\"name\":{name},\"total_ns\":{total}");
+        let _ = write!(text, ",\"self_ns\":{own},\"calls\":{calls}}}");
+    }
+    list.end(out)
+}
+
+/// Writes which task began which.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn Write) -> io::Result<()> {
+    let tasks = source.tasks();
+    let mut list = List::new("tasks");
+    for (at, task) in tasks.iter().enumerate() {
+        let parent = tree.children.iter().position(|children| children.contains(&at));
+        let parent = parent.map_or("null".to_string(), |parent| tasks[parent].tid.to_string());
+        let ((total, idle), name) = (tree.times[at], quoted(&tree.names[at]));
+        let (tid, pid, own) = (task.tid, task.pid, total.wrapping_sub(idle));
+        let text = list.item();
+        let _ = write!(text, "{{\"tid\":{tid},\"pid\":{pid},\"parent\":{parent},\"name\":{name}");
+        let _ = write!(text, ",\"total_ns\":{total},\"self_ns\":{own}}}");
+    }
+    list.end(out)
+}
+
+/// Writes the records as they are stored, task by task.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_records(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: DumpOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut list = List::new("records");
+    let mut failed = Ok(());
+    let mut see = |record: &CallRecord| {
+        if failed.is_err() || options.no_events && record.kind == CallKind::Event {
+            return;
+        }
+        let (word, name) = match record.kind {
+            CallKind::Entry => ("entry", source.symbol(record.symbol, record.address).name),
+            CallKind::Exit => ("exit", source.symbol(record.symbol, record.address).name),
+            CallKind::Event => ("event", source.event_name(record)),
+            CallKind::Lost => ("lost", String::new()),
+        };
+        let text = list.item();
+        let (tid, time) = (source.tasks()[record.task as usize].tid, record.time);
+        let _ = write!(text, "{{\"type\":\"{word}\",\"tid\":{tid},\"ns\":{time}");
+        let _ = match record.kind {
+            CallKind::Lost => write!(text, ",\"lost\":{}", record.address),
+            _ => write!(text, ",\"name\":{},\"address\":{}", quoted(&name), record.address),
+        };
+        let _ = write!(text, ",\"depth\":{},\"has_values\":{}}}", record.depth, record.has_values);
+        failed = list.flush(out);
+    };
+    crate::raw::each(source, calls, options, &mut see)?;
+    failed?;
+    list.end(out)
+}

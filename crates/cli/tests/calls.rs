@@ -1,0 +1,150 @@
+//! Function calls of traces whose events are not calls only.
+
+mod util;
+
+use serde_json::Value;
+use util::Folder;
+
+const METADATA: &str = r#"/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 32; align = 8; signed = true; } := int32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+trace { major = 1; minor = 8; byte_order = le; };
+clock { name = c; freq = 1000000000; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := stamp_t;
+stream {
+    event.header := struct { uint8_t id; stamp_t timestamp; };
+    event.context := struct { int32_t _vpid; int32_t _vtid; };
+};
+event { id = 0; name = "lttng_ust_cyg_profile:func_entry"; fields := struct { uint64_t _addr; }; };
+event { id = 1; name = "lttng_ust_cyg_profile:func_exit"; fields := struct { uint64_t _addr; }; };
+event { id = 2; name = "lttng_ust_statedump:bin_info";
+        fields := struct { uint64_t _baddr; uint64_t _memsz; string _path; }; };
+"#;
+
+/// An event of task `tid` of process 7.
+fn event(id: u8, time: u64, tid: i32, fields: &[u64]) -> Vec<u8> {
+    let mut bytes = vec![id];
+    bytes.extend(time.to_le_bytes());
+    bytes.extend(7i32.to_le_bytes());
+    bytes.extend(tid.to_le_bytes());
+    bytes.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
+    bytes
+}
+
+/// A program with two tasks; the second one leaves two calls at once, and one is never left.
+fn folder() -> Folder {
+    let (entry, exit) = (0, 1);
+    let mut bytes = event(2, 1, 7, &[0x1000, 0x100]);
+    bytes.extend(b"/srv/prog\0");
+    for (kind, time, tid, address) in [
+        (exit, 5, 7, 0x10f0),
+        (entry, 10, 7, 0x1010),
+        (entry, 20, 8, 0x1020),
+        (entry, 30, 8, 0x1030),
+        (entry, 35, 7, 0x9000),
+        (entry, 40, 8, 0x1010),
+        (exit, 45, 7, 0x9000),
+        (exit, 50, 8, 0x1030),
+        (exit, 1090, 8, 0x1020),
+        (exit, 1100, 8, 0x5555),
+        (entry, 1110, 8, 0x1040),
+    ] {
+        bytes.extend(event(kind, time, tid, &[address]));
+    }
+    let folder = Folder::new();
+    folder.file("t/metadata", METADATA).file("t/s", bytes);
+    folder
+}
+
+#[test]
+fn calls_between_other_events_are_followed() {
+    let folder = folder();
+    let run = folder.run("replay t").ends(0, &["1 ends of calls belong to no open call"]);
+    let expected = "# DURATION     TID     FUNCTION
+            [     7] | } /* prog+0xf0 */
+            [     7] | prog+0x10() {
+            [     8] | prog+0x20() {
+            [     8] |   prog+0x30() {
+            [     7] |   <9000>() {
+            [     8] |     prog+0x10() {
+   0.010 us [     7] |   } /* <9000> */
+   0.010 us [     8] |     } /* prog+0x10 */
+   0.020 us [     8] |   } /* prog+0x30 */
+   1.070 us [     8] | } /* prog+0x20 */
+            [     8] | prog+0x40() {
+
+uftrace stopped tracing with remaining functions
+================================================
+task: 7
+[0] prog+0x10
+
+task: 8
+[0] prog+0x40
+
+";
+    assert_eq!(run.stdout, expected);
+    let run = folder.run("report t -f call").ends(0, &[]);
+    assert!(run.stdout.contains("           2  prog+0x10\n"), "{}", run.stdout);
+    let run = folder.run("graph t -F prog.0x20").ends(0, &[]);
+    assert!(run.stdout.contains("(1) prog+0x20\n"), "{}", run.stdout);
+    let run = folder.run("dump t --tid 7").ends(0, &[]);
+    assert!(run.stdout.ends_with("0.000000045      7: [exit ] <9000>(9000) depth: 1\n"), "{}", run.stdout);
+}
+
+#[test]
+fn time_filters_keep_tasks_apart() {
+    let run = folder().run("replay t -f none -t 1us").ends(0, &[]);
+    // What nobody leaves cannot be short.
+    let expected = "} /* prog+0xf0 */\nprog+0x10() {\nprog+0x20();\nprog+0x40() {\n";
+    assert!(run.stdout.starts_with(expected), "{}", run.stdout);
+}
+
+#[test]
+fn chrome_traces_of_calls_are_json() {
+    let run = folder().run("dump t --chrome --balanced").ends(0, &[]);
+    let object: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let events = object["traceEvents"].as_array().expect("events");
+    let count = |kind: &str| events.iter().filter(|event| event["ph"] == kind).count();
+    assert_eq!((count("B"), count("E")), (6, 6));
+}
+
+/// An event log of VPP: two nodes on a track, one inside of the other.
+fn event_log() -> Vec<u8> {
+    let text = |text: &str| [&[(text.len() << 1 | 1) as u8], text.as_bytes()].concat();
+    // The low half comes first.
+    let wide = |value: u64| [(value as u32).to_be_bytes(), ((value >> 32) as u32).to_be_bytes()].concat();
+    let mut out = [&7u32.to_be_bytes()[..], b"elog v0", &16u32.to_be_bytes()].concat();
+    let times = [2_000_000_000u64, 2_000_000_000, 1_000_000_000, 1_000_000_000];
+    out.extend(times.iter().flat_map(|&word| wide(word)));
+    let types = ["input-call: %d", "input-return: %d", "lookup-call: %d", "lookup-return: %d"];
+    out.extend((types.len() as u32).to_be_bytes());
+    for (at, name) in types.iter().enumerate() {
+        out.extend(text(name));
+        out.extend(text("i4"));
+        out.extend((at as u32 + 1).to_be_bytes());
+        out.extend(0u32.to_be_bytes());
+    }
+    out.extend(1u32.to_be_bytes());
+    out.extend(text("worker"));
+    out.extend(0u32.to_be_bytes());
+    out.extend(4u32.to_be_bytes());
+    for (at, kind) in [0u16, 2, 3, 1].into_iter().enumerate() {
+        out.extend([kind.to_be_bytes(), [0, 0]].concat());
+        out.extend(wide((0.25 * (at + 1) as f64).to_bits()));
+        out.extend(9u32.to_be_bytes());
+    }
+    out
+}
+
+#[test]
+fn dispatches_of_event_logs_are_calls() {
+    let folder = Folder::new();
+    folder.file("log.elog", event_log());
+    let run = folder.run("replay log.elog").ends(0, &[]);
+    let lines =
+        "            [     0] | input() {\n 250.000 ms [     0] |   lookup();\n 750.000 ms [     0] | } /* input */\n";
+    assert!(run.stdout.ends_with(lines), "{}{}", run.stdout, run.stderr);
+    let run = folder.run("graph log.elog -f none").ends(0, &[]);
+    assert!(run.stdout.ends_with("(1) worker\n(1) input\n(1) lookup\n\n"), "{}", run.stdout);
+}

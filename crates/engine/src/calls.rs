@@ -1,0 +1,549 @@
+//! Events that are calls, as records: for traces whose calls stand between other events.
+//!
+//! The format says which events are calls and where a call's function and task are
+//! ([`PacketReader::call_events`](tracemill_formats::api::PacketReader::call_events)); nothing here knows a format. One
+//! reading finds the tasks and the functions, every other one gives the records in the order of time.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tracemill_formats::calls::{
+    CallEvents, CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask,
+    DumpOptions, Findings, ModuleEvents, Recording, ValueStyle,
+};
+use tracemill_model::error::Error;
+
+use crate::cursor::{ClassSet, Cursor};
+use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::merge::{Merger, Note};
+use crate::session::Session;
+use crate::timeline::{self, Selection, StreamOf};
+
+/// Calls that may be open at once in a task.
+const MAX_DEPTH: usize = 65_535;
+/// Events of a batch.
+const BATCH: usize = 4096;
+/// Tasks and functions that are told apart; a trace with more of them is none that anybody can look at.
+const MAX_NAMES: usize = 1 << 20;
+
+/// What an event class means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    None,
+    /// A call of the kind of this index; the symbol is given when the name of the class has it.
+    Call {
+        kind: usize,
+        is_exit: bool,
+        symbol: u32,
+    },
+    Module(usize),
+}
+
+/// The calls of a session.
+pub struct EventCalls {
+    session: Arc<Session>,
+    streams: Vec<StreamOf>,
+    selection: Selection,
+    /// By trace and event class.
+    meanings: Vec<Vec<Meaning>>,
+    kinds: Vec<CallEvents>,
+    modules: Vec<ModuleEvents>,
+    /// What is read of events, and which values of that belong to what.
+    columns: KeyBy,
+    paths: Vec<String>,
+    tasks: Vec<CallTask>,
+    by_task: HashMap<(i128, i128), u32>,
+    symbols: Vec<CallSymbol>,
+    by_address: HashMap<(i128, u64), u32>,
+    programs: Vec<CallProgram>,
+    /// The time that is 0 in records: the smallest one when it is below 0.
+    base_ns: i128,
+}
+
+/// What an event says.
+struct Said {
+    task: i128,
+    process: i128,
+    name: Option<String>,
+    address: u64,
+}
+
+impl EventCalls {
+    /// The calls of a session, `None` when it has no events that are calls.
+    pub fn open(session: &Arc<Session>) -> Option<EventCalls> {
+        let (mut kinds, mut modules, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
+        let mut by_name: HashMap<String, u32> = HashMap::new();
+        // Id 0 is no symbol.
+        symbols.push(CallSymbol { name: String::new(), module: None, is_library_call: false, size: 0 });
+        let mut has_calls = false;
+        let meanings = session.traces.iter().map(|trace| {
+            let (first_kind, first_module) = (kinds.len(), modules.len());
+            kinds.extend_from_slice(trace.reader.call_events());
+            modules.extend_from_slice(trace.reader.module_events());
+            let classes = trace.schema.events().iter().map(|class| {
+                let Some(name) = class.name.as_deref().filter(|_| !class.is_untimed) else { return Meaning::None };
+                for (at, kind) in kinds.iter().enumerate().skip(first_kind) {
+                    let found = function_of(kind.entry, name).map(|function| (function, false));
+                    let Some((function, is_exit)) =
+                        found.or_else(|| function_of(kind.exit, name).map(|function| (function, true)))
+                    else {
+                        continue;
+                    };
+                    has_calls = true;
+                    let symbol = if kind.address.is_some() {
+                        0
+                    } else {
+                        *by_name.entry(function.to_string()).or_insert_with(|| {
+                            symbols.push(CallSymbol {
+                                name: function.to_string(),
+                                module: None,
+                                is_library_call: false,
+                                size: 0,
+                            });
+                            symbols.len() as u32 - 1
+                        })
+                    };
+                    return Meaning::Call { kind: at, is_exit, symbol };
+                }
+                let is_module = |module: &ModuleEvents| module.name == name;
+                let module = modules.iter().skip(first_module).position(is_module);
+                module.map_or(Meaning::None, |at| Meaning::Module(first_module + at))
+            });
+            classes.collect()
+        });
+        let meanings: Vec<Vec<Meaning>> = meanings.collect();
+        if !has_calls {
+            return None;
+        }
+        let (columns, paths) = columns(session, &kinds, &modules)?;
+        let streams = timeline::streams(session, &[]).ok()?;
+        let classes = meanings.iter().map(|classes| {
+            let is_wanted = |class: usize| classes.get(class).is_some_and(|&meaning| meaning != Meaning::None);
+            Some(Arc::new(ClassSet::new(classes.len(), is_wanted)))
+        });
+        let selection = Selection { classes: classes.collect(), ..Selection::default() };
+        let mut calls = EventCalls {
+            session: session.clone(),
+            streams,
+            selection,
+            meanings,
+            kinds,
+            modules,
+            columns,
+            paths,
+            tasks: Vec::new(),
+            by_task: HashMap::new(),
+            symbols,
+            by_address: HashMap::new(),
+            programs: Vec::new(),
+            base_ns: 0,
+        };
+        calls.survey();
+        Some(calls)
+    }
+
+    /// Finds tasks and functions.
+    fn survey(&mut self) {
+        let mut reader = self.reader();
+        // By process: first address, size, path; the last one counts.
+        let mut loaded: HashMap<i128, Vec<(u64, u64, String)>> = HashMap::new();
+        let mut found: Vec<((i128, i128), Option<String>, i128)> = Vec::new();
+        let mut addresses: Vec<(i128, u64)> = Vec::new();
+        let (mut by_task, mut by_address) = (HashMap::new(), HashMap::new());
+        let mut base_ns = 0;
+        reader.each(self, &mut |calls, meaning, event, ns, values| {
+            base_ns = ns.min(base_ns);
+            let said = calls.said(meaning, event, values);
+            match meaning {
+                Meaning::Module(at) => {
+                    let [base, size, path] = calls.modules[at].fields;
+                    let number = |path| calls.number(values, path).and_then(|value| u64::try_from(value).ok());
+                    if let (Some(base), Some(size), Some(path)) = (number(base), number(size), calls.text(values, path))
+                    {
+                        loaded.entry(said.process).or_default().push((base, size, path));
+                    }
+                }
+                Meaning::Call { symbol, .. } => {
+                    let key = (said.process, said.task);
+                    if found.len() < MAX_NAMES && !by_task.contains_key(&key) {
+                        by_task.insert(key, found.len() as u32);
+                        found.push((key, said.name, ns));
+                    }
+                    let key = (said.process, said.address);
+                    if symbol == 0 && said.address > 0 && addresses.len() < MAX_NAMES && !by_address.contains_key(&key)
+                    {
+                        by_address.insert(key, addresses.len() as u32);
+                        addresses.push(key);
+                    }
+                }
+                Meaning::None => {}
+            }
+            true
+        });
+        for (process, address) in addresses {
+            let module = loaded
+                .get(&process)
+                .and_then(|modules| modules.iter().rev().find(|(base, size, _)| address.wrapping_sub(*base) < *size));
+            let (name, module) = match module {
+                Some((base, _, path)) => {
+                    let file = path.rsplit('/').next().unwrap_or(path).to_string();
+                    (format!("{file}+{:#x}", address - base), Some(file))
+                }
+                None => (format!("<{address:x}>"), None),
+            };
+            self.by_address.insert((process, address), self.symbols.len() as u32);
+            self.symbols.push(CallSymbol { name, module, is_library_call: false, size: 0 });
+        }
+        for (order, ((process, task), name, start)) in found.into_iter().enumerate() {
+            let small = |value: i128| i64::try_from(value).unwrap_or(-1);
+            let name = name.unwrap_or_default();
+            let start = since(base_ns, start);
+            if !self.programs.iter().any(|program| program.pid == small(process)) {
+                self.programs.push(CallProgram {
+                    id: process.to_string(),
+                    name: name.clone(),
+                    pid: small(process),
+                    start,
+                });
+            }
+            self.tasks.push(CallTask {
+                tid: small(task),
+                pid: small(process),
+                parent: 0,
+                start,
+                order: order as u32,
+                first_name: name.clone(),
+                name,
+            });
+        }
+        self.by_task = by_task;
+        self.base_ns = base_ns;
+    }
+
+    fn reader(&self) -> EventReader {
+        EventReader {
+            merger: timeline::merger(&self.session, &self.streams, &self.selection),
+            keys: KeyReader::new(&self.session, &self.columns),
+            key: Vec::new(),
+            findings: Findings::default(),
+        }
+    }
+
+    fn value<'v>(&self, values: &'v [(usize, KeyValue)], path: &str) -> Option<&'v KeyValue> {
+        let at = self.paths.iter().position(|known| known == path)?;
+        values.iter().find(|(index, _)| *index == at).map(|(_, value)| value)
+    }
+
+    fn number(&self, values: &[(usize, KeyValue)], path: &str) -> Option<i128> {
+        match self.value(values, path)? {
+            KeyValue::Integer(value) => Some(*value),
+            KeyValue::Bool(value) => Some(i128::from(*value)),
+            _ => None,
+        }
+    }
+
+    fn text(&self, values: &[(usize, KeyValue)], path: &str) -> Option<String> {
+        match self.value(values, path)? {
+            KeyValue::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        }
+    }
+
+    /// Who says what.
+    fn said(&self, meaning: Meaning, event: &FilterEvent, values: &[(usize, KeyValue)]) -> Said {
+        // What tells of modules has the context of the calls.
+        let kind = match meaning {
+            Meaning::Call { kind, .. } => self.kinds.get(kind),
+            _ => self.kinds.first(),
+        };
+        let first = |paths: &[&str]| paths.iter().find_map(|path| self.number(values, path));
+        let stream = (event.trace as i128) << 32 | event.stream as i128;
+        let task = kind.and_then(|kind| first(kind.task)).unwrap_or(stream);
+        Said {
+            task,
+            process: kind.and_then(|kind| first(kind.process)).unwrap_or(event.trace as i128),
+            name: kind.and_then(|kind| kind.task_name.iter().find_map(|path| self.text(values, path))),
+            address: kind.and_then(|kind| self.number(values, kind.address?)).map_or(0, |address| address as u64),
+        }
+    }
+}
+
+/// The name of the function when an event of this name is meant: empty when the pattern has no `*`.
+fn function_of<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
+    let parts: Vec<&str> = pattern.split('*').collect();
+    match parts.as_slice() {
+        [whole] => (*whole == name).then_some(""),
+        [before, after] => name.strip_prefix(before)?.strip_suffix(after),
+        [before, middle, _] => {
+            let rest = name.strip_prefix(before)?;
+            rest.find(middle).map(|at| &rest[..at])
+        }
+        _ => None,
+    }
+    .filter(|function| parts.len() == 1 || !function.is_empty())
+}
+
+/// The paths that some event has.
+fn columns(session: &Session, kinds: &[CallEvents], modules: &[ModuleEvents]) -> Option<(KeyBy, Vec<String>)> {
+    let mut paths: Vec<&str> = Vec::new();
+    for kind in kinds {
+        paths.extend(kind.address);
+        paths.extend(kind.task.iter().chain(kind.process).chain(kind.task_name));
+    }
+    paths.extend(modules.iter().flat_map(|module| module.fields));
+    paths.sort_unstable();
+    paths.dedup();
+    paths.retain(|path| ColumnList::parse(path).is_ok_and(|list| list.bind(session).is_ok()));
+    let text = paths.join(",");
+    let columns = if paths.is_empty() { "name" } else { &text };
+    let columns = ColumnList::parse(columns).and_then(|list| list.bind(session)).ok()?;
+    Some((KeyBy::Paths(columns), paths.into_iter().map(str::to_string).collect()))
+}
+
+/// Reads the events that matter, in the order of time.
+struct EventReader {
+    merger: Merger<Cursor>,
+    keys: KeyReader,
+    key: Vec<u8>,
+    findings: Findings,
+}
+
+/// The ns from one time to another, as records of calls count them.
+fn since(base_ns: i128, ns: i128) -> u64 {
+    (ns - base_ns).clamp(0, u64::MAX.into()) as u64
+}
+
+/// Takes an event: its meaning, when it was, what it says; false to stop.
+type Take<'t> = dyn FnMut(&EventCalls, Meaning, &FilterEvent, i128, &[(usize, KeyValue)]) -> bool + 't;
+
+impl EventReader {
+    /// Shows all events.
+    fn each(&mut self, calls: &EventCalls, take: &mut Take) {
+        while self.batch(calls, take) {}
+    }
+
+    /// Shows the next events; false at the end.
+    fn batch(&mut self, calls: &EventCalls, take: &mut Take) -> bool {
+        let Some(batch) = self.merger.next_batch(BATCH) else { return false };
+        for note in batch.notes {
+            match note {
+                Note::Fault(error) => self.findings.faults.push(error),
+                Note::Warning(error) => self.findings.warnings.push(error),
+                Note::Gap(..) => {}
+            }
+        }
+        for run in &batch.runs {
+            let (stream, ready) = &batch.chunks[run.chunk as usize];
+            let of = &calls.streams[stream.0 as usize];
+            let chunk = &ready.chunk;
+            for at in run.from as usize..run.to as usize {
+                let meaning = calls.meanings[of.trace].get(chunk.classes[at] as usize).copied();
+                let meaning = meaning.unwrap_or(Meaning::None);
+                let Some(clock) = of.clock.as_ref().filter(|_| meaning != Meaning::None) else { continue };
+                let ns = clock.ns(chunk.cycles[at]);
+                let event = FilterEvent { trace: of.trace, stream: of.index, event: chunk.event(at), ns: Some(ns) };
+                self.key.clear();
+                self.keys.encode(&event, &mut self.key);
+                let values = KeyReader::decode(&self.key);
+                if !take(calls, meaning, &event, ns, &values) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl CallSource for EventCalls {
+    fn tasks(&self) -> &[CallTask] {
+        &self.tasks
+    }
+
+    fn is_mixed(&self) -> bool {
+        true
+    }
+
+    fn recording(&self) -> Recording {
+        let program = self.programs.first().map(|program| program.name.clone());
+        Recording { program, ..Recording::default() }
+    }
+
+    fn programs(&self) -> &[CallProgram] {
+        &self.programs
+    }
+
+    fn program_at(&self, task: usize, _time: u64) -> (Option<usize>, (u64, u64)) {
+        let pid = self.tasks.get(task).map(|task| task.pid);
+        (self.programs.iter().position(|program| Some(program.pid) == pid), (0, u64::MAX))
+    }
+
+    fn max_depth(&self) -> usize {
+        MAX_DEPTH
+    }
+
+    fn stream_count(&self) -> usize {
+        1
+    }
+
+    fn open(&self, _stream: usize) -> Box<dyn CallStream + '_> {
+        Box::new(Records {
+            calls: self,
+            reader: self.reader(),
+            open: vec![Vec::new(); self.tasks.len()],
+            begun: vec![false; self.tasks.len()],
+            unfounded: 0,
+        })
+    }
+
+    fn symbol(&self, id: u32, address: u64) -> CallSymbol {
+        match self.symbols.get(id as usize).filter(|_| id > 0) {
+            Some(symbol) => symbol.clone(),
+            None => CallSymbol { name: format!("<{address:x}>"), module: None, is_library_call: false, size: 0 },
+        }
+    }
+
+    fn each_symbol(&self, see: &mut dyn FnMut(u32, &CallSymbol)) {
+        for (id, symbol) in self.symbols.iter().enumerate().skip(1) {
+            see(id as u32, symbol);
+        }
+    }
+
+    fn library_of(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, _out: &mut String) {}
+
+    fn event_name(&self, record: &CallRecord) -> String {
+        format!("event:{}", record.address)
+    }
+
+    fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
+
+    fn dump(
+        &self,
+        options: DumpOptions,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut stream = self.open(0);
+        let (mut records, mut goes_on) = (Vec::new(), true);
+        while goes_on {
+            records.clear();
+            goes_on = stream.fill(&mut records);
+            for record in &records {
+                let is_in_time = options.between.is_none_or(|(from, to)| (from..=to).contains(&record.time));
+                if !want(record) || !is_in_time {
+                    continue;
+                }
+                let word = if record.kind == CallKind::Exit { "exit " } else { "entry" };
+                let (seconds, ns) = (record.time / 1_000_000_000, record.time % 1_000_000_000);
+                let tid = self.tasks[record.task as usize].tid;
+                let (name, address, depth) =
+                    (self.symbol(record.symbol, record.address).name, record.address, record.depth);
+                writeln!(out, "{seconds}.{ns:09}  {tid:5}: [{word}] {name}({address:x}) depth: {depth}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn default_options(&self) -> &[String] {
+        &[]
+    }
+}
+
+/// The records of all tasks.
+struct Records<'a> {
+    calls: &'a EventCalls,
+    reader: EventReader,
+    /// By task: symbols and addresses of the open calls.
+    open: Vec<Vec<(u32, u64)>>,
+    /// By task: was a call seen to begin?
+    begun: Vec<bool>,
+    /// Ends inside of calls that they do not belong to.
+    unfounded: u64,
+}
+
+impl CallStream for Records<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        let Records { calls, reader, open, begun, unfounded } = self;
+        let goes_on = reader.batch(calls, &mut |calls, meaning, event, ns, values| {
+            let Meaning::Call { is_exit, symbol, .. } = meaning else { return true };
+            let said = calls.said(meaning, event, values);
+            let Some(&task) = calls.by_task.get(&(said.process, said.task)) else { return true };
+            let open = &mut open[task as usize];
+            let symbol = match symbol {
+                0 => calls.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
+                symbol => symbol,
+            };
+            let time = since(calls.base_ns, ns);
+            let mut put = |(symbol, address): (u32, u64), depth: usize, kind| {
+                out.push(CallRecord {
+                    time,
+                    address,
+                    values: 0,
+                    symbol,
+                    task,
+                    values_len: 0,
+                    depth: depth.min(MAX_DEPTH) as u16,
+                    kind,
+                    origin: CallOrigin::Task,
+                    has_values: false,
+                });
+            };
+            // Names have no address: their number tells them apart.
+            let address = if said.address > 0 { said.address } else { symbol.into() };
+            let call = (symbol, address);
+            if !is_exit {
+                begun[task as usize] = true;
+                if open.len() < MAX_DEPTH {
+                    put(call, open.len(), CallKind::Entry);
+                    open.push(call);
+                }
+                return true;
+            }
+            // An end that does not say of what ends the last call.
+            let place = if address == 0 { open.len().checked_sub(1) } else { open.iter().rposition(|of| *of == call) };
+            match place {
+                // The calls inside of it were left another way.
+                Some(place) => {
+                    while open.len() > place {
+                        if let Some(inner) = open.pop() {
+                            put(inner, open.len(), CallKind::Exit);
+                        }
+                    }
+                }
+                // It began before the trace.
+                None if !begun[task as usize] => put(call, 0, CallKind::Exit),
+                None => *unfounded += 1,
+            }
+            true
+        });
+        if !goes_on && *unfounded > 0 {
+            let message = format!("{unfounded} ends of calls belong to no open call");
+            reader.findings.warnings.push(Error::malformed(message).with_help("they are left out"));
+            *unfounded = 0;
+        }
+        goes_on
+    }
+
+    fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.reader.findings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function_of;
+
+    #[test]
+    fn names_of_events_hold_names_of_functions() {
+        assert_eq!(function_of("x:func_entry", "x:func_entry"), Some(""));
+        assert_eq!(function_of("x:func_entry", "x:func_exit"), None);
+        assert_eq!(function_of("*-call:*", "ip4-lookup-call: %d"), Some("ip4-lookup"));
+        assert_eq!(function_of("*-call:*", "ip4-lookup-return: %d"), None);
+        assert_eq!(function_of("call *", "call f"), Some("f"));
+        assert_eq!(function_of("*-call:*", "-call: %d"), None);
+    }
+}
