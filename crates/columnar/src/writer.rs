@@ -156,6 +156,18 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
     }))
 }
 
+/// Is the folder one of tables: those of events and classes, the folders of tables, and nothing else?
+pub fn is_output(path: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(path) else { return false };
+    [Form::Parquet, Form::Arrow].iter().any(|form| path.join(format!("classes.{}", form.extension())).is_file())
+        && entries.flatten().all(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let stem = name.split('.').next().unwrap_or_default();
+            matches!(stem, "events" | "classes" | "losses" | "event" | "packet")
+        })
+}
+
 /// A name that every file system takes: other characters become `%` and two digits.
 fn file_name(name: &str) -> String {
     let mut text = String::new();
