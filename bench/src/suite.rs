@@ -95,7 +95,7 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let traces = &setup.traces;
     if let Some(large) = &traces.large
-        && setup.wants(&[1, 2, 3, 4, 5, 6, 7])
+        && setup.wants(&[1, 2, 3, 4, 5, 6, 7, 20])
     {
         let facts = Facts::of(large)?;
         if setup.wants(&[1, 2, 4]) {
@@ -112,6 +112,9 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
         }
         if setup.wants(&[7]) {
             memory_rows(setup, &facts, &mut rows)?;
+        }
+        if setup.wants(&[20]) {
+            export_rows(setup, &facts, &mut rows)?;
         }
     }
     if setup.wants(&[8]) {
@@ -288,6 +291,37 @@ fn memory_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
         let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
         let row = facts.row(id, what, Samples::default(), None);
         rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    }
+    Ok(())
+}
+
+/// Rows 20: exports, to memory where the system has a file system there.
+fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let shared = Path::new("/dev/shm");
+    let folder = if shared.is_dir() { shared.to_path_buf() } else { std::env::temp_dir() };
+    let output = folder.join(format!("tracemill-bench-{}", std::process::id()));
+    let clear = || {
+        // Nothing is there before the first run.
+        let _ = std::fs::remove_dir_all(&output).or_else(|_| std::fs::remove_file(&output));
+    };
+    let to = output.to_string_lossy().into_owned();
+    for (rate, memory, form) in [("20a", "20b", "perfetto"), ("20c", "20d", "parquet"), ("20e", "20f", "arrow")] {
+        let arguments = ["-q", "--to", form, "-o", to.as_str()];
+        let run: Task<'_> = Box::new(|| {
+            clear();
+            measure::child(&mut setup.program("convert", facts.path, &arguments))
+        });
+        let [samples] = rounds(&format!("rows 20, {form}"), setup.runs, [Some(run)])?;
+        let samples = samples.unwrap_or_default();
+        let result = Some(facts.decoded.events as f64 / samples.cpu().median / 1e6);
+        let row = facts.row(rate, &format!("convert --to {form}, millions of events a second"), samples, None);
+        rows.push(Row { result, unit: " M/s", target: Target::AtLeast(2.0), ..row });
+        clear();
+        let peak = measure::peak_private_bytes(&mut setup.program("convert", facts.path, &arguments))?;
+        let result = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
+        let row = facts.row(memory, "the same, peak private memory", Samples::default(), None);
+        rows.push(Row { result, unit: " MiB", target: Target::Under(128.0), ..row });
+        clear();
     }
     Ok(())
 }

@@ -91,3 +91,14 @@ fn several_traces_have_tables_of_their_own() {
     assert!(events[0].column_by_name("trace").is_some_and(|column| column.null_count() == 0));
     assert_eq!(fs::read_dir(folder.path("two").join("event")).expect("a folder").count(), 2);
 }
+
+#[test]
+fn tables_are_replaced_by_force_and_other_folders_are_not() {
+    let folder = Folder::new();
+    folder.run_with("convert --to parquet", &["-o", "out", &demo("orders")]).ends(0, &[]);
+    folder.run_with("convert --to parquet", &["-o", "out", &demo("orders")]).ends(1, &["exists already"]);
+    folder.run_with("convert --to arrow --force", &["-o", "out", &demo("orders")]).ends(0, &[]);
+    assert!(folder.path("out").join("events.arrow").exists() && !folder.path("out").join("events.parquet").exists());
+    fs::write(folder.path("out").join("notes"), "mine").expect("the folder is there");
+    folder.run_with("convert --to arrow --force", &["-o", "out", &demo("orders")]).ends(1, &["holds no trace"]);
+}

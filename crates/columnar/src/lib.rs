@@ -10,4 +10,4 @@ mod sink;
 mod tables;
 mod writer;
 
-pub use writer::{ARROW, PARQUET};
+pub use writer::{ARROW, PARQUET, is_output};

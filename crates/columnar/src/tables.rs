@@ -88,6 +88,25 @@ impl Plain {
         }
     }
 
+    /// Appends numbers, or indices of names: the kind of the column is looked at once for all of them.
+    pub(crate) fn extend(&mut self, values: impl Iterator<Item = Option<u64>>) {
+        macro_rules! extend {
+            ($numbers:expr, $nulls:expr, $type:ty) => {
+                for value in values {
+                    $numbers.push(value.unwrap_or_default() as $type);
+                    $nulls.append(value.is_some());
+                }
+            };
+        }
+        match self {
+            Plain::U64(numbers, nulls) => extend!(numbers, nulls, u64),
+            Plain::U32(numbers, nulls) => extend!(numbers, nulls, u32),
+            Plain::I64(numbers, nulls) => extend!(numbers, nulls, i64),
+            Plain::Name(numbers, nulls, _) => extend!(numbers, nulls, i32),
+            Plain::Text(_) => values.for_each(|value| self.push(value)),
+        }
+    }
+
     /// Appends a text.
     pub(crate) fn push_text(&mut self, text: Option<&str>) {
         if let Plain::Text(values) = self {

@@ -81,6 +81,7 @@ struct TraceOf {
 /// What is prepared of a class.
 struct ClassOut {
     table: usize,
+    trace: usize,
     /// Index of its name among all names.
     name: Option<u64>,
     id: Option<u64>,
@@ -89,6 +90,19 @@ struct ClassOut {
     is_untimed: bool,
     is_open: bool,
     has_header: bool,
+}
+
+/// An event of the table of all events, before its batch is written.
+#[derive(Clone, Copy)]
+struct Row {
+    ns: Option<u64>,
+    cycles: u64,
+    packet: u64,
+    /// Number of its class among those of all traces.
+    class: u32,
+    cpu: Option<u32>,
+    /// Its own id, when its class stands for many.
+    own_id: Option<u32>,
 }
 
 struct Writer {
@@ -109,6 +123,8 @@ struct Writer {
     classes: Vec<Option<ClassOut>>,
     waiting: usize,
     open: VecDeque<usize>,
+    /// Events that wait to become a batch of the table of all events.
+    rows: Vec<Row>,
     count: u64,
     packet_count: u64,
     state: State,
@@ -157,6 +173,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         classes: std::iter::repeat_with(|| None).take(classes).collect(),
         waiting: 0,
         open: VecDeque::new(),
+        rows: Vec::with_capacity(BATCH_ROWS),
         count: 0,
         packet_count: 0,
         state: State::default(),
@@ -164,6 +181,18 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         unreadable: 0,
         out_of_range: 0,
     }))
+}
+
+/// Is the folder one of tables: those of events and classes, the folders of tables, and nothing else?
+pub fn is_output(path: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(path) else { return false };
+    [Form::Parquet, Form::Arrow].iter().any(|form| path.join(format!("classes.{}", form.extension())).is_file())
+        && entries.flatten().all(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let stem = name.split('.').next().unwrap_or_default();
+            matches!(stem, "events" | "classes" | "losses" | "event" | "packet")
+        })
 }
 
 /// A name that every file system takes: other characters become `%` and two digits.
@@ -296,6 +325,7 @@ impl Writer {
         let clock = stream.default_clock;
         Ok(ClassOut {
             table: self.tables.len() - 1,
+            trace,
             name: class.name.as_ref().and_then(|name| self.names.get(name).copied()),
             id: Some(class.id),
             stream: Some(stream.id).filter(|_| !stream.has_no_id),
@@ -367,6 +397,48 @@ impl Writer {
         let of = &mut self.streams[stream];
         (of.packet, of.packet_number, of.cpu) = (Some(packet.clone()), number, cpu);
         Ok(())
+    }
+
+    /// Makes a batch of the events that wait.
+    #[inline(never)]
+    fn flush_events(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        let first = self.count - rows.len() as u64;
+        let class = |row: &Row| self.classes[row.class as usize].as_ref();
+        let Some(events) = &mut self.events else { return Ok(()) };
+        let mut columns = events.plain.iter_mut();
+        macro_rules! column {
+            ($value:expr) => {
+                if let Some(column) = columns.next() {
+                    column.extend(rows.iter().map($value));
+                }
+            };
+        }
+        if let Some(column) = columns.next() {
+            column.extend((first..self.count).map(Some));
+        }
+        if self.traces.len() > 1 {
+            column!(|row| class(row).map(|class| class.trace as u64));
+        }
+        column!(|row| row.ns);
+        column!(|row| Some(row.cycles).filter(|_| class(row).is_some_and(|class| class.has_cycles)));
+        if self.has_open_ids {
+            columns.next();
+        } else {
+            column!(|row| class(row)?.name);
+        }
+        column!(|row| match class(row) {
+            Some(class) if class.is_open => row.own_id.map(u64::from),
+            class => class?.id,
+        });
+        column!(|row| class(row)?.stream);
+        column!(|row| row.cpu.map(u64::from));
+        column!(|row| Some(row.class.into()));
+        column!(|row| Some(row.packet));
+        events.rows += rows.len();
+        self.rows = rows;
+        self.rows.clear();
+        events.flush()
     }
 
     /// Writes the rows of a class that wait, and keeps what waits in all of them below the bound.
@@ -463,46 +535,29 @@ impl TraceWriter for Writer {
         let exact = of.clock.filter(|_| !class.is_untimed).map(|clock| clock.ns(event.cycles()));
         let ns = exact.and_then(stored);
         self.out_of_range += u64::from(exact.is_some() && ns.is_none());
-        let cycles = Some(event.cycles()).filter(|_| class.has_cycles);
-        let cpu = of.cpu.map(u64::from);
-        let mut columns = events.plain.iter_mut();
-        let mut next = |value: Option<u64>| {
-            if let Some(column) = columns.next() {
-                column.push(value);
-            }
-        };
-        next(Some(self.count));
-        if self.traces.len() > 1 {
-            next(Some(trace as u64));
-        }
-        next(ns);
-        next(cycles);
-        let (mut id, mut own) = (class.id, Vec::new());
+        let cpu = of.cpu;
+        let (mut own_id, mut own) = (None, Vec::new());
         if class.is_open {
-            id = event.own_id(&mut own).map(u64::from);
+            own_id = event.own_id(&mut own);
         }
         if self.has_open_ids {
+            // Names are texts then; all other columns are made of the rows that wait.
             let name = self.traces[trace].schema.event(event.class()).name.as_deref();
-            if let Some(column) = columns.next() {
+            let at = if self.traces.len() > 1 { 4 } else { 3 };
+            if let Some(column) = events.plain.get_mut(at) {
                 match class.is_open {
                     true => column.push_text(Some(&String::from_utf8_lossy(&own))),
                     false => column.push_text(name),
                 }
             }
-        } else if let Some(column) = columns.next() {
-            column.push(class.name);
         }
-        let rest = [id, class.stream, cpu, Some(number as u64), Some(of.packet_number)];
-        columns.zip(rest).for_each(|(column, value)| column.push(value));
-        events.rows += 1;
-        if events.rows >= BATCH_ROWS {
-            events.flush()?;
-        }
+        let (cycles, packet) = (event.cycles(), of.packet_number);
+        self.rows.push(Row { ns, cycles, packet, class: number as u32, cpu, own_id });
         let table = &mut self.tables[class.table];
         if let [event_column, ns_column, cpu_column] = table.plain.as_mut_slice() {
             event_column.push(Some(self.count));
             ns_column.push(ns);
-            cpu_column.push(cpu);
+            cpu_column.push(cpu.map(u64::from));
         }
         self.count += 1;
         table.rows += 1;
@@ -529,7 +584,11 @@ impl TraceWriter for Writer {
             is_whole &= all;
         }
         self.unreadable += u64::from(!is_whole);
-        let limit = (WAITING_ROWS / self.tables.len()).clamp(*TABLE_ROWS.start(), *TABLE_ROWS.end());
+        if self.rows.len() >= BATCH_ROWS {
+            self.flush_events()?;
+        }
+        let (Some(class), number) = (&self.classes[number], self.tables.len()) else { return Ok(()) };
+        let limit = (WAITING_ROWS / number).clamp(*TABLE_ROWS.start(), *TABLE_ROWS.end());
         let (at, table) = (class.table, &self.tables[class.table]);
         if table.rows >= BATCH_ROWS || table.bytes() >= limit { self.flush(at) } else { Ok(()) }
     }
@@ -573,6 +632,7 @@ impl TraceWriter for Writer {
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         self.begin()?;
+        self.flush_events()?;
         let tables = std::mem::take(&mut self.tables).into_iter().chain(self.events.take());
         let tables: Vec<Table> =
             tables.chain(self.losses.take()).chain(std::mem::take(&mut self.packets).into_values()).collect();

@@ -90,7 +90,9 @@ fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
 /// Is the path a trace, or a folder of nothing but traces?
 pub fn is_trace(storage: &dyn Storage, path: &std::path::Path) -> bool {
     let probe = |path: &std::path::Path| registry::FORMATS.iter().any(|format| (format.probe)(storage, path));
-    probe(path) || storage.list(path).is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path)))
+    probe(path)
+        || storage.list(path).is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path)))
+        || export::is_output(path)
 }
 
 /// What is converted of a session.

@@ -23,3 +23,14 @@ pub static TARGETS: &[&Target] = &[
     #[cfg(feature = "columnar")]
     &tracemill_columnar::ARROW,
 ];
+
+/// Is the folder one that an export has written?
+pub(crate) fn is_output(path: &std::path::Path) -> bool {
+    #[cfg(feature = "columnar")]
+    return tracemill_columnar::is_output(path);
+    #[cfg(not(feature = "columnar"))]
+    {
+        let _ = path;
+        false
+    }
+}
