@@ -892,6 +892,10 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "BY", value_parser = parse_split)]
     pub(crate) split: Option<SplitBy>,
 
+    /// Put other values in the place of those of fields: the same one for the same value
+    #[arg(long, value_name = "PATH,..", visible_alias = "anonymize")]
+    pub(crate) anonymise: Vec<String>,
+
     /// Read times without a zone in --begin, --end and --filter as universal time
     #[arg(long)]
     pub(crate) clock_gmt: bool,

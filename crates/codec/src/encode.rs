@@ -63,6 +63,51 @@ pub enum Encode {
     Counted(ByteOrder),
     /// The same, at this place of the event's selectors.
     CountedAt(u16, ByteOrder),
+    /// [`Encode::Fixed`] with another number in the place of each.
+    HiddenFixed {
+        /// Its bits.
+        len_bits: u8,
+        /// Order of its bytes.
+        order: ByteOrder,
+    },
+    /// [`Encode::Leb`] with another number in the place of each.
+    HiddenLeb,
+    /// [`Encode::Text`] with another text in the place of each.
+    HiddenText(Encoding),
+    /// [`Encode::Rendered`] with another text in the place of each.
+    HiddenRendered(u16),
+    /// So many bytes of zeros.
+    Zeros(u16),
+    /// As many bytes of zeros as a blob has.
+    HiddenBytes,
+}
+
+impl Encode {
+    /// The same layout with nothing of the value in it.
+    #[must_use]
+    pub fn hidden(self) -> Encode {
+        match self {
+            Encode::Fixed { len_bits, order } => Encode::HiddenFixed { len_bits, order },
+            Encode::Wide { len_bits, .. } => Encode::Zeros(len_bits.div_ceil(8).min(u16::MAX.into()) as u16),
+            Encode::Leb => Encode::HiddenLeb,
+            Encode::Boolean => Encode::Zeros(1),
+            Encode::Float32(_) => Encode::Zeros(4),
+            Encode::Float64(_) => Encode::Zeros(8),
+            Encode::Text(encoding) => Encode::HiddenText(encoding),
+            Encode::Utf8(_) | Encode::Plain => Encode::HiddenText(Encoding::Utf8),
+            Encode::Rendered(at) => Encode::HiddenRendered(at),
+            Encode::Bytes => Encode::HiddenBytes,
+            // How many there are, which one it is, and what is hidden already.
+            other => other,
+        }
+    }
+}
+
+/// What stands for a hidden value: the same for equal ones while the program runs, and nothing that leads back.
+fn pseudonym(value: impl std::hash::Hash) -> u64 {
+    use std::hash::BuildHasher;
+    static KEY: std::sync::OnceLock<std::hash::RandomState> = std::sync::OnceLock::new();
+    KEY.get_or_init(std::hash::RandomState::new).hash_one(value)
 }
 
 /// What could not be written as it was.
@@ -104,6 +149,44 @@ impl Encoder<'_> {
                 put_wide(self.out, &Wide { limbs: vec![value], signed }, len_bits, order);
             }
             Encode::Boolean => self.out.push(u8::from(value != 0)),
+            Encode::Parts => {}
+            hidden => self.hidden_integer(hidden, value),
+        }
+    }
+
+    #[cold]
+    fn hidden_integer(&mut self, encode: Encode, value: u64) {
+        match encode {
+            Encode::HiddenFixed { len_bits, order } => put_fixed(self.out, pseudonym(value), len_bits, order),
+            Encode::HiddenLeb => put_leb(self.out, pseudonym(value) >> 1, false),
+            Encode::Zeros(bytes) => self.zeros(bytes.into()),
+            _ => {}
+        }
+    }
+
+    fn zeros(&mut self, bytes: usize) {
+        self.out.resize(self.out.len() + bytes, 0);
+    }
+
+    /// A hidden string; false when it is none.
+    #[cold]
+    fn hidden_text(&mut self, encode: Encode, bytes: &[u8]) {
+        let name = format!("{:016x}", pseudonym(bytes));
+        match encode {
+            Encode::HiddenText(Encoding::Utf8 | Encoding::Ascii) => self.text(name.as_bytes()),
+            Encode::HiddenText(encoding) => {
+                let unit = encoding.unit_bytes();
+                let is_big = matches!(encoding, Encoding::Utf16Be | Encoding::Utf32Be);
+                for byte in name.bytes().chain([0]) {
+                    let at = self.out.len();
+                    self.zeros(unit);
+                    self.out[if is_big { at + unit - 1 } else { at }] = byte;
+                }
+            }
+            Encode::HiddenRendered(at) => {
+                self.select(at, &[1]);
+                self.text(name.as_bytes());
+            }
             _ => {}
         }
     }
@@ -274,14 +357,17 @@ impl Visitor for Encoder<'_> {
                 self.shortfalls.cut_integers += 1;
                 put_fixed(self.out, value.limbs.first().copied().unwrap_or(0), len_bits, order);
             }
-            _ => {}
+            Encode::Parts => {}
+            hidden => self.hidden_integer(hidden, value.limbs.first().copied().unwrap_or(0)),
         }
     }
 
     #[inline]
     fn boolean(&mut self, node: NodeId, value: bool) {
-        if self.encode(node) == Encode::Boolean {
-            self.out.push(u8::from(value));
+        match self.encode(node) {
+            Encode::Boolean => self.out.push(u8::from(value)),
+            Encode::Zeros(bytes) => self.zeros(bytes.into()),
+            _ => {}
         }
     }
 
@@ -292,6 +378,7 @@ impl Visitor for Encoder<'_> {
             Encode::Float32(ByteOrder::Big) => self.out.extend_from_slice(&(value as f32).to_be_bytes()),
             Encode::Float64(ByteOrder::Little) => self.out.extend_from_slice(&value.to_le_bytes()),
             Encode::Float64(ByteOrder::Big) => self.out.extend_from_slice(&value.to_be_bytes()),
+            Encode::Zeros(bytes) => self.zeros(bytes.into()),
             _ => {}
         }
     }
@@ -310,13 +397,17 @@ impl Visitor for Encoder<'_> {
                 self.text(bytes);
             }
             Encode::Plain => self.text(bytes),
-            _ => {}
+            Encode::Parts => {}
+            hidden => self.hidden_text(hidden, bytes),
         }
     }
 
     #[inline]
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        if self.encode(node) != Encode::Parts {
+        let encode = self.encode(node);
+        if encode == Encode::HiddenBytes {
+            self.zeros(bytes.len());
+        } else if encode != Encode::Parts {
             self.count(node, bytes.len() as u64);
             self.out.extend_from_slice(bytes);
         }

@@ -59,6 +59,7 @@ pub struct Splitter<'a> {
     events: u64,
     schema_losses: Losses,
     takes_packets: bool,
+    hides_fields: bool,
     losses: Losses,
 }
 
@@ -92,6 +93,7 @@ impl<'a> Splitter<'a> {
             first_ns: None,
             events: 0,
             schema_losses: probe.losses(),
+            hides_fields: probe.hides_fields(),
             takes_packets: by == SplitBy::Stream && probe.takes_packets(),
             losses: Losses::default(),
         })
@@ -182,6 +184,10 @@ impl<'a> Splitter<'a> {
 }
 
 impl TraceWriter for Splitter<'_> {
+    fn hides_fields(&self) -> bool {
+        self.hides_fields
+    }
+
     fn losses(&self) -> Losses {
         self.schema_losses.clone()
     }

@@ -15,7 +15,7 @@ use tracemill_codec::value::Value;
 use tracemill_model::clock::Drift;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Origin, Part, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, EventClassId, Origin, Part, Schema, Scope, StreamClassId};
 
 use crate::api::{OpenTrace, Setting, Settings};
 use crate::calls::CallTask;
@@ -95,6 +95,8 @@ pub struct WriteOptions {
     pub index: bool,
     /// Are only some of the events of the streams wanted?
     pub is_cut: bool,
+    /// Fields whose values must not be in the output, of each source.
+    pub hidden: Vec<Vec<HiddenField>>,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
     pub settings: Settings,
 }
@@ -114,8 +116,24 @@ pub fn stored_header(event: EventRef<'_>) -> std::result::Result<Option<Value>, 
     }))
 }
 
+/// A field whose values are hidden, with everything below it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct HiddenField {
+    /// The class of the events.
+    pub class: EventClassId,
+    /// Where it is: a context or the payload.
+    pub scope: Scope,
+    /// The way down from the root: which child.
+    pub children: Vec<u32>,
+}
+
 /// Writes events.
 pub trait TraceWriter {
+    /// Does it hide what [`WriteOptions::hidden`] names?
+    fn hides_fields(&self) -> bool {
+        false
+    }
+
     /// What the target cannot hold of what is known before the first event. Counted in fields, classes or streams.
     fn losses(&self) -> Losses;
 

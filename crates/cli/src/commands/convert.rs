@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tracemill_engine::convert::{Conversion, is_trace, sources, target};
+use tracemill_engine::filter::ColumnList;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::Pending;
 use tracemill_engine::print::Flow;
@@ -13,7 +14,7 @@ use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline;
-use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
+use tracemill_formats::target::{HiddenField, Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
@@ -21,7 +22,7 @@ use super::formats::WRITTEN;
 use super::losses::gap_text;
 use super::open::open;
 use super::print;
-use super::select::Typed;
+use super::select::{Typed, misuse_of};
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter};
 use crate::{interrupt, progress};
@@ -29,6 +30,10 @@ use crate::{interrupt, progress};
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if let Some(format) = lines_of(&options.to) {
+        if !options.anonymise.is_empty() {
+            let error = Error::misuse(format!("--anonymise cannot write {}", options.to));
+            return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
+        }
         if options.split.is_some() {
             let error = Error::misuse(format!("--split writes no {}", options.to));
             return Err(error.with_help("split the trace first, then print its parts"));
@@ -96,12 +101,17 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || options.split.is_some()
             || is_damaged
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        hidden: hidden(options, session)?,
         settings: options.target.0.clone(),
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => (target.create)(pending.path(), &sources, &write_options)?,
         Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
     };
+    if !options.anonymise.is_empty() && !writer.hides_fields() {
+        let error = Error::misuse(format!("--anonymise cannot write {}", options.to));
+        return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
+    }
     if options.input.strict && !writer.losses().is_empty() {
         return Err(refused(target, &writer.losses()));
     }
@@ -137,6 +147,16 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
     }
 }
 
+/// The fields that must not be in the output.
+fn hidden(options: &ConvertOptions, session: &Session) -> Result<Vec<Vec<HiddenField>>, Error> {
+    if options.anonymise.is_empty() {
+        return Ok(Vec::new());
+    }
+    let told = |error| misuse_of("--anonymise", error);
+    let columns = ColumnList::parse(&options.anonymise.join(",")).map_err(told)?.bind(session).map_err(told)?;
+    session.traces.iter().map(|trace| columns.fields(&trace.schema)).collect()
+}
+
 /// Are only some of the events wanted?
 fn has_choice(options: &ConvertOptions) -> bool {
     let events = &options.select.events;
@@ -150,7 +170,7 @@ fn is_all(options: &ConvertOptions) -> bool {
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_form = has_form || !options.target.0.0.is_empty();
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
-    let has_choice = has_choice(options) || options.split.is_some();
+    let has_choice = has_choice(options) || options.split.is_some() || !options.anonymise.is_empty();
     !has_choice && options.select.events.stream.is_empty() && !has_form && !has_offsets
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tracemill_model::error::Result;
-use tracemill_model::schema::{EventClassId, Schema};
+use tracemill_formats::target::HiddenField;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use super::resolve::{self, Place};
 use super::syntax::Path;
@@ -60,6 +61,34 @@ impl Columns {
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|column| &column.path)
+    }
+
+    /// The fields of a trace that the paths name. Only contexts and payloads have such.
+    ///
+    /// # Errors
+    /// When a path names something else.
+    pub fn fields(&self, schema: &Schema) -> Result<Vec<HiddenField>> {
+        let mut fields = Vec::new();
+        for class in (0..schema.events().len()).map(|at| EventClassId(at as u32)) {
+            for (place, name) in self.places(schema, class).iter().zip(self.names()) {
+                let wrong = |what: &str| {
+                    let error = Error::misuse(format!("`{name}` is {what}, and cannot be anonymised"));
+                    error.with_help("fields of contexts and payloads can")
+                };
+                match place {
+                    Place::Absent => {}
+                    Place::Spine(_) => return Err(wrong("no field")),
+                    Place::Field(field) if field.scope < Scope::CommonContext => {
+                        return Err(wrong("in a header or in the context of packets"));
+                    }
+                    Place::Field(field) => {
+                        let Some(children) = field.children() else { return Err(wrong("an element of an array")) };
+                        fields.push(HiddenField { class, scope: field.scope, children });
+                    }
+                }
+            }
+        }
+        Ok(fields)
     }
 
     /// Where the values are in the events of a class.

@@ -28,6 +28,13 @@ pub(crate) struct FieldPlace {
     pub class: FieldClassId,
 }
 
+impl FieldPlace {
+    /// The way down from the root: which child. `None` when an element of an array is chosen on it.
+    pub(crate) fn children(&self) -> Option<Vec<u32>> {
+        self.children.iter().map(|&(child, element)| element.is_none().then_some(child)).collect()
+    }
+}
+
 /// What a value can be compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {

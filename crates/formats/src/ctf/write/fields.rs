@@ -18,7 +18,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use crate::target::Losses;
+use crate::target::{HiddenField, Losses};
 
 /// Alignment of every field.
 const BYTE: u32 = 8;
@@ -672,6 +672,8 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
     let mut table = vec![Encode::Parts; plan.nodes.len()];
     let mut places: Vec<(Scope, Vec<PathStep>)> = vec![(Scope::PacketHeader, Vec::new()); plan.nodes.len()];
     let mut parts = vec![0u32; plan.nodes.len()];
+    // For each node, the way down to it, and whether it is hidden.
+    let mut ways: Vec<(Vec<u32>, bool)> = vec![(Vec::new(), false); plan.nodes.len()];
     for (root, scope) in plan.roots.iter().zip(scopes) {
         if let Some(place) = root.and_then(|root| places.get_mut(root as usize)) {
             place.0 = *scope;
@@ -691,6 +693,12 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
             let (scope, mut steps) = places[parent].clone();
             steps.push(step);
             places[at] = (scope, steps);
+            let (mut way, is_hidden) = ways[parent].clone();
+            way.push(index);
+            let is_own =
+                |field: &HiddenField| field.class.0 == owner.1 && field.scope == scope && field.children == way;
+            let is_hidden = is_hidden || mapped.hidden.iter().any(is_own);
+            ways[at] = (way, is_hidden);
         }
         let (scope, steps) = &places[at];
         let special = mapped.special.get(&(owner_of(*scope, owner), *scope, steps.clone()));
@@ -698,6 +706,9 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
             Some(encode) => *encode,
             None => encode_of(mapped, &mapped.schema.field_class(node.class).kind),
         };
+        if ways[at].1 {
+            table[at] = table[at].hidden();
+        }
     }
     table.into()
 }
@@ -708,6 +719,7 @@ pub(super) struct Mapped<'a> {
     pub order: ByteOrder,
     pub schema: &'a Schema,
     pub special: &'a Special,
+    pub hidden: &'a [HiddenField],
 }
 
 fn encode_of(mapped: &Mapped<'_>, kind: &FieldKind) -> Encode {

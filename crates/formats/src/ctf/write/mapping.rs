@@ -8,7 +8,7 @@ use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
     BlobClass, ByteOrder, ClockClass, ClockId, EventClass, EventClassId, FieldClassId, FieldKind, Length, Member, Role,
     Roles, Schema, Scope, StreamClass, StreamClassId,
@@ -16,7 +16,7 @@ use tracemill_model::schema::{
 
 use super::Dialect;
 use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
-use crate::target::{Losses, Source};
+use crate::target::{HiddenField, Losses, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -34,6 +34,8 @@ pub(super) struct Mapping {
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
     special: Special,
+    /// Fields whose values are not written.
+    pub(super) hidden: Vec<HiddenField>,
     pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
@@ -148,11 +150,55 @@ impl Mapping {
         } else if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
-        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, marks, losses })
+        Ok(Mapping {
+            dialect,
+            order,
+            from,
+            to,
+            streams,
+            events,
+            keeps_header,
+            has_stream_ids,
+            special,
+            hidden: Vec::new(),
+            marks,
+            losses,
+        })
+    }
+
+    /// Hides fields.
+    ///
+    /// # Errors
+    /// When other fields could not be read without one of them.
+    pub(super) fn hide(&mut self, fields: &[HiddenField]) -> Result<()> {
+        for field in fields {
+            let class = self.from.event(field.class);
+            let stream = self.from.stream(class.stream);
+            let mut stack: Vec<FieldClassId> =
+                [stream.common_context, class.specific_context, class.payload].into_iter().flatten().collect();
+            while let Some(id) = stack.pop() {
+                let user = self.from.field_class(id);
+                let path = layout::reference(user).filter(|path| path.scope == field.scope);
+                if path.is_some_and(|path| leads_into(path, &field.children)) {
+                    let name = class.name.as_deref().unwrap_or_default();
+                    let message = format!("a field of `{name}` says the length or the kind of another one");
+                    return Err(Error::unsupported(message).with_help("--anonymise cannot change it"));
+                }
+                stack.extend(layout::children(user));
+            }
+        }
+        self.hidden = fields.to_vec();
+        Ok(())
     }
 
     fn mapped(&self) -> Mapped<'_> {
-        Mapped { dialect: self.dialect, order: self.order, schema: &self.from, special: &self.special }
+        Mapped {
+            dialect: self.dialect,
+            order: self.order,
+            schema: &self.from,
+            special: &self.special,
+            hidden: &self.hidden,
+        }
     }
 
     /// Makes the table of an event class when its first event comes.
@@ -200,6 +246,17 @@ impl Mapping {
         self.events[class.0 as usize].own_ids.insert((id, name.to_vec()), free);
         free
     }
+}
+
+/// Does a path end at a field or below it?
+fn leads_into(path: &tracemill_model::schema::FieldPath, children: &[u32]) -> bool {
+    use tracemill_model::schema::PathStep;
+    let is_child = |(step, child): (&PathStep, &u32)| match step {
+        PathStep::Member(at) | PathStep::Option(at) => at == child,
+        // Any option may be the selected one.
+        _ => true,
+    };
+    children.len() <= path.steps.len() && path.steps.iter().zip(children).all(is_child)
 }
 
 /// Counts the names that CTF 1.8 has no place for.

@@ -168,6 +168,7 @@ impl Writer {
         let order = options.byte_order.unwrap_or_default();
         let mut mapping =
             Mapping::new(dialect, order, source).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        mapping.hide(options.hidden.get(self.traces.len()).map_or(&[], |hidden| hidden))?;
         self.losses.extend(&mapping.losses);
         mapping.to.origin = origin(source, &names, false);
         for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
@@ -182,6 +183,10 @@ impl Writer {
 }
 
 impl TraceWriter for Writer {
+    fn hides_fields(&self) -> bool {
+        true
+    }
+
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -256,7 +261,8 @@ fn comment(schema: &Schema) -> String {
 /// The metadata with which the packets of a source can be kept as they are; `None` when they cannot.
 fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &WriteOptions) -> Option<Vec<u8>> {
     let is_ctf = [Dialect::Ctf18, Dialect::Ctf2].iter().any(|dialect| dialect.format() == source.schema.format);
-    let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index;
+    let has_hidden = options.hidden.iter().any(|hidden| !hidden.is_empty());
+    let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index || has_hidden;
     let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
     classes.dedup();
     // Packets hold cycles, and a drift moves each of them.
