@@ -135,7 +135,7 @@ impl Writer {
     fn new(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
         let mut writer =
             Writer { traces: Vec::new(), trace_of: Vec::new(), streams: Vec::new(), losses: Losses::default() };
-        let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
+        let folders = names_of(&below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>()));
         for (source, name) in sources.iter().zip(folders) {
             let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(name) };
             let names = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
@@ -302,6 +302,16 @@ fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
 }
 
+/// Names of traces without the folders that hold all of them, so that a second conversion names them alike.
+fn below_all<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let Some(first) = names.first() else { return Vec::new() };
+    let shared = names.iter().fold(first.len(), |shared, name| {
+        first.bytes().zip(name.bytes()).take(shared).take_while(|(a, b)| a == b).count()
+    });
+    let cut = first.as_bytes()[..shared].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    names.iter().map(|name| name.get(cut..).unwrap_or(name)).collect()
+}
+
 /// Names of files for names of streams or traces: one plain component each, all different, in the same order of bytes.
 pub(in crate::ctf) fn names_of(names: &[&str]) -> Vec<String> {
     let plain = |name: &str| -> String {
@@ -322,4 +332,17 @@ pub(in crate::ctf) fn names_of(names: &[&str]) -> Vec<String> {
     let width = names.len().to_string().len();
     let short = |name: &str| name.chars().take(48).collect::<String>();
     flat.iter().enumerate().map(|(at, name)| format!("{at:0width$}_{}", short(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below_all;
+
+    #[test]
+    fn traces_are_named_below_the_folder_of_all() {
+        assert_eq!(below_all(&["a/b/x", "a/b/y/z"]), ["x", "y/z"]);
+        assert_eq!(below_all(&["a/t", "a/t/sub"]), ["t", "t/sub"]);
+        assert_eq!(below_all(&["one"]), ["one"]);
+        assert_eq!(below_all(&["ä/x", "å/y"]), ["ä/x", "å/y"]);
+    }
 }
