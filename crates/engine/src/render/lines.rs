@@ -68,6 +68,8 @@ pub struct LineRenderer {
     matcher: Option<Matcher>,
     /// For each trace the classes whose events have no time, when there are any.
     untimed: Vec<Option<ClassSet>>,
+    /// For each trace whether its events need nothing but lines that sum them up: many of those are made at once.
+    sums_up: Vec<bool>,
 }
 
 #[inline]
@@ -107,8 +109,12 @@ impl LineRenderer {
             let has_some = classes.iter().any(|class| class.is_untimed);
             has_some.then(|| ClassSet::new(classes.len(), |at| classes[at].is_untimed))
         });
-        let untimed = untimed.collect();
-        LineRenderer { plan, traces, matcher, untimed }
+        let untimed: Vec<Option<ClassSet>> = untimed.collect();
+        let is_plain = matcher.is_none() && !plan.with_ends;
+        let sums_up = session.traces.iter().zip(&untimed);
+        let sums_up = sums_up.map(|(trace, untimed)| is_plain && untimed.is_none() && trace.schema.summary.is_some());
+        let sums_up = sums_up.collect();
+        LineRenderer { plan, traces, matcher, untimed, sums_up }
     }
 
     /// The lines of a batch.
@@ -122,11 +128,10 @@ impl LineRenderer {
             let (stream, ready) = &batch.chunks[run.chunk as usize];
             let of = &plan.streams[stream.0 as usize];
             let printer = &mut self.traces[of.trace];
-            // Where each event only needs a line, many are made at once.
-            let is_plain = self.matcher.is_none() && !plan.with_ends && untimed[of.trace].is_none();
+            let sums_up = self.sums_up[of.trace];
             let (mut next, to) = (run.from as usize, run.to as usize);
             while next < to {
-                if let (Printer::Text(text), true) = (&mut *printer, is_plain) {
+                if sums_up && let Printer::Text(text) = &mut *printer {
                     let count =
                         text.sum_up(&mut rendered.out, &ready.chunk, (next, to), of.clock.as_ref(), &mut before);
                     rendered.lines += count as u64;
