@@ -16,7 +16,8 @@ pub static FORMATS: &[&Format] = &[
 ];
 
 /// Every format that tracemill writes traces in.
-pub static TARGETS: &[&Target] = &[&crate::ctf::write::CTF18, &crate::ctf::write::CTF2];
+pub static TARGETS: &[&Target] =
+    &[&crate::ctf::write::CTF18, &crate::ctf::write::CTF2, &crate::lttng_legacy::write::TARGET];
 
 /// The formats of a name: several may share one, each with a probe of its own.
 pub fn by_name(name: &str) -> Vec<&'static Format> {
