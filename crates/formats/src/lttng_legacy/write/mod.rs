@@ -47,7 +47,7 @@ fn create(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box
         let is_own = source.origin.format == "lttng-legacy" && source.origin.version.0 == 0;
         let own = if is_own { Own::new(&folder, source)? } else { None };
         writer.traces.push(match own {
-            Some(own) => Trace::Own(own),
+            Some(own) => Trace::Own(Box::new(own)),
             None => Trace::Foreign(Box::new(Foreign::new(&folder, source, options))),
         });
     }
@@ -61,7 +61,7 @@ struct Writer {
 }
 
 enum Trace {
-    Own(Own),
+    Own(Box<Own>),
     Foreign(Box<Foreign>),
 }
 
