@@ -387,16 +387,18 @@ fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> 
 
 /// Row 9: LTTng 0.7 beside CTF 1.8, each by its events.
 fn legacy_rows(setup: &Setup, legacy: &Trace, ctf: &Trace, rows: &mut Vec<Row>) -> Result<()> {
-    let facts = [Facts::of(legacy)?, Facts::of(ctf)?];
+    eprintln!("reading {} once", legacy.name);
+    let own = Facts { trace: legacy, path: &legacy.path, decoded: decode::found(&legacy.path)? };
+    let facts = [own, Facts::of(ctf)?];
     let tasks = [
-        decoding(decode::rows, &legacy.path),
-        decoding(decode::rows, &ctf.path),
+        decoding(decode::found, &legacy.path),
+        decoding(decode::found, &ctf.path),
         Some(setup.ours("print", &legacy.path, &["--format", "text", "-j1"])),
         Some(setup.ours("print", &ctf.path, &["--format", "text", "-j1"])),
     ];
     let [decoded, ctf_decoded, text, ctf_text] = rounds("row 9", setup.runs, tasks)?.map(Option::unwrap_or_default);
     for (id, what, ours, ctf) in [
-        ("9i", "LTTng 0.7, row view, events/s: to CTF 1.8", decoded, ctf_decoded),
+        ("9i", "LTTng 0.7, row view by chunks, events/s: to CTF 1.8", decoded, ctf_decoded),
         ("9j", "LTTng 0.7, print --format text -j1, the same", text, ctf_text),
     ] {
         let per_event = |samples: &Samples, at: usize| samples.cpu().median / facts[at].decoded.events as f64;

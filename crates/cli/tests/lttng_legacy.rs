@@ -202,3 +202,49 @@ fn info_shows_clock_facilities_and_checksums() {
         assert!(sections.contains(word), "{word}: {sections}");
     }
 }
+
+/// The events of a trace without those that loads make, each with some of its keys.
+fn events(folder: &Folder, trace: &str, keys: &[&str]) -> Vec<serde_json::Value> {
+    let run = folder.run(&format!("print --quiet --format jsonl {trace}"));
+    let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+    let lines = run.stdout.lines().map(parse);
+    let lines = lines.filter(|line| !line["name"].as_str().is_some_and(|name| name.starts_with("core.")));
+    lines.map(|line| keys.iter().map(|key| (key.to_string(), line[key].clone())).collect()).collect()
+}
+
+#[test]
+fn a_trace_goes_through_ctf_2_and_comes_back() {
+    let folder = trace();
+    let keys = ["ns", "cycles", "name", "id", "cpu", "payload"];
+    let before = events(&folder, "t", &keys);
+    // The last event is damaged: it ends before its last field.
+    folder.run("convert --quiet --to ctf2 -o two --end 1000.25025 t");
+    folder.run("convert --quiet --to lttng-legacy -o back two").ends(0, &[]);
+    assert_eq!(events(&folder, "back", &keys), before[..2]);
+    // As itself the files are copied, with their damage.
+    folder.run("convert --quiet --to lttng-legacy -o own t").ends(0, &[]);
+    assert_eq!(events(&folder, "own", &keys), before);
+    folder.run("convert --quiet --to lttng-legacy -o cut --begin 1000.2501 --end 1000.25015 two").ends(0, &[]);
+    assert_eq!(events(&folder, "cut", &keys), before[..1]);
+    for name in ["back", "own"] {
+        let written = std::fs::read(folder.path(&format!("{name}/eventdefs/fs.xml"))).expect("it is written");
+        assert_eq!(written, FS.as_bytes());
+    }
+}
+
+#[test]
+fn a_trace_of_markers_becomes_one_of_facilities_in_both_byte_orders() {
+    let folder = Folder::new();
+    let mut numbers = Numbers(3);
+    folder.file("m/metadata_0", lying_sub_buffers(&mut numbers, true));
+    folder.file("m/kernel_1", lying_sub_buffers(&mut numbers, false));
+    let keys = ["ns", "name", "cpu"];
+    let before = events(&folder, "m", &keys);
+    assert!(!before.is_empty());
+    for order in ["little", "big"] {
+        let run = folder.run(&format!("convert --to lttng-legacy --byte-order {order} -o {order} m"));
+        assert_eq!(events(&folder, order, &keys), before, "{order}: {}", run.stderr);
+        let info = folder.run(&format!("info --json {order}")).stdout;
+        assert!(info.contains("\"0.7\""), "{info}");
+    }
+}

@@ -13,9 +13,10 @@ use crate::plan::{Fault, NodeId, Plan, State, Visitor};
 use crate::trace_plans::TracePlans;
 
 /// A field.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub enum Value {
     /// Absent.
+    #[default]
     Null,
     /// An unsigned integer, an enumeration by its value, bits as a number.
     Unsigned(u64),

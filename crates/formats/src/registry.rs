@@ -21,6 +21,7 @@ pub static TARGETS: &[&Target] = &[
     &crate::ctf::write::CTF2,
     &crate::ctf::rfc::write::CTF11,
     &crate::ctf::rfc::write::CTF16,
+    &crate::lttng_legacy::write::TARGET,
     &crate::uftrace::write::TARGET,
 ];
 

@@ -11,6 +11,7 @@ mod layout;
 mod open;
 mod reader;
 mod scan;
+pub(crate) mod write;
 
 use crate::api::{Format, Setting};
 

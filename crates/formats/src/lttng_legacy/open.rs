@@ -18,6 +18,7 @@ use super::facilities::{CoreEvent, Facility, Library, Load, Messages, core_event
 use super::info;
 use super::reader::{Reader, Slice, TraceFile, slices};
 use super::scan::{Found, Scanner};
+use super::write::own::{LOADS, loads_text};
 use crate::api::{DataFile, EntryKind, Found as FoundTrace, OpenTrace, Settings, Storage, Stream};
 
 /// Option by which the scale of the clock's frequency divides it.
@@ -81,6 +82,9 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
     sections.extend(own);
     messages.warnings.extend(warnings);
 
+    let loads = loads_text(facilities.iter().map(|facility| &facility.load));
+    let mut parts: Vec<(String, Arc<dyn Bytes>)> = vec![(LOADS.to_string(), Arc::new(loads.into_bytes()))];
+    parts.extend(other_files(storage, &found.path));
     let schema = Arc::new(schema);
     let plans = Arc::new(TracePlans::new(schema.clone()));
     let (mut streams, mut readers) = (Vec::new(), HashMap::new());
@@ -100,13 +104,27 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
         schema,
         plans,
         has_other_bytes: false,
-        reader: Arc::new(Reader::new(readers)),
+        reader: Arc::new(Reader::new(readers, parts)),
         streams,
         sections,
         remarks,
         faults: messages.faults,
         warnings: messages.warnings,
     })
+}
+
+/// The files of the trace that hold no events.
+fn other_files(storage: &dyn Storage, root: &Path) -> Vec<(String, Arc<dyn Bytes>)> {
+    let mut files = Vec::new();
+    for folder in [DEFINITIONS, "info"] {
+        for entry in storage.list(&root.join(folder)).unwrap_or_default() {
+            let is_small = matches!(entry.kind, EntryKind::File(len) if len <= MAX_DEFINITION_FILE);
+            if let (true, Ok(bytes)) = (is_small, storage.open(&entry.path)) {
+                files.push((format!("{folder}/{}", entry.name), bytes));
+            }
+        }
+    }
+    files
 }
 
 /// Reads the headers of all files, and where their blocks are.
@@ -462,8 +480,15 @@ fn stream_of(
         });
     }
     let name = candidate.relative.clone();
-    let reader =
-        TraceFile { cpu: candidate.cpu(), is_control: candidate.has_facilities(), header, table, slices: all, number };
+    let reader = TraceFile {
+        cpu: candidate.cpu(),
+        is_control: candidate.has_facilities(),
+        header,
+        table,
+        slices: all,
+        number,
+        bytes: bytes.clone(),
+    };
     readers.insert(name.clone(), reader);
     let data = DataFile { path: candidate.path, relative: name.clone(), bytes, is_indexed: false };
     Some(Stream { name, class, id: None, files: vec![data], packets })

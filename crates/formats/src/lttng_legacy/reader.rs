@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::schema::Part;
 
 use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
+use super::write::own::BLOCKS;
 use crate::api::{OpenedPacket, PacketReader, Stream};
 
 /// Blocks up to this many bytes are one packet.
@@ -36,6 +38,30 @@ pub(super) struct TraceFile {
     pub(super) slices: Vec<Slice>,
     /// Its place among the streams.
     pub(super) number: usize,
+    /// Its bytes.
+    pub(super) bytes: Arc<dyn Bytes>,
+}
+
+impl TraceFile {
+    /// The headers of its blocks, as long as the first one; of a block that is cut the size is what is there.
+    fn heads(&self) -> Vec<u8> {
+        let mut heads = Vec::new();
+        let mut last = None;
+        for block in self.slices.iter().map(|slice| &slice.block) {
+            if last.replace(block.offset) == Some(block.offset) {
+                continue;
+            }
+            let Some(head) = block_bytes(self.bytes.bytes(), block).get(..self.header.len) else { continue };
+            let at = heads.len();
+            heads.extend_from_slice(head);
+            let len = block.len as u32;
+            let lost = (block.len - block.limit.min(block.len)) as u32;
+            let words =
+                [lost, len].map(|word| if self.header.is_big { word.to_be_bytes() } else { word.to_le_bytes() });
+            heads[at + 32..at + 40].copy_from_slice(words.as_flattened());
+        }
+        heads
+    }
 }
 
 /// A block, or a piece of a large one.
@@ -98,14 +124,16 @@ fn block_bytes<'a>(bytes: &'a [u8], block: &Block) -> &'a [u8] {
 pub(super) struct Reader {
     /// By the name of the stream.
     files: HashMap<String, TraceFile>,
+    /// What the trace holds beside its tracefiles.
+    parts: Vec<(String, Arc<dyn Bytes>)>,
     /// In which packet something was told that is told once.
     told: Mutex<HashMap<Oddity, (usize, usize)>>,
 }
 
 impl Reader {
     /// A reader of these files.
-    pub(super) fn new(files: HashMap<String, TraceFile>) -> Self {
-        Reader { files, told: Mutex::default() }
+    pub(super) fn new(files: HashMap<String, TraceFile>, parts: Vec<(String, Arc<dyn Bytes>)>) -> Self {
+        Reader { files, parts, told: Mutex::default() }
     }
 
     /// Is this the first packet in which something odd is met? Packets may be read more than once and in any order.
@@ -122,6 +150,17 @@ impl Reader {
 const ANNOUNCE_FROM: u64 = 128 << 10;
 
 impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let part = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
+        let mut parts: Vec<Part> = self.parts.iter().map(part).collect();
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_by_key(|(_, file)| file.number);
+        parts.extend(
+            files.into_iter().map(|(name, file)| Part { name: format!("{BLOCKS}{name}"), bytes: file.heads().into() }),
+        );
+        Ok(parts)
+    }
+
     /// Headers may state an end before their last event, and a beginning behind their first.
     fn has_proven_times(&self) -> bool {
         false
