@@ -126,6 +126,26 @@ fn a_cut_keeps_packets_and_events_as_they_are() {
 }
 
 #[test]
+fn uftrace_takes_events_of_tasks_and_comes_back_from_ctf_2() {
+    let folder = Folder::new();
+    for (trace, order) in [("orders", "little"), ("losses", "big")] {
+        convert(&folder, trace, trace, &format!("--to uftrace --byte-order {order}")).ends(0, &[]);
+        // Every event is one of its task, by name and time; what was discarded is told where it was.
+        let want: Vec<_> = events(&folder, &demo(trace)).into_iter().map(|(ns, name, _)| (ns, name)).collect();
+        let of_task = |(ns, _, payload): (Value, Value, Value)| (ns, payload["event"].clone());
+        let found = events(&folder, trace).into_iter().filter(|(ns, ..)| !ns.is_null()).map(of_task);
+        assert_eq!(found.collect::<Vec<_>>(), want, "{trace}");
+        let (two, back) = (format!("{trace}.2"), format!("{trace}.back"));
+        folder.run_with("convert --to ctf2", &["-o", &two, trace]).ends(0, &[]);
+        folder.run_with("convert --to uftrace", &["-o", &back, &two]).ends(0, &[]);
+        for entry in fs::read_dir(folder.path(trace)).expect("it was written").flatten() {
+            let other = fs::read(folder.path(&back).join(entry.file_name())).expect("it is there");
+            assert!(fs::read(entry.path()).expect("it can be read") == other, "{trace} {:?}", entry.file_name());
+        }
+    }
+}
+
+#[test]
 fn a_trace_as_itself_is_copied() {
     let folder = Folder::new();
     convert(&folder, "orders", "first", "--to ctf1.8").ends(0, &[]);

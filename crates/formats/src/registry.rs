@@ -21,6 +21,7 @@ pub static TARGETS: &[&Target] = &[
     &crate::ctf::write::CTF2,
     &crate::ctf::rfc::write::CTF11,
     &crate::ctf::rfc::write::CTF16,
+    &crate::uftrace::write::TARGET,
 ];
 
 /// The formats of a name: several may share one, each with a probe of its own.

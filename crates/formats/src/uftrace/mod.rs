@@ -18,6 +18,7 @@ mod slices;
 mod symbols;
 mod tasks;
 mod values;
+pub(crate) mod write;
 
 #[cfg(test)]
 mod tests;

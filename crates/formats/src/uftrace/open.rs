@@ -8,7 +8,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, EnvValue, Schema, StreamClassId};
+use tracemill_model::schema::{ByteOrder, EnvValue, Part, Schema, StreamClassId};
 
 use super::arguments::Signatures;
 use super::calls::{CallFile, Calls};
@@ -41,6 +41,13 @@ pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<
     found.iter().map(|found| Folder::open(storage, found)).collect()
 }
 
+/// Byte order, names and specifications of a folder, whatever its records.
+pub(super) fn definitions(storage: &dyn Storage) -> Result<(ByteOrder, Arc<Names>, Arc<Signatures>)> {
+    let found = Found { path: Path::new("").to_path_buf(), name: String::new(), below: String::new() };
+    let opening = Folder::read(storage, &found)?;
+    Ok((opening.reader.order, opening.reader.names, opening.reader.signatures))
+}
+
 /// What is read of a folder, while it is opened.
 struct Folder<'a> {
     storage: &'a dyn Storage,
@@ -69,6 +76,7 @@ impl<'a> Folder<'a> {
             Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids);
         folder.kernel();
+        reader.files = folder.parts(&streams);
         reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording)));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
@@ -124,6 +132,7 @@ impl<'a> Folder<'a> {
             classes,
             calls: None,
             sources: Vec::new(),
+            files: Vec::new(),
         };
         let entry = |name: &str| {
             let found = info.entries.iter().find(|(key, _)| key == name);
@@ -203,6 +212,17 @@ impl<'a> Folder<'a> {
             recording,
             default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
         }
+    }
+
+    /// All files but those of records. What cannot be read was told where it was needed.
+    fn parts(&self, streams: &[Stream]) -> Vec<(String, Arc<dyn Bytes>)> {
+        let is_part = |name: &str| {
+            let is_stream = streams.iter().any(|stream| stream.name == name);
+            let is_kernel = name.starts_with("kernel-cpu") && name.ends_with(".dat");
+            !is_stream && !is_kernel
+        };
+        let names = self.files.iter().map(|(name, _)| name).filter(|name| is_part(name));
+        names.filter_map(|name| Some((name.clone(), self.storage.open(&self.path.join(name)).ok()?))).collect()
     }
 
     fn warn(&mut self, errors: Vec<Error>, name: &str) {
@@ -430,6 +450,8 @@ struct Reader {
     calls: Option<Calls>,
     /// By the number of the stream.
     sources: Vec<Source>,
+    /// The files that hold no records.
+    files: Vec<(String, Arc<dyn Bytes>)>,
 }
 
 impl Reader {
@@ -473,6 +495,11 @@ impl Reader {
 }
 
 impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let part = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
+        Ok(self.files.iter().map(part).collect())
+    }
+
     fn calls(&self) -> Option<&dyn CallSource> {
         self.calls.as_ref().map(|calls| calls as &dyn CallSource)
     }

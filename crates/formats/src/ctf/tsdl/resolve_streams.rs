@@ -212,7 +212,8 @@ impl Resolver<'_> {
         let specific_context = self.instantiate_root(Scope::SpecificContext, roots.clone(), span)?;
         let payload = self.instantiate_root(Scope::Payload, roots, span)?;
         let class = EventClass {
-            name: event.name.map(Into::into),
+            // babeltrace2 takes an empty name for none.
+            name: event.name.filter(|name| !name.is_empty()).map(Into::into),
             log_level: event.log_level,
             emf_uri: event.emf_uri.map(Into::into),
             specific_context,

@@ -29,7 +29,7 @@ pub(super) struct Moved {
     pub header: Vec<Option<u32>>,
     /// The same of the packet context.
     pub context: Vec<Option<u32>>,
-    /// Member of the new event header that holds the old one, when it is kept.
+    /// Member that holds the old event header, when it is kept: of the new one, of the common context in CTF 1.8.
     pub event_header: Option<u32>,
 }
 
@@ -528,6 +528,16 @@ impl<'a> Mapper<'a> {
             Scope::EventHeader => {
                 let Some(at) = self.moved.event_header else { return Err(self.unreachable(&path)) };
                 path.steps.insert(0, PathStep::Member(at));
+                if self.dialect == Dialect::Ctf18 {
+                    path.scope = Scope::CommonContext;
+                }
+                return Ok(path);
+            }
+            Scope::CommonContext if self.dialect == Dialect::Ctf18 && self.moved.event_header.is_some() => {
+                // What is kept of the header stands before the context.
+                if let Some(PathStep::Member(first)) = path.steps.first_mut() {
+                    *first += 1;
+                }
                 return Ok(path);
             }
             _ => return Ok(path),

@@ -16,7 +16,7 @@ use tracemill_model::schema::{
 
 use super::Dialect;
 use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
-use crate::target::{Losses, Source};
+use crate::target::{Losses, STORED, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -434,15 +434,31 @@ fn map_stream(
         .collect();
     // What may be absent tells something by being there.
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
-    let keeps_event_header =
-        may_be_absent || kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
-    mapper.moved.event_header = keeps_event_header.then_some(members.len() as u32);
-    if let Some(root) = class.event_header.filter(|_| keeps_event_header) {
-        let class = mapper.root(Scope::EventHeader, root)?;
-        members.push(Member { name: "stored".into(), raw_name: "stored".into(), class });
-    }
+    let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
+        || kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
+    // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right behind it are the context's.
+    let is_in_context = mapper.dialect == Dialect::Ctf18;
+    let place = if is_in_context { 0 } else { members.len() as u32 };
+    mapper.moved.event_header = keeps_event_header.then_some(place);
+    let stored = class.event_header.filter(|_| keeps_event_header);
+    let stored = stored.map(|root| mapper.root(Scope::EventHeader, root)).transpose()?;
+    let stored = stored.map(|class| Member { name: STORED.into(), raw_name: STORED.into(), class });
+    members.extend(stored.clone().filter(|_| !is_in_context));
     let header = mapper.structure(members);
-    let common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
+    let mut common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
+    if let Some(stored) = stored.filter(|_| is_in_context) {
+        let mut taken = HashSet::from([stored.name.clone()]);
+        let mut members = vec![stored];
+        let own = common_context.map(|context| mapper.to.field_class(context).kind.clone());
+        if let Some(FieldKind::Struct(own)) = own {
+            for mut member in own.members {
+                member.name = free_name(&member.name, &member.raw_name, &mut taken);
+                member.raw_name = member.name.clone();
+                members.push(member);
+            }
+        }
+        common_context = Some(mapper.structure(members));
+    }
     let moved = mapper.moved.clone();
     let mapped = StreamClass {
         id: class.id,

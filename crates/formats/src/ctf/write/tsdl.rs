@@ -177,9 +177,8 @@ impl Writer<'_> {
         self.roots[Scope::SpecificContext as usize] = event.specific_context;
         self.roots[Scope::Payload as usize] = event.payload;
         self.line(0, "\nevent {");
-        if let Some(name) = &event.name {
-            self.line(1, &format!("name = {};", quoted(name)));
-        }
+        // babeltrace2 wants a name, and takes an empty one for none.
+        self.line(1, &format!("name = {};", quoted(event.name.as_deref().unwrap_or(""))));
         self.line(1, &format!("id = {};", event.id));
         self.line(1, &format!("stream_id = {};", stream.id));
         if let Some(level) = event.log_level {

@@ -1,0 +1,177 @@
+//! Writing data folders: a folder of uftrace as itself, and calls of other formats.
+
+mod foreign;
+mod own;
+mod record;
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Gap;
+
+use self::foreign::Foreign;
+use self::own::Own;
+use crate::api::OpenTrace;
+use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+
+/// Data folders of uftrace.
+pub(crate) static TARGET: Target = Target {
+    names: &["uftrace"],
+    description: "data folders of uftrace, version 4",
+    cannot_hold: &["fields of events that are no calls", "events without time"],
+    is_folder: true,
+    // Several streams may have events of one task, which have one file.
+    wants_order: true,
+    create,
+    copy: Some(copy),
+    settings: &[],
+};
+
+fn create(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    let mut writer = Writer { traces: Vec::new(), stream_of: Vec::new(), losses: Losses::default() };
+    for (at, source) in sources.iter().enumerate() {
+        let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(format!("{at}")) };
+        for stream in 0..source.streams.len() {
+            writer.stream_of.push((writer.traces.len(), stream));
+        }
+        let is_own = source.origin.format == TARGET.names[0];
+        let trace = if is_own {
+            TraceOut::Own(Box::new(Own::new(folder, source, options)?))
+        } else {
+            let foreign = Foreign::new(folder, source, options);
+            writer.losses.extend(&foreign.losses());
+            TraceOut::Foreign(Box::new(foreign))
+        };
+        writer.traces.push(trace);
+    }
+    Ok(Box::new(writer))
+}
+
+/// Copies every file of a folder.
+fn copy(trace: &OpenTrace, to: &Path) -> Result<bool> {
+    if trace.schema.format != TARGET.names[0] || !trace.path.is_dir() {
+        return Ok(false);
+    }
+    let failed = |error: std::io::Error| Error::io("copy the folder", &trace.path, &error);
+    make_folder(to)?;
+    for entry in fs::read_dir(&trace.path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // `info` makes it a trace: it comes last.
+        if entry.path().is_file() && entry.file_name() != "info" {
+            copy_file(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    }
+    copy_file(&trace.path.join("info"), &to.join("info"))?;
+    Ok(true)
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let mut source = File::open(from).map_err(|error| Error::io("copy the file", from, &error))?;
+    let failed = |error: std::io::Error| Error::io("write the copy", to, &error);
+    // Not with the permissions of the source: a copy belongs to the user.
+    let mut target = File::create(to).map_err(failed)?;
+    std::io::copy(&mut source, &mut target).map_err(failed)?;
+    Ok(())
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).map_err(|error| Error::io("write the file", path, &error))
+}
+
+/// A file that is appended to; it is there once something was written.
+struct OutFile {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl OutFile {
+    fn new(path: PathBuf) -> Self {
+        OutFile { path, file: None }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let path = &self.path;
+        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        if self.file.is_none() {
+            if let Some(folder) = path.parent() {
+                make_folder(folder)?;
+            }
+            self.file = Some(BufWriter::new(File::create(path).map_err(failed)?));
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(failed),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let path = &self.path;
+        match self.file.take() {
+            Some(mut file) => file.flush().map_err(|error| Error::io("write the file", path, &error)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes traces.
+struct Writer {
+    traces: Vec<TraceOut>,
+    /// For each stream of all sources its trace, and its place there.
+    stream_of: Vec<(usize, usize)>,
+    losses: Losses,
+}
+
+/// A trace that is written.
+enum TraceOut {
+    Own(Box<Own>),
+    Foreign(Box<Foreign>),
+}
+
+impl TraceWriter for Writer {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let (trace, stream) = self.stream_of[stream];
+        match &mut self.traces[trace] {
+            TraceOut::Own(own) => own.event(stream, event),
+            TraceOut::Foreign(foreign) => foreign.event(stream, event),
+        }
+    }
+
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        let (trace, stream) = self.stream_of[stream];
+        match &mut self.traces[trace] {
+            // Its events of lost records tell.
+            TraceOut::Own(_) => Ok(()),
+            TraceOut::Foreign(foreign) => foreign.gap(stream, gap),
+        }
+    }
+
+    fn end_stream(&mut self, stream: usize) -> Result<()> {
+        let (trace, stream) = self.stream_of[stream];
+        match &mut self.traces[trace] {
+            TraceOut::Own(own) => own.end_stream(stream),
+            TraceOut::Foreign(foreign) => foreign.end_stream(stream),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        for trace in &mut self.traces {
+            let losses = match trace {
+                TraceOut::Own(own) => own.finish()?,
+                TraceOut::Foreign(foreign) => foreign.finish()?,
+            };
+            self.losses.extend(&losses);
+        }
+        Ok(self.losses)
+    }
+}
