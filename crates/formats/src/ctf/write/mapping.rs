@@ -491,8 +491,8 @@ fn map_stream(
         .collect();
     // What may be absent tells something by being there.
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
-    let keeps_event_header =
-        may_be_absent || kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
+    let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
+        || kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
     // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right behind it are the context's.
     let is_in_context = mapper.dialect == Dialect::Ctf18;
     let place = if is_in_context { 0 } else { members.len() as u32 };
