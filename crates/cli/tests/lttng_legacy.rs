@@ -221,8 +221,8 @@ fn a_trace_goes_through_ctf_2_and_comes_back() {
     folder.run("convert --quiet --to ctf2 -o two --end 1000.25025 t");
     folder.run("convert --quiet --to lttng-legacy -o back two").ends(0, &[]);
     assert_eq!(events(&folder, "back", &keys), before[..2]);
-    // As itself the files are copied, with their damage.
-    folder.run("convert --quiet --to lttng-legacy -o own t").ends(0, &[]);
+    // As itself the files are copied, with their damage, which is told.
+    folder.run("convert --quiet --to lttng-legacy -o own t").ends(3, &["its data end inside of the field"]);
     assert_eq!(events(&folder, "own", &keys), before);
     folder.run("convert --quiet --to lttng-legacy -o cut --begin 1000.2501 --end 1000.25015 two").ends(0, &[]);
     assert_eq!(events(&folder, "cut", &keys), before[..1]);
