@@ -248,3 +248,175 @@ fn a_trace_of_markers_becomes_one_of_facilities_in_both_byte_orders() {
         assert!(info.contains("\"0.7\""), "{info}");
     }
 }
+
+/// Changes bytes of a file of a trace.
+fn change(folder: &Folder, file: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(folder.path(file)).expect("it is there");
+    change(&mut bytes);
+    folder.file(file, bytes);
+}
+
+/// A trace with a facility, two blocks of two events in `cpu_0`, and one block in `cpu_1`.
+fn sound() -> Folder {
+    let folder = Folder::new();
+    let mut load = b"m\0".to_vec();
+    for word in [CHECKSUM, 3, 4, 4, 4, 4, 0] {
+        load.extend(word.to_le_bytes());
+    }
+    let two = |from: u32| {
+        let data = [from, from + 1].map(u32::to_le_bytes);
+        block(&[(600 + from, [3, 0], &data[0]), (601 + from, [3, 0], &data[1])])
+    };
+    folder.file("t/eventdefs/m.xml", M).file("t/control/facilities_0", block(&[(501, [0, 0], &load)]));
+    folder.file("t/cpu_0", [two(1), two(3)].concat()).file("t/cpu_1", two(5));
+    folder
+}
+
+const M: &str = "<facility name=m>
+                 <event name=e><field name=n><uint/></field></event>
+                 <event name=q><field name=s><sequence><uint/><uchar/></sequence></field></event></facility>";
+/// CRC-32 of the names and types of `M`, from another program.
+const CHECKSUM: u32 = 2_369_600_678;
+/// Bytes of a block of `cpu_0`.
+const BLOCK: usize = 106 + 2 * 12;
+
+#[test]
+fn damage_is_told_with_its_place_and_what_is_sound_is_printed() {
+    // What each damaged trace of the issue is about: what is done to it, the values left, the status, what is told.
+    type Case = (&'static str, fn(&Folder), &'static [u32], i32, &'static str);
+    let cases: [Case; 11] = [
+        ("sound", |_| {}, &[1, 2, 3, 4, 5, 6], 0, ""),
+        (
+            "magic number",
+            |folder| change(folder, "t/cpu_1", |bytes| bytes[40..44].copy_from_slice(&[0xef, 0xbe, 0xad, 0xde])),
+            &[1, 2, 3, 4],
+            3,
+            "error: t/cpu_1: byte 40: no magic number: 0xdeadbeef",
+        ),
+        (
+            "major version",
+            |folder| change(folder, "t/cpu_1", |bytes| bytes[57] = 2),
+            &[1, 2, 3, 4],
+            3,
+            "error: t/cpu_1: byte 57",
+        ),
+        (
+            "block of 0 bytes",
+            |folder| change(folder, "t/cpu_1", |bytes| bytes[36..40].fill(0)),
+            &[1, 2, 3, 4],
+            3,
+            "error: t/cpu_1: byte 0, packet 0: the block says that it has 0 bytes",
+        ),
+        (
+            "unused bytes",
+            |folder| change(folder, "t/cpu_0", |bytes| bytes[32..36].copy_from_slice(&0xffff_fff0u32.to_le_bytes())),
+            &[3, 4, 5, 6],
+            3,
+            "error: t/cpu_0: byte 0, packet 0: 4294967280 bytes at the end of the block are said to be unused",
+        ),
+        (
+            "no loads",
+            |folder| std::fs::remove_file(folder.path("t/control/facilities_0")).expect("it is there"),
+            &[],
+            3,
+            "no `control/facilities_N` that can be read",
+        ),
+        (
+            "length of a sequence",
+            |folder| {
+                change(folder, "t/cpu_0", |bytes| {
+                    bytes[106 + 5] = 1;
+                    bytes[114..118].copy_from_slice(&0x4000_0000u32.to_le_bytes());
+                });
+            },
+            &[2, 3, 4, 5, 6],
+            3,
+            "error: t/cpu_0: byte 106, packet 0, field `s`: an event of 4 bytes of data is too short for its fields: a \
+             sequence of 1073741824 elements",
+        ),
+        (
+            "cut block",
+            |folder| change(folder, "t/cpu_0", |bytes| bytes.truncate(BLOCK + 106 + 12 + 7)),
+            &[1, 2, 3, 5, 6],
+            3,
+            "error: t/cpu_0: byte 130, packet 1: the file ends inside of the block: 125 of its 130 bytes",
+        ),
+        (
+            "unknown event without a size",
+            |folder| {
+                change(folder, "t/cpu_0", |bytes| {
+                    bytes[118 + 4] = 9;
+                    bytes[118 + 6..118 + 8].fill(0xff);
+                });
+            },
+            &[1, 3, 4, 5, 6],
+            3,
+            "error: t/cpu_0: byte 118, packet 0: event 0 of facility 9, which nothing describes, does not say its size",
+        ),
+        (
+            "broken definition",
+            |folder| {
+                folder.file("t/eventdefs/m.xml", &M[..60]);
+            },
+            &[],
+            3,
+            "error: t/eventdefs/m.xml: line 2, column ",
+        ),
+        (
+            "version",
+            |folder| {
+                for file in ["t/control/facilities_0", "t/cpu_0", "t/cpu_1"] {
+                    change(folder, file, |bytes| bytes[58] = 3);
+                }
+            },
+            &[],
+            1,
+            "error: t/control/facilities_0: byte 57: a trace of LTTng version 0.3, which is not read",
+        ),
+    ];
+    for (what, damage, values, code, told) in cases {
+        let folder = sound();
+        damage(&folder);
+        let run = folder.run("print --format jsonl t").ends(code, &[told]);
+        let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+        let lines: Vec<serde_json::Value> = run.stdout.lines().map(parse).collect();
+        let found: Vec<u64> = lines.iter().filter_map(|line| line["payload"]["n"].as_u64()).collect();
+        assert_eq!(found, values.iter().map(|&value| value.into()).collect::<Vec<u64>>(), "{what}: {}", run.stderr);
+        let unnamed = lines.iter().filter(|line| line["name"].as_str().is_some_and(|name| name.ends_with("event_0")));
+        let expected = if matches!(what, "no loads" | "broken definition") { 6 } else { 0 };
+        assert_eq!(unnamed.count(), expected, "{what}: {}", run.stdout);
+        let strict = folder.run("print --format jsonl --strict t");
+        assert_eq!(strict.code, Some(if code == 0 { 0 } else { 1 }), "{what}: {}", strict.stderr);
+        folder.run("check t").ends(code, &[]);
+    }
+}
+
+#[test]
+fn times_that_go_back_are_told_and_stay_in_the_order_of_the_file() {
+    let folder = sound();
+    // The times of the first block of `cpu_0` behind those of the second.
+    change(&folder, "t/cpu_0", |bytes| {
+        for at in [106, 118] {
+            bytes[at + 1] += 8;
+        }
+    });
+    let run = folder.run("print --format jsonl --stream cpu_0 t").ends(0, &["warning: t/cpu_0: byte 236, packet 1: "]);
+    let values = run.stdout.lines().filter(|line| line.contains("m.e")).map(|line| &line[line.len() - 3..]);
+    assert_eq!(values.collect::<Vec<_>>(), ["1}}", "2}}", "3}}", "4}}"]);
+}
+
+#[test]
+fn info_shows_system_and_bookmarks() {
+    let folder = sound();
+    folder.file("t/info/system.xml", "<system node_name=\"box\" cpu=2 arch_size=ILP32>a machine</system>");
+    folder.file("t/info/bookmarks.xml", "<bookmarks><location name=one cpu=1 time=12.5>here</location></bookmarks>");
+    let text = folder.run("info t").ends(0, &[]).stdout;
+    for word in ["node_name", "box", "a machine", "12.5", "here"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&folder.run("info --json t").stdout).expect("JSON");
+    let sections = json["traces"][0]["sections"].to_string();
+    for word in ["system", "bookmarks", "ILP32", "12.5", "here"] {
+        assert!(sections.contains(word), "{word}: {sections}");
+    }
+}

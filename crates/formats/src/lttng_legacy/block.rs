@@ -87,12 +87,12 @@ pub(super) struct Block {
     pub(super) header: BlockHeader,
 }
 
-/// The version of a trace before 0.7 whose file begins so.
-pub(super) fn older_version(start: &[u8]) -> Option<u8> {
+/// The version of a trace before 0.7 whose file begins so, and the byte where it stands.
+pub(super) fn older_version(start: &[u8]) -> Option<(u8, u64)> {
     OLDER_MAGIC_AT.into_iter().find_map(|at| {
         byte_order(start, at)?;
         let version = [*start.get(at + 17)?, *start.get(at + 18)?];
-        (version[0] == 0 && (3..=6).contains(&version[1])).then_some(version[1])
+        (version[0] == 0 && (3..=6).contains(&version[1])).then_some((version[1], at as u64 + 17))
     })
 }
 
@@ -134,8 +134,8 @@ impl TraceHeader {
     /// # Errors
     /// When there is none, or one of a version that cannot be read.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
-        if let Some(minor) = older_version(bytes) {
-            return Err(refuse_version(minor).at_offset(MAGIC_AT as u64));
+        if let Some((minor, at)) = older_version(bytes) {
+            return Err(refuse_version(minor).at_offset(at));
         }
         if bytes.len() < MIN_FILE {
             let message = format!("{} bytes hold no block", bytes.len());

@@ -110,9 +110,7 @@ pub(crate) fn read_files(storage: &dyn Storage, root: &Path) -> (Vec<Section>, V
     let (mut sections, mut warnings) = (Vec::new(), Vec::new());
     let mut read = |name: &str, elements: &[&str]| {
         let path = root.join("info").join(name);
-        if !matches!(storage.kind(&path), Some(EntryKind::File(_))) {
-            return Vec::new();
-        }
+        let Some(EntryKind::File(len)) = storage.kind(&path) else { return Vec::new() };
         let bytes = match storage.read_start(&path, MAX_FILE) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -121,7 +119,7 @@ pub(crate) fn read_files(storage: &dyn Storage, root: &Path) -> (Vec<Section>, V
             }
         };
         let (found, is_whole) = read_attributes(&bytes, elements);
-        if !is_whole {
+        if !is_whole || len > MAX_FILE as u64 {
             let message = "the file cannot be read to its end; what stands before is shown";
             warnings.push(Error::new(ErrorKind::Malformed, message).in_file(&path).at_offset(0));
         }

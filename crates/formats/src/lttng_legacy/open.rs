@@ -151,8 +151,8 @@ fn read_files(
             remarks.push(Error::new(ErrorKind::Truncated, "the file is empty").in_file(&path).at_offset(0));
             continue;
         }
-        if let Some(minor) = block::older_version(bytes.bytes()) {
-            let error = block::refuse_version(minor).in_file(&path).at_offset(57);
+        if let Some((minor, at)) = block::older_version(bytes.bytes()) {
+            let error = block::refuse_version(minor).in_file(&path).at_offset(at);
             if candidate.has_facilities() {
                 return Err(error);
             }

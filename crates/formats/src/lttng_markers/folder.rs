@@ -110,38 +110,51 @@ pub(crate) enum Start {
     Other,
 }
 
+/// Is the magic number where versions before the sub-buffers of 2.0 have it?
+fn has_older_magic(bytes: &[u8]) -> bool {
+    header::field::<4>(bytes, 40).is_some_and(|found| found == MAGIC.to_le_bytes() || found == MAGIC.to_be_bytes())
+}
+
 /// Looks at the first bytes of a file.
 pub(crate) fn start(bytes: &[u8]) -> Start {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     if header::magic(bytes).is_some() && byte(20) == MAJOR {
         return Start::Markers;
     }
-    let is_magic =
-        header::field::<4>(bytes, 40).is_some_and(|found| found == MAGIC.to_le_bytes() || found == MAGIC.to_be_bytes());
-    if is_magic && matches!(byte(57), 1 | 2) {
+    if has_older_magic(bytes) && matches!(byte(57), 1 | 2) {
         return Start::OldMarkers { major: byte(57), minor: byte(58) };
     }
     Start::Other
 }
 
-/// Is the folder a trace of markers? Its channels lie in it, or in `control` below it, and begin with a sub-buffer.
+/// Is the folder a trace of markers? Its channels lie in it, or in `control` below it, and begin with a sub-buffer. The
+/// older layout counts only where no file is of version 0.x: a damaged byte of such a file looks like it.
 pub(crate) fn probe(storage: &dyn Storage, folder: &Path) -> bool {
     if storage.kind(folder) != Some(EntryKind::Directory) {
         return false;
     }
     let control = folder.join(CONTROL);
-    let inside = |folder: &Path| {
+    let is_control = folder.file_name().is_some_and(|name| name == CONTROL);
+    let folders = [
+        Some(folder).filter(|_| !is_control),
+        Some(&*control).filter(|control| storage.kind(control) == Some(EntryKind::Directory)),
+    ];
+    let (mut is_older, mut has_facilities) = (false, false);
+    for folder in folders.into_iter().flatten() {
         let entries = storage.list(folder).unwrap_or_default();
         let numbered = entries
             .into_iter()
             .filter(|entry| matches!(entry.kind, EntryKind::File(len) if len > 0) && split_name(&entry.name).is_some());
-        numbered.take(MAX_PROBED).any(|entry| {
+        for entry in numbered.take(MAX_PROBED) {
             let bytes = storage.read_start(&entry.path, 64).unwrap_or_default();
-            start(&bytes) != Start::Other
-        })
-    };
-    let is_control = folder.file_name().is_some_and(|name| name == CONTROL);
-    (inside(folder) && !is_control) || (storage.kind(&control) == Some(EntryKind::Directory) && inside(&control))
+            match start(&bytes) {
+                Start::Markers => return true,
+                Start::OldMarkers { .. } => is_older = true,
+                Start::Other => has_facilities |= has_older_magic(&bytes) && bytes.get(57) == Some(&0),
+            }
+        }
+    }
+    is_older && !has_facilities
 }
 
 #[cfg(test)]

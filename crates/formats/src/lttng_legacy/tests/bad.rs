@@ -124,6 +124,10 @@ fn without_facilities_events_have_numbers_for_names() {
     assert_eq!(read.payloads("cpu_0"), ["facility_7.event_0"; 4]);
     assert_eq!(read.faults.len(), 1);
     assert!(read.faults[0].contains("no `control/facilities_N` that can be read"), "{}", read.faults[0]);
+    // D33: the clock is that of the first file.
+    assert_eq!(read.times("cpu_0")[0].1, 1_000_250_001_000);
+    let clock = "/t/cpu_0: byte 0: no good `control/facilities_N`: the clock is that of this file";
+    assert!(read.warnings.iter().any(|warning| warning.starts_with(clock)), "{:?}", read.warnings);
     // One warning for the id, whatever the number of events and files.
     let unknown = read.warnings.iter().filter(|warning| warning.contains("event 0 of facility 7"));
     assert_eq!(unknown.count(), 1, "{:?}", read.warnings);
@@ -187,10 +191,24 @@ fn versions_before_0_7_are_refused_by_name() {
         }
         let error = folder.try_read(&Settings::default()).err().expect("a refusal").to_string();
         assert!(error.contains(&format!("LTTng version 0.{minor}, which is not read")), "{error}");
+        // It is told where the version stands.
+        assert!(error.starts_with(&format!("/t/control/facilities_0: byte {}: ", at + 17)), "{error}");
     }
     // Versions that are newer than those with facilities.
     let read = damaged(|bytes| bytes[58] = 9);
     assert!(read.faults[0].contains("version 0.9 of the facility format is not read"), "{}", read.faults[0]);
+}
+
+#[test]
+fn a_damaged_major_version_costs_its_file_and_makes_no_trace_of_markers() {
+    for major in [1, 2] {
+        let mut folder = sound();
+        folder.0.get_mut("cpu_1").expect("it")[57] = major;
+        assert!(!(crate::lttng_markers::FORMAT.probe)(&folder, Path::new(ROOT)));
+        let read = folder.read();
+        assert_eq!((read.payloads("cpu_0").len(), read.payloads("cpu_1").len()), (4, 0));
+        assert!(read.faults[0].starts_with(&format!("/t/cpu_1: byte 57: version {major}.7")), "{:?}", read.faults);
+    }
 }
 
 #[test]

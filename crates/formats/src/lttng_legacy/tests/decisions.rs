@@ -1,5 +1,6 @@
 //! Directory, blocks, clocks, core events, and the numbered decisions of the note.
 
+use super::super::definitions::DefinitionFile;
 use super::*;
 
 const XML: &str = "<event name=e><field name=n><uchar/></field></event>";
@@ -180,6 +181,15 @@ fn facilities_of_all_cpus_are_known_before_any_event_is_read() {
         "{:?}",
         read.warnings
     );
+    // The same name with another id and checksum is another definition.
+    let second = "<facility name=t><event name=f><field name=m><ushort/></field></event></facility>";
+    let checksum = DefinitionFile::parse(second.as_bytes(), Path::new("x")).facilities[0].checksum;
+    let of = |after: u64, ids| event(machine.start.0 + after, ids, &[1, 0]);
+    let mut folder = machine.trace(XML, &[at(&machine, 1), of(2, (8, 0)), at(&machine, 3)]);
+    folder.add("eventdefs/second.xml", second.as_bytes().to_vec());
+    let load = event(machine.start.0, (0, 0), &machine.load("t", checksum, 8, [4; 4], 0));
+    folder.add("control/facilities_1", machine.block(machine.start.0, machine.start.0, &[load], 0));
+    folder.read().is(&["t.e { n=1 }", "t.f { m=1 }", "t.e { n=3 }"]);
 }
 
 #[test]
@@ -242,7 +252,7 @@ fn compact(machine: &Machine, words: &[(u32, &[u8])]) -> Folder {
                <event name=data><field name=p><uint_fixed size=4/></field></event>
                <event name=both attribute=compact_data><field name=v><ushort/></field><field name=w><ushort/></field>
                </event><event name=wide><field name=q><uint_fixed size=8/></field></event></facility>";
-    let file = super::super::definitions::DefinitionFile::parse(xml.as_bytes(), Path::new("c"));
+    let file = DefinitionFile::parse(xml.as_bytes(), Path::new("c"));
     let load = machine.load("compact", file.facilities[0].checksum, 9, [4; 4], machine.alignment.into());
     let mut folder = machine.trace(XML, &[]);
     folder.add("eventdefs/compact.xml", xml.as_bytes().to_vec());
@@ -309,7 +319,6 @@ fn definitions_are_found_by_checksum_then_by_the_name_of_their_file() {
     let xml =
         |name: &str| format!("<facility name=t><event name={name}><field name=n><uchar/></field></event></facility>");
     let checksum = |name: &str| DefinitionFile::parse(xml(name).as_bytes(), Path::new("x")).facilities[0].checksum;
-    use super::super::definitions::DefinitionFile;
     let with = |loaded: u32, files: &[(&str, &str)]| {
         let mut folder = machine.trace(XML, &[at(&machine, 1)]);
         folder.0.remove("eventdefs/t.xml");
@@ -331,6 +340,15 @@ fn definitions_are_found_by_checksum_then_by_the_name_of_their_file() {
     assert_eq!(read.payloads("cpu_0"), ["t.plain { n=1 }"]);
     let read = with(78, &files[1..2]);
     assert_eq!(read.payloads("cpu_0"), ["t.other { n=1 }"]);
+    // The file of the architecture goes before that of the name alone.
+    let xml = |event: &str| format!("<facility name=t_arch><event name={event}></event></facility>").into_bytes();
+    let mut folder = machine.trace(XML, &[event(machine.start.0 + 1, (7, 0), &[])]);
+    let load = event(machine.start.0, (0, 0), &machine.load("t_arch", 5, 7, [4; 4], 0));
+    folder.add("control/facilities_0", machine.block(machine.start.0, machine.start.0, &[load], 0));
+    for (file, event) in [("t_arch", "plain"), ("t_arch_i386", "own"), ("t_arch_x86_64", "other")] {
+        folder.add(&format!("eventdefs/{file}.xml"), xml(event));
+    }
+    assert_eq!(folder.read().payloads("cpu_0"), ["t_arch.own"]);
 }
 
 #[test]
@@ -393,6 +411,13 @@ fn a_clock_that_cannot_be_is_told() {
     let read = late.trace(XML, &[at(&late, 4)]).read();
     let warning = "/t/control/facilities_0: byte 90: a start 9223372036854775808 s after 1970, which is held at";
     assert!(read.warnings[0].starts_with(warning), "{:?}", read.warnings);
+    // D30: without a frequency of the start, that of the first block.
+    let machine = Machine { start: (0, 1000, 0), ..i386() };
+    let mut folder = machine.trace(XML, &[event(5, (7, 0), &[1])]);
+    for bytes in ["control/facilities_0", "cpu_0"] {
+        folder.0.get_mut(bytes).expect("it")[66..74].fill(0);
+    }
+    assert_eq!(folder.read().times("cpu_0"), [(5, 1_000_000_005_000)]);
     // No frequency at all: no time.
     let none = Machine { freq: 0, ..i386() };
     let read = none.trace(XML, &[at(&none, 4)]).read();
@@ -470,6 +495,10 @@ fn system_and_bookmarks_are_shown() {
     folder.add("info/bookmarks.xml", b"<bookmarks><location name=one time=\"1".to_vec());
     let read = folder.read();
     assert!(read.warnings[0].contains("info/bookmarks.xml: byte 0: the file cannot be read to its end"));
+    // What is behind 1 MiB is not read, which is told, wherever the cut falls.
+    let long = [b"<bookmarks><location name=one time=1/>".to_vec(), vec![b' '; 1 << 20]].concat();
+    folder.add("info/bookmarks.xml", long);
+    assert!(folder.read().warnings[0].contains("info/bookmarks.xml: byte 0: the file cannot be read to its end"));
 }
 
 #[test]
@@ -523,7 +552,7 @@ fn unknown_events_are_stepped_over_and_named_by_their_ids() {
 
 /// Checksum of the facility `t` of a trace.
 fn checksum_of(folder: &Folder) -> u32 {
-    let file = super::super::definitions::DefinitionFile::parse(&folder.0["eventdefs/t.xml"], Path::new("t.xml"));
+    let file = DefinitionFile::parse(&folder.0["eventdefs/t.xml"], Path::new("t.xml"));
     file.facilities[0].checksum
 }
 

@@ -96,6 +96,11 @@ fn network_order_and_the_order_of_floats_are_their_own() {
                   <field name=i><short/></field>";
     let machine = Machine { float_word_order: 4321, ..i386() };
     one(&machine, fields, &[0, 80, 0x3f, 0xc0, 0, 0, 1, 0]).is(&["t.e { n=80 f=1.5 i=1 }"; 2]);
+    // D3: the order of floats of a big-endian file is a big-endian number.
+    let packed = Machine { alignment: 0, ..ppc64() };
+    one(&packed, fields, &[0, 80, 0x3f, 0xc0, 0, 0, 0, 1]).is(&["t.e { n=80 f=1.5 i=1 }"; 2]);
+    let machine = Machine { float_word_order: 1234, ..packed };
+    one(&machine, fields, &[0, 80, 0, 0, 0xc0, 0x3f, 0, 1]).is(&["t.e { n=80 f=1.5 i=1 }"; 2]);
 }
 
 #[test]
