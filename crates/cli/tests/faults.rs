@@ -143,14 +143,15 @@ fn a_target_that_vanishes_is_told_or_made_anew() {
             .arg(demo("mill"));
         let child = child.stderr(Stdio::piped()).spawn().expect("the program starts");
         std::thread::sleep(Duration::from_millis(milliseconds));
-        let _ = fs::remove_dir_all(folder.path("below"));
+        let removed = fs::remove_dir_all(folder.path("below"));
         let run = Run::of(child.wait_with_output().expect("it ends"));
         match run.code {
             // The folder went away before it began, or behind the end.
             Some(0) => {}
             _ => assert!(run.code == Some(1) && run.stderr.contains("below"), "{:?} {}", run.code, run.stderr),
         }
-        if folder.path("below/out").exists() {
+        // When it was renamed while its files were taken away, some of them are gone.
+        if removed.is_ok() && folder.path("below/out").exists() {
             let lines =
                 |trace: &str| folder.run_with("print -q --format csv --columns ns", &[trace]).ends(0, &[]).stdout;
             assert_eq!(lines("below/out"), lines(&demo("mill")));

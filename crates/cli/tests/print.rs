@@ -339,3 +339,45 @@ fn losses_are_said_on_stderr_unless_quiet() {
     assert_eq!(run.stdout.lines().count(), 2);
     assert_eq!(folder.run("print t --format jsonl --quiet").ends(0, &[]).stderr, "");
 }
+
+#[test]
+fn losses_are_told_where_they_reach_into_the_wanted_time() {
+    let folder = Folder::new();
+    let packets = |second| [ticks_packet(&[(10, 1), (20, 2)], 0), ticks_packet(&[(40, 3), (60, 4)], second)].concat();
+    // Two packets were lost from 20 to 40.
+    folder.file("p/metadata", ticks_metadata("").replace("events_discarded", "packet_seq_num"));
+    folder.file("p/s", packets(3));
+    // Five events were discarded from 20 to 60.
+    folder.file("e/metadata", ticks_metadata(""));
+    folder.file("e/s", packets(5));
+    for (range, packets, events) in [
+        ("", true, true),
+        ("--end 19ns", false, false),
+        ("--end 20ns", true, true),
+        ("--begin 25ns --end 30ns", true, true),
+        ("--begin 40ns", true, true),
+        ("--begin 41ns --end 50ns", false, true),
+        ("--begin 61ns", false, false),
+    ] {
+        for (trace, words, is_told) in [("p", "2 packets lost", packets), ("e", "5 events discarded", events)] {
+            let run = folder.run(&format!("print {trace} {range}")).ends(0, &[]);
+            assert_eq!(run.stderr.matches(words).count(), usize::from(is_told), "{trace} {range}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_trace_of_several_folders_is_named_without_them() {
+    let folder = Folder::new();
+    let metadata =
+        ticks_metadata("").replace("major = 1", "uuid = \"00112233-4455-6677-8899-aabbccddeeff\"; major = 1");
+    let metadata = metadata + "env { hostname = \"box\"; };";
+    folder.file("t/a/metadata", &metadata).file("t/a/s", ticks_packet(&[(10, 1)], 0));
+    let name = |folder: &Folder| {
+        let run = folder.run("print t --names all --fields trace").ends(0, &[]);
+        run.stdout.lines().map(|line| line.split(", ").nth(2).map(String::from)).collect::<Vec<_>>()
+    };
+    assert_eq!(name(&folder), [Some("trace = box/a".to_string())]);
+    folder.file("t/b/metadata", &metadata).file("t/b/s", ticks_packet(&[(20, 2)], 0));
+    assert_eq!(name(&folder), vec![Some("trace = box".to_string()); 2], "as babeltrace2 names it");
+}

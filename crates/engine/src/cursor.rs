@@ -97,6 +97,8 @@ pub struct Cursor {
     /// Files that were cut while we read them, and to what length.
     cut: Vec<(u32, u64)>,
     gives_packets: bool,
+    /// All packets were read, and the losses behind the last one told.
+    is_done: bool,
 }
 
 struct OpenPacket {
@@ -137,6 +139,7 @@ impl Cursor {
             progress: None,
             cut: Vec::new(),
             gives_packets: false,
+            is_done: false,
         }
     }
 
@@ -190,10 +193,16 @@ impl Cursor {
                     }
                 }
                 None => {
-                    if self.next_packet >= self.end_packet {
+                    if self.next_packet < self.end_packet {
+                        self.open_packet();
+                    } else if !std::mem::replace(&mut self.is_done, true)
+                        && let Some(behind) = self.stream.packets.get(self.end_packet)
+                    {
+                        // What was lost before a packet behind the wanted time may have been lost within it.
+                        self.push_gaps(behind.clone(), self.end_packet);
+                    } else {
                         return None;
                     }
-                    self.open_packet();
                 }
             }
         }
@@ -263,12 +272,11 @@ impl Cursor {
     fn push_gaps(&mut self, packet: Packet, at: usize) {
         let previous = at.checked_sub(1).map(|at| &self.stream.packets[at]);
         let before = previous.map_or(packet.begin_cycles, |previous| previous.end_cycles);
-        // Packets that may hold nothing of the wanted time are read where their times are not proven.
-        let is_wanted = |end: Option<u64>| match self.filter.cycles {
-            Some((first, last)) if !self.reader.has_proven_times() => {
+        // What was lost between two packets may be outside of the wanted time when one of them is inside.
+        let is_wanted = |end: Option<u64>| {
+            self.filter.cycles.is_none_or(|(first, last)| {
                 end.is_none_or(|end| end >= first) && before.is_none_or(|begin| begin <= last)
-            }
-            _ => true,
+            })
         };
         if packet.lost_packets_before > 0 && is_wanted(packet.begin_cycles) {
             self.queue.push_back(Item::Gap(Gap {

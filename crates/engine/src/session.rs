@@ -287,7 +287,7 @@ fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]
     let error = match storage.kind(path) {
         None => match std::fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::Io, "there is no such file or folder")
+                return Error::new(ErrorKind::Io, "there is no such file or folder").in_file(path);
             }
             Err(error) => return Error::io("open it", path, &error),
             Ok(_) => Error::new(ErrorKind::NotThisFormat, "it cannot be read"),

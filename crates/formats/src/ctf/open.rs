@@ -284,7 +284,7 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
     OpenTrace {
         name: if several { name_of(&folders, &base) } else { first.name.clone() },
         path: if several { base } else { first.path.clone() },
-        own_name: own_name(&schema, &folders[largest].found.below),
+        own_name: own_name(&schema, if several { "" } else { &folders[largest].found.below }),
         schema,
         plans,
         has_other_bytes: false,
@@ -335,7 +335,8 @@ fn name_of(folders: &[Folder], base: &std::path::Path) -> String {
     if name.is_empty() { first.name.clone() } else { name.to_string() }
 }
 
-/// The trace's own name, or host name and path below the argument as `babeltrace2` puts them together.
+/// The trace's own name, or host name and path below the argument as `babeltrace2` puts them together (it leaves the
+/// path of a trace of several folders out).
 fn own_name(schema: &Schema, below: &str) -> String {
     if let Some(name) = &schema.name {
         return name.to_string();
