@@ -59,6 +59,28 @@ fn a_wrong_checksum_is_told_and_its_events_are_withheld_when_strict() {
 }
 
 #[test]
+fn strict_gives_the_events_before_a_bad_header() {
+    let folder = trace();
+    let stream = |second: Vec<u8>| [packet(0, 10, 1, crc(10, 1)), second, packet(2, 30, 3, crc(30, 3))].concat();
+    let mut bad = packet(1, 20, 2, crc(20, 2));
+    bad[0] = 0;
+    folder.file("t/main_0", stream(bad.clone()));
+    let run = folder.run("print t").ends(3, &["t/main_0: byte 55, packet 1: the magic number"]);
+    assert_eq!(run.stdout.lines().count(), 2, "{}", run.stdout);
+    let run = folder.run("print t --strict").ends(1, &["t/main_0: byte 55, packet 1: the magic number"]);
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
+    // The fault stands behind what another file says before it.
+    folder.file("t/main_1", [packet(0, 5, 4, crc(5, 4)), packet(1, 9, 5, crc(9, 5))].concat());
+    let run = folder.run("print t --strict").ends(1, &["t/main_0: byte 55, packet 1: the magic number"]);
+    assert_eq!(run.stdout.lines().count(), 3, "{}", run.stdout);
+    // Before it there is no event.
+    folder.file("t/main_2", bad);
+    let run = folder.run("print t --strict").ends(1, &["t/main_2: byte 0, packet 0: the magic number"]);
+    assert_eq!(run.stdout, "");
+    folder.run("info t --strict").ends(1, &["t/main_0: byte 55"]);
+}
+
+#[test]
 fn options_of_the_drafts_are_checked() {
     let folder = trace();
     folder.run("print t --key-file nothing").ends(2, &["--key-file nothing cannot be read"]);

@@ -99,6 +99,8 @@ pub struct Cursor {
     gives_packets: bool,
     /// All packets were read, and the losses behind the last one told.
     is_done: bool,
+    /// Faults of packets that opening found, with file and packet, in the order of both.
+    found: std::collections::VecDeque<(u32, u64, Error)>,
 }
 
 struct OpenPacket {
@@ -140,7 +142,20 @@ impl Cursor {
             cut: Vec::new(),
             gives_packets: false,
             is_done: false,
+            found: std::collections::VecDeque::new(),
         }
+    }
+
+    /// Gives those faults of the trace that stand in packets of the stream: each before the packets behind it.
+    pub fn tell_faults(&mut self, faults: &[Error]) {
+        let in_stream = |fault: &Error| {
+            let (path, packet) = (fault.place().file.as_deref()?, fault.place().packet?);
+            let file = self.stream.files.iter().position(|file| file.path == path)?;
+            Some((file as u32, packet, fault.clone()))
+        };
+        let mut found: Vec<_> = faults.iter().filter_map(in_stream).collect();
+        found.sort_by_key(|&(file, packet, _)| (file, packet));
+        self.found = found.into();
     }
 
     /// Gives packets as they are where all their events are wanted, instead of looking for those.
@@ -201,7 +216,7 @@ impl Cursor {
                         // What was lost before a packet behind the wanted time may have been lost within it.
                         self.push_gaps(behind.clone(), self.end_packet);
                     } else {
-                        return None;
+                        return self.found.pop_front().map(|(_, _, fault)| Item::Fault(fault));
                     }
                 }
             }
@@ -210,6 +225,9 @@ impl Cursor {
 
     fn open_packet(&mut self) {
         let packet = &self.stream.packets[self.next_packet];
+        let is_before = |found: &(u32, u64, Error)| (found.0, found.1) <= (packet.file, packet.index);
+        let before = self.found.iter().take_while(|found| is_before(found)).count();
+        self.queue.extend(self.found.drain(..before).map(|(_, _, fault)| Item::Fault(fault)));
         let is_gone = self.cut.iter().any(|&(file, len)| file == packet.file && packet.offset_bytes >= len);
         if is_gone {
             self.add_done(packet_bytes(packet));

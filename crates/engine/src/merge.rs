@@ -116,6 +116,11 @@ impl<S: Source> Merger<S> {
                 self.refill(at);
             }
             self.build();
+            if !self.notes.is_empty() {
+                // What came up before the first event belongs before it.
+                batch.notes = std::mem::take(&mut self.notes);
+                return Some(batch);
+            }
         }
         while batch.events < max_events {
             let Some(&winner) = self.tree.first() else { break };

@@ -24,6 +24,9 @@ pub struct Selection {
     pub classes: Vec<Option<Arc<ClassSet>>>,
     /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
     pub memory_bytes: usize,
+    /// Are faults of packets that opening found (see [`stream_of_fault`]) told again where those packets stand, before
+    /// the events behind them?
+    pub faults_in_place: bool,
 }
 
 /// A stream of the timeline.
@@ -71,6 +74,13 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
     Ok(streams)
 }
 
+/// The wanted stream, by index, in whose packets a fault stands that opening a trace found.
+pub fn stream_of_fault(streams: &[StreamOf], trace: usize, fault: &Error) -> Option<usize> {
+    fault.place().packet?;
+    let path = fault.place().file.as_deref()?;
+    streams.iter().position(|of| of.trace == trace && of.stream.files.iter().any(|file| file.path == path))
+}
+
 /// A merger of the wanted streams.
 pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<Cursor> {
     let ranks = ranks(session, streams);
@@ -96,7 +106,10 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         }
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
-        let cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
+        let mut cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
+        if selection.faults_in_place {
+            cursor.tell_faults(&session.traces[of.trace].faults);
+        }
         cursor.with_progress(session.progress.clone())
     };
     streams.iter().map(cursor).collect()

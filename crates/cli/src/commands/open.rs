@@ -21,6 +21,11 @@ pub(crate) struct Opened {
 
 /// Opens the traces. `None` when nothing could be opened (said on stderr) or when `--strict` stops at a fault.
 pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
+    open_telling(options, |_| true)
+}
+
+/// The same, but faults for which `is_told` is false are left for the caller to tell.
+pub(crate) fn open_telling(options: &InputOptions, is_told: impl Fn(&Error) -> bool) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.quiet, options.strict);
     let open_options = open_options(options)?;
     let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
@@ -40,7 +45,7 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
             reporter.warning(warning);
         }
         for fault in &trace.faults {
-            if reporter.fault(fault) {
+            if is_told(fault) && reporter.fault(fault) {
                 return Ok(None);
             }
         }

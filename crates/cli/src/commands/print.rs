@@ -15,7 +15,7 @@ use tracemill_engine::timeline::{self, StreamOf};
 use tracemill_model::error::Error;
 
 use super::losses::gap_text;
-use super::open::open;
+use super::open::open_telling;
 use super::select::{Typed, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
@@ -28,11 +28,23 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     }
     let typed = Typed::parse(&options.select.events)?;
     let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
-    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    // What stops at the first fault gives the events before it: faults of packets are told where those stand.
+    let in_place = options.input.strict;
+    let is_told = |fault: &Error| !in_place || fault.place().packet.is_none();
+    let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok(Outcome::Nothing) };
+    let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
+    wanted.selection.faults_in_place = in_place;
+    for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {
+        for fault in of.faults.iter().filter(|fault| !is_told(fault)) {
+            // A file without packets is no stream, and other streams may not be wanted.
+            if timeline::stream_of_fault(&streams, trace, fault).is_none() && opened.reporter.fault(fault) {
+                return Ok(Outcome::Nothing);
+            }
+        }
+    }
     // Only now that nothing is wrong with the options: this empties the file of `-o`.
     let mut sink = Sink::open(options.output.as_deref())?;
     let text = Arc::new(text_options(options));

@@ -67,6 +67,7 @@ impl Typed {
             streams: options.stream.clone(),
             classes: Vec::new(),
             memory_bytes: input.memory.unwrap_or(0) / 2,
+            faults_in_place: false,
         };
         if let Some(of_fields) = &filter {
             let traces = 0..session.traces.len();

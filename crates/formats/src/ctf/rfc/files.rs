@@ -133,9 +133,14 @@ impl<'a> Walk<'a> {
         if header.is_truncated(left) {
             let message = format!("truncated packet: {left} of its {} bytes are there", header.packet_size);
             let help = match (header.schemes.is_none(), header.content_size <= left) {
-                (true, true) => "only padding is missing",
-                (true, false) => "its whole events are read",
-                (false, _) => "nothing of it is read: its content is not stored as it is",
+                (true, true) => {
+                    let padding = left - header.content_size;
+                    format!(
+                        "its content is there; the {padding} bytes behind it count as padding, up to the end of the file"
+                    )
+                }
+                (true, false) => "its whole events are read".to_string(),
+                (false, _) => "nothing of it is read: its content is not stored as it is".to_string(),
             };
             self.fault(Error::new(ErrorKind::Truncated, message).with_help(help), offset);
         }

@@ -167,3 +167,17 @@ fn faults_of_headers_end_within_bounds() {
         assert!(read.faults.len() <= 2, "{}", read.faults.len());
     }
 }
+
+#[test]
+fn sizes_of_4_gib_cost_what_is_behind_them_and_it_is_told() {
+    let draft = Draft::V11;
+    // Of the packet, then of its content too.
+    for (sizes, said) in [(12..16, "count as padding"), (8..16, "its whole events are read")] {
+        let mut bytes = second(draft);
+        bytes[sizes].fill(0xff);
+        let read = sound_then(draft, &bytes).read();
+        assert_eq!(read.events, [two_shown(draft, 10), two_shown(draft, 200)].concat());
+        let [fault] = read.faults.as_slice() else { panic!("{:?}", read.faults) };
+        assert!(fault.contains("of its 4294967295 bytes") && fault.contains(said), "{fault}");
+    }
+}

@@ -6,6 +6,7 @@ use super::super::cursor::{Cursor, Spanned, set_once};
 use super::super::lexer::TokenKind;
 use super::super::types::{Form, Order};
 use super::ast::{Body, Entry, Event, Section, Trace, TypeRef};
+use super::resolve::BUILT_IN;
 
 /// The declarations of a text, and warnings.
 pub(super) fn parse(source: &str) -> Result<(Vec<Entry>, Vec<Error>)> {
@@ -35,6 +36,11 @@ impl Parser<'_> {
             "event" => Entry::Event(self.event(&word)?),
             "abstract_type" | "type" => {
                 let name = cursor.identifier("the name of the type")?;
+                if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is(b'{') {
+                    // The texts list these with `value`, `OR` and `...` where values would stand (decision 2).
+                    cursor.skip_braces()?;
+                    return Ok(Entry::Abstract(name.clone(), Body::new(name.span)));
+                }
                 let body = self.body(name.span)?;
                 match word.value.as_str() {
                     "type" => Entry::Concrete(name, body),

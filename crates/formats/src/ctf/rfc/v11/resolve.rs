@@ -13,7 +13,7 @@ use super::super::types::{self, Class, Group, Int, Metadata, Type};
 use super::ast::{Body, Entry, Event, Section, TypeRef};
 
 /// The types from which all others come.
-const BUILT_IN: [&str; 8] =
+pub(super) const BUILT_IN: [&str; 8] =
     ["integer", "gcc_bitfield", "floating_point", "enum", "struct", "array", "sequence", "string"];
 
 /// Makes types of a tree.
