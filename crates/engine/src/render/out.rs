@@ -189,16 +189,17 @@ impl Out {
         delta: u32,
         end: [u8; 2],
     ) {
-        let to = self.room::<{ BLOCK + 26 }>();
+        let to = self.room::<{ BLOCK + 28 }>();
         to[..BLOCK].copy_from_slice(&start.block);
         let at = usize::from(start.len).min(BLOCK);
-        let to = &mut to[at..at + 26];
-        to[..9].copy_from_slice(&nine_digits(fraction));
-        to[9..13].copy_from_slice(&between);
-        to[13] = b'0' + second;
-        to[14] = b'.';
-        to[15..24].copy_from_slice(&nine_digits(delta));
-        to[24..].copy_from_slice(&end);
+        if let Some(to) = to[at..].first_chunk_mut::<28>() {
+            put_three_threes(to, 0, fraction);
+            to[9..13].copy_from_slice(&between);
+            to[13] = b'0' + second;
+            to[14] = b'.';
+            put_three_threes(to, 15, delta);
+            to[24..26].copy_from_slice(&end);
+        }
         self.len += at + 26;
     }
 
@@ -359,6 +360,28 @@ fn nine_digits(value: u32) -> [u8; 9] {
     text
 }
 
+/// The numbers below 1000 with three digits, and a byte that does not count; up to a power of two, so that a masked
+/// number needs no check.
+static THREES: [[u8; 4]; 1024] = {
+    let mut threes = [[0; 4]; 1024];
+    let mut at = 0;
+    while at < 1000 {
+        threes[at] = [b'0' + (at / 100) as u8, b'0' + (at / 10 % 10) as u8, b'0' + (at % 10) as u8, 0];
+        at += 1;
+    }
+    threes
+};
+
+/// Writes the nine digits of a number below 10^9 at a place, and a byte behind them that does not count.
+#[inline(always)]
+fn put_three_threes(to: &mut [u8; 28], at: usize, value: u32) {
+    let (high, rest) = (value / 1_000_000, value % 1_000_000);
+    let three = |value: u32| &THREES[(value & 1023) as usize];
+    to[at..at + 4].copy_from_slice(three(high));
+    to[at + 3..at + 7].copy_from_slice(three(rest / 1000));
+    to[at + 6..at + 10].copy_from_slice(three(rest % 1000));
+}
+
 /// Copies a text of `N` to `2 * N` bytes in two pieces.
 #[inline]
 fn overlap<const N: usize>(to: &mut [u8], text: &[u8]) {
@@ -503,6 +526,12 @@ mod tests {
         let mut out = Out::default();
         out.put_times(&Piece::new("[10:55:19."), 42, *b"] (+", 9, 123_456_789, *b") ");
         assert_eq!(out.written(), b"[10:55:19.000000042] (+9.123456789) ");
+        for value in (0..1_000_000_000).step_by(1_000_003).chain([999_999_999, 999_000_999, 1_000_000, 999_999]) {
+            out.clear();
+            out.put_times(&Piece::new("["), value, *b"] (+", 0, 999_999_999 - value, *b") ");
+            let want = format!("[{value:09}] (+0.{:09}) ", 999_999_999 - value);
+            assert_eq!(out.written(), want.as_bytes());
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tracemill_model::schema::QUICK_BYTES;
 
-use super::short::{self, STEP, Short, block};
+use super::short::{self, STEP, Short, Step, Steps, block};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (D27).
@@ -37,9 +37,11 @@ pub(super) struct Compiled {
     /// The text of all values, when there are no conversions.
     constant: Box<[u8]>,
     pieces: Box<[Piece]>,
+    /// How short texts are made; `None` when that needs more.
+    steps: Option<Box<[Step<Value>]>>,
     /// Its texts are UTF-8 whatever the value.
     is_utf8: bool,
-    /// They are printable ASCII whatever the value.
+    /// They are printable ASCII when the strings in them are.
     is_plain: bool,
     shape: Shape,
 }
@@ -71,6 +73,16 @@ enum Piece {
     String,
     /// A conversion with all that C knows.
     Full(Spec),
+}
+
+/// A value in a short text.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Signed,
+    Unsigned,
+    /// In base 16, filled with zeros to so many digits.
+    Hex(u8),
+    String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +202,7 @@ impl Format {
     pub(super) fn quick(&self, value: u32, names: Names<'_>, room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
         let Format::Short(compiled) = self else { return None };
         let short = compiled.short(value, names, room)?;
-        if compiled.is_plain { short.finish() } else { short.finish_plain() }
+        short.finish_plain(compiled.is_plain)
     }
 
     /// Is a value of it an offset in the string table?
@@ -207,8 +219,9 @@ impl Format {
 
 /// An upper bound of what a compiled format takes.
 fn cost(text: &[u8]) -> usize {
-    let conversions = memchr::memchr_iter(b'%', text).count();
-    text.len() + (2 * conversions + 1) * size_of::<Piece>()
+    let pieces = 2 * memchr::memchr_iter(b'%', text).count() + 1;
+    let steps = pieces + text.len().min(QUICK_BYTES) / STEP;
+    text.len() + pieces * size_of::<Piece>() + steps * size_of::<Step<Value>>()
 }
 
 impl Compiled {
@@ -246,33 +259,44 @@ impl Compiled {
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
-        let is_plain = is_utf8 && short::is_plain(text);
+        let is_plain = short::is_plain(text);
         let (shape, constant) = match *pieces.as_slice() {
             [] => (Shape::Constant, &[][..]),
             [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
             [Piece::String] => (Shape::String, &[][..]),
             _ => (Shape::Other, &[][..]),
         };
-        let constant = constant.into();
-        Compiled { text: padded(text), len: text.len(), constant, pieces: pieces.into(), is_utf8, is_plain, shape }
+        let (constant, steps) = (constant.into(), steps(text, &pieces));
+        Compiled {
+            text: padded(text),
+            len: text.len(),
+            constant,
+            pieces: pieces.into(),
+            steps,
+            is_utf8,
+            is_plain,
+            shape,
+        }
     }
 
     /// Makes a short text. `None` for what is rare.
     #[inline]
     fn short<'a>(&self, value: u32, names: Names<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<Short<'a>> {
         let mut short = Short::new(block);
-        for piece in &self.pieces {
-            match *piece {
-                Piece::Literal(from, to) => short.put_from(&self.text, from as usize, (to - from) as usize),
-                Piece::Signed => short.put_signed(i64::from(value as i32)),
-                Piece::Unsigned => short.put_unsigned(value.into()),
-                Piece::Hex => short.put_hex(value.into(), 1),
-                Piece::WideHex(width) => short.put_hex(value.into(), width.into()),
-                Piece::String => {
-                    let (text, behind) = names.strings?.string_and_more(value)?;
-                    short.put_string(behind, text);
-                }
-                Piece::Full(_) => return None,
+        for step in self.steps.as_deref()? {
+            step.before.put(&mut short);
+            match step.value {
+                None => {}
+                Some(Value::Signed) => short.put_signed(i64::from(value as i32)),
+                Some(Value::Unsigned) => short.put_unsigned(value.into()),
+                Some(Value::Hex(width)) => short.put_hex(value, width),
+                Some(Value::String) => match names.strings?.quick().get(value) {
+                    Some((block, len)) => short.put_block(block, len),
+                    None => {
+                        let (len, text) = names.strings?.string_and_more(value)?;
+                        short.put_string(text, len);
+                    }
+                },
             }
         }
         Some(short)
@@ -306,6 +330,26 @@ impl Compiled {
             }
         }
     }
+}
+
+/// The steps of a format; `None` when it is long, or needs more than those.
+fn steps(text: &[u8], pieces: &[Piece]) -> Option<Box<[Step<Value>]>> {
+    if text.len() > QUICK_BYTES {
+        return None;
+    }
+    let mut steps = Steps::new();
+    for piece in pieces {
+        match *piece {
+            Piece::Literal(from, to) => steps.push_text(text.get(from as usize..to as usize)?),
+            Piece::Signed => steps.push(Value::Signed),
+            Piece::Unsigned => steps.push(Value::Unsigned),
+            Piece::Hex => steps.push(Value::Hex(1)),
+            Piece::WideHex(width) => steps.push(Value::Hex(width)),
+            Piece::String => steps.push(Value::String),
+            Piece::Full(_) => return None,
+        }
+    }
+    Some(steps.finish())
 }
 
 /// Replaces what is no UTF-8 behind `begin`.

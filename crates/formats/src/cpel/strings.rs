@@ -6,6 +6,8 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::schema::QUICK_BYTES;
 
+use super::short::Strings;
+
 /// Octets of a text that are shown: many events may name one long string.
 pub(super) const MAX_TEXT: usize = 64 << 10;
 
@@ -15,6 +17,7 @@ pub(super) struct StringTable {
     bytes: Arc<dyn Bytes>,
     from: usize,
     to: usize,
+    quick: Arc<Strings>,
 }
 
 impl fmt::Debug for StringTable {
@@ -26,13 +29,14 @@ impl fmt::Debug for StringTable {
 impl StringTable {
     /// The table in `from..to` of some bytes.
     pub(super) fn new(bytes: Arc<dyn Bytes>, from: usize, to: usize) -> Self {
-        StringTable { bytes, from, to }
+        let quick = Strings::new(bytes.bytes().get(from..to).unwrap_or(&[]));
+        StringTable { bytes, from, to, quick: Arc::new(quick) }
     }
 
     /// A table that holds one text.
     pub(super) fn of_text(text: Vec<u8>) -> Self {
         let to = text.len();
-        StringTable { bytes: Arc::new(text), from: 0, to }
+        StringTable::new(Arc::new(text), 0, to)
     }
 
     /// Where it begins in its file: no other table begins there.
@@ -44,6 +48,12 @@ impl StringTable {
     #[inline]
     pub(super) fn octets(&self) -> &[u8] {
         self.bytes.bytes().get(self.from..self.to).unwrap_or(&[])
+    }
+
+    /// Those of its strings that are ready to be copied.
+    #[inline]
+    pub(super) fn quick(&self) -> &Strings {
+        &self.quick
     }
 
     /// Number of its octets.

@@ -175,22 +175,36 @@ impl TextTrace {
             return 0;
         }
         let content = chunk.packet.content();
-        for at in from..to {
-            let class = chunk.class(at).0 as usize;
-            let Some(Some(SummaryTable { made: Some(made), .. })) = self.summaries.get(class) else { return at - from };
-            if let Some(clock) = clock {
-                let cycles = chunk.cycles[at];
-                let now = LineTime { ns: clock.ns(cycles), cycles };
-                let Before::At(last) = *before else { return at - from };
-                if !put_plain_time(out, &mut self.wall, now, last) {
+        let Some(clock) = clock else {
+            for at in from..to {
+                let Some(Some(SummaryTable { made: Some(made), .. })) = self.summaries.get(chunk.class(at).0 as usize)
+                else {
                     return at - from;
-                }
-                *before = Before::At(now);
+                };
+                let body = content.get((chunk.body_bits(at) >> 3) as usize..).unwrap_or(&[]);
+                made.put(out, body, &mut self.name);
             }
-            let body = content.get((chunk.body_bits(at) >> 3) as usize..).unwrap_or(&[]);
+            return to - from;
+        };
+        let Before::At(mut last) = *before else { return 0 };
+        let mut done = from;
+        while done < to {
+            let Some(Some(SummaryTable { made: Some(made), .. })) = self.summaries.get(chunk.class(done).0 as usize)
+            else {
+                break;
+            };
+            let cycles = chunk.cycles[done];
+            let now = LineTime { ns: clock.ns(cycles), cycles };
+            if !put_plain_time(out, &mut self.wall, now, last) {
+                break;
+            }
+            last = now;
+            let body = content.get((chunk.body_bits(done) >> 3) as usize..).unwrap_or(&[]);
             made.put(out, body, &mut self.name);
+            done += 1;
         }
-        to - from
+        *before = Before::At(last);
+        done - from
     }
 
     #[inline]

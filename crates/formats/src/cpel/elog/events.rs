@@ -13,6 +13,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, StreamClassId};
 
+use super::TRACK_BYTES;
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use crate::api::{OpenedPacket, PacketReader, Stream};
 use crate::cpel::strings::MAX_TEXT;
@@ -30,9 +31,43 @@ const MAX_EVENT_BYTES: usize = 64 << 20;
 pub(super) struct Reader {
     header: Arc<Header>,
     start_ns: u64,
+    /// What reading needs of each type.
+    kinds: Vec<Kind>,
     /// For each packet that was reached where its first event begins.
     begins: Mutex<Vec<Begin>>,
     told: Told,
+}
+
+/// What reading needs of a type.
+struct Kind {
+    /// Octets of its arguments when each event has the same, and no more than [`BLOCK`].
+    len: Option<u32>,
+    /// Are they decoded by copying them?
+    is_plain: bool,
+    /// Arguments of four octets that must be below a number, with where they begin; the others are left to the type.
+    checks: Box<[(u16, u32)]>,
+}
+
+/// Octets of arguments that are copied in one go.
+const BLOCK: usize = 16;
+/// Octets of a short event.
+const SHORT_BYTES: usize = EVENT_BYTES + BLOCK;
+
+impl Kind {
+    fn new(of: &EventType, strings_len: u64) -> Self {
+        let len = of.args_len.filter(|&len| len <= BLOCK);
+        let check = |&(from, arg): &(u16, Arg)| {
+            let most = match arg {
+                Arg::Enum(4) => of.label_count,
+                Arg::Text(4) => u32::try_from(strings_len).unwrap_or(u32::MAX),
+                _ => return None,
+            };
+            Some((from, most))
+        };
+        let checks: Option<Box<[_]>> = of.checks.iter().map(check).collect();
+        let is_plain = of.is_plain && checks.is_some();
+        Kind { len: len.map(|len| len as u32), is_plain, checks: checks.unwrap_or_default() }
+    }
 }
 
 /// What is told once for a file.
@@ -88,6 +123,13 @@ pub(super) fn packets(header: &Header, len: usize, class: StreamClassId) -> Vec<
 trait Sink {
     /// An event, cut into its type, its octets, and the arguments in them.
     fn event(&mut self, at: usize, type_index: usize, event: &[u8]);
+
+    /// The same where the event has few octets, `len` for its arguments: what stands before them, and them with what
+    /// follows.
+    #[inline]
+    fn short_event(&mut self, at: usize, type_index: usize, _kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
+        self.event(at, type_index, &event[..EVENT_BYTES + len]);
+    }
 }
 
 /// Walks over events only.
@@ -117,7 +159,8 @@ impl Reader {
     pub(super) fn new(header: Arc<Header>) -> Self {
         let begin = Begin { at: header.events, index: 0, is_lost: false };
         let start_ns = header.start_ns();
-        Reader { header, start_ns, begins: Mutex::new(vec![begin]), told: Told::default() }
+        let kinds = header.types.iter().map(|of| Kind::new(of, header.strings.1 as u64)).collect();
+        Reader { header, start_ns, kinds, begins: Mutex::new(vec![begin]), told: Told::default() }
     }
 
     /// Where packet `index` begins.
@@ -147,9 +190,21 @@ impl Reader {
         if is_lost {
             return (begin, None);
         }
-        let types = &self.header.types;
-        while at < end && index < self.header.count {
+        let (types, count) = (&self.header.types, self.header.count);
+        while at < end && index < count {
             let rest = &file[at.min(file.len())..];
+            // Nearly all events: short, of a known length, and not at the end of the file.
+            if let Some(event) = rest.first_chunk::<SHORT_BYTES>() {
+                let number = usize::from(u16::from_be_bytes([event[0], event[1]]));
+                if let Some(kind) = self.kinds.get(number)
+                    && let Some(len) = kind.len
+                {
+                    sink.short_event(at, number, kind, event, (len as usize).min(BLOCK));
+                    at += EVENT_BYTES + len as usize;
+                    index += 1;
+                    continue;
+                }
+            }
             let lost = |error: Error| {
                 let left = file.len() - at;
                 let error =
@@ -191,13 +246,20 @@ impl Reader {
 
     /// Ns since 1970 of a time as it is stored: seconds since the start, the low word first.
     #[inline]
-    fn cycles(&self, [a, b, c, d, e, f, g, h]: [u8; 8]) -> u64 {
-        let seconds = f64::from_bits(u64::from_be_bytes([e, f, g, h, a, b, c, d]));
+    fn cycles(&self, time: [u8; 8]) -> u64 {
+        let seconds = f64::from_bits(u64::from_be_bytes(time).rotate_left(32));
         let product = seconds * 1e9;
-        let ns = match product as i64 {
-            i64::MIN | i64::MAX => product as i128,
-            ns => i128::from(ns),
-        };
+        let ns = product as i64;
+        match self.start_ns.checked_add_signed(ns) {
+            Some(cycles) if ns != i64::MIN && ns != i64::MAX => cycles,
+            _ => self.far_cycles(product),
+        }
+    }
+
+    /// The same for ns before 1970, or too many.
+    #[cold]
+    fn far_cycles(&self, product: f64) -> u64 {
+        let ns = product as i128;
         let cycles = i128::from(self.start_ns).saturating_add(ns);
         u64::try_from(cycles).unwrap_or(if ns < 0 { 0 } else { u64::MAX })
     }
@@ -298,6 +360,38 @@ struct Decoder<'a> {
 
 impl Sink for Decoder<'_> {
     #[inline]
+    fn short_event(&mut self, at: usize, type_index: usize, kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
+        if !kind.is_plain {
+            return self.event(at, type_index, &event[..EVENT_BYTES + len]);
+        }
+        let &[_, _, t0, t1, a, b, c, d, e, f, g, h, ref args @ ..] = event;
+        let bits = self.out.len() as u32 * 8;
+        let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
+        if cycles == 0 || cycles == u64::MAX {
+            self.far(at);
+        }
+        let track = u16::from_be_bytes([t0, t1]);
+        if usize::from(track) >= self.reader.header.tracks.len() {
+            self.bad_track(at, track);
+        }
+        // A block of fixed size, of which the end is forgotten.
+        let mut block = [0; TRACK_BYTES + BLOCK];
+        block[..TRACK_BYTES].copy_from_slice(&[t0, t1]);
+        block[TRACK_BYTES..].copy_from_slice(args);
+        let end = self.out.len() + TRACK_BYTES + len;
+        self.out.extend_from_slice(&block);
+        self.out.truncate(end);
+        for &(from, most) in &kind.checks {
+            let value = args.get(usize::from(from)..).and_then(|rest| rest.first_chunk::<4>());
+            if value.is_some_and(|value| u32::from_be_bytes(*value) >= most) {
+                self.check_all(at, type_index, &args[..len]);
+                break;
+            }
+        }
+        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits);
+    }
+
+    #[inline]
     fn event(&mut self, at: usize, type_index: usize, event: &[u8]) {
         let Some(&[_, _, t0, t1, a, b, c, d, e, f, g, h]) = event.first_chunk::<EVENT_BYTES>() else { return };
         let header = &self.reader.header;
@@ -326,11 +420,7 @@ impl Sink for Decoder<'_> {
                     [a, b, c, d, e, f, g, h] => self.out.extend_from_slice(&[a, b, c, d, e, f, g, h]),
                     _ => self.out.extend_from_slice(octets),
                 }
-                for &(from, arg) in &of.checks {
-                    let from = usize::from(from);
-                    let value = &octets[from..from + usize::from(arg.len().unwrap_or(0))];
-                    self.check(at + EVENT_BYTES + from, arg, of, value);
-                }
+                self.check_all(at, type_index, octets);
             }
             _ => self.put_args(at + EVENT_BYTES, of, octets),
         }
@@ -368,6 +458,16 @@ impl Decoder<'_> {
                 }
             }
             from += len;
+        }
+    }
+
+    /// Checks the arguments of a type that is decoded by copying.
+    fn check_all(&mut self, at: usize, type_index: usize, args: &[u8]) {
+        let of = &self.reader.header.types[type_index];
+        for &(from, arg) in &of.checks {
+            let from = usize::from(from);
+            let value = &args[from..from + usize::from(arg.len().unwrap_or(0))];
+            self.check(at + EVENT_BYTES + from, arg, of, value);
         }
     }
 

@@ -7,7 +7,7 @@ use tracemill_model::schema::QUICK_BYTES;
 
 use super::header::{Arg, EventType};
 use crate::cpel::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
-use crate::cpel::short::{Short, block, is_plain};
+use crate::cpel::short::{self, Short, Strings, block, is_plain};
 use crate::cpel::strings::{MAX_TEXT, nul_at};
 
 /// Largest width and precision.
@@ -20,17 +20,20 @@ pub(super) struct Format {
     pieces: Box<[Piece]>,
     args: Box<[Arg]>,
     labels: Arc<[Box<[u8]>]>,
+    /// The first of them, those that are plain.
+    quick_labels: short::Names,
     /// How a text is made where all is at known places and in the usual forms.
-    steps: Option<Box<[Step]>>,
-    /// Are texts that are made so printable ASCII whatever the values?
+    steps: Option<Box<[short::Step<Step>]>>,
+    /// Are texts that are made so printable ASCII when the strings in them are?
     is_plain: bool,
 }
 
-/// A part of a text: octets of the format, or the argument at a place in the conversion that it needs.
+/// Labels of a type that are at hand.
+const KEPT_LABELS: usize = 64;
+
+/// A value in a text: the argument at a place in the conversion that it needs.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// From, length.
-    Literal(u32, u32),
     Signed(u16),
     Unsigned(u16),
     Hex(u16),
@@ -42,29 +45,35 @@ enum Step {
     String(u16),
 }
 
-/// The steps of a format; `None` when it needs more than those.
-fn steps(pieces: &[Piece], args: &[Arg]) -> Option<Box<[Step]>> {
+/// The steps of a format; `None` when it is long, or needs more than those.
+fn steps(text: &[u8], pieces: &[Piece], args: &[Arg]) -> Option<Box<[short::Step<Step>]>> {
+    if text.len() > QUICK_BYTES {
+        return None;
+    }
     // Behind a string nothing is at a known place.
-    let (mut at, mut args) = (Some(0u16), args.iter());
-    let step = |piece: &Piece| {
+    let (mut at, mut args, mut steps) = (Some(0u16), args.iter(), short::Steps::new());
+    for piece in pieces {
         let spec = match *piece {
-            Piece::Literal(from, to) => return Some(Step::Literal(from, to - from)),
+            Piece::Literal(from, to) => {
+                steps.push_text(text.get(from as usize..to as usize)?);
+                continue;
+            }
             Piece::Conversion(spec) => spec,
         };
         let (&arg, place) = (args.next()?, at?);
         at = arg.len().and_then(|len| place.checked_add(len.into()));
-        match (arg, spec.letter) {
-            _ if !spec.is_bare => None,
-            (Arg::Integer(4), b'd') => Some(Step::Signed(place)),
-            (Arg::Integer(4), b'u') => Some(Step::Unsigned(place)),
-            (Arg::Integer(4), b'x') => Some(Step::Hex(place)),
-            (Arg::Text(4), b's') => Some(Step::Text(place)),
-            (Arg::Enum(len), b's') => Some(Step::Label(place, len)),
-            (Arg::String, b's') => Some(Step::String(place)),
-            _ => None,
-        }
-    };
-    pieces.iter().map(step).collect()
+        steps.push(match (arg, spec.letter) {
+            _ if !spec.is_bare => return None,
+            (Arg::Integer(4), b'd') => Step::Signed(place),
+            (Arg::Integer(4), b'u') => Step::Unsigned(place),
+            (Arg::Integer(4), b'x') => Step::Hex(place),
+            (Arg::Text(4), b's') => Step::Text(place),
+            (Arg::Enum(len), b's') => Step::Label(place, len),
+            (Arg::String, b's') => Step::String(place),
+            _ => return None,
+        });
+    }
+    Some(steps.finish())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,12 +136,10 @@ impl Format {
             }
         }
         push_literal(&mut pieces, literal, text.len());
-        let steps = steps(&pieces, &args);
-        let is_number =
-            |step: &Step| matches!(step, Step::Literal(..) | Step::Signed(_) | Step::Unsigned(_) | Step::Hex(_));
-        let is_plain = is_plain(text) && steps.iter().flatten().all(is_number);
+        let (steps, is_plain) = (steps(text, &pieces, &args), is_plain(text));
+        let quick_labels = short::Names::new(of.labels.iter().take(KEPT_LABELS).map(|label| &label[..]));
         let (pieces, args, labels) = (pieces.into(), args.into(), of.labels.clone());
-        Format { text: padded(text), pieces, args, labels, steps, is_plain }
+        Format { text: padded(text), pieces, args, labels, quick_labels, steps, is_plain }
     }
 
     /// Appends the text of an event, in UTF-8. `args` are its arguments as they are decoded, `strings` the string table.
@@ -158,28 +165,50 @@ impl Format {
 
     /// Makes a short text. `None` for what is rare.
     #[inline]
-    fn short<'b>(&self, args: &[u8], strings: &[u8], block: &'b mut [u8; QUICK_BYTES]) -> Option<Short<'b>> {
+    fn short<'b, 's>(
+        &self,
+        args: &[u8],
+        (quick, strings): (&Strings, impl Fn() -> &'s [u8]),
+        block: &'b mut [u8; QUICK_BYTES],
+    ) -> Option<Short<'b>> {
         let mut short = Short::new(block);
         for step in self.steps.as_deref()? {
+            step.before.put(&mut short);
             let word = |at: u16| -> Option<u32> {
                 let octets = args.get(usize::from(at)..)?.first_chunk::<4>()?;
                 Some(u32::from_be_bytes(*octets))
             };
-            match *step {
-                Step::Literal(from, len) => short.put_from(&self.text, from as usize, len as usize),
-                Step::Signed(at) => short.put_signed(i64::from(word(at)? as i32)),
-                Step::Unsigned(at) => short.put_unsigned(word(at)?.into()),
-                Step::Hex(at) => short.put_hex(word(at)?.into(), 1),
-                Step::Text(at) => {
-                    let rest = strings.get(word(at)? as usize..).filter(|rest| !rest.is_empty())?;
-                    short.put_string(rest, near_nul(rest)?);
+            match step.value {
+                None => {}
+                Some(Step::Signed(at)) => short.put_signed(i64::from(word(at)? as i32)),
+                Some(Step::Unsigned(at)) => short.put_unsigned(word(at)?.into()),
+                Some(Step::Hex(at)) => short.put_hex(word(at)?, 1),
+                Some(Step::Text(at)) => {
+                    let offset = word(at)?;
+                    match quick.get(offset) {
+                        Some((block, len)) => short.put_block(block, len),
+                        None => {
+                            let rest = strings().get(offset as usize..).filter(|rest| !rest.is_empty())?;
+                            short.put_string(rest, near_nul(rest)?);
+                        }
+                    }
                 }
-                Step::Label(at, len) => {
+                Some(Step::Label(at, len)) => {
                     let octets = args.get(usize::from(at)..usize::from(at) + usize::from(len))?;
-                    let index = octets.iter().fold(0u64, |index, &octet| index << 8 | u64::from(octet));
-                    short.put(self.labels.get(usize::try_from(index).ok()?)?);
+                    let index = match *octets {
+                        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+                        _ => octets.iter().fold(0u64, |index, &octet| index << 8 | u64::from(octet)),
+                    };
+                    let index = usize::try_from(index).ok()?;
+                    match self.quick_labels.get(index) {
+                        Some((block, len)) => short.put_block(block, len),
+                        None => {
+                            let label = self.labels.get(index)?;
+                            short.put_string(label, label.len());
+                        }
+                    }
                 }
-                Step::String(at) => {
+                Some(Step::String(at)) => {
                     let rest = args.get(usize::from(at)..)?;
                     short.put_string(rest, near_nul(rest)?);
                 }
@@ -188,17 +217,27 @@ impl Format {
         Some(short)
     }
 
-    /// Makes a short text at the beginning of `scratch`: its length.
+    /// Makes a short text at the beginning of `scratch`: its length. The string table is given twice: what is ready of
+    /// it, and all of it.
     #[inline]
-    pub(super) fn quick_text(&self, args: &[u8], strings: &[u8], scratch: &mut Vec<u8>) -> Option<usize> {
+    pub(super) fn quick_text<'s>(
+        &self,
+        args: &[u8],
+        strings: (&Strings, impl Fn() -> &'s [u8]),
+        scratch: &mut Vec<u8>,
+    ) -> Option<usize> {
         self.short(args, strings, block(scratch)?)?.finish_ascii()
     }
 
     /// The same at the beginning of `room`, when it is printable.
     #[inline]
-    pub(super) fn quick(&self, args: &[u8], strings: &[u8], room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
-        let short = self.short(args, strings, room)?;
-        if self.is_plain { short.finish() } else { short.finish_plain() }
+    pub(super) fn quick<'s>(
+        &self,
+        args: &[u8],
+        strings: (&Strings, impl Fn() -> &'s [u8]),
+        room: &mut [u8; QUICK_BYTES],
+    ) -> Option<usize> {
+        self.short(args, strings, room)?.finish_plain(self.is_plain)
     }
 
     /// Takes the next argument.
@@ -394,13 +433,18 @@ mod tests {
         let mut out = Vec::new();
         let format = Format::new(&of);
         format.render(values, b"one\0two_three\0", &mut out);
-        let mut scratch = Vec::new();
-        if let Some(len) = format.quick_text(values, b"one\0two_three\0", &mut scratch) {
-            assert_eq!(scratch[..len], out);
-        }
-        let mut room = [0; QUICK_BYTES];
-        if let Some(len) = format.quick(values, b"one\0two_three\0", &mut room) {
-            assert_eq!(room[..len], out);
+        let strings = b"one\0two_three\0".as_slice();
+        // All strings are ready, or none is.
+        for ready in [Strings::new(strings), Strings::new(&[])] {
+            let mut scratch = Vec::new();
+            if let Some(len) = format.quick_text(values, (&ready, || strings), &mut scratch) {
+                assert_eq!(scratch[..len], out);
+            }
+            let mut room = [0; QUICK_BYTES];
+            if let Some(len) = format.quick(values, (&ready, || strings), &mut room) {
+                assert_eq!(room[..len], out);
+                assert!(is_plain(&out));
+            }
         }
         String::from_utf8(out).unwrap()
     }
@@ -452,6 +496,17 @@ mod tests {
         // An argument that is not there.
         assert_eq!(text("%s %s.", &args, b"\x01"), "new .");
         assert_eq!(text("%s", &[Arg::String], b"a\xffb\0"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn usual_forms_are_quick() {
+        let args = [Arg::Text(4), Arg::Enum(4), Arg::Enum(1), Arg::Integer(4), Arg::Integer(4), Arg::String];
+        let values = b"\0\0\0\x04\0\0\0\x01\0\xff\xff\xff\xff\0\0\0\xffend\0";
+        assert_eq!(text("%s: %s %s(%d), 0x%x %s", &args, values), "two_three: new old(-1), 0xff end");
+        assert_eq!(text("a long literal, longer than two steps: %s", &[Arg::String], b"a\x01\0").len(), 41);
+        // Out of range.
+        assert_eq!(text("%s", &[Arg::Text(4)], b"\0\0\0\x0e"), "<bad-string:0xe>");
+        assert_eq!(text("%s", &[Arg::Enum(4)], b"\0\0\0\x02"), "<bad-string:0x2>");
     }
 
     #[test]

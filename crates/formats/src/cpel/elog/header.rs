@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cpel::short::Names;
+use crate::cpel::short::{Names, Strings};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The magic: the length of a text, and the text.
@@ -73,7 +73,7 @@ pub(super) struct EventType {
 }
 
 /// All that stands before the events.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Header {
     /// Entries of the ring that was saved.
     pub(super) ring: u32,
@@ -87,6 +87,8 @@ pub(super) struct Header {
     pub(super) quick_tracks: Names,
     /// The string table: first octet and length.
     pub(super) strings: (usize, usize),
+    /// Those of its strings that are ready to be copied.
+    pub(super) quick_strings: Strings,
     /// Events as the file says.
     pub(super) count: u32,
     /// Where the first one begins.
@@ -124,10 +126,11 @@ impl Header {
         }
         let strings_len = reader.u32("the length of the string table")? as usize;
         let strings = (reader.at, strings_len);
-        reader.take(strings_len, "the string table")?;
+        let quick_strings = Strings::new(reader.take(strings_len, "the string table")?);
         let count = reader.u32("the number of events")?;
         let quick_tracks = Names::new(tracks.iter().take(KEPT_TRACKS).map(|name: &Vec<u8>| &name[..]));
-        Ok(Header { ring, saved, started, types, tracks, quick_tracks, strings, count, events: reader.at })
+        let events = reader.at;
+        Ok(Header { ring, saved, started, types, tracks, quick_tracks, strings, quick_strings, count, events })
     }
 
     /// Ns since 1970 when the logger started.

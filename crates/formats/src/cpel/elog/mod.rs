@@ -19,6 +19,7 @@ use tracemill_model::schema::{
 
 use super::notes::Notes;
 use super::open::structure;
+use super::short::Strings;
 use super::strings::{MAX_TEXT, long_string};
 use super::tables::{number, table, text};
 use crate::api::{DataFile, EntryKind, Found, OpenTrace, Section, Settings, Storage, Stream};
@@ -244,6 +245,14 @@ impl fmt::Debug for EventText {
 /// Octets of an event before its arguments as it is decoded: its track.
 const TRACK_BYTES: usize = 2;
 
+impl EventText {
+    /// The string table: what is ready of it, and how all of it is found.
+    #[inline]
+    fn strings<'a>(&'a self) -> (&'a Strings, impl Fn() -> &'a [u8]) {
+        (&self.header.quick_strings, || self.header.strings(self.file.bytes()))
+    }
+}
+
 impl Render for EventText {
     #[inline]
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
@@ -275,7 +284,7 @@ impl Render for EventText {
         let (&[a, b], args) = event.split_first_chunk::<TRACK_BYTES>()?;
         match &self.what {
             Made::Track => self.header.quick_tracks.copy(u16::from_be_bytes([a, b]).into(), room),
-            Made::Text(format) => format.quick(args, self.header.strings(self.file.bytes()), room),
+            Made::Text(format) => format.quick(args, self.strings(), room),
             Made::String => None,
         }
     }
@@ -290,8 +299,8 @@ impl Render for EventText {
             }
         }
         if let Made::Text(format) = &self.what {
-            let (args, strings) = (event.get(TRACK_BYTES..).unwrap_or(&[]), self.header.strings(self.file.bytes()));
-            if let Some(len) = format.quick_text(args, strings, scratch) {
+            let args = event.get(TRACK_BYTES..).unwrap_or(&[]);
+            if let Some(len) = format.quick_text(args, self.strings(), scratch) {
                 return scratch.get(..len);
             }
         }
