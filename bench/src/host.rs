@@ -89,7 +89,7 @@ pub(crate) fn tracemill(given: Option<&Path>) -> Result<PathBuf> {
     let beside = own.with_file_name("tracemill");
     if let (Some(cargo), Some(target)) = (std::env::var_os("CARGO"), own.parent().and_then(Path::parent)) {
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "-p", "tracemill-cli", "--target-dir"]).arg(target);
+        build.args(["build", "--quiet", "-p", "tracemill-cli", "--features", "columnar", "--target-dir"]).arg(target);
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }

@@ -307,6 +307,11 @@ fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
     let to = output.to_string_lossy().into_owned();
     for (rate, memory, form) in [("20a", "20b", "perfetto"), ("20c", "20d", "parquet"), ("20e", "20f", "arrow")] {
         let arguments = ["-q", "--to", form, "-o", to.as_str()];
+        let known = Command::new(&setup.tracemill).arg("formats").output().map_err(|error| error.to_string())?;
+        if !String::from_utf8_lossy(&known.stdout).contains(form) {
+            eprintln!("rows 20, {form}: the program was built without it (--features columnar)");
+            continue;
+        }
         let run: Task<'_> = Box::new(|| {
             clear();
             measure::child(&mut setup.program("convert", facts.path, &arguments))

@@ -44,8 +44,11 @@ pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
     found.ok_or_else(|| {
         let names = targets().flat_map(|target| target.names).chain(others);
         let names: Vec<&str> = names.copied().collect();
-        Error::misuse(format!("unknown output format `{name}`"))
-            .with_help(format!("formats that can be written: {}", names.join(", ")))
+        Error::misuse(format!("unknown output format `{name}`")).with_help(format!(
+            "formats that can be written: {}{}",
+            names.join(", "),
+            crate::export::LEFT_OUT
+        ))
     })
 }
 
