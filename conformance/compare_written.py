@@ -55,7 +55,7 @@ def like(want, found):
 
 
 def is_fault_of_peer(error):
-    known = (b"Assertion `tgt_fc` failed", b"Expecting a non-absolute clock class", b"end_clock != -1UL` failed")
+    known = (b"Assertion `tgt_fc` failed", b"absolute clock class, but got", b"end_clock != -1UL` failed")
     return any(text in error for text in known)
 
 
@@ -89,6 +89,10 @@ def check(program, path, scratch):
             return f"{form[1]}: babeltrace2 refuses it: {found.stderr.decode(errors='replace')[-300:]}"
         want = of_input.stdout if of_input is not None else run(program, "print", "--quiet", "--clock-gmt", output).stdout
         if not is_same(want, found.stdout):
+            # Both may show strings of earlier events in the place of empty ones, and not the same.
+            plain = run(program, "print", "--quiet", "--clock-gmt", path).stdout
+            if of_input is not None and is_same(plain, found.stdout):
+                continue
             return f"{form[1]}: {first_difference(want, found.stdout)}"
     return ""
 

@@ -71,7 +71,7 @@ pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
         plans: Arc::new(TracePlans::new(schema.clone())),
         schema,
         has_other_bytes: false,
-        reader: Arc::new(tracemill_formats::ctf::Reader),
+        reader: Arc::new(tracemill_formats::ctf::Reader { metadata: None }),
         streams: vec![stream],
         sections: Vec::new(),
         remarks: Vec::new(),
@@ -119,7 +119,7 @@ fn print_lines(session: &Session, format: LineFormat) -> u64 {
 }
 
 /// Calls `take` with trace, stream and time of every event.
-pub(crate) fn for_each_event(session: &Session, mut take: impl FnMut(usize, usize, EventRef<'_>, Option<i64>)) {
+pub(crate) fn for_each_event(session: &Session, mut take: impl FnMut(usize, usize, EventRef<'_>, Option<i128>)) {
     let streams = streams(session, &[]).expect("all streams are wanted");
     let mut merger = merger(session, &streams, &Selection::default());
     while let Some(batch) = merger.next_batch(64) {

@@ -384,15 +384,15 @@ fn follow_calls(session: &Session) {
             let look =
                 ReplayOptions { fields: ReplayField::ALL.map(|(_, field)| field).to_vec(), ..Default::default() };
             replay::write(source, options.clone(), &look, &mut out).expect("a sink takes everything");
-            let (functions, _) = report::functions(source, options.clone());
-            report::write(functions, &Default::default(), &mut out).expect("a sink takes everything");
+            let (functions, _) = report::functions(source, options.clone(), true);
+            report::write(source, functions, &Default::default(), &mut out).expect("a sink takes everything");
             graph::write(source, options.clone(), &Default::default(), &mut out).expect("a sink takes everything");
             graph::write_folded(source, options.clone(), 1000, &mut out).expect("a sink takes everything");
             let balanced = ChromeOptions { is_balanced: true, ..Default::default() };
             chrome::write(source, options, balanced, &mut out).expect("a sink takes everything");
         }
         let hex = DumpOptions { hex: true, ..Default::default() };
-        source.dump(hex, &mut out).expect("a sink takes everything");
+        source.dump(hex, &mut |_| true, &mut out).expect("a sink takes everything");
     }
 }
 
