@@ -462,7 +462,8 @@ const ELOG_ROWS: LogRows = LogRows { ids: ["9b", "9d", "9f", "9h"], peer_ns: 243
 
 /// Row 9: event logs.
 fn log_rows(setup: &Setup, log: &Trace, of: &LogRows, rows: &mut Vec<Row>) -> Result<()> {
-    let facts = Facts::of(log)?;
+    eprintln!("reading {} once", log.name);
+    let facts = Facts { trace: log, path: &log.path, decoded: decode::found(&log.path)? };
     let state = ["-j1", "--state", of.state];
     let tasks = [
         Some(setup.ours("print", facts.path, &["--format", "text", "-j1"])),
