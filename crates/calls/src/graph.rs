@@ -258,15 +258,7 @@ pub fn write(
 ) -> io::Result<Findings> {
     let programs = source.programs();
     let has_filter = calls.has_filter();
-    let mut graph = Graph {
-        follower: Follower::new(source, calls),
-        builder: Builder::new(programs.len(), source.tasks().len()),
-        function: options.function.as_deref(),
-        programs: vec![(None, (1, 0)); source.tasks().len()],
-        processes: source.tasks().iter().map(|task| (task.pid, task.parent)).collect(),
-        last_addresses: vec![0; source.tasks().len()],
-    };
-    graph.build();
+    let mut graph = Graph::built(source, calls, options);
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
     order.sort_by_key(|&at| std::cmp::Reverse((programs[at].pid, programs[at].start)));
@@ -335,7 +327,22 @@ struct Graph<'a> {
     last_addresses: Vec<u64>,
 }
 
-impl Graph<'_> {
+impl<'a> Graph<'a> {
+    /// The trees of all programs of a source.
+    fn built(source: &'a dyn CallSource, calls: CallOptions, options: &'a GraphOptions) -> Self {
+        let tasks = source.tasks();
+        let mut graph = Graph {
+            follower: Follower::new(source, calls),
+            builder: Builder::new(source.programs().len(), tasks.len()),
+            function: options.function.as_deref(),
+            programs: vec![(None, (1, 0)); tasks.len()],
+            processes: tasks.iter().map(|task| (task.pid, task.parent)).collect(),
+            last_addresses: vec![0; tasks.len()],
+        };
+        graph.build();
+        graph
+    }
+
     fn build(&mut self) {
         let mut time = 0;
         while let Some(record) = self.follower.next() {
@@ -554,15 +561,7 @@ pub fn write_json(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
-    let mut graph = Graph {
-        follower: Follower::new(source, calls),
-        builder: Builder::new(programs.len(), source.tasks().len()),
-        function: options.function.as_deref(),
-        programs: vec![(None, (1, 0)); source.tasks().len()],
-        processes: source.tasks().iter().map(|task| (task.pid, task.parent)).collect(),
-        last_addresses: vec![0; source.tasks().len()],
-    };
-    graph.build();
+    let mut graph = Graph::built(source, calls, options);
     let mut list = List::new("graphs");
     for (program, tree) in programs.iter().zip(&graph.builder.trees) {
         let root = &tree.nodes[0];

@@ -1041,13 +1041,7 @@ impl<'s> Compiler<'s> {
             self.emit(Op::Set { slot, value: 1 });
         }
         let before = self.known;
-        let parent = std::mem::replace(&mut self.parent, node);
-        self.steps.push(PathStep::Content);
-        self.field(content, Arc::from(""));
-        self.steps.pop();
-        self.parent = parent;
-        self.visit(Op::EndOptional { node });
-        let absent = self.here();
+        let absent = self.content(node, content);
         if let Some(place) = place {
             self.ops[unmarked as usize] = Op::Unmarked { node, place, index, absent };
             self.known = before.join(self.known);
@@ -1065,15 +1059,20 @@ impl<'s> Compiler<'s> {
             self.emit(Op::Set { slot, value: 1 });
         }
         let before = self.known;
+        let absent = self.content(node, content);
+        self.tables[table as usize].targets = Box::new([absent, present]);
+        self.known = before.join(self.known);
+    }
+
+    /// The content of an optional, and where its absence goes on.
+    fn content(&mut self, node: NodeId, content: FieldClassId) -> u32 {
         let parent = std::mem::replace(&mut self.parent, node);
         self.steps.push(PathStep::Content);
         self.field(content, Arc::from(""));
         self.steps.pop();
         self.parent = parent;
         self.visit(Op::EndOptional { node });
-        let absent = self.here();
-        self.tables[table as usize].targets = Box::new([absent, present]);
-        self.known = before.join(self.known);
+        self.here()
     }
 
     fn selector_is_signed(&self, path: &FieldPath) -> bool {
