@@ -5,19 +5,21 @@
 //! event costs more than filling them. So the pass that finds the events copies the bytes of each to the others of its
 //! class, which is one place in memory, and the columns of a class are filled when enough events wait.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tracemill_model::schema::EventClassId;
 
 use crate::chunk::{Chunk, ChunkSink, PacketData};
-use crate::columns::{Column, Columns, Gatherer};
+use crate::columns::{Column, Columns, Fills, Gatherer};
 use crate::plan::{Fault, NodeId, State};
 use crate::trace_plans::{ScanEnd, SpineSink, TracePlans};
 
 /// Bytes that wait in all classes together.
-const MAX_BYTES: usize = 3 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Bytes that wait in one class, more for a larger event.
-const CLASS_BYTES: std::ops::RangeInclusive<usize> = (1 << 10)..=(16 << 10);
+const CLASS_BYTES: std::ops::RangeInclusive<usize> = (1 << 10)..=(8 << 10);
 /// Events of a class that is filled row by row, after which its columns are handed on.
 const ROWS: usize = 1 << 10;
 /// Events of such classes after which a pass over a packet pauses.
@@ -26,6 +28,10 @@ const MAX_ROWS: usize = 1 << 14;
 const BLOCK: usize = 32;
 /// Longer events are not copied.
 const MAX_BITS: u64 = 8 << 20;
+/// Bytes that stay near the processor.
+const NEAR_BYTES: usize = 1 << 20;
+/// Bytes that come from memory together.
+const CACHE_LINE: usize = 64;
 /// Bytes of the size in front of an event.
 const SIZE: usize = 4;
 /// Bytes that an event needs which is copied at once.
@@ -36,13 +42,17 @@ pub struct ColumnBatches {
     plans: Arc<TracePlans>,
     /// By class: what waits, all that each event needs in one cache line.
     stages: Vec<Stage>,
-    /// By class: what fills its columns.
-    fillers: Vec<Option<Box<Filler>>>,
+    /// What fills columns. Of thousands of classes many have the same fields, and what fills their columns stays near.
+    fillers: Vec<Filler>,
+    /// By what they do: the fillers that classes share.
+    shared: HashMap<Box<Fills>, u32>,
     /// Columns that no class fills now.
     free: FreeColumns,
     /// Where the events stand that are gathered.
     places: Vec<usize>,
     class_bytes: usize,
+    /// Are there so many classes that what waits is far from the processor?
+    is_wide: bool,
     /// Events that were found and wait to be copied. Copied one by one while events are found, each would wait for the
     /// memory of its class; in a loop of their own they wait together.
     found: Vec<Found>,
@@ -69,6 +79,8 @@ struct Stage {
     bytes: Box<[u8]>,
     /// Bytes that are taken.
     len: u32,
+    /// Place of what fills the columns.
+    filler: u32,
     kind: Kind,
 }
 
@@ -87,7 +99,7 @@ enum Kind {
 
 struct Filler {
     gatherer: Gatherer,
-    /// Without columns, unless events wait in them.
+    /// Without columns, unless events wait in them: those of a class that does not share this.
     columns: Columns,
     /// Of each of its columns: the field, and the list of free columns that it comes from.
     sources: Box<[(NodeId, u16)]>,
@@ -144,9 +156,11 @@ impl ColumnBatches {
         let classes = plans.schema().events().len();
         let class_bytes = (MAX_BYTES / classes.max(1)).clamp(*CLASS_BYTES.start(), *CLASS_BYTES.end());
         let stages = std::iter::repeat_with(Stage::default).take(classes).collect();
-        let fillers = std::iter::repeat_with(|| None).take(classes).collect();
         let found = Vec::with_capacity(FOUND);
-        ColumnBatches { plans, stages, fillers, free: FreeColumns::default(), places: Vec::new(), class_bytes, found }
+        let free = FreeColumns::default();
+        let is_wide = class_bytes * classes > NEAR_BYTES;
+        let (fillers, shared, places) = (Vec::new(), HashMap::new(), Vec::new());
+        ColumnBatches { plans, stages, fillers, shared, free, places, class_bytes, is_wide, found }
     }
 
     /// Adds the events of a packet from `*pos` on, as [`PacketData::scan`] finds them. `take` gets the columns of a class
@@ -177,7 +191,7 @@ impl ColumnBatches {
             sink.copy();
             for at in 0..rows.len() {
                 let event = rows.event(at);
-                let Some(filler) = &mut self.fillers[event.class().0 as usize] else { continue };
+                let filler = &mut self.fillers[self.stages[event.class().0 as usize].filler as usize];
                 self.free.lend(filler);
                 filler.gatherer.gather_row(event, &mut filler.columns)?;
                 if filler.columns.events >= ROWS {
@@ -201,26 +215,42 @@ impl ColumnBatches {
     #[cold]
     fn begin_class(&mut self, class: EventClassId) {
         let gatherer = Gatherer::new(&self.plans, class);
+        let Some(fills) = gatherer.fills() else { return self.fill_by_rows(class, gatherer) };
         let stage = &mut self.stages[class.0 as usize];
         stage.kind = match self.plans.fixed_bytes(class) {
-            _ if !gatherer.takes_bytes() => Kind::Rows,
             Some(bytes) => Kind::Fixed(bytes.saturating_add(8)),
             None => Kind::Variable,
         };
-        if !matches!(stage.kind, Kind::Rows) {
-            stage.bytes = vec![0; self.class_bytes + ROOM].into();
-        }
-        let source = |column: &Column| (column.node, self.free.list_of(column));
-        let sources = gatherer.template().iter().map(source).collect();
-        self.fillers[class.0 as usize] = Some(Box::new(Filler { gatherer, columns: Columns::default(), sources }));
+        stage.bytes = vec![0; self.class_bytes + ROOM].into();
+        stage.filler = match self.shared.entry(fills) {
+            Entry::Occupied(filler) => *filler.get(),
+            Entry::Vacant(place) => {
+                let at = self.fillers.len() as u32;
+                self.fillers.push(Filler::new(gatherer, &mut self.free));
+                *place.insert(at)
+            }
+        };
     }
 
-    /// Fills the columns of a class with what waits.
+    /// Fills the columns of a class row by row from now on.
+    #[cold]
+    fn fill_by_rows(&mut self, class: EventClassId, gatherer: Gatherer) {
+        let filler = self.fillers.len() as u32;
+        self.fillers.push(Filler::new(gatherer, &mut self.free));
+        self.stages[class.0 as usize] = Stage { filler, kind: Kind::Rows, ..Stage::default() };
+    }
+
+    /// Fills columns with what waits of a class.
     fn flush_bytes(&mut self, class: EventClassId) {
         let stage = &mut self.stages[class.0 as usize];
-        let Some(filler) = &mut self.fillers[class.0 as usize] else { return };
-        self.places.clear();
         let waiting = &stage.bytes[..stage.len as usize];
+        if waiting.is_empty() {
+            return;
+        }
+        if self.is_wide {
+            touch(waiting);
+        }
+        self.places.clear();
         match stage.kind {
             Kind::Fixed(bytes) => self.places.extend((0..waiting.len()).step_by(bytes as usize)),
             _ => {
@@ -231,9 +261,7 @@ impl ColumnBatches {
                 }
             }
         }
-        if self.places.is_empty() {
-            return;
-        }
+        let filler = &mut self.fillers[stage.filler as usize];
         self.free.lend(filler);
         filler.gatherer.gather(waiting, &mut self.places, &mut filler.columns);
         stage.len = 0;
@@ -242,12 +270,28 @@ impl ColumnBatches {
     #[inline(never)]
     fn flush(&mut self, class: EventClassId, take: &mut impl FnMut(EventClassId, &Columns)) {
         self.flush_bytes(class);
-        if let Some(filler) = &mut self.fillers[class.0 as usize]
+        let stage = &self.stages[class.0 as usize];
+        if let Some(filler) = self.fillers.get_mut(stage.filler as usize)
             && filler.columns.events > 0
+            && !matches!(stage.kind, Kind::New)
         {
             take(class, &filler.columns);
             self.free.take_back(filler);
         }
+    }
+}
+
+/// Reads a byte of every cache line. What follows finds one event behind the other, each by the size of the one before;
+/// with thousands of classes it would wait for the memory of each, here all come together.
+fn touch(waiting: &[u8]) {
+    std::hint::black_box(waiting.iter().step_by(CACHE_LINE).fold(0, |sum, byte| sum ^ byte));
+}
+
+impl Filler {
+    fn new(gatherer: Gatherer, free: &mut FreeColumns) -> Self {
+        let source = |column: &Column| (column.node, free.list_of(column));
+        let sources = gatherer.template().iter().map(source).collect();
+        Filler { gatherer, columns: Columns::default(), sources }
     }
 }
 
@@ -326,9 +370,12 @@ impl<F: FnMut(EventClassId, &Columns)> Sink<'_, '_, F> {
 
     #[inline(never)]
     fn leave_to_rows(&mut self, event: &Found) {
-        // All events of the class that follow come here too, behind those that wait.
-        self.batches.flush_bytes(event.class);
-        self.batches.stages[event.class.0 as usize].kind = Kind::Rows;
+        if !matches!(self.batches.stages[event.class.0 as usize].kind, Kind::Rows) {
+            // All events of the class that follow come here too, behind those that wait.
+            self.batches.flush(event.class, self.take);
+            let gatherer = Gatherer::new(&self.batches.plans, event.class);
+            self.batches.fill_by_rows(event.class, gatherer);
+        }
         self.rows.event(event.class, event.cycles, event.start_bits, event.body_bits);
         self.row_count += 1;
     }

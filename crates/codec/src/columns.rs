@@ -145,8 +145,18 @@ pub struct Gatherer {
     saved: Vec<Vec<u64>>,
 }
 
+/// Classes that agree in this have the same columns and fill them alike.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Fills {
+    steps: Box<[Step]>,
+    /// Node, kind of the values, arrays around it, and whether it may be absent.
+    columns: Box<[Shape]>,
+}
+
+type Shape = (NodeId, std::mem::Discriminant<Values>, usize, bool);
+
 /// Fills a column, or moves the place of each event on. Small, as that of thousands of classes are used in turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Step {
     column: u32,
     /// In bytes from the place of the event.
@@ -154,7 +164,7 @@ struct Step {
     what: What,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum What {
     Number {
         big: bool,
@@ -184,7 +194,7 @@ enum What {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Len {
     Fixed(u32),
     Saved(u32),
@@ -220,13 +230,17 @@ impl Gatherer {
         &self.template
     }
 
-    /// Can events be gathered from their bytes alone ([`Gatherer::gather`])?
-    pub(crate) fn takes_bytes(&self) -> bool {
-        self.steps.is_some()
+    /// What [`Gatherer::gather`] does, for a class whose columns are filled from the bytes of its events alone.
+    pub(crate) fn fills(&self) -> Option<Box<Fills>> {
+        let shape = |column: &Column| {
+            (column.node, std::mem::discriminant(&column.values), column.lists.len(), column.validity.is_some())
+        };
+        let steps = self.steps.clone()?.into();
+        Some(Box::new(Fills { steps, columns: self.template.iter().map(shape).collect() }))
     }
 
     /// Appends events to `columns`: in `bytes`, from each of `places` on, stand their cycles (8 bytes, little-endian) and
-    /// what is behind their header. `places` are of no use afterwards. Nothing is appended when [`Gatherer::takes_bytes`] is false.
+    /// what is behind their header. `places` are of no use afterwards. Nothing is appended when there is no [`Gatherer::fills`].
     pub(crate) fn gather(&mut self, bytes: &[u8], places: &mut [usize], columns: &mut Columns) {
         let Some(steps) = &self.steps else { return };
         if columns.columns.is_empty() {
@@ -745,7 +759,7 @@ mod tests {
     }
 
     fn gathered(chunk: Chunk) -> (Columns, bool) {
-        let is_fast = Gatherer::new(&chunk.packet.plans, EventClassId(0)).takes_bytes();
+        let is_fast = Gatherer::new(&chunk.packet.plans, EventClassId(0)).fills().is_some();
         let mut batches = ColumnBatches::new(chunk.packet.plans.clone());
         let mut all = Columns::default();
         let mut take = |_: EventClassId, columns: &Columns| all = columns.clone();

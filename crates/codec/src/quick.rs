@@ -10,9 +10,9 @@ use crate::plan::{Op, Plan};
 #[derive(Clone, Debug)]
 pub(crate) enum Quick {
     /// This many bytes, always.
-    Fixed(usize),
-    /// A few steps, one after the other, in the same cache line: traces of thousands of classes meet another class
-    /// with every event.
+    Fixed(u32),
+    /// A few steps, one after the other, in half a cache line: traces of thousands of classes meet another class with
+    /// every event, and the next event is not found before the steps are there.
     Few { len: u8, steps: [Step; FEW] },
     /// More steps.
     Many(Box<[Step]>),
@@ -23,7 +23,7 @@ pub(crate) enum Quick {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     Skip {
-        bytes: u32,
+        bytes: u16,
     },
     /// A null-terminated string.
     Str,
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     /// `slots[slot]` elements.
     SkipBy {
         slot: u8,
-        bytes: u32,
+        bytes: u16,
     },
 }
 
@@ -48,8 +48,13 @@ pub(crate) enum Width {
     Eight,
 }
 
-/// Steps that fit a cache line with what belongs to them.
-const FEW: usize = 6;
+/// Steps that fit half a cache line with what belongs to them.
+const FEW: usize = 5;
+
+/// Bytes that one step skips at most.
+const LONGEST: u64 = u16::MAX as u64;
+/// Such steps one after the other.
+const MANY: u64 = 16;
 
 /// Lengths that one event may hold in this form.
 const SLOTS: usize = 8;
@@ -70,7 +75,12 @@ impl Quick {
                 // The form is for events that begin on a byte, and every step takes whole bytes.
                 Op::Align { mask: 0..=7 } => continue,
                 Op::Advance { bits } if bits % 8 == 0 => {
-                    steps.push(Step::Skip { bytes: u32::try_from(bits / 8).ok()? });
+                    let (full, rest) = (bits / 8 / LONGEST, bits / 8 % LONGEST);
+                    if full > MANY {
+                        return None;
+                    }
+                    let full = (0..full).map(|_| LONGEST);
+                    steps.extend(full.chain([rest]).map(|bytes| Step::Skip { bytes: bytes as u16 }));
                     continue;
                 }
                 Op::Str { unit: 1, .. } => {
@@ -79,7 +89,7 @@ impl Quick {
                 }
                 Op::AdvanceBy { len, stride_bits, last_bits } if stride_bits == last_bits && stride_bits % 8 == 0 => {
                     let slot = own(len).filter(|&slot| written[slot])? as u8;
-                    steps.push(Step::SkipBy { slot, bytes: stride_bits / 8 });
+                    steps.push(Step::SkipBy { slot, bytes: u16::try_from(stride_bits / 8).ok()? });
                     continue;
                 }
                 Op::StrBytes { len, .. } | Op::Blob { len, .. } => {
@@ -100,7 +110,7 @@ impl Quick {
         }
         Some(match steps.as_slice() {
             [] => Quick::Fixed(0),
-            [Step::Skip { bytes }] => Quick::Fixed(*bytes as usize),
+            [Step::Skip { bytes }] => Quick::Fixed((*bytes).into()),
             few if few.len() <= FEW => {
                 let mut inline = [Step::Str; FEW];
                 inline[..few.len()].copy_from_slice(few);
@@ -114,7 +124,7 @@ impl Quick {
     #[inline]
     pub(crate) fn end(&self, content: &[u8], at: usize) -> Option<usize> {
         match self {
-            Quick::Fixed(bytes) => at.checked_add(*bytes).filter(|&end| end <= content.len()),
+            Quick::Fixed(bytes) => at.checked_add(*bytes as usize).filter(|&end| end <= content.len()),
             Quick::Few { len, steps } => run(&steps[..usize::from(*len).min(FEW)], content, at),
             Quick::Many(steps) => run(steps, content, at),
             Quick::No => None,

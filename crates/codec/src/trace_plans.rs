@@ -23,7 +23,7 @@ pub struct TracePlans {
     streams: Vec<OnceLock<Box<StreamPlans>>>,
     events: Vec<OnceLock<Box<EventPlans>>>,
     /// The quick form of each event's skip plan: small and close together, for traces of thousands of classes.
-    quick: Vec<Line<Quick>>,
+    quick: Vec<HalfLine<Quick>>,
     /// The same for each event's flat row plan.
     short: Vec<Line<Short>>,
 }
@@ -37,6 +37,10 @@ impl<T> Line<T> {
         Line(OnceLock::new())
     }
 }
+
+/// Something that is made on first use, in one cache line with another.
+#[repr(align(32))]
+struct HalfLine<T>(OnceLock<T>);
 
 struct StreamPlans {
     packet_context: Plan,
@@ -183,7 +187,7 @@ impl TracePlans {
         let mut events = Vec::new();
         events.resize_with(schema.events().len(), OnceLock::new);
         let mut quick = Vec::new();
-        quick.resize_with(schema.events().len(), Line::new);
+        quick.resize_with(schema.events().len(), || HalfLine(OnceLock::new()));
         let mut short = Vec::new();
         short.resize_with(schema.events().len(), Line::new);
         let row_packet_header = OnceLock::new();
@@ -320,7 +324,7 @@ impl TracePlans {
     /// Bytes behind the header of every event of a class, when they are always as many.
     pub(crate) fn fixed_bytes(&self, id: EventClassId) -> Option<u32> {
         match self.quick(id) {
-            Quick::Fixed(bytes) => u32::try_from(*bytes).ok(),
+            Quick::Fixed(bytes) => Some(*bytes),
             _ => None,
         }
     }
