@@ -6,13 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use util::{Folder, json_lines};
+use util::{Folder, demo, json_lines};
 
 const TRACES: [&str; 4] = ["losses", "mill", "orders", "overwritten"];
-
-fn demo(trace: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
-}
 
 /// Lines without what describes packets.
 fn lines(folder: &Folder, arguments: &[&str]) -> Vec<Value> {

@@ -3,7 +3,7 @@
 mod util;
 
 use serde_json::Value;
-use util::{Folder, run, stdout, ticks_metadata, ticks_packet};
+use util::{Folder, demo, run, stdout, ticks_metadata, ticks_packet};
 
 fn info(arguments: &str) -> Value {
     let text = stdout(&format!("info --json {arguments}"), &[]);
@@ -172,4 +172,31 @@ fn check_warns_of_times_and_of_bytes_that_nothing_reaches() {
         assert!(run.stdout.contains(text), "`{text}` is not in {}", run.stdout);
     }
     folder.run("check t --strict").ends(1, &[]);
+}
+
+#[test]
+fn an_index_that_says_other_times_than_the_packets_is_ignored() {
+    let folder = Folder::new();
+    folder.run_with("convert --to ctf1.8 --index -o out", &[&demo("mill")]).ends(0, &[]);
+    let path = folder.path("out/index/work_0.idx");
+    let right = std::fs::read(&path).expect("it is there");
+    let entries = (right.len() - 16) / 72;
+    assert!(entries > 2);
+    let (events, ends) = (folder.run("print out").stdout, folder.run("print out --begin +100ms").stdout);
+    // Begin and end of an entry in the middle, and of the last one.
+    for (entry, field, what) in [(entries / 2, 3, "begins"), (entries / 2, 4, "ends"), (entries - 1, 4, "ends")] {
+        let mut wrong = right.clone();
+        wrong[16 + entry * 72 + field * 8 + 7] ^= 1;
+        std::fs::write(&path, wrong).expect("it can be written");
+        let said =
+            format!("out/index/work_0.idx: the index is ignored: its entry {entry} says that the packet {what} at");
+        assert_eq!(folder.run("print out").ends(0, &[&said]).stdout, events);
+        assert_eq!(folder.run("print out --begin +100ms").ends(0, &[&said]).stdout, ends);
+    }
+}
+
+#[test]
+fn a_trace_of_another_format_than_the_one_named_is_refused() {
+    run("print mill --input-format ctf1.8 --limit 1").ends(0, &[]);
+    run("print mill --input-format ctf2").ends(1, &["mill: the trace is `ctf1.8`, not `ctf2`"]);
 }

@@ -48,6 +48,18 @@ pub struct Session {
     pub progress: Arc<Progress>,
 }
 
+/// Refuses a trace that is of another format than the one that the user names, where one reader reads both.
+fn as_named(trace: OpenTrace, format: &Format, name: Option<&str>) -> Result<OpenTrace> {
+    let is = trace.schema.format;
+    match name {
+        Some(name) if name != is && format.names.contains(&name) && format.names.contains(&is) => {
+            let error = Error::unsupported(format!("the trace is `{is}`, not `{name}`")).in_file(&trace.path);
+            Err(error.with_help(format!("`--input-format {is}`, or none: the format is seen from the content")))
+        }
+        _ => Ok(trace),
+    }
+}
+
 impl Session {
     /// Opens all traces in and below `paths`.
     ///
@@ -103,7 +115,7 @@ impl Session {
                 continue;
             }
             for opened in (format.open)(storage, &of_format, &settings) {
-                match opened {
+                match opened.and_then(|trace| as_named(trace, format, options.input_format.as_deref())) {
                     Ok(trace) => session.traces.push(trace),
                     Err(error) if error.kind() == ErrorKind::Misuse => return Err(error),
                     Err(error) => session.failures.push(error),

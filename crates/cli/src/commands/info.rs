@@ -259,13 +259,22 @@ fn head_for_people(trace: &Value, tail: &Value) -> String {
     text + "\n  streams\n"
 }
 
+/// `1 event`, `2 events`.
+fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
 fn stream_for_people(stream: &Value) -> String {
-    let mut parts = vec![format!("{} packets", stream["packets"]), format!("{} bytes", stream["bytes"])];
-    for (key, word) in
-        [("events", "events"), ("discarded_events", "events discarded"), ("lost_packets", "packets lost")]
-    {
-        if let Some(count) = stream[key].as_u64().filter(|&count| count > 0 || key == "events") {
-            parts.push(format!("{count} {word}"));
+    let mut parts = Vec::new();
+    for (key, one, behind) in [
+        ("packets", "packet", ""),
+        ("bytes", "byte", ""),
+        ("events", "event", ""),
+        ("discarded_events", "event", " discarded"),
+        ("lost_packets", "packet", " lost"),
+    ] {
+        if let Some(count) = stream[key].as_u64().filter(|&count| count > 0 || behind.is_empty()) {
+            parts.push(counted(count, one) + behind);
         }
     }
     let id = stream["id"].as_u64().map_or(String::new(), |id| format!(", id {id}"));
@@ -274,7 +283,7 @@ fn stream_for_people(stream: &Value) -> String {
 
 fn class_for_people(event: &Value) -> String {
     let fields: Vec<&str> = list(&event["fields"]).iter().filter_map(Value::as_str).collect();
-    let count = event["events"].as_u64().map_or(String::new(), |count| format!(" {count} events"));
+    let count = event["events"].as_u64().map_or(String::new(), |count| format!(" {}", counted(count, "event")));
     let name = event["name"].as_str().unwrap_or("(no name)");
     format!("    {}/{} {name}{count}: {}\n", event["stream"], event["id"], fields.join(", "))
 }

@@ -58,6 +58,12 @@ impl Typed {
         };
         let begin_ns = resolve(begin, &options.begin, "--begin")?;
         let end_ns = resolve(end, &options.end, "--end")?;
+        if let (Some(begin), Some(end)) = (begin_ns, end_ns)
+            && begin > end
+        {
+            let error = Error::misuse(format!("--begin ({begin} ns) lies after --end ({end} ns)"));
+            return Err(error.with_help("no event is in between; both include their own instant"));
+        }
         let context = FilterContext { session, gmt, first_ns, last_ns };
         let mut filter =
             expression.map(|expression| expression.bind(&context)).transpose().map_err(in_option("--filter"))?;

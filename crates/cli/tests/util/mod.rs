@@ -24,6 +24,10 @@ pub(crate) fn command() -> Command {
     command
 }
 
+pub(crate) fn demo(trace: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
+}
+
 /// Runs the program with arguments that are separated by blanks.
 pub(crate) fn run(arguments: &str) -> Run {
     run_with(arguments, &[])

@@ -158,6 +158,7 @@ impl Folder {
         let read = storage.open(&path).map_err(|error| error.to_string()).and_then(|index| {
             let list = lttng_index::read(index.bytes(), data.bytes.bytes().len() as u64, &self.schema)?;
             fits_first(&list, first)?;
+            self.fits(&list, data.bytes.bytes())?;
             Ok(list)
         });
         match read {
@@ -169,6 +170,33 @@ impl Folder {
                 None
             }
         }
+    }
+
+    /// Do entries of an index describe their packets? Those are looked at whose times contradict the entries beside them,
+    /// and some everywhere: to look at all would be to read the file without an index. A packet that differs otherwise is
+    /// told when it is opened.
+    fn fits(&self, list: &[Packet], bytes: &[u8]) -> std::result::Result<(), String> {
+        let stride = list.len().div_ceil(LOOKED_AT).max(1);
+        let contradicts = |at: usize| {
+            let pair = list.get(at).zip(list.get(at + 1));
+            pair.is_some_and(|(one, next)| next.begin_cycles < one.end_cycles)
+        };
+        let odd = (0..list.len()).filter(|&at| contradicts(at)).flat_map(|at| [at, at + 1]).take(LOOKED_AT);
+        for at in (0..list.len()).step_by(stride).chain(odd).chain(list.len().checked_sub(1)) {
+            let entry = &list[at];
+            let Ok(header) = packets::read_header(&self.plans, bytes, entry.offset_bytes, 0) else {
+                return Err(format!("its entry {at} is for byte {}, where no packet is", entry.offset_bytes));
+            };
+            if header.total_bits != entry.total_bits || header.class != entry.class {
+                return Err(format!("its entry {at} does not describe the packet at byte {}", entry.offset_bytes));
+            }
+            if let Some((what, says, is)) = packets::other_times(entry, &header) {
+                return Err(format!(
+                    "its entry {at} says that the packet {what} at {says} cycles, the packet says {is}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// An index has every number; those whose field the packets lack mean nothing.
@@ -191,6 +219,9 @@ fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: 
     let class = schema.field_class(root);
     class.roles.has(role) || layout::children(class).into_iter().any(|child| has_role(schema, child, role))
 }
+
+/// Entries of an index that are compared with their packets.
+const LOOKED_AT: usize = 64;
 
 /// Does the first entry of an index describe the first packet of the file?
 fn fits_first(list: &[Packet], first: Option<&packets::Header>) -> std::result::Result<(), String> {

@@ -158,6 +158,18 @@ fn header_error(fault: &EventFault, offset: u64) -> Error {
     error.at_bit(offset * 8 + fault.at_bits())
 }
 
+/// Where an entry of an index says another time than the packet itself: what the time is of, and both times. A packet may
+/// have only the low bits of its times.
+pub(crate) fn other_times(entry: &Packet, header: &Header) -> Option<(&'static str, u64, u64)> {
+    let roles = &header.state.roles;
+    let times = [("begins", entry.begin_cycles, roles.begin_cycles), ("ends", entry.end_cycles, roles.end_cycles)];
+    let other = times.into_iter().filter_map(|(what, says, is)| Some((what, says?, is?)));
+    other.into_iter().find(|&(_, says, is)| {
+        let mask = u64::MAX.checked_shr(is.leading_zeros()).unwrap_or(0);
+        says & mask != is
+    })
+}
+
 /// A packet as the index keeps it.
 pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> Packet {
     let roles = &header.state.roles;
@@ -364,6 +376,7 @@ impl PacketReader for Reader {
             bytes.will_read(packet.offset_bytes as usize, content_bytes);
         }
         let header = read_header(plans, bytes.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
+        let differs = other_times(packet, &header);
         let mut packet = packet.clone();
         packet.content_bits = packet.content_bits.min(header.content_bits);
         let mut opened = OpenedPacket::new(PacketData {
@@ -381,6 +394,11 @@ impl PacketReader for Reader {
         // Otherwise it was told when the packets were found by their headers.
         if file.is_indexed {
             opened.faults.extend(header.fault);
+            if let Some((what, says, is)) = differs {
+                let message = format!("the index says that the packet {what} at {says} cycles, the packet says {is}");
+                let help = "without the folder `index` the packets are found by their headers";
+                opened.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(help));
+            }
         }
         Ok(opened)
     }
