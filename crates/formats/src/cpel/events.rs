@@ -1,5 +1,6 @@
 //! Event sections: records of 20 octets, found in the order of time (sections 1 and 1.2 of the note, D17, D22, D23).
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use tracemill_codec::chunk::{Bytes, PacketData, Spine};
@@ -11,6 +12,7 @@ use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 use super::checks::{Limits, Part, Told};
 use super::container::u32;
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
+use super::order::{Order, Timed};
 use super::strings::StringTable;
 use crate::api::{OpenedPacket, PacketReader, Stream};
 
@@ -53,7 +55,7 @@ pub(super) struct EventSection {
 /// What one look at all times of a section shows.
 struct Times {
     /// The records in the order of time; `None` when they stand so.
-    order: Option<Vec<u32>>,
+    order: Option<Order>,
     /// Records from which on 2^32 more is added, when times wrap.
     wraps: Vec<u32>,
     /// First step back by more than 2^63: the record, the times before and at it.
@@ -146,10 +148,7 @@ impl EventSection {
             (before_raw, before) = (raw, time);
         }
         if !is_sorted {
-            let mut order: Vec<u32> = (0..records.len() as u32).collect();
-            // Equal times stay in the order of the file.
-            order.sort_unstable_by_key(|&at| (times.extended(self, records, at), at));
-            times.order = Some(order);
+            times.order = Some(Order::of(&InFile { section: self, records, times: &times }, records.len() as u32));
         }
         times
     }
@@ -158,7 +157,7 @@ impl EventSection {
     fn time_of(&self, at: u64) -> Option<u64> {
         let (times, records) = (self.times(), self.records());
         let record = match &times.order {
-            Some(order) => *order.get(at as usize)?,
+            Some(order) => order.record(&InFile { section: self, records, times }, at)?,
             None => at as u32,
         };
         records.get(record as usize)?;
@@ -204,11 +203,13 @@ impl EventSection {
         let from = (packet * PACKET_EVENTS).min(records.len() as u64) as usize;
         let to = (from + PACKET_EVENTS as usize).min(records.len());
         let mut columns = Columns::with_capacity(to - from);
-        match (&times.order, self.order) {
+        let places = from as u64..to as u64;
+        let order = times.order.as_ref().map(|order| order.records(&InFile { section: self, records, times }, places));
+        match (&order, self.order) {
             (None, ByteOrder::Big) => self.read_each::<false>(records[from..to].iter(), &mut columns),
             (None, ByteOrder::Little) => self.read_each::<true>(records[from..to].iter(), &mut columns),
             (Some(order), byte_order) => {
-                let picked = order.get(from..to).unwrap_or(&[]).iter().filter_map(|&at| records.get(at as usize));
+                let picked = order.iter().filter_map(|&at| records.get(at as usize));
                 match byte_order {
                     ByteOrder::Big => self.read_each::<false>(picked, &mut columns),
                     ByteOrder::Little => self.read_each::<true>(picked, &mut columns),
@@ -216,9 +217,9 @@ impl EventSection {
             }
         }
         // Which record an event was.
-        let record_of = |event: usize| match &times.order {
+        let record_of = |event: usize| match &order {
             None => (from + event) as u32,
-            Some(order) => order.get(from + event).copied().unwrap_or(0),
+            Some(order) => order.get(event).copied().unwrap_or(0),
         };
         if !times.wraps.is_empty() {
             for (event, cycles) in columns.cycles.iter_mut().enumerate() {
@@ -312,6 +313,29 @@ impl Columns {
     }
 }
 
+/// Records and their times.
+struct InFile<'a> {
+    section: &'a EventSection,
+    records: &'a [[u8; RECORD_BYTES as usize]],
+    times: &'a Times,
+}
+
+impl Timed for InFile<'_> {
+    fn each(&self, records: Range<u32>, mut take: impl FnMut(u32, u64)) {
+        let wraps = &self.times.wraps;
+        let mut wrapped = wraps.partition_point(|&wrap| wrap < records.start);
+        for at in records {
+            let Some(record) = self.records.get(at as usize) else { return };
+            wrapped += usize::from(wraps.get(wrapped) == Some(&at));
+            take(at, self.section.raw_time(record).wrapping_add((wrapped as u64) << 32));
+        }
+    }
+
+    fn time(&self, record: u32) -> u64 {
+        self.times.extended(self.section, self.records, record)
+    }
+}
+
 impl Times {
     /// What wraps add to the time of a record.
     fn added(&self, record: u32) -> u64 {
@@ -319,7 +343,7 @@ impl Times {
     }
 
     fn extended(&self, section: &EventSection, records: &[[u8; RECORD_BYTES as usize]], record: u32) -> u64 {
-        let raw = section.raw_time(&records[record as usize]);
+        let raw = records.get(record as usize).map_or(0, |record| section.raw_time(record));
         if self.wraps.is_empty() { raw } else { raw.wrapping_add(self.added(record)) }
     }
 }

@@ -8,6 +8,7 @@ mod events;
 mod gist;
 mod notes;
 mod open;
+mod order;
 mod printf;
 mod settings;
 mod short;
