@@ -6,6 +6,7 @@ pub mod bits;
 pub mod chunk;
 pub mod columns;
 pub mod encode;
+mod event_header;
 pub mod layout;
 pub mod naive;
 pub mod plan;
