@@ -4,6 +4,8 @@
     round_trip.py PROGRAM FOLDER...            A to CTF 2: `ns`, `name` and `payload` of every line stay
     round_trip.py --back PROGRAM FOLDER...     and back to A: every key but `trace` stays
     round_trip.py --again PROGRAM FOLDER...    A as itself, and once more: the same lines, then the same files
+    round_trip.py --rewrite PROGRAM FOLDER...  the same event by event, as every cut is made, instead of by copying
+    round_trip.py --to F PROGRAM FOLDER...     A to F, which is read: as many events, as far from the first one
 
 Lines come in the order of `print`; those of one time may stand in any order. A folder whose traces cannot be read at
 all is left out. The last line counts: `N passed, M failed, K not written`.
@@ -57,6 +59,17 @@ def difference(before, after, keys):
     return "other lines"
 
 
+def other_times(before, after):
+    """Events that are gone, or have other times: all may be moved, and those without one may have got one."""
+    def times(events):
+        known = [event["ns"] for event in events if event.get("ns") is not None]
+        return collections.Counter(ns - min(known) for ns in known)
+    if len(before) != len(after):
+        return f"{len(before)} events became {len(after)}"
+    gone = times(before) - times(after)
+    return f"no event {min(gone)} ns behind the first one" if gone else None
+
+
 def format_of(program, path):
     done = run(program, "info", "--json", path)
     try:
@@ -65,6 +78,14 @@ def format_of(program, path):
         return None
     formats = {trace["format"] for trace in traces}
     return formats.pop() if len(formats) == 1 else None
+
+
+def traces_of(program, path):
+    """The path, or what is in it when that has traces of several formats."""
+    if not os.path.isdir(path) or format_of(program, path):
+        return [path]
+    inside = [os.path.join(path, name) for name in sorted(os.listdir(path))]
+    return [one for one in inside if format_of(program, one)] or [path]
 
 
 def same_files(left, right):
@@ -81,8 +102,12 @@ def same_files(left, right):
     return None
 
 
-def convert(program, to, source, output):
-    done = run(program, "convert", "--quiet", "--to", to, "-o", output, source)
+# A limit that nothing reaches: a choice of events is never copied.
+NO_COPY = ("--limit", str(2**64 - 1))
+
+
+def convert(program, to, source, output, *arguments):
+    done = run(program, "convert", "--quiet", *arguments, "--to", to, "-o", output, source)
     if done.returncode not in (0, 3) or not os.path.exists(output):
         return done.stderr.strip().split("\n")[0] or f"status {done.returncode}"
     return None
@@ -93,12 +118,19 @@ def check(options, written, path, scratch):
     if before is None:
         return None
     of = format_of(options.program, path)
-    if options.again:
+    if options.to:
+        output = os.path.join(scratch, "output")
+        error = convert(options.program, options.to, path, output)
+        if error:
+            return ("fail", error)
+        found = other_times(before, lines(options.program, output) or [])
+        return ("fail", found) if found else ("pass", "")
+    if options.again or options.rewrite:
         if of not in written:
             return ("skip", of)
         one, two = os.path.join(scratch, "one"), os.path.join(scratch, "two")
         for source, output in ((path, one), (one, two)):
-            error = convert(options.program, of, source, output)
+            error = convert(options.program, of, source, output, *(NO_COPY if options.rewrite else ()))
             if error:
                 return ("fail", error)
         found = difference(before, lines(options.program, one) or [], None)
@@ -129,6 +161,8 @@ def main():
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--back", action="store_true")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--rewrite", action="store_true")
+    parser.add_argument("--to", metavar="F")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     listed = json.loads(run(options.program, "formats", "--json").stdout)
@@ -145,15 +179,16 @@ def main():
             for inside in ("trace", "uftrace.data"):
                 if os.path.exists(os.path.join(path, inside)):
                     path = os.path.join(path, inside)
-            with tempfile.TemporaryDirectory() as scratch:
-                result = check(options, written, path, scratch)
-            if result is None:
-                count["unreadable"] += 1
-                continue
-            kind, why = result
-            count[kind] += 1
-            if kind == "fail":
-                print(f"FAIL {label}: {why}")
+            for path in traces_of(options.program, path):
+                with tempfile.TemporaryDirectory() as scratch:
+                    result = check(options, written, path, scratch)
+                if result is None:
+                    count["unreadable"] += 1
+                    continue
+                kind, why = result
+                count[kind] += 1
+                if kind == "fail":
+                    print(f"FAIL {label}: {why}")
     print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not written, {count['unreadable']} unreadable")
     return 1 if count["fail"] or not count["pass"] else 0
 

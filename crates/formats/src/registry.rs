@@ -23,6 +23,8 @@ pub static TARGETS: &[&Target] = &[
     &crate::ctf::rfc::write::CTF16,
     &crate::lttng_legacy::write::TARGET,
     &crate::uftrace::write::TARGET,
+    &crate::cpel::write::CPEL,
+    &crate::cpel::write::ELOG,
 ];
 
 /// The formats of a name: several may share one, each with a probe of its own.

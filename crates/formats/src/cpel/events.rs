@@ -13,6 +13,7 @@ use super::checks::{Limits, Part, Told};
 use super::container::u32;
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
 use super::order::{Order, Timed};
+use super::skeleton::Skeleton;
 use super::strings::StringTable;
 use crate::api::{OpenedPacket, PacketReader, Stream};
 
@@ -352,9 +353,15 @@ impl Times {
 pub(super) struct Reader {
     /// For each stream class its section.
     pub(super) sections: Vec<EventSection>,
+    /// What the file holds beside events.
+    pub(super) skeleton: Skeleton,
 }
 
 impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<tracemill_model::schema::Part>> {
+        Ok(self.skeleton.parts())
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];

@@ -13,6 +13,7 @@ use super::notes::Notes;
 use super::open::{BIG, Log, no_definitions};
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
+use super::skeleton::{self, Skeleton};
 use super::strings::{StringTable, Symbols};
 use super::tables;
 use crate::api::{Found, OpenTrace, Storage};
@@ -48,8 +49,8 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     if declared == 0 {
         notes.warn("no events", 0, "the log says that it has no events");
     }
-    let definitions = match &wishes.pointdefs {
-        None => no_definitions(),
+    let (definitions, texts) = match &wishes.pointdefs {
+        None => (no_definitions(), Vec::new()),
         Some(path) => read_headers(storage, Path::new(path), &mut notes)?,
     };
     let definitions = Arc::new(definitions);
@@ -64,12 +65,15 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     let records = Records { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
     let section = log.add(1, "the log".to_string(), &records, frequency, None, &file, wishes);
     let tables = tables::event_definitions(&definitions).into_iter().collect();
-    Ok(log.finish(found, file, vec![section], tables, notes))
+    Ok(log.finish(found, file, vec![section], tables, Skeleton::Made(skeleton::made(&texts)), notes))
 }
 
-/// Event definitions of a C header and of those that it names.
-fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result<Definitions> {
-    let mut events = Vec::new();
+/// Code, name and format of data, as a header has them.
+type DefinitionText = (u32, Vec<u8>, Vec<u8>);
+
+/// Event definitions of a C header and of those that it names, compiled and as they stand there.
+fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result<(Definitions, Vec<DefinitionText>)> {
+    let (mut events, mut texts) = (Vec::new(), Vec::new());
     let mut budget = Budget::new();
     let mut waiting: Vec<(PathBuf, u32)> = vec![(path.to_path_buf(), 0)];
     let mut read = 0;
@@ -85,6 +89,7 @@ fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result
                         Format::at(&table, 0, &mut budget)
                     };
                     events.push(EventDefinition { code, name: format(name), datum: format(datum) });
+                    texts.push((code, name.to_vec(), datum.to_vec()));
                 }
                 Some(Line::Header { base, path: below }) if read + waiting.len() < MAX_HEADERS => {
                     let below = String::from_utf8_lossy(below).into_owned();
@@ -99,7 +104,7 @@ fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result
         let message = format!("event code {} is defined twice in the headers: the first counts", codes[at]);
         notes.warn("event codes are defined twice", 0, message);
     });
-    Ok(Definitions::new(events, Vec::new(), Symbols::default()))
+    Ok((Definitions::new(events, Vec::new(), Symbols::default()), texts))
 }
 
 /// What a line of a header says.

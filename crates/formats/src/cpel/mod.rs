@@ -12,10 +12,12 @@ mod order;
 mod printf;
 mod settings;
 mod short;
+mod skeleton;
 mod strings;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write;
 
 use crate::api::{Format, Setting};
 

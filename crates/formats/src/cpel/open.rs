@@ -20,6 +20,7 @@ use super::gist;
 use super::notes::Notes;
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
+use super::skeleton::Skeleton;
 use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
 use crate::api::{self, DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
@@ -108,7 +109,8 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         notes.warn("no events", 0, "there is no event section, so there are no events");
     }
     let tables = tables::all(&container, &file, &described, &definitions, &tables.all);
-    Ok(log.finish(found, file, sections, tables, notes))
+    let skeleton = Skeleton::new(&file, &container, described.iter().map(|row| row.records));
+    Ok(log.finish(found, file, sections, tables, skeleton, notes))
 }
 
 /// The string tables of a file.
@@ -529,6 +531,7 @@ impl Log {
         file: Arc<dyn Bytes>,
         sections: Vec<EventSection>,
         tables: Vec<api::Section>,
+        skeleton: Skeleton,
         notes: Notes,
     ) -> OpenTrace {
         let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -553,7 +556,7 @@ impl Log {
             plans: Arc::new(TracePlans::new(schema.clone())),
             schema,
             has_other_bytes: true,
-            reader: Arc::new(Reader { sections }),
+            reader: Arc::new(Reader { sections, skeleton }),
             streams,
             sections: tables,
             remarks,

@@ -7,17 +7,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracemill_codec::chunk::{PacketData, Spine};
+use tracemill_codec::chunk::{Bytes, PacketData, Spine};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{EventClassId, StreamClassId};
+use tracemill_model::schema::{EventClassId, Part, StreamClassId};
 
 use super::TRACK_BYTES;
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use crate::api::{OpenedPacket, PacketReader, Stream};
 use crate::cpel::strings::MAX_TEXT;
 
+/// The part with all that stands before the events.
+pub(in crate::cpel) const HEADER: &str = "header";
 /// Octets of a packet.
 const SLICE_BYTES: usize = 64 << 10;
 /// Events of a packet that room is made for.
@@ -30,6 +32,7 @@ const MAX_EVENT_BYTES: usize = 64 << 20;
 /// Opens the packets of a log.
 pub(super) struct Reader {
     header: Arc<Header>,
+    file: Arc<dyn Bytes>,
     start_ns: u64,
     /// What reading needs of each type.
     kinds: Vec<Kind>,
@@ -156,11 +159,11 @@ impl Sink for Times<'_> {
 }
 
 impl Reader {
-    pub(super) fn new(header: Arc<Header>) -> Self {
+    pub(super) fn new(header: Arc<Header>, file: Arc<dyn Bytes>) -> Self {
         let begin = Begin { at: header.events, index: 0, is_lost: false };
         let start_ns = header.start_ns();
         let kinds = header.types.iter().map(|of| Kind::new(of, header.strings.1 as u64)).collect();
-        Reader { header, start_ns, kinds, begins: Mutex::new(vec![begin]), told: Told::default() }
+        Reader { header, file, start_ns, kinds, begins: Mutex::new(vec![begin]), told: Told::default() }
     }
 
     /// Where packet `index` begins.
@@ -307,6 +310,11 @@ fn args_len(args: &[Arg], octets: &[u8]) -> Option<usize> {
 }
 
 impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let head = self.file.bytes().get(..self.header.events).unwrap_or(&[]);
+        Ok(vec![Part { name: HEADER.to_string(), bytes: head.into() }])
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];

@@ -276,7 +276,7 @@ fn near_nul(octets: &[u8]) -> Option<usize> {
 
 /// The string at an offset of the string table of a file.
 #[inline]
-pub(super) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
+pub(in crate::cpel) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
     let rest = strings.get(usize::try_from(offset).ok()?..).filter(|rest| !rest.is_empty())?;
     let rest = &rest[..rest.len().min(MAX_TEXT)];
     Some(&rest[..nul_at(rest).unwrap_or(rest.len())])

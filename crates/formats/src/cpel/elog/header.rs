@@ -6,9 +6,9 @@ use crate::cpel::short::{Names, Strings};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The magic: the length of a text, and the text.
-pub(super) const MAGIC: &[u8] = b"\0\0\0\x07elog v0";
+pub(in crate::cpel) const MAGIC: &[u8] = b"\0\0\0\x07elog v0";
 /// Octets of an event before its arguments: type, track, time.
-pub(super) const EVENT_BYTES: usize = 12;
+pub(in crate::cpel) const EVENT_BYTES: usize = 12;
 /// Arguments that an event may have; the logger itself has room for 20.
 const MAX_ARGS: usize = 255;
 /// Types, and tracks, that an event can name.
@@ -18,13 +18,13 @@ const KEPT_TRACKS: usize = 1024;
 /// Enumeration strings of all types that are kept.
 const MAX_LABELS: usize = 1 << 18;
 /// Seconds from 1970 to the epoch of newer files, 2017-03-30 14:45:08 UTC (D32).
-const EPOCH_SECONDS: u64 = 1_490_885_108;
+pub(in crate::cpel) const EPOCH_SECONDS: u64 = 1_490_885_108;
 /// Times from here on count from 1970.
-const UNIX_FROM: u64 = 1_000_000_000_000_000_000;
+pub(in crate::cpel) const UNIX_FROM: u64 = 1_000_000_000_000_000_000;
 
 /// An argument of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arg {
+pub(in crate::cpel) enum Arg {
     /// An unsigned integer of 1, 2, 4 or 8 octets.
     Integer(u8),
     /// An index into the enumeration strings of the type.
@@ -39,7 +39,7 @@ pub(super) enum Arg {
 
 impl Arg {
     /// Octets that it takes in the file; `None` when each event says.
-    pub(super) fn len(self) -> Option<u8> {
+    pub(in crate::cpel) fn len(self) -> Option<u8> {
         match self {
             Arg::Integer(len) | Arg::Enum(len) | Arg::Text(len) | Arg::Float(len) => Some(len),
             Arg::String => None,
@@ -49,50 +49,50 @@ impl Arg {
 
 /// A type of event.
 #[derive(Clone, Debug)]
-pub(super) struct EventType {
+pub(in crate::cpel) struct EventType {
     /// Its format.
-    pub(super) format: Vec<u8>,
+    pub(in crate::cpel) format: Vec<u8>,
     /// Its arguments as they are declared.
-    pub(super) format_args: Vec<u8>,
+    pub(in crate::cpel) format_args: Vec<u8>,
     /// The same, read; `None` when they cannot be, and so the length of its events is not known.
-    pub(super) args: Option<Vec<Arg>>,
+    pub(in crate::cpel) args: Option<Vec<Arg>>,
     /// Octets of all arguments when each event has the same.
-    pub(super) args_len: Option<usize>,
+    pub(in crate::cpel) args_len: Option<usize>,
     /// The texts of its enumeration that are kept.
-    pub(super) labels: Arc<[Box<[u8]>]>,
+    pub(in crate::cpel) labels: Arc<[Box<[u8]>]>,
     /// How many it has.
-    pub(super) label_count: u32,
+    pub(in crate::cpel) label_count: u32,
     /// Are its arguments stored as they are decoded: all of fixed size, no words in another order?
-    pub(super) is_plain: bool,
+    pub(in crate::cpel) is_plain: bool,
     /// Arguments of such a type that may be out of range, with where they begin.
-    pub(super) checks: Vec<(u16, Arg)>,
+    pub(in crate::cpel) checks: Vec<(u16, Arg)>,
     /// Where it stands in the file.
-    pub(super) at: u64,
+    pub(in crate::cpel) at: u64,
     /// Its own number in the file, from 1.
-    pub(super) number: u32,
+    pub(in crate::cpel) number: u32,
 }
 
 /// All that stands before the events.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(in crate::cpel) struct Header {
     /// Entries of the ring that was saved.
-    pub(super) ring: u32,
+    pub(in crate::cpel) ring: u32,
     /// Time of saving: ns of its epoch, CPU clock.
-    pub(super) saved: (u64, u64),
+    pub(in crate::cpel) saved: (u64, u64),
     /// Time of the logger's start: ns of its epoch, CPU clock.
-    pub(super) started: (u64, u64),
-    pub(super) types: Vec<EventType>,
-    pub(super) tracks: Vec<Vec<u8>>,
+    pub(in crate::cpel) started: (u64, u64),
+    pub(in crate::cpel) types: Vec<EventType>,
+    pub(in crate::cpel) tracks: Vec<Vec<u8>>,
     /// The first names of tracks, those that are plain.
-    pub(super) quick_tracks: Names,
+    pub(in crate::cpel) quick_tracks: Names,
     /// The string table: first octet and length.
-    pub(super) strings: (usize, usize),
+    pub(in crate::cpel) strings: (usize, usize),
     /// Those of its strings that are ready to be copied.
-    pub(super) quick_strings: Strings,
+    pub(in crate::cpel) quick_strings: Strings,
     /// Events as the file says.
-    pub(super) count: u32,
+    pub(in crate::cpel) count: u32,
     /// Where the first one begins.
-    pub(super) events: usize,
+    pub(in crate::cpel) events: usize,
 }
 
 impl Header {
@@ -100,7 +100,7 @@ impl Header {
     ///
     /// # Errors
     /// When it is cut: without all of it no event can be found.
-    pub(super) fn read(file: &[u8]) -> Result<Self> {
+    pub(in crate::cpel) fn read(file: &[u8]) -> Result<Self> {
         if !file.starts_with(MAGIC) {
             let message = "a VPP event log begins with `elog v0` behind its length";
             return Err(Error::new(ErrorKind::NotThisFormat, message).at_offset(0));
@@ -134,18 +134,18 @@ impl Header {
     }
 
     /// Ns since 1970 when the logger started.
-    pub(super) fn start_ns(&self) -> u64 {
+    pub(in crate::cpel) fn start_ns(&self) -> u64 {
         unix_ns(self.started.0)
     }
 
     /// The octets of its string table.
-    pub(super) fn strings<'a>(&self, file: &'a [u8]) -> &'a [u8] {
+    pub(in crate::cpel) fn strings<'a>(&self, file: &'a [u8]) -> &'a [u8] {
         file.get(self.strings.0..self.strings.0 + self.strings.1).unwrap_or(&[])
     }
 }
 
 /// A time of the logger as ns since 1970.
-pub(super) fn unix_ns(os_nsec: u64) -> u64 {
+pub(in crate::cpel) fn unix_ns(os_nsec: u64) -> u64 {
     if os_nsec >= UNIX_FROM { os_nsec } else { os_nsec + EPOCH_SECONDS * 1_000_000_000 }
 }
 
@@ -213,9 +213,9 @@ fn parse_args(text: &[u8]) -> Option<Vec<Arg>> {
 }
 
 /// Octets that are read from the front.
-pub(super) struct Octets<'a> {
-    pub(super) octets: &'a [u8],
-    pub(super) at: usize,
+pub(in crate::cpel) struct Octets<'a> {
+    pub(in crate::cpel) octets: &'a [u8],
+    pub(in crate::cpel) at: usize,
 }
 
 impl<'a> Octets<'a> {
@@ -258,7 +258,7 @@ impl<'a> Octets<'a> {
 
 /// The length before a string: how many octets it takes itself, and the length. `None` when it is cut.
 #[inline]
-pub(super) fn length(octets: &[u8]) -> Option<(usize, u64)> {
+pub(in crate::cpel) fn length(octets: &[u8]) -> Option<(usize, u64)> {
     let first = *octets.first()?;
     if first & 1 != 0 {
         return Some((1, u64::from(first >> 1)));

@@ -1,8 +1,8 @@
 //! VPP's event logs, `elog v0` (section 3 of the note).
 
-mod events;
-mod format;
-mod header;
+pub(super) mod events;
+pub(super) mod format;
+pub(super) mod header;
 
 use std::fmt;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
     }
     let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let data = DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file, is_indexed: false };
-    let reader = Reader::new(header.clone());
+    let reader = Reader::new(header.clone(), data.bytes.clone());
     let mut packets = events::packets(&header, len, stream);
     reader.look(data.bytes.bytes(), &mut packets);
     let schema = Arc::new(schema);
