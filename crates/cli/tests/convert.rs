@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use util::{Folder, Run, json_lines, run, stdout};
+use util::{Folder, Run, json_lines, run, stdout, ticks_metadata, ticks_packet};
 
 const TRACES: [&str; 4] = ["losses", "mill", "orders", "overwritten"];
 
@@ -154,6 +154,20 @@ fn a_trace_as_itself_is_copied() {
             let copy = fs::read(folder.path("first").join(entry.file_name())).expect("it was copied");
             assert_eq!(copy, fs::read(entry.path()).expect("it can be read"));
         }
+    }
+}
+
+#[test]
+fn copies_warn_of_times_that_go_back() {
+    let folder = Folder::new();
+    let packets = [ticks_packet(&[(10, 1), (50, 2), (30, 3)], 0), ticks_packet(&[(20, 4)], 0)].concat();
+    folder.file("t/metadata", ticks_metadata("")).file("t/s", &packets);
+    let warning = "packet 0: time goes back in stream `s`, from 50 to 30 cycles";
+    // As itself, and packet by packet.
+    for (output, arguments) in [("copy", ""), ("cut", " --stream s")] {
+        let run = folder.run(&format!("convert --to ctf1.8 -o {output} t{arguments}")).ends(0, &[warning]);
+        assert_eq!(run.stderr.matches("from 50 to 30").count(), 1, "{}", run.stderr);
+        assert_eq!(fs::read(folder.path(output).join("s")).expect("it was copied"), packets);
     }
 }
 
