@@ -873,6 +873,10 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) loss_report: Option<PathBuf>,
 
+    /// Make one trace of several, instead of a folder of them
+    #[arg(long)]
+    pub(crate) merge: bool,
+
     /// End packets at this size, such as 256K, instead of where those of the input end
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) packet_size: Option<usize>,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use util::{Folder, Run, json_lines, run, stdout};
+use util::{Folder, Run, json_lines, run, stdout, ticks_metadata, ticks_packet};
 
 const TRACES: [&str; 4] = ["losses", "mill", "orders", "overwritten"];
 
@@ -158,6 +158,20 @@ fn a_trace_as_itself_is_copied() {
 }
 
 #[test]
+fn copies_warn_of_times_that_go_back() {
+    let folder = Folder::new();
+    let packets = [ticks_packet(&[(10, 1), (50, 2), (30, 3)], 0), ticks_packet(&[(20, 4)], 0)].concat();
+    folder.file("t/metadata", ticks_metadata("")).file("t/s", &packets);
+    let warning = "packet 0: time goes back in stream `s`, from 50 to 30 cycles";
+    // As itself, and packet by packet.
+    for (output, arguments) in [("copy", ""), ("cut", " --stream s")] {
+        let run = folder.run(&format!("convert --to ctf1.8 -o {output} t{arguments}")).ends(0, &[warning]);
+        assert_eq!(run.stderr.matches("from 50 to 30").count(), 1, "{}", run.stderr);
+        assert_eq!(fs::read(folder.path(output).join("s")).expect("it was copied"), packets);
+    }
+}
+
+#[test]
 fn writing_twice_changes_nothing_more() {
     let folder = Folder::new();
     convert(&folder, "mill", "one", "--to ctf2").ends(0, &[]);
@@ -197,6 +211,65 @@ fn several_traces_become_a_folder_each() {
     folder.run_with("convert --to ctf2 -o both", &[&one, &two]).ends(0, &[]);
     let both = folder.run_with("print --format jsonl -q", &[&one, &two]).ends(0, &[]);
     assert_eq!(events(&folder, "both").len(), json_lines(&both.stdout).len());
+}
+
+#[test]
+fn several_traces_become_one_on_request() {
+    let folder = Folder::new();
+    let traces = TRACES.map(demo);
+    let inputs: Vec<&str> = traces.iter().map(String::as_str).collect();
+    let of = |run: Run| {
+        let part = |line: &Value, key: &str| line.get(key).cloned().unwrap_or(Value::Null);
+        let keys = ["ns", "name", "payload", "stream_context", "event_context"];
+        let lines = json_lines(&run.ends(0, &[]).stdout);
+        let mut lines: Vec<String> =
+            lines.iter().map(|line| format!("{:?}", keys.map(|key| part(line, key)))).collect();
+        // Events of equal time stand in the order of their stream classes, which are others.
+        lines.sort();
+        lines
+    };
+    let want = of(folder.run_with("print --format jsonl -q", &inputs));
+    for (at, form) in ["ctf2", "ctf1.8", "ctf2 --byte-order big --packet-size 4K --index"].iter().enumerate() {
+        let output = format!("one{at}");
+        let merged = [&["-o", output.as_str()], &*inputs].concat();
+        folder.run_with(&format!("convert --merge --to {form}"), &merged).ends(0, &[]);
+        assert_eq!(of(folder.run_with("print --format jsonl -q", &[&output])), want, "{form}");
+        folder.run_with("check -q", &[&output]).ends(0, &[]);
+        let info = folder.run_with("info --json -q", &[&output]).ends(0, &[]).stdout;
+        let info: Value = serde_json::from_str(&info).expect("it is JSON");
+        assert_eq!(info["traces"].as_array().map(Vec::len), Some(1));
+        let names = info["traces"][0]["streams"].as_array().expect("it has streams").iter();
+        assert!(
+            names.clone().any(|stream| stream["name"].as_str().is_some_and(|name| name.contains("mill"))),
+            "{form}"
+        );
+        // Again, as any other trace.
+        folder.run_with(&format!("convert --force --to ctf2 -o again {output}"), &[]).ends(0, &[]);
+        assert_eq!(of(folder.run("print --format jsonl -q again")), want, "{form}");
+    }
+    let to_uftrace = [&["-o", "calls"], &*inputs].concat();
+    folder.run_with("convert --merge --to uftrace", &to_uftrace).ends(2, &["--merge cannot write uftrace"]);
+}
+
+#[test]
+fn what_traces_say_of_themselves_stands_side_by_side_in_one() {
+    let folder = Folder::new();
+    let bytes = ticks_packet(&[(10, 1), (20, 2)], 0);
+    for (name, host) in [("a", "north"), ("b", "south"), ("c", "west")] {
+        let metadata = ticks_metadata("") + &format!(r#"env {{ hostname = "{host}"; domain = "ust"; }};"#);
+        folder.file(&format!("{name}/metadata"), metadata).file(&format!("{name}/s"), &bytes);
+    }
+    folder.run("convert --merge --to ctf2 -o one --clock-offset c=7 a b c").ends(0, &[]);
+    let info: Value = serde_json::from_str(&folder.run("info --json -q one").ends(0, &[]).stdout).expect("it is JSON");
+    let trace = &info["traces"][0];
+    let environment = &trace["environment"];
+    assert_eq!(environment["domain"], "ust");
+    assert_eq!((&environment["a_hostname"], &environment["c_hostname"]), (&"north".into(), &"west".into()));
+    assert_eq!(environment.get("hostname"), None);
+    assert_eq!(trace["clocks"].as_array().map(Vec::len), Some(2), "a and b have the same clock");
+    let ids: Vec<_> = trace["streams"].as_array().expect("a list").iter().map(|stream| &stream["class"]).collect();
+    assert_eq!(ids.len(), 3);
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
 }
 
 #[test]

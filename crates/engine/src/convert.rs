@@ -133,6 +133,8 @@ impl Conversion<'_> {
     pub fn read_all(&self) -> Option<Vec<Note>> {
         let mut notes = Vec::new();
         for (at, mut cursor) in timeline::cursors(self.session, self.streams, self.selection).into_iter().enumerate() {
+            // They are looked at all the same, without a list of their events.
+            cursor.give_packets();
             while let Some(item) = cursor.next() {
                 match item {
                     Item::Chunk(_) | Item::Packet(_) => {}

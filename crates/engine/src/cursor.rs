@@ -265,9 +265,15 @@ impl Cursor {
                 }
                 let is_there = file.bytes.len_now() >= packet.offset_bytes + packet_bytes(packet);
                 let is_whole = self.gives_packets && data.is_in_place() && is_there && self.is_whole(packet);
-                if is_whole && is_sound(&data, self.filter.cycles) {
+                if is_whole && let Some(times) = sound_times(&data, self.filter.cycles, self.floor) {
+                    self.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
                     self.add_done(packet_bytes(&data.packet));
-                    self.clock = packet.end_cycles.unwrap_or(self.clock);
+                    if self.has_clock {
+                        self.floor = times.largest;
+                        if let Some((start_bits, before, now)) = times.back {
+                            self.tell_back(&data, start_bits, before, now);
+                        }
+                    }
                     self.queue.push_back(Item::Packet(Arc::new(data)));
                     return;
                 }
@@ -413,7 +419,7 @@ impl Cursor {
         }
         let floor = std::mem::replace(&mut self.floor, largest);
         let (at, before) = back?;
-        self.tell_back(chunk, chunk.start_bits(at), before, chunk.cycles[at]);
+        self.tell_back(&chunk.packet, chunk.start_bits(at), before, chunk.cycles[at]);
         let mut largest = floor;
         let floors = chunk.cycles.iter().map(|&cycles| {
             largest = largest.max(cycles);
@@ -435,23 +441,23 @@ impl Cursor {
         }
         self.floor = largest;
         if let Some((start_bits, before, now)) = back {
-            self.tell_back(chunk, start_bits, before, now);
+            self.tell_back(&chunk.packet, start_bits, before, now);
         }
         floors.truncate(chunk.len());
         (floors != chunk.cycles).then_some(floors)
     }
 
-    fn tell_back(&mut self, chunk: &Chunk, start_bits: u64, before: u64, now: u64) {
+    fn tell_back(&mut self, data: &PacketData, start_bits: u64, before: u64, now: u64) {
         if std::mem::replace(&mut self.went_back, true) {
             return;
         }
-        let packet = &chunk.packet.packet;
+        let packet = &data.packet;
         let name = &self.stream.name;
         let message =
             format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
         let warning = Error::new(ErrorKind::Inconsistent, message)
             .in_file(&self.stream.files[packet.file as usize].path)
-            .at_bit(chunk.packet.file_bit(start_bits))
+            .at_bit(data.file_bit(start_bits))
             .in_packet(packet.index)
             .with_help("the stream keeps its order, and the event its own time");
         self.queue.push_back(Item::Warning(warning));
@@ -472,17 +478,38 @@ impl Cursor {
     }
 }
 
-/// Can all events of a packet be read, and are they all in a range of clock values?
-fn is_sound(data: &PacketData, cycles: Option<(u64, u64)>) -> bool {
-    struct InRange(Option<(u64, u64)>);
-    impl SpineSink for InRange {
-        #[inline]
-        fn event(&mut self, _class: EventClassId, cycles: u64, _start_bits: u64, _body_bits: u64) -> bool {
-            self.0.is_none_or(|(first, last)| first <= cycles && cycles <= last)
+/// The times of a packet's events.
+struct Times {
+    range: Option<(u64, u64)>,
+    /// The largest so far.
+    largest: u64,
+    /// First step back: where, from, to.
+    back: Option<(u64, u64, u64)>,
+    /// What the clock of the next packet goes on from.
+    clock: u64,
+}
+
+impl SpineSink for Times {
+    #[inline]
+    fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
+        if cycles < self.largest {
+            self.back.get_or_insert((start_bits, self.largest, cycles));
+        } else {
+            self.largest = cycles;
         }
+        self.range.is_none_or(|(first, last)| first <= cycles && cycles <= last)
     }
-    let end = data.scan(&mut data.first_event(), &mut data.state.clone(), &mut InRange(cycles));
-    end == ScanEnd::Complete && data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet)
+}
+
+/// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values.
+fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Option<Times> {
+    let mut times = Times { range, largest, back: None, clock: 0 };
+    let mut state = data.state.clone();
+    let end = data.scan(&mut data.first_event(), &mut state, &mut times);
+    times.clock = state.clock;
+    let is_sound =
+        end == ScanEnd::Complete && data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet);
+    is_sound.then_some(times)
 }
 
 /// Bytes of a packet as they are counted.

@@ -60,6 +60,7 @@ pub struct Splitter<'a> {
     schema_losses: Losses,
     takes_packets: bool,
     hides_fields: bool,
+    joins_traces: bool,
     losses: Losses,
 }
 
@@ -94,6 +95,7 @@ impl<'a> Splitter<'a> {
             events: 0,
             schema_losses: probe.losses(),
             hides_fields: probe.hides_fields(),
+            joins_traces: probe.joins_traces(),
             takes_packets: by == SplitBy::Stream && probe.takes_packets(),
             losses: Losses::default(),
         })
@@ -186,6 +188,10 @@ impl<'a> Splitter<'a> {
 impl TraceWriter for Splitter<'_> {
     fn hides_fields(&self) -> bool {
         self.hides_fields
+    }
+
+    fn joins_traces(&self) -> bool {
+        self.joins_traces
     }
 
     fn losses(&self) -> Losses {

@@ -95,6 +95,8 @@ pub struct WriteOptions {
     pub index: bool,
     /// Are only some of the events of the streams wanted?
     pub is_cut: bool,
+    /// Do several sources become one trace?
+    pub merge: bool,
     /// Fields whose values must not be in the output, of each source.
     pub hidden: Vec<Vec<HiddenField>>,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
@@ -131,6 +133,11 @@ pub struct HiddenField {
 pub trait TraceWriter {
     /// Does it hide what [`WriteOptions::hidden`] names?
     fn hides_fields(&self) -> bool {
+        false
+    }
+
+    /// Does it make one trace of several sources ([`WriteOptions::merge`])? What is a file always does.
+    fn joins_traces(&self) -> bool {
         false
     }
 

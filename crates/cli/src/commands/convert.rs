@@ -101,6 +101,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || options.split.is_some()
             || is_damaged
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        merge: options.merge,
         hidden: hidden(options, session)?,
         settings: options.target.0.clone(),
     };
@@ -111,6 +112,10 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if !options.anonymise.is_empty() && !writer.hides_fields() {
         let error = Error::misuse(format!("--anonymise cannot write {}", options.to));
         return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
+    }
+    if options.merge && target.is_folder && !writer.joins_traces() {
+        let error = Error::misuse(format!("--merge cannot write {}", options.to));
+        return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else; files hold all traces"));
     }
     if options.input.strict && !writer.losses().is_empty() {
         return Err(refused(target, &writer.losses()));

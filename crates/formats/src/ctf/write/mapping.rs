@@ -40,6 +40,15 @@ pub(super) struct Mapping {
     pub(super) losses: Losses,
 }
 
+/// What is the same in the packet headers of a trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Headers {
+    /// Has each packet the id of its stream?
+    pub(super) has_stream_ids: bool,
+    /// Do packets of other sources have the same header?
+    pub(super) are_shared: bool,
+}
+
 /// How packets and headers of a stream class are written.
 #[derive(Clone, Debug)]
 pub(super) struct StreamMapping {
@@ -97,7 +106,7 @@ impl Mapping {
     ///
     /// # Errors
     /// When a field has no form in the output at all.
-    pub(super) fn new(dialect: Dialect, order: ByteOrder, source: &Source) -> Result<Mapping> {
+    pub(super) fn new(dialect: Dialect, order: ByteOrder, source: &Source, headers: Headers) -> Result<Mapping> {
         let from = source.schema.clone();
         let mut to = Schema::new(dialect.format());
         let mut losses = Losses::default();
@@ -118,9 +127,17 @@ impl Mapping {
             in_ns.push(map);
         }
         let referenced = references(&from);
-        let has_stream_ids = has_own_ids(source);
+        let has_stream_ids = headers.has_stream_ids;
+        let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, true);
+        let keeps_header = if headers.are_shared {
+            let needed = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, false);
+            let left_out = keeps_header.iter().zip(&needed).filter(|(keep, needs)| **keep && !**needs);
+            losses.add("members of packet headers that the other traces do not have", left_out.count() as u64);
+            needed
+        } else {
+            keeps_header
+        };
         let mut mapper = Mapper::new(dialect, order, &from, &mut to, &mut losses);
-        let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced);
         mapper.roots[0] = from.packet_header;
         let header = packet_header(&mut mapper, &keeps_header, has_stream_ids)?;
         mapper.to.packet_header = Some(header);
@@ -303,7 +320,7 @@ fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encod
 }
 
 /// Can streams be told apart by their ids?
-fn has_own_ids(source: &Source) -> bool {
+pub(super) fn has_own_ids(source: &Source) -> bool {
     let mut known = HashSet::new();
     source.streams.iter().all(|stream| stream.id.is_some_and(|id| known.insert((stream.class, id))))
 }
@@ -317,11 +334,11 @@ fn references(schema: &Schema) -> HashSet<tracemill_model::schema::FieldPath> {
 type References = HashSet<tracemill_model::schema::FieldPath>;
 
 /// Which members of a header's root are kept: those that hold something without a meaning to CTF, and those that other
-/// kept fields refer to.
-fn kept(schema: &Schema, scope: Scope, root: Option<FieldClassId>, referenced: &References) -> Vec<bool> {
+/// kept fields refer to. Without `plain` only the latter.
+fn kept(schema: &Schema, scope: Scope, root: Option<FieldClassId>, referenced: &References, plain: bool) -> Vec<bool> {
     use tracemill_model::schema::PathStep;
     let Some(FieldKind::Struct(structure)) = root.map(|root| &schema.field_class(root).kind) else { return Vec::new() };
-    let mut keep: Vec<bool> = structure.members.iter().map(|member| has_plain(schema, member.class)).collect();
+    let mut keep: Vec<bool> = structure.members.iter().map(|member| plain && has_plain(schema, member.class)).collect();
     // What is referred to from elsewhere; inside this scope only kept fields count.
     let outside = referenced.iter().filter(|path| path.scope == scope);
     for path in outside {
@@ -456,7 +473,7 @@ fn map_stream(
         mapper.losses.add("clock values of streams whose clock has no known frequency", 1);
     }
     mapper.roots = [from.packet_header, class.packet_context, class.event_header, class.common_context, None, None];
-    let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced);
+    let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced, true);
     let has_member = |name: &str| match class.packet_context.map(|root| &from.field_class(root).kind) {
         Some(FieldKind::Struct(structure)) => structure.members.iter().any(|member| &*member.name == name),
         _ => false,
@@ -492,7 +509,7 @@ fn map_stream(
     // What may be absent tells something by being there.
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
     let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
-        || kept(from, Scope::EventHeader, class.event_header, referenced).contains(&true);
+        || kept(from, Scope::EventHeader, class.event_header, referenced, true).contains(&true);
     // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right behind it are the context's.
     let is_in_context = mapper.dialect == Dialect::Ctf18;
     let place = if is_in_context { 0 } else { members.len() as u32 };

@@ -3,7 +3,7 @@
 //! Packets that are CTF already keep their bytes (`same`, `translate`); those of other traces are made anew (`mapping`,
 //! `fields`, `packets`).
 //!
-//! A trace becomes a folder; several become one folder each inside the output. A stream becomes a file; its packets are
+//! A trace becomes a folder; several become one folder each inside the output, or one trace (`merge`). A stream becomes a file; its packets are
 //! built in memory and written when they end. The metadata come last: without them a folder is no trace, and by then
 //! all event classes are known.
 
@@ -11,6 +11,7 @@ mod copy;
 mod fields;
 mod json;
 mod mapping;
+mod merge;
 mod metadata;
 mod packets;
 mod same;
@@ -20,6 +21,7 @@ mod tsdl;
 pub(in crate::ctf) use self::copy::copy as copy_trace;
 pub(in crate::ctf) use self::tsdl::identifier;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +31,8 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{Origin, Schema, StreamClassId};
 
-use self::mapping::Mapping;
+use self::fields::Marks;
+use self::mapping::{Headers, Mapping, has_own_ids};
 use self::packets::StreamWriter;
 use self::same::SameStream;
 use crate::ctf::packets::METADATA_PART;
@@ -109,11 +112,15 @@ struct Writer {
     trace_of: Vec<usize>,
     streams: Vec<StreamOut>,
     losses: Losses,
+    /// Where all of them become one.
+    merged: Option<PathBuf>,
 }
 
 /// A trace that is written.
 struct TraceOut {
     folder: PathBuf,
+    /// Its name among the others.
+    name: String,
     form: Form,
 }
 
@@ -133,17 +140,32 @@ enum StreamOut {
 
 impl Writer {
     fn new(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
-        let mut writer =
-            Writer { traces: Vec::new(), trace_of: Vec::new(), streams: Vec::new(), losses: Losses::default() };
-        let folders = names_of(&below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>()));
-        for (source, name) in sources.iter().zip(folders) {
-            let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(name) };
+        let mut writer = Writer {
+            traces: Vec::new(),
+            trace_of: Vec::new(),
+            streams: Vec::new(),
+            losses: Losses::default(),
+            merged: None,
+        };
+        let short = below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
+        if options.merge && sources.len() > 1 {
+            writer.add_merged(dialect, path, sources, &short, options)?;
+            return Ok(writer);
+        }
+        for (source, name) in sources.iter().zip(names_of(&short)) {
+            let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(&name) };
             let names = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
             let form = match same_metadata(dialect, source, &names, options) {
                 Some(metadata) => writer.add_same(source, &folder, names, metadata),
-                None => writer.add_new(dialect, source, &folder, names, options)?,
+                None => {
+                    let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
+                    let mut mapping = writer.mapping(dialect, source, headers, options)?;
+                    mapping.to.origin = origin(source, &names, false);
+                    writer.add_streams(&mapping, source, &folder, names, options);
+                    Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) }
+                }
             };
-            writer.traces.push(TraceOut { folder, form });
+            writer.traces.push(TraceOut { folder, name, form });
         }
         Ok(writer)
     }
@@ -157,33 +179,100 @@ impl Writer {
         Form::Same { metadata }
     }
 
-    fn add_new(
+    /// All sources as one trace: every packet is made anew.
+    fn add_merged(
         &mut self,
         dialect: Dialect,
+        path: &Path,
+        sources: &[Source],
+        short: &[&str],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let parts = merge::parts_of_one(sources, &mut self.losses);
+        let headers = Headers { has_stream_ids: merge::have_own_ids(&parts), are_shared: true };
+        let of_trace = |(source, short): (&Source, &&str)| {
+            let names = source.streams.iter().map(|stream| format!("{short}/{}", stream.name));
+            names.collect::<Vec<_>>()
+        };
+        let names: Vec<String> = parts.iter().zip(short).flat_map(of_trace).collect();
+        let mut names = names_of(&names.iter().map(String::as_str).collect::<Vec<_>>()).into_iter();
+        let mut taken = HashSet::new();
+        for (source, name) in parts.iter().zip(names_of(short)) {
+            let mut mapping = self.mapping(dialect, source, headers, options)?;
+            merge::check_header(&mapping, source)?;
+            merge::number(&mut mapping, &mut taken);
+            let own = names.by_ref().take(source.streams.len()).collect();
+            self.add_streams(&mapping, source, path, own, options);
+            let form = Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) };
+            self.traces.push(TraceOut { folder: path.to_path_buf(), name, form });
+        }
+        self.merged = Some(path.to_path_buf());
+        Ok(())
+    }
+
+    fn mapping(
+        &mut self,
+        dialect: Dialect,
+        source: &Source,
+        headers: Headers,
+        options: &WriteOptions,
+    ) -> Result<Mapping> {
+        let order = options.byte_order.unwrap_or_default();
+        let mut mapping =
+            Mapping::new(dialect, order, source, headers).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        mapping.hide(options.hidden.get(self.traces.len()).map_or(&[], |hidden| hidden))?;
+        self.losses.extend(&mapping.losses);
+        Ok(mapping)
+    }
+
+    fn add_streams(
+        &mut self,
+        mapping: &Mapping,
         source: &Source,
         folder: &Path,
         names: Vec<String>,
         options: &WriteOptions,
-    ) -> Result<Form> {
-        let order = options.byte_order.unwrap_or_default();
-        let mut mapping =
-            Mapping::new(dialect, order, source).map_err(|error| error.in_file(Path::new(&source.name)))?;
-        mapping.hide(options.hidden.get(self.traces.len()).map_or(&[], |hidden| hidden))?;
-        self.losses.extend(&mapping.losses);
-        mapping.to.origin = origin(source, &names, false);
+    ) {
         for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
             self.trace_of.push(self.traces.len());
             let id = stream.id.unwrap_or(at as u64);
-            let stream = StreamWriter::new(folder.join(name), stream.class, id, order, options.packet_bytes);
+            let stream = StreamWriter::new(folder.join(name), stream.class, id, mapping.order, options.packet_bytes);
             let stream = if options.index { stream.with_index() } else { stream };
             self.streams.push(StreamOut::New(Box::new(stream)));
         }
-        Ok(Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) })
+    }
+
+    /// The metadata of the one trace that all became.
+    fn merged_metadata(&self) -> Vec<u8> {
+        let mut parts = Vec::new();
+        let mut comments: Vec<&str> = Vec::new();
+        for trace in &self.traces {
+            let Form::New { mapping, comment } = &trace.form else { continue };
+            parts.push((&**mapping, trace.name.as_str()));
+            if !comments.contains(&comment.as_str()) {
+                comments.push(comment);
+            }
+        }
+        let Some((first, _)) = parts.first() else { return Vec::new() };
+        let (schema, marks) = merge::schema(&parts);
+        text_of(first.dialect, &schema, &marks, &comments.join("; "))
+    }
+}
+
+/// The metadata in a dialect.
+fn text_of(dialect: Dialect, schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
+    match dialect {
+        Dialect::Ctf2 => metadata::write(schema, marks, comment),
+        Dialect::Ctf18 => tsdl::write(schema, comment),
     }
 }
 
 impl TraceWriter for Writer {
     fn hides_fields(&self) -> bool {
+        true
+    }
+
+    fn joins_traces(&self) -> bool {
         true
     }
 
@@ -238,20 +327,27 @@ impl TraceWriter for Writer {
                 StreamOut::Same(stream) => stream.losses(),
             });
         }
+        if let Some(folder) = &self.merged {
+            write_metadata(folder, &self.merged_metadata())?;
+            return Ok(self.losses);
+        }
         for trace in &self.traces {
-            make_folder(&trace.folder)?;
-            let text = match &trace.form {
-                Form::Same { metadata } => metadata.clone(),
-                Form::New { mapping, comment } => match mapping.dialect {
-                    Dialect::Ctf2 => metadata::write(&mapping.to, &mapping.marks, comment),
-                    Dialect::Ctf18 => tsdl::write(&mapping.to, comment),
-                },
-            };
-            let path = trace.folder.join("metadata");
-            fs::write(&path, text).map_err(|error| Error::io("write the metadata", &path, &error))?;
+            match &trace.form {
+                Form::Same { metadata } => write_metadata(&trace.folder, metadata)?,
+                Form::New { mapping, comment } => {
+                    let text = text_of(mapping.dialect, &mapping.to, &mapping.marks, comment);
+                    write_metadata(&trace.folder, &text)?;
+                }
+            }
         }
         Ok(self.losses)
     }
+}
+
+fn write_metadata(folder: &Path, text: &[u8]) -> Result<()> {
+    make_folder(folder)?;
+    let path = folder.join("metadata");
+    fs::write(&path, text).map_err(|error| Error::io("write the metadata", &path, &error))
 }
 
 fn comment(schema: &Schema) -> String {

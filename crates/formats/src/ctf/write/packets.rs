@@ -292,7 +292,7 @@ impl StreamWriter {
         let out = &mut self.packet;
         out.clear();
         put_fixed(out, MAGIC, 32, order);
-        if let Some(uuid) = &mapping.from.uuid {
+        if let Some(uuid) = &mapping.to.uuid {
             out.extend_from_slice(uuid);
         }
         put_fixed(out, stream.id, 64, order);
