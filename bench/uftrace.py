@@ -5,13 +5,14 @@
 
 FOLDER is one that bench/record/record-uftrace.sh made. CPU seconds are those of the process, user and system, the least
 of the runs, which alternate between both programs; output goes to /dev/null. `RssAnon` is the largest private memory that
-was seen while the program ran. With --range (uftrace's `-r`, as `1234.500ms~1234.501s`) a short stretch of time is
-measured too, by `report`.
+was seen while the program ran. `report` is measured on a short stretch of time too: that of --range (uftrace's `-r`, as
+`100ms~101ms`), or a millisecond in the middle of the recording.
 """
 import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -48,6 +49,14 @@ def records(folder):
     return sum(os.path.getsize(os.path.join(folder, name)) for name in files) // 16
 
 
+def middle(folder):
+    """A millisecond in the middle of the recording, counted from the first record."""
+    with open(os.path.join(folder, "info"), "rb") as file:
+        found = re.search(rb"^elapsed_time:([0-9.]+)", file.read(), re.MULTILINE)
+    half = int(float(found.group(1)) * 500_000) if found else 1_000
+    return f"{half}us~{half + 1_000}us"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -59,8 +68,7 @@ def main():
     count = records(args.folder)
     rows = []
     commands = [command.split() for command in COMMANDS]
-    if args.range:
-        commands.append(["report", "-r", args.range])
+    commands.append(["report", "-r", args.range or middle(args.folder)])
     print(f"{count} records of 16 bytes")
     print(f"{'':22} {'uftrace':>9} {'tracemill':>9} {'':>6} {'ns/record':>9} {'RssAnon':>9} {'RssAnon':>9}")
     print(f"{'':22} {'s':>9} {'s':>9} {'times':>6} {'tracemill':>9} {'uftrace':>9} {'tracemill':>9}")

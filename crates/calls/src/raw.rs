@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
 
 use crate::follow::Follower;
-use crate::select::CallOptions;
+use crate::select::{CallOptions, Stretch};
 
 /// Writes the records of each task, one task after the other.
 ///
@@ -29,9 +29,13 @@ pub(crate) fn each(
 ) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
     let mut want = chooser(source, calls);
+    let (mut stretch, mut task) = (between.map(Stretch::new), None);
     let mut both = |record: &CallRecord| {
-        let is_wanted = want(record);
-        if is_wanted && between.is_none_or(|(from, to)| (from..=to).contains(&record.time)) {
+        if task.replace((record.task, record.origin)) != Some((record.task, record.origin)) {
+            stretch = between.map(Stretch::new);
+        }
+        let is_in_time = stretch.as_mut().is_none_or(|stretch| stretch.has(record));
+        if want(record) && is_in_time {
             see(record);
         }
         // Nothing of the text is needed.

@@ -351,16 +351,41 @@ impl CallStream for SchedFilter<'_> {
     }
 }
 
+/// A stretch of time, and how far a stream is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    from: u64,
+    to: u64,
+    /// The time of the last record that has one.
+    last: u64,
+}
+
+impl Stretch {
+    pub(crate) fn new((from, to): (u64, u64)) -> Self {
+        Stretch { from, to, last: 0 }
+    }
+
+    /// Does the next record of the stream lie in it? What was lost has no time, so that it lies in a stretch without
+    /// beginning only, and there unless the record before is later.
+    #[inline]
+    pub(crate) fn has(&mut self, record: &CallRecord) -> bool {
+        if record.kind == CallKind::Lost && record.time == 0 {
+            return self.from == 0 && self.last <= self.to;
+        }
+        self.last = record.time;
+        (self.from..=self.to).contains(&record.time)
+    }
+}
+
 /// Passes on what lies in a stretch of time.
 pub(crate) struct Between<'a> {
     stream: Box<dyn CallStream + 'a>,
-    from: u64,
-    to: u64,
+    stretch: Stretch,
 }
 
 impl<'a> Between<'a> {
-    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, (from, to): (u64, u64)) -> Self {
-        Between { stream, from, to }
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, stretch: (u64, u64)) -> Self {
+        Between { stream, stretch: Stretch::new(stretch) }
     }
 }
 
@@ -370,7 +395,7 @@ impl CallStream for Between<'_> {
         let goes_on = self.stream.fill(out);
         let mut kept = start;
         for at in start..out.len() {
-            if (self.from..=self.to).contains(&out[at].time) {
+            if self.stretch.has(&out[at]) {
                 out[kept] = out[at];
                 kept += 1;
             }

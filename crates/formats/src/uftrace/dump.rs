@@ -9,7 +9,7 @@ use super::info::feature;
 use super::kernel::CpuRecords;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
-use super::{demangle, perf};
+use super::{demangle, perf, slices};
 use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
 
 /// Names of the bits of the feature mask, from bit 0.
@@ -83,7 +83,13 @@ pub(super) fn write(
             _ => None,
         });
         if let Some(bytes) = file {
-            dump.task(&mut calls.task(bytes.bytes(), tid), number as u32, tid, want, out)?;
+            let mut task = calls.task(bytes.bytes(), tid);
+            let (from, to) = match options.between {
+                Some((from, to)) => slices::around(&mut task, from, to),
+                None => (0, usize::MAX),
+            };
+            task.bytes = &task.bytes[..to.min(task.bytes.len())];
+            dump.task(&mut task, from, number as u32, tid, want, out)?;
         }
     }
     dump.kernel(want, out)?;
@@ -208,12 +214,13 @@ impl Dump<'_> {
     fn task(
         &mut self,
         task: &mut TaskBytes<'_>,
+        from: usize,
         number: u32,
         tid: i64,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let (mut at, mut time, mut before) = (0, 0, 0);
+        let (mut at, mut time, mut before) = (from, 0, 0);
         self.offset = 0;
         let is_short = !self.options.hex && self.options.between.is_none();
         loop {
@@ -235,7 +242,9 @@ impl Dump<'_> {
                 Step::Record { record, symbol, payload, next } => {
                     let has_values = !matches!(payload, Payload::None);
                     let is_wanted = want(&call(record, symbol, number, has_values));
-                    if !self.is_in_time(record.time) {
+                    // What was lost has no time: it happened behind the record before.
+                    let is_late = record.kind() == Kind::Lost && !self.is_in_time(time) && time > 0;
+                    if !self.is_in_time(record.time) || is_late {
                         time = if record.kind() == Kind::Lost { time } else { record.time };
                         at = next;
                         continue;

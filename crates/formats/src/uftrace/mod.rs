@@ -24,6 +24,8 @@ pub(crate) mod write;
 #[cfg(test)]
 mod kernel_tests;
 #[cfg(test)]
+mod range_tests;
+#[cfg(test)]
 mod tests;
 
 pub use demangle::simple_name;

@@ -710,6 +710,7 @@ fn sections(names: &Names, tids: &[i64]) -> Vec<Section> {
 
 #[cfg(test)]
 pub(super) mod tests_support {
+    use super::super::records::{Kind, Step};
     use super::*;
 
     /// Cuts the file of a task of a folder into slices of a size.
@@ -717,5 +718,24 @@ pub(super) mod tests_support {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
         let reader = Folder::read(storage, &found).unwrap().reader;
         slices::cut(&mut reader.task(bytes, tid), size)
+    }
+
+    /// Where reading the file of a task from its beginning finds records.
+    pub(crate) fn places(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64) -> Vec<usize> {
+        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+        let reader = Folder::read(storage, &found).unwrap().reader;
+        let mut task = reader.task(bytes, tid);
+        let (mut at, mut time, mut places) = (0, 0, Vec::new());
+        loop {
+            at = match task.step(at, time) {
+                Step::Record { record, next, .. } => {
+                    places.push(at);
+                    time = if record.kind() == Kind::Lost { time } else { record.time };
+                    next
+                }
+                Step::Bad { .. } => task.resume(at + 8, time, usize::MAX).unwrap_or(bytes.len()),
+                Step::Torn => return places,
+            }
+        }
     }
 }

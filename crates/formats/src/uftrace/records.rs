@@ -84,14 +84,19 @@ impl Record {
 
     /// Can it be a record at all, whatever its time?
     #[inline]
-    fn is_sound(self) -> bool {
+    pub(super) fn is_sound(self) -> bool {
         self.magic() == MAGIC && (self.kind() != Kind::Lost || self.time == 0 && !self.has_payload())
     }
 
     /// Can it be the record behind one of the time `after`?
     fn is_between(self, after: u64, back: u64) -> bool {
+        self.is_near(after.saturating_sub(back), after)
+    }
+
+    /// Can it be a record of a time from `from` to at most a step behind `after`?
+    pub(super) fn is_near(self, from: u64, after: u64) -> bool {
         let is_untimed = self.kind() == Kind::Lost;
-        let range = after.saturating_sub(back)..=after.saturating_add(MAX_STEP_NS);
+        let range = from..=after.saturating_add(MAX_STEP_NS);
         self.is_sound() && (is_untimed || range.contains(&self.time))
     }
 }

@@ -4,10 +4,15 @@
 //! places in a window that is longer than any record are taken for beginnings, and each is followed from record to
 //! record. One of them is a true beginning, and what follows a true record is a true record; so once only one chain is
 //! left behind the window, all others having ended at something that is no record or having run into it, that chain is
-//! the true one. No byte outside the window and the few records behind it is looked at.
+//! the true one. Where a chain ends at something that is no record, it goes on at every place behind it where reading
+//! from the beginning may find the next record, so that damage inside of the window does not end the true one. No byte
+//! outside the window and the few records behind it is looked at.
 //!
 //! Times in a task go back by a nanosecond or so here and there (events around their call). A cut is made where the
-//! records near it are in order, so that what is before it is earlier than what is behind it.
+//! records near it are in order, so that what is before it is earlier than what is behind it, and a stretch of time is
+//! read with a margin: all records are found whose times are at most that much before the largest time so far.
+
+use std::collections::VecDeque;
 
 use super::arguments::MAX_PAYLOAD;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
@@ -33,16 +38,24 @@ pub(super) fn size(len: usize, tasks: usize) -> usize {
 }
 /// A window in which a record begins for sure: longer than a record with the longest payload.
 const WINDOW: usize = MAX_PAYLOAD + RECORD;
+/// Where chains begin: a window behind damage that is as long as a window.
+const STARTS: usize = 2 * WINDOW;
+/// As far as chains are followed before a cut is given up.
+const SPAN: usize = 8 * WINDOW;
+/// Places that are tried for one cut, each as far behind the one before as chains are followed.
+const TRIES: usize = 4;
 /// Times in a task are at most this far from one another, 9 years: words that are no times are mostly farther.
 const MAX_SPAN_NS: u64 = 1 << 58;
 /// Times go back by less than this.
 const MAX_BACK_NS: u64 = 1_000_000_000;
-/// Steps of chains behind the window before a cut is given up.
+/// Records that are looked at for some that are in order.
 const MAX_STEPS: usize = 1024;
 /// A place in time is searched for down to this many bytes.
 const NEAR: usize = 16 << 10;
 /// Records before and behind a cut that are in order.
-const ORDERED: usize = 4;
+const ORDERED: usize = 16;
+/// A stretch of time is read with this much around it, so that records whose times go back by less are found.
+const MARGIN_NS: u64 = 100_000;
 
 /// A slice of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,7 +105,9 @@ pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, us
         let mut upper = len;
         while high - low.0 > NEAR {
             let middle = low.0 + (high - low.0) / 2;
-            match boundary(task, middle, low.1) {
+            let tries =
+                (0..TRIES).map(|place| middle + place * SPAN).take_while(|&place| place == middle || place < high);
+            match tries.into_iter().find_map(|place| boundary(task, place, low.1)) {
                 Some((at, found)) if at < high && found < time => low = (at, found),
                 Some((at, found)) if at < high && found >= time => (high, upper) = (middle, at),
                 _ => high = middle,
@@ -100,8 +115,8 @@ pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, us
         }
         (low.0, upper)
     };
-    let start = search(from).0;
-    let end = if to == u64::MAX { len } else { search(to.saturating_add(1)).1 };
+    let start = search(from.saturating_sub(MARGIN_NS)).0;
+    let end = if to == u64::MAX { len } else { search(to.saturating_add(1 + MARGIN_NS)).1 };
     (start, end.max(start))
 }
 
@@ -145,79 +160,113 @@ fn last_time(task: &mut TaskBytes<'_>, from: usize) -> Option<u64> {
 /// A place from `target` on where a record begins, for sure, and its time. `earliest` is a time before it.
 fn boundary(task: &mut TaskBytes<'_>, target: usize, earliest: u64) -> Option<(usize, u64)> {
     let window = target.next_multiple_of(8);
-    // Places of the window and of a record behind it, in words of 8 bytes: is a chain there?
-    let mut places = [false; 2 * WINDOW / 8 + 2];
-    places[..WINDOW / 8].fill(true);
-    for index in 0..WINDOW / 8 {
-        if places[index] {
-            let next = follow(task, window + index * 8, earliest)?;
-            if let Some(next) = next {
-                // What is farther away than a record is long was searched for: no place to rely on.
-                *places.get_mut((next - window) / 8)? = true;
+    let mut chains = Chains { window, earliest, places: vec![None; SPAN / 8], alive: 0 };
+    for index in 0..STARTS / 8 {
+        match task.record(window + index * 8)? {
+            record if !is_plausible(record, earliest) => {}
+            record if record.kind() == Kind::Lost => {
+                chains.add(index, (earliest, earliest.saturating_add(MAX_SPAN_NS)))
             }
+            record => chains.add(index, (record.time, record.time)),
         }
     }
-    let mut chains: Vec<usize> =
-        (WINDOW / 8..places.len()).filter(|&at| places[at]).map(|at| window + at * 8).collect();
-    for _ in 0..MAX_STEPS {
-        chains.sort_unstable();
-        chains.dedup();
-        match chains.as_slice() {
-            [] => return None,
-            &[at] => return ordered(task, at),
-            &[first, ..] => {
-                chains.remove(0);
-                chains.extend(follow(task, first, earliest)?);
-            }
+    for index in 0..chains.places.len() {
+        let Some(times) = chains.places[index] else { continue };
+        if index >= STARTS / 8 && chains.alive == 1 {
+            return ordered(task, window + index * 8);
         }
+        chains.alive -= 1;
+        chains.follow(task, index, times)?;
     }
     None
 }
 
-/// Where the chain at a place goes on: nowhere when no record can stand there. `None` at the end of the file: a chain
-/// that gets there may be the true one, and there is nothing to cut.
-fn follow(task: &mut TaskBytes<'_>, at: usize, earliest: u64) -> Option<Option<usize>> {
-    let record = task.record(at)?;
-    if !is_plausible(record, earliest) {
-        return Some(None);
+/// The chains that may be the true one, of which each place keeps the least and the largest time of the records that
+/// lead there.
+struct Chains {
+    window: usize,
+    earliest: u64,
+    /// By words of 8 bytes from the window's first one on.
+    places: Vec<Option<(u64, u64)>>,
+    /// Places that were not followed yet.
+    alive: usize,
+}
+
+impl Chains {
+    fn add(&mut self, index: usize, (least, largest): (u64, u64)) {
+        match &mut self.places[index] {
+            Some(times) => *times = (times.0.min(least), times.1.max(largest)),
+            place => {
+                *place = Some((least, largest));
+                self.alive += 1;
+            }
+        }
     }
-    match task.step(at, 0) {
-        Step::Record { payload: Payload::Torn, .. } | Step::Bad { .. } => Some(None),
-        Step::Record { next, .. } => Some(Some(next)),
-        Step::Torn => None,
+
+    /// Goes one step on from a place. `None` when nothing can be said: a chain that gets to the end of the file, or
+    /// too far, may be the true one.
+    fn follow(&mut self, task: &mut TaskBytes<'_>, index: usize, (least, largest): (u64, u64)) -> Option<()> {
+        let at = self.window + index * 8;
+        let record = task.record(at)?;
+        if is_plausible(record, self.earliest) {
+            let times = if record.kind() == Kind::Lost { (least, largest) } else { (record.time, record.time) };
+            match task.step(at, 0) {
+                Step::Record { payload: Payload::Torn, .. } | Step::Bad { .. } => {}
+                Step::Record { next, .. } => {
+                    let next = (next - self.window) / 8;
+                    // What is farther away than a record is long was searched for: no place to rely on.
+                    if next >= self.places.len() {
+                        return None;
+                    }
+                    self.add(next, times);
+                    return Some(());
+                }
+                Step::Torn => return None,
+            }
+        }
+        // No record can stand here. Either the chain is false, or the bytes are damaged: then the true one goes on
+        // behind, where reading from the beginning finds a record of about this time.
+        for next in index + 1..=index + WINDOW / 8 {
+            let record = task.record(self.window + next * 8)?;
+            if is_plausible(record, self.earliest) && record.is_near(least.saturating_sub(MAX_BACK_NS), largest) {
+                if next >= self.places.len() {
+                    return None;
+                }
+                self.add(next, (least, largest));
+            }
+        }
+        Some(())
     }
 }
 
 /// Can the record be one of the task?
 fn is_plausible(record: Record, earliest: u64) -> bool {
-    match record.kind() {
-        Kind::Lost => record.time == 0 && !record.has_payload(),
-        _ => {
-            let range = earliest.saturating_sub(MAX_BACK_NS)..=earliest.saturating_add(MAX_SPAN_NS);
-            range.contains(&record.time)
-        }
-    }
+    let range = earliest.saturating_sub(MAX_BACK_NS)..=earliest.saturating_add(MAX_SPAN_NS);
+    record.is_sound() && (record.kind() == Kind::Lost || range.contains(&record.time))
 }
 
-/// The first record of the true chain from `at` on with the records around it in order, and its time.
+/// The first record of the true chain from `at` on with the records before it earlier and those behind it later, and its
+/// time.
 fn ordered(task: &mut TaskBytes<'_>, at: usize) -> Option<(usize, u64)> {
-    let mut chain: Vec<(usize, u64)> = Vec::new();
+    let mut chain: VecDeque<(usize, u64)> = VecDeque::with_capacity(2 * ORDERED + 1);
     let (mut at, mut after) = (at, 0);
     for _ in 0..MAX_STEPS {
         let Step::Record { record, next, .. } = task.step(at, after) else { return None };
-        match record.kind() {
-            // What was lost there belongs behind its predecessor.
-            Kind::Lost => chain.clear(),
-            _ => {
-                if chain.last().is_some_and(|&(_, last)| record.time < last) {
-                    chain.clear();
-                }
-                chain.push((at, record.time));
-                after = after.max(record.time);
-            }
+        // What was lost stays behind its predecessor.
+        if record.kind() != Kind::Lost {
+            chain.push_back((at, record.time));
+            after = record.time;
         }
-        if chain.len() == 2 * ORDERED {
-            return chain.get(ORDERED).copied();
+        if chain.len() > 2 * ORDERED {
+            chain.pop_front();
+        }
+        if let Some(&(at, time)) = chain.get(ORDERED).filter(|_| chain.len() == 2 * ORDERED)
+            && chain
+                .iter()
+                .enumerate()
+                .all(|(place, other)| if place < ORDERED { other.1 <= time } else { other.1 >= time })
+        {
+            return Some((at, time));
         }
         at = next;
     }

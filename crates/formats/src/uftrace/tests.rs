@@ -15,7 +15,7 @@ use crate::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
 #[derive(Clone, Default)]
 pub(super) struct Folder(pub(super) BTreeMap<String, Vec<u8>>);
 
-const ROOT: &str = "/t";
+pub(super) const ROOT: &str = "/t";
 
 impl Storage for Folder {
     fn list(&self, _directory: &Path) -> Result<Vec<Entry>> {
@@ -56,7 +56,7 @@ pub(super) struct Target {
 pub(super) const LITTLE_64: Target = Target { big: false, is_64_bit: true };
 
 impl Target {
-    fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
+    pub(super) fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
         let mut bytes = value.to_le_bytes()[..len].to_vec();
         if self.big {
             bytes.reverse();
@@ -72,7 +72,7 @@ impl Target {
 
 const BASE: u64 = 0x40_0000;
 pub(super) const MAIN: u64 = BASE + 0x1004;
-const WORK: u64 = BASE + 0x1104;
+pub(super) const WORK: u64 = BASE + 0x1104;
 
 /// A folder of one task, 7, with a program of three functions: `main`, `work`, and `_Z4nameB5cxx11i`.
 pub(super) fn folder(target: Target, specs: &str, records: Vec<u8>) -> Folder {
@@ -484,5 +484,5 @@ fn slices_begin_where_records_do() {
             }
         }
     }
-    assert!(cuts > 1500, "{cuts} cuts were made");
+    assert!(cuts > 500, "{cuts} cuts were made");
 }
