@@ -115,6 +115,7 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
         }
         if setup.wants(&[20]) {
             export_rows(setup, &facts, &mut rows)?;
+            ctf_rows(setup, &facts, &mut rows)?;
         }
     }
     if setup.wants(&[8]) {
@@ -295,11 +296,65 @@ fn memory_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
     Ok(())
 }
 
-/// Rows 20: exports, to memory where the system has a file system there.
-fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+/// A name for output in memory, where the system has a file system there.
+fn output_in_memory() -> PathBuf {
     let shared = Path::new("/dev/shm");
     let folder = if shared.is_dir() { shared.to_path_buf() } else { std::env::temp_dir() };
-    let output = folder.join(format!("tracemill-bench-{}", std::process::id()));
+    folder.join(format!("tracemill-bench-{}", std::process::id()))
+}
+
+/// Rows 20: CTF out of CTF, to memory, by one thread: copied, chosen by a field, made anew.
+fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    const FILTER: &str = "payload.worker == 1";
+    let hits = measure::lines(&mut setup.program("print", facts.path, &["-q", "--filter", FILTER]))?;
+    if hits == 0 {
+        return Err(format!("no event of the trace has {FILTER}"));
+    }
+    let output = output_in_memory();
+    let clear = || {
+        // Nothing is there before the first run.
+        let _ = std::fs::remove_dir_all(&output);
+    };
+    let to = output.to_string_lossy().into_owned();
+    let ours = |form: &[&str]| -> Task<'_> {
+        let arguments: Vec<String> =
+            ["-q", "-j1", "-o", &to].iter().chain(form).map(|argument| (*argument).to_string()).collect();
+        Box::new(move || {
+            clear();
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            measure::child(&mut setup.program("convert", facts.path, &arguments))
+        })
+    };
+    let peer: Task<'_> = Box::new(|| {
+        clear();
+        measure::child(measure::peer().args(["-o", "ctf", "-w", &to]).arg(facts.path))
+    });
+    let tasks = [
+        Some(ours(&["--to", "ctf1.8"])),
+        Some(ours(&["--to", "ctf1.8", "--filter", FILTER])),
+        Some(ours(&["--to", "ctf2", "--byte-order", "big"])),
+        setup.peer.then_some(peer),
+    ];
+    let [copied, chosen, encoded, peer] = rounds("rows 20, CTF", setup.runs, tasks)?;
+    clear();
+    let [copied, chosen, encoded] = [copied, chosen, encoded].map(Option::unwrap_or_default);
+    let (seconds, events) = (copied.cpu().median, facts.decoded.events as f64);
+    let row = facts.row("20g", "convert as itself, seconds a GB", copied, None);
+    let result = Some(seconds / (facts.decoded.bytes as f64 / 1e9));
+    rows.push(Row { result, unit: " s/GB", target: Target::Under(1.0), ..row });
+    let row = facts.row("20h", &format!("convert --filter '{FILTER}': {hits} events"), chosen, peer.as_ref());
+    rows.push(Row { target: Target::AtLeast(5.0), ..row });
+    let row = facts.row("20i", "convert --to ctf2, every field anew", encoded.clone(), peer.as_ref());
+    rows.push(row);
+    let result = Some(events / encoded.cpu().median / 1e6);
+    let row = facts.row("20j", "the same, millions of events a second", encoded, None);
+    rows.push(Row { result, unit: " M/s", target: Target::AtLeast(5.0), ..row });
+    Ok(())
+}
+
+/// Rows 20: exports, to memory where the system has a file system there.
+fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let output = output_in_memory();
     let clear = || {
         // Nothing is there before the first run.
         let _ = std::fs::remove_dir_all(&output).or_else(|_| std::fs::remove_file(&output));

@@ -390,6 +390,25 @@ impl<'a> EventRef<'a> {
         }
     }
 
+    /// First bit behind its last field, from the start of the packet.
+    ///
+    /// # Errors
+    /// When its bytes are no longer those in which it was found.
+    #[inline]
+    pub fn end_bits(&self, state: &mut State) -> Result<u64, Fault> {
+        let packet = &self.chunk.packet;
+        if packet.spine.is_none()
+            && let Some(end) = packet.plans.quick_end(self.class(), packet.input(), self.chunk.body_bits(self.at))
+        {
+            return Ok(end);
+        }
+        let mut fields = self.fields(state);
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            fields.visit(scope, state, &mut NoVisitor)?;
+        }
+        Ok(fields.position_bits())
+    }
+
     /// Where the event ends, when that is before the end of its last field.
     #[inline]
     fn cut_bits(&self) -> Option<u64> {

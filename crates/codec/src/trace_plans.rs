@@ -317,6 +317,15 @@ impl TracePlans {
         self.quick[id.0 as usize].0.get_or_init(|| Quick::of(&self.event(id).skip, self.shared.len()))
     }
 
+    /// First bit behind the fields of an event whose header ends at `body_bits`, for classes of whole bytes.
+    #[inline]
+    pub(crate) fn quick_end(&self, class: EventClassId, input: Input<'_>, body_bits: u64) -> Option<u64> {
+        let content = input.bytes.get(..(input.end_bits >> 3) as usize)?;
+        let is_whole = body_bits & 7 == 0;
+        let end = if is_whole { self.quick(class).end(content, (body_bits >> 3) as usize) } else { None };
+        end.map(|end| end as u64 * 8)
+    }
+
     /// Bytes behind the header of every event of a class, when they are always as many.
     pub(crate) fn fixed_bytes(&self, id: EventClassId) -> Option<u32> {
         match self.quick(id) {

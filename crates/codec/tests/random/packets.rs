@@ -262,6 +262,9 @@ fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket)
                 let fault = fields.visit(scope, &mut state, &mut tree).err();
                 check(scope.key(), fault.map(|fault| fault.kind), &values[at], &tree.finish())?;
             }
+            // As the pass that found the event ends it.
+            let end = event.end_bits(&mut state).map_err(|fault| format!("end: {fault:?}"))?;
+            assert_eq!(end, fields.position_bits());
         }
     }
     Ok(())

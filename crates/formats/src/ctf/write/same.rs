@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tracemill_codec::bits::mask;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
-use tracemill_codec::plan::{Fault, NoVisitor, State};
+use tracemill_codec::plan::State;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
 
 use crate::target::Losses;
 
@@ -33,13 +33,25 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 struct Layout {
     places: Vec<Place>,
-    /// Alignment of event headers.
-    header_align: u64,
     /// Largest alignment inside an event.
     event_align: u64,
+    rules: Rules,
+}
+
+/// How events stand in a packet.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    /// Alignment of event headers.
+    header_align: u64,
     /// Fewest bits of a time stamp in an event header; 64 when there is none.
     time_bits: u32,
     order: ByteOrder,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules { header_align: 1, time_bits: 64, order: ByteOrder::default() }
+    }
 }
 
 /// Can the packets of a stream class be put together of some of their events?
@@ -47,11 +59,11 @@ pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
     let layout = Layout::new(schema, class);
     let has = |role| layout.places.iter().any(|place| place.roles.has(role));
     let is_timed = schema.stream(class).default_clock.is_some();
-    let knows_begin = layout.time_bits >= 64 || has(Role::PacketBegin);
+    let knows_begin = layout.rules.time_bits >= 64 || has(Role::PacketBegin);
     let is_patched = has(Role::PacketTotalSize) && has(Role::PacketContentSize) && (!is_timed || knows_begin);
     let counts = [Role::PacketSequence, Role::DiscardedEvents, Role::PacketBegin, Role::PacketEnd];
     let all = counts.into_iter().all(|role| has(role) || !has_role(schema, class, role));
-    is_patched && all && layout.event_align <= layout.header_align
+    is_patched && all && layout.event_align <= layout.rules.header_align
 }
 
 /// Has a field of the packet's header or context the role, wherever it stands?
@@ -71,13 +83,13 @@ fn has_role(schema: &Schema, class: StreamClassId, role: Role) -> bool {
 impl Layout {
     fn new(schema: &Schema, class: StreamClassId) -> Layout {
         let stream = schema.stream(class);
-        let mut layout = Layout { header_align: 1, event_align: 1, time_bits: 64, ..Layout::default() };
+        let mut layout = Layout { event_align: 1, ..Layout::default() };
         let mut at = Some(0);
         for root in [schema.packet_header, stream.packet_context].into_iter().flatten() {
             at = at.and_then(|at| layout.locate(schema, root, at));
         }
         if let Some(header) = stream.event_header {
-            layout.header_align = schema.field_class(header).align_bits.into();
+            layout.rules.header_align = schema.field_class(header).align_bits.into();
         }
         let events = stream.events.values().map(|event| schema.event(*event));
         let roots = events.flat_map(|event| [event.specific_context, event.payload]);
@@ -93,12 +105,12 @@ impl Layout {
             {
                 // A variable length may be as short as one group of bits.
                 let bits = if integer.is_variable_length() { 7 } else { integer.len_bits };
-                layout.time_bits = layout.time_bits.min(bits);
+                layout.rules.time_bits = layout.rules.time_bits.min(bits);
             }
             if let FieldKind::Integer(integer) = &class.kind
                 && class.roles.has(Role::EventClassId)
             {
-                layout.order = integer.byte_order;
+                layout.rules.order = integer.byte_order;
             }
             stack.extend(layout::children(class));
         }
@@ -145,7 +157,9 @@ impl Layout {
 pub(super) struct SameStream {
     path: PathBuf,
     schema: Arc<Schema>,
-    layouts: Vec<Option<Layout>>,
+    layouts: Vec<Option<Arc<Layout>>>,
+    /// What is needed for each event of the packet that is put together.
+    rules: Rules,
     file: Option<File>,
     /// The packet that is put together, and its bits.
     packet: Vec<u8>,
@@ -173,6 +187,7 @@ impl SameStream {
             path,
             schema: schema.clone(),
             layouts: vec![None; schema.streams().len()],
+            rules: Rules::default(),
             file: None,
             packet: Vec::new(),
             bits: 0,
@@ -190,11 +205,11 @@ impl SameStream {
         }
     }
 
-    fn layout(&mut self, class: StreamClassId) -> Layout {
+    fn layout(&mut self, class: StreamClassId) -> Arc<Layout> {
         let (at, schema) = (class.0 as usize, &self.schema);
         match self.layouts.get_mut(at) {
-            Some(layout) => layout.get_or_insert_with(|| Layout::new(schema, class)).clone(),
-            None => Layout::default(),
+            Some(layout) => layout.get_or_insert_with(|| Arc::new(Layout::new(schema, class))).clone(),
+            None => Arc::default(),
         }
     }
 
@@ -224,44 +239,48 @@ impl SameStream {
     }
 
     /// Copies an event.
+    #[inline]
     pub(super) fn event(&mut self, event: EventRef<'_>) -> Result<()> {
-        let layout = self.layout(event.chunk.packet.packet.class);
         let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
         let step = event.cycles().wrapping_sub(self.end);
-        let is_far = layout.time_bits < 64 && step >> layout.time_bits.min(63) != 0;
+        let time_bits = self.rules.time_bits;
+        let is_far = time_bits < 64 && step >> time_bits.min(63) != 0;
         if !is_same || is_far {
-            self.end_packet()?;
-            self.is_split = is_same;
-            self.begin_packet(&layout, &event.chunk.packet, event.cycles());
+            self.begin_events(event, is_same)?;
         }
-        let from = event.chunk.start_bits(event.at).next_multiple_of(layout.header_align);
-        let at = self.bits.next_multiple_of(layout.header_align);
-        let Ok(to) = self.end_of(event) else {
+        let rules = self.rules;
+        let from = event.chunk.start_bits(event.at).next_multiple_of(rules.header_align);
+        let at = self.bits.next_multiple_of(rules.header_align);
+        let Ok(to) = event.end_bits(&mut self.state) else {
             // It was whole when it was found: the file has changed.
             self.unreadable += 1;
             return Ok(());
         };
+        let count = to.saturating_sub(from);
         let bytes = event.chunk.packet.input().bytes;
-        copy_bits(bytes, from, &mut self.packet, at, to.saturating_sub(from), layout.order);
-        self.bits = at + to.saturating_sub(from);
+        copy_bits(bytes, from, &mut self.packet, at, count, rules.order);
+        self.bits = at + count;
         self.end = self.end.max(event.cycles());
         self.begin = self.begin.min(event.cycles());
         Ok(())
     }
 
-    /// First bit behind an event.
-    fn end_of(&mut self, event: EventRef<'_>) -> std::result::Result<u64, Fault> {
-        let mut fields = event.fields(&mut self.state);
-        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-            fields.visit(scope, &mut self.state, &mut NoVisitor)?;
-        }
-        Ok(fields.position_bits())
+    /// Begins a packet with an event: the first one of a packet of the input, or one that is too far behind the last.
+    #[cold]
+    fn begin_events(&mut self, event: EventRef<'_>, is_same: bool) -> Result<()> {
+        let class = event.chunk.packet.packet.class;
+        let layout = self.layout(class);
+        self.end_packet()?;
+        self.is_split = is_same;
+        self.rules = layout.rules;
+        self.begin_packet(&layout, &event.chunk.packet, event.cycles());
+        Ok(())
     }
 
     fn begin_packet(&mut self, layout: &Layout, input: &Arc<PacketData>, first: u64) {
         self.packet.clear();
         let bytes = input.input().bytes;
-        copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits, layout.order);
+        copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits, layout.rules.order);
         self.bits = input.events_bits;
         (self.begin, self.end) = (first, first);
         self.input = Some(input.clone());
@@ -381,6 +400,14 @@ fn put_bit(bytes: &mut [u8], at: u64, order: ByteOrder, set: bool) {
 /// Copies bits to the end of a packet; bytes where both begin at one.
 fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
     let end = ((to_bits + count).div_ceil(8)) as usize;
+    // Most events are whole bytes behind whole bytes.
+    if (from_bits | to_bits | count) & 7 == 0
+        && to.len() as u64 == to_bits / 8
+        && let Some(source) = from.get((from_bits / 8) as usize..((from_bits + count) / 8) as usize)
+    {
+        to.extend_from_slice(source);
+        return;
+    }
     to.resize(end, 0);
     let mut done = 0;
     if from_bits.is_multiple_of(8) && to_bits.is_multiple_of(8) {

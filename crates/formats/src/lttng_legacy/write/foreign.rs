@@ -138,7 +138,17 @@ impl Foreign {
         };
         let tsc = self.tsc(stream, event, class.is_untimed);
         let of = &self.facilities[facility].events[number];
-        let mut values = match event.values(Scope::Payload).map_err(fault)? {
+        let plans = &event.chunk.packet.plans;
+        let mut cut = 0;
+        let mut shown = |scope: Scope| -> Result<Option<Value>> {
+            let mut value = event.values(scope).map_err(fault)?;
+            let root = plans.schema().scope_root(scope, event.class());
+            if let (Some(root), Some(value)) = (root, &mut value) {
+                in_utf8(plans.schema(), root, value, &mut cut);
+            }
+            Ok(value)
+        };
+        let mut values = match shown(Scope::Payload)? {
             Some(Value::Struct(members)) => members.into_iter().map(|(_, value)| value).collect(),
             Some(Value::List(values)) => values,
             _ => Vec::new(),
@@ -147,9 +157,10 @@ impl Foreign {
         ordered.extend(of.order.iter().map(|&at| values.get_mut(at).map_or(Value::Null, std::mem::take)));
         for (scope, has) in [Scope::CommonContext, Scope::SpecificContext].into_iter().zip(of.has_contexts) {
             if has {
-                ordered.push(event.values(scope).map_err(fault)?.unwrap_or(Value::Null));
+                ordered.push(shown(scope)?.unwrap_or(Value::Null));
             }
         }
+        self.losses.add("texts with a zero inside (they are cut there)", cut);
         let is_big = self.header.is_big;
         let form = Form { sizes: SIZES, is_big, floats_are_big: is_big };
         let mut data = Vec::new();
@@ -543,6 +554,39 @@ fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
             Value::Text(value.to_i128().map_or("?".into(), |value| value.to_string()).into())
         }
         (_, value) => value,
+    }
+}
+
+/// Brings texts to UTF-8, and counts those with a zero inside.
+fn in_utf8(schema: &Schema, class: FieldClassId, value: &mut Value, cut: &mut u64) {
+    match (&schema.field_class(class).kind, value) {
+        (FieldKind::String(string), Value::Text(bytes)) => {
+            if string.encoding.unit_bytes() > 1 {
+                *bytes = string.encoding.to_utf8(bytes).into_bytes();
+            }
+            *cut += u64::from(bytes.contains(&0));
+        }
+        (FieldKind::Rendered(_), Value::Text(bytes)) => *cut += u64::from(bytes.contains(&0)),
+        (FieldKind::Optional(optional), value) => in_utf8(schema, optional.content, value, cut),
+        (FieldKind::Struct(structure), Value::Struct(members)) => {
+            for (member, (_, value)) in structure.members.iter().zip(members) {
+                in_utf8(schema, member.class, value, cut);
+            }
+        }
+        (FieldKind::Struct(structure), Value::List(values)) => {
+            for (member, value) in structure.members.iter().zip(values) {
+                in_utf8(schema, member.class, value, cut);
+            }
+        }
+        (FieldKind::Array(array), Value::List(values)) => {
+            values.iter_mut().for_each(|value| in_utf8(schema, array.element, value, cut));
+        }
+        (FieldKind::Variant(variant), Value::Option(at, _, value)) => {
+            if let Some(option) = variant.options.get(*at) {
+                in_utf8(schema, option.class, value, cut);
+            }
+        }
+        _ => {}
     }
 }
 
