@@ -19,15 +19,15 @@ use super::event_format::Machine;
 
 /// Bits of the commit that are a length.
 const COMMIT_MASK: u64 = (1 << 27) - 1;
-const EVENTS_MISSED: u64 = 1 << 31;
-const MISSED_STORED: u64 = 1 << 30;
+pub(crate) const EVENTS_MISSED: u64 = 1 << 31;
+pub(crate) const MISSED_STORED: u64 = 1 << 30;
 /// Bits of time in the head of a record.
-const DELTA_BITS: u32 = 27;
+pub(crate) const DELTA_BITS: u32 = 27;
 /// Bits of a time stamp record.
 const STAMP_BITS: u32 = 59;
 
 const PADDING: u32 = 29;
-const TIME_EXTEND: u32 = 30;
+pub(crate) const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
 /// The largest page: larger than the kernel's largest sub-buffers.

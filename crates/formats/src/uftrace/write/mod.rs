@@ -1,6 +1,7 @@
 //! Writing data folders: a folder of uftrace as itself, and calls of other formats.
 
 mod foreign;
+mod kernel;
 mod own;
 mod record;
 
@@ -150,8 +151,7 @@ impl TraceWriter for Writer {
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         let (trace, stream) = self.stream_of[stream];
         match &mut self.traces[trace] {
-            // Its events of lost records tell.
-            TraceOut::Own(_) => Ok(()),
+            TraceOut::Own(own) => own.gap(stream, gap),
             TraceOut::Foreign(foreign) => foreign.gap(stream, gap),
         }
     }

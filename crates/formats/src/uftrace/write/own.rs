@@ -9,16 +9,22 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Bytes, EventRef};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Part, Scope};
 
+use super::kernel::{self, Pages};
 use super::record::{Kind, Numbers};
 use super::{OutFile, make_folder, write_file};
 use crate::api::{Entry, EntryKind, Storage};
 use crate::target::{Losses, Source, WriteOptions};
 use crate::uftrace::arguments::Signatures;
 use crate::uftrace::classes::USER_DATA;
+use crate::uftrace::kernel::Kernel;
 use crate::uftrace::names::Names;
 use crate::uftrace::open::definitions;
+
+/// Where the formats of the kernel's events stand.
+const KERNEL_HEADER: &str = "kernel_header";
 
 /// Writes a folder.
 pub(super) struct Own {
@@ -28,6 +34,7 @@ pub(super) struct Own {
     numbers: Numbers,
     names: Arc<Names>,
     signatures: Arc<Signatures>,
+    kernel: Kernel,
     correction_ns: i64,
     streams: Vec<Stream>,
     losses: Losses,
@@ -39,12 +46,15 @@ struct Stream {
     kind: StreamKind,
     /// Task whose sessions say where addresses belong.
     tid: i64,
+    /// Of the kernel.
+    pages: Pages,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StreamKind {
     Task,
     Processor,
+    Kernel,
     Messages,
 }
 
@@ -59,11 +69,16 @@ impl Own {
             let kind = match tid {
                 Some(_) => StreamKind::Task,
                 None if name.starts_with("perf-cpu") => StreamKind::Processor,
+                None if name.starts_with("kernel-cpu") => StreamKind::Kernel,
                 None => StreamKind::Messages,
             };
-            Stream { file: OutFile::new(folder.join(name)), kind, tid: tid.unwrap_or(0) }
+            Stream { file: OutFile::new(folder.join(name)), kind, tid: tid.unwrap_or(0), pages: Pages::default() }
         });
+        let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
+        // What is wrong with it was told when it was read.
+        let kernel = Kernel::read(header.map_or(&[], |part| &part.bytes), &mut Vec::new());
         Ok(Own {
+            kernel,
             streams: streams.collect(),
             folder,
             parts,
@@ -92,6 +107,7 @@ impl Own {
                 self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, lost, None);
             }
             (StreamKind::Task, Some("event")) => self.user_event(time, &payload),
+            (StreamKind::Kernel, name) => self.kernel_event(stream, name, time, &payload),
             (StreamKind::Processor, _) => self.processor(time, &payload),
             (StreamKind::Messages, _) => self.message(time, &payload),
             _ => self.losses.add("events that are no records of uftrace", 1),
@@ -189,6 +205,35 @@ impl Own {
         self.scratch.extend_from_slice(&body);
     }
 
+    /// A record in a page of the kernel (note, section 8).
+    fn kernel_event(&mut self, stream: usize, name: Option<&str>, time: u64, payload: &Value) {
+        let is_exit = match name {
+            Some("entry") => Some(false),
+            Some("exit") => Some(true),
+            _ => None,
+        };
+        let is_task = |tid| self.names.tasks.tasks.contains_key(&tid);
+        match kernel::record(&self.kernel, is_exit, payload, is_task) {
+            Ok(record) if self.streams[stream].pages.push(&self.kernel, time, &record, &mut self.scratch) => {}
+            Ok(_) => self.losses.add("events of the kernel that are larger than a page", 1),
+            Err(what) => self.losses.add(what, 1),
+        }
+    }
+
+    /// Events are missing here. Records of tasks say so themselves.
+    pub(super) fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        let of = &mut self.streams[stream];
+        if of.kind != StreamKind::Kernel {
+            return Ok(());
+        }
+        self.scratch.clear();
+        of.pages.gap(&self.kernel, gap.count, &mut self.scratch);
+        match self.scratch.is_empty() {
+            true => Ok(()),
+            false => of.file.write(&self.scratch),
+        }
+    }
+
     fn message(&mut self, time: u64, payload: &Value) {
         let text = payload.member("data").and_then(|data| data.member("msg")).and_then(Value::bytes).unwrap_or(&[]);
         let line = format!("{}.{:09} ", time / 1_000_000_000, time % 1_000_000_000);
@@ -198,13 +243,19 @@ impl Own {
     }
 
     pub(super) fn end_stream(&mut self, stream: usize) -> Result<()> {
-        self.streams[stream].file.end()
+        self.scratch.clear();
+        let of = &mut self.streams[stream];
+        of.pages.end_page(&self.kernel, &mut self.scratch);
+        if !self.scratch.is_empty() {
+            of.file.write(&self.scratch)?;
+        }
+        of.file.end()
     }
 
     pub(super) fn finish(&mut self) -> Result<Losses> {
         make_folder(&self.folder)?;
-        for stream in &mut self.streams {
-            stream.file.end()?;
+        for stream in 0..self.streams.len() {
+            self.end_stream(stream)?;
         }
         // `info` makes it a trace: it comes last.
         let (info, others): (Vec<&Part>, Vec<&Part>) = self.parts.iter().partition(|part| part.name == "info");
@@ -235,7 +286,7 @@ impl Own {
 }
 
 /// The bits of a member that is an integer, 0 without it.
-fn number(value: &Value, name: &str) -> u64 {
+pub(super) fn number(value: &Value, name: &str) -> u64 {
     value.member(name).and_then(Value::integer).unwrap_or(0) as u64
 }
 
