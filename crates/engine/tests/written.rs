@@ -3,95 +3,26 @@
 //! `TRACEMILL_SEED=17 cargo test` runs one seed only, `TRACEMILL_SEEDS=1000000` that many.
 
 // The tests of codec use more of it.
+mod memory;
 #[path = "../../codec/tests/random/schemas.rs"]
 #[allow(dead_code)]
 mod schemas;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, PacketData};
-use tracemill_codec::plan::{Input, State};
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::convert::{Conversion, sources, target};
 use tracemill_engine::print::{Flow, Output, print};
 use tracemill_engine::render::lines::{LineFormat, LinePlan};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::{Selection, merger, streams};
-use tracemill_formats::api::{DataFile, OpenTrace, OpenedPacket, PacketReader, Stream};
 use tracemill_formats::target::{Losses, WriteOptions};
-use tracemill_model::error::{Error, Result};
-use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, ClockClass, Schema, StreamClassId};
+use tracemill_model::error::Result;
+use tracemill_model::schema::{ByteOrder, ClockClass};
 
+use memory::{Folder, STREAM, in_memory};
 use schemas::{Rng, random_bytes, random_schema};
-
-const STREAM: StreamClassId = StreamClassId(0);
-
-/// Opens the only packet of a trace in memory.
-struct InMemory;
-
-impl PacketReader for InMemory {
-    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
-        let (packet, bytes) = (stream.packets[index].clone(), stream.files[0].bytes.clone());
-        let (mut state, mut pos) = (State::new(clock), 0);
-        let input = Input::new(bytes.bytes(), packet.content_bits);
-        let fault = |_| Error::malformed("the header");
-        plans.read_packet_header(input, &mut pos, &mut state).map_err(fault)?;
-        let context_bits = pos;
-        plans.read_packet_context(STREAM, input, &mut pos, &mut state).map_err(fault)?;
-        Ok(OpenedPacket::new(PacketData {
-            plans: plans.clone(),
-            bytes: bytes.clone(),
-            base_bytes: 0,
-            file: bytes,
-            packet,
-            cpu: None,
-            spine: None,
-            context_bits,
-            events_bits: pos,
-            state,
-        }))
-    }
-}
-
-fn in_memory(schema: Schema, bytes: Vec<u8>, content_bits: u64) -> Session {
-    let schema = Arc::new(schema);
-    let packet = Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bytes.len() as u64 * 8,
-        content_bits,
-        class: STREAM,
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    };
-    let bytes: Arc<dyn Bytes> = Arc::new(bytes);
-    let file = DataFile { path: "random".into(), relative: "random".into(), bytes, is_indexed: false };
-    let stream = Stream { name: "random".into(), class: STREAM, id: None, files: vec![file], packets: vec![packet] };
-    let trace = OpenTrace {
-        name: "random".into(),
-        path: "random".into(),
-        own_name: String::new(),
-        plans: Arc::new(TracePlans::new(schema.clone())),
-        schema,
-        has_other_bytes: false,
-        reader: Arc::new(InMemory),
-        streams: vec![stream],
-        sections: Vec::new(),
-        remarks: Vec::new(),
-        faults: Vec::new(),
-        warnings: Vec::new(),
-    };
-    Session { traces: vec![trace], corrections: vec![0], ..Session::default() }
-}
 
 /// Time and payload of each event, and the faults that came up.
 fn lines(session: &Session) -> (Vec<String>, usize) {
@@ -121,16 +52,6 @@ fn lines(session: &Session) -> (Vec<String>, usize) {
         format!("{time} {payload}")
     };
     (text.lines().map(part).collect(), faults)
-}
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder that stays behind does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn write(session: &Session, path: &Path, options: &WriteOptions) -> Result<Losses> {

@@ -15,6 +15,7 @@ use tracemill_model::schema::{
 use super::checks::{ByOffset, Limits};
 use super::container::{self, Container, Kind, NAME_BYTES, Records, Section};
 use super::definitions::{Definitions, EventDefinition, EventText, NONE, Text, TrackDefinition, each_twice};
+use super::elog;
 use super::events::{Classes, EventSection, RECORD_BYTES, Reader};
 use super::gist;
 use super::notes::Notes;
@@ -40,6 +41,10 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
     let Some(EntryKind::File(len)) = storage.kind(path) else { return false };
     let Ok(start) = storage.read_start(path, 16) else { return false };
     let Some(&first) = start.first() else { return false };
+    // The length of its magic is a number of events, too: that of a Gist log of 144 octets.
+    if start.starts_with(elog::header::MAGIC) {
+        return false;
+    }
     if gist::is_gist(&start, len) {
         return true;
     }

@@ -863,3 +863,13 @@ fn too_many_classes_name_themselves() {
     }
     assert_eq!(events.len(), 30);
 }
+
+#[test]
+fn an_event_log_of_the_size_of_a_gist_log_is_none() {
+    // 4 octets and 20 for each of the 7 events that the length of the magic would say.
+    let mut bytes = b"\0\0\0\x07elog v0".to_vec();
+    bytes.resize(144, 0);
+    assert!(!is_cpel(&bytes));
+    bytes[4] = b'E';
+    assert!(is_cpel(&bytes));
+}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,7 @@ pub(super) struct Own {
     is_direct: bool,
     /// Where texts are in the string table.
     known: HashMap<Vec<u8>, Option<u32>>,
+    finder: Option<Finder>,
     losses: Losses,
     scratch: Vec<u8>,
 }
@@ -77,6 +79,7 @@ impl Own {
             start,
             is_direct: source.schema.format == source.origin.format,
             known: HashMap::new(),
+            finder: None,
             losses,
             scratch: Vec::new(),
         })
@@ -138,7 +141,9 @@ impl Own {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        let found = find_text(self.header.strings(&self.head), text);
+        let strings = self.header.strings(&self.head);
+        let finder = self.finder.get_or_insert_with(|| Finder::new(strings));
+        let found = finder.find(strings, text);
         self.known.insert(text.to_vec(), found);
         found
     }
@@ -150,24 +155,58 @@ fn outside(len: u8) -> u64 {
     most.min(u32::MAX.into())
 }
 
-/// Where a text is in a string table: as it stands there, else as it is shown.
-fn find_text(strings: &[u8], text: &[u8]) -> Option<u32> {
-    let is_end = |at: usize| text.len() >= MAX_TEXT || strings.get(at).is_none_or(|&octet| octet == 0);
-    let found = match text {
-        [] => memchr::memchr(0, strings),
-        _ => memchr::memmem::find_iter(strings, text).find(|at| is_end(at + text.len())),
-    };
-    let shown = || {
-        let starts = std::iter::once(0).chain(memchr::memchr_iter(0, strings).map(|nul| nul + 1));
-        let mut text_there = Vec::new();
-        starts.into_iter().find(|&at| {
-            text_there.clear();
-            text_there.extend_from_slice(string_at(strings, at as u64).unwrap_or(&[]));
-            make_utf8(&mut text_there, 0);
-            text_there == text && at < strings.len()
-        })
-    };
-    found.or_else(shown).and_then(|at| u32::try_from(at).ok())
+/// Finds texts in a string table, as they are shown.
+struct Finder {
+    /// Hash and offset of each string, sorted.
+    starts: Vec<(u32, u32)>,
+}
+
+impl Finder {
+    fn new(strings: &[u8]) -> Self {
+        let (mut starts, mut at, mut text) = (Vec::new(), 0, Vec::new());
+        while let Some(string) = string_at(strings, at as u64) {
+            shown(string, &mut text);
+            starts.push((hash(&text), at as u32));
+            // Of a long string only its beginning is shown.
+            at += memchr::memchr(0, &strings[at..]).unwrap_or(strings.len() - at) + 1;
+        }
+        starts.sort_unstable();
+        Finder { starts }
+    }
+
+    /// The first offset that has a text: that of a string, else one inside a string.
+    fn find(&self, strings: &[u8], text: &[u8]) -> Option<u32> {
+        let wanted = hash(text);
+        let mut found = Vec::new();
+        let from = self.starts.partition_point(|(hash, _)| *hash < wanted);
+        let same = self.starts[from..].iter().take_while(|(hash, _)| *hash == wanted);
+        let mut is_it = |at: u32| {
+            shown(string_at(strings, at.into()).unwrap_or(&[]), &mut found);
+            found == text
+        };
+        if let Some((_, at)) = same.into_iter().find(|(_, at)| is_it(*at)) {
+            return Some(*at);
+        }
+        let is_end = |at: usize| text.len() >= MAX_TEXT || strings.get(at).is_none_or(|&octet| octet == 0);
+        let inside = match text {
+            [] => memchr::memchr(0, strings),
+            _ => memchr::memmem::find_iter(strings, text).find(|at| is_end(at + text.len())),
+        };
+        inside.and_then(|at| u32::try_from(at).ok())
+    }
+}
+
+/// A string as it is shown.
+fn shown(string: &[u8], text: &mut Vec<u8>) {
+    text.clear();
+    text.extend_from_slice(string);
+    make_utf8(text, 0);
+}
+
+fn hash(text: &[u8]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish() as u32
 }
 
 impl TraceWriter for Own {
@@ -375,12 +414,16 @@ mod tests {
 
     #[test]
     fn texts_are_found_where_they_stand() {
-        let strings = b"one\0two one\0\xff\0";
-        assert_eq!(find_text(strings, b"one"), Some(0));
-        assert_eq!(find_text(strings, b"two one"), Some(4));
-        assert_eq!(find_text(strings, b"wo one"), Some(5));
-        assert_eq!(find_text(strings, b""), Some(3));
-        assert_eq!(find_text(strings, "\u{fffd}".as_bytes()), Some(12));
-        assert_eq!(find_text(strings, b"on"), None);
+        let strings = b"one\0two one\0\xff\0\0last";
+        let finder = Finder::new(strings);
+        let find = |text: &[u8]| finder.find(strings, text);
+        assert_eq!(find(b"one"), Some(0));
+        assert_eq!(find(b"two one"), Some(4));
+        assert_eq!(find(b"wo one"), Some(5));
+        assert_eq!(find(b""), Some(14));
+        assert_eq!(find(b"last"), Some(15));
+        assert_eq!(find("\u{fffd}".as_bytes()), Some(12));
+        assert_eq!(find(b"on"), None);
+        assert_eq!(Finder::new(b"").find(b"", b""), None);
     }
 }

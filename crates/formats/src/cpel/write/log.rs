@@ -234,7 +234,9 @@ pub(super) fn clocks(sources: &[Source]) -> Vec<Option<(&ClockClass, &Source)>> 
 fn rate(clocks: &[(&ClockClass, &Source)]) -> Option<u32> {
     let (first, _) = clocks.first()?;
     let can_be = |(clock, source): &(&ClockClass, &Source)| {
-        let ticks = added_ticks(clock, source.correction_ns);
+        // Ticks of less than a ns reach less far, once something is added.
+        let is_slow = clock.frequency <= NS_PER_SECOND as u64;
+        let ticks = added_ticks(clock, source.correction_ns).filter(|&ticks| is_slow || ticks == 0);
         clock.frequency == first.frequency && source.drift.is_none() && ticks.is_some()
     };
     rate_of(first.frequency).filter(|_| clocks.iter().all(can_be))

@@ -1,6 +1,7 @@
 //! A CPEL log as itself: its sections as they were, its records made of its events. A Gist log becomes one so, too.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
@@ -36,6 +37,8 @@ pub(super) struct Own {
 enum Section {
     /// As it is written, header included.
     Octets(Vec<u8>),
+    /// As it was: its header, and all of a part behind that.
+    Same([u8; HEADER_BYTES as usize], Arc<[u8]>),
     Events(Box<Events>),
 }
 
@@ -74,6 +77,10 @@ impl Own {
         let mut sections = Vec::new();
         for part in &origin.parts {
             if part.name.starts_with(SECTION) {
+                if let Some(head) = same_head(&part.bytes, stored, order) {
+                    sections.push(Section::Same(head, part.bytes.clone()));
+                    continue;
+                }
                 let (octets, is_known) = section(&part.bytes, stored, order)?;
                 let is_lost = !is_known && stored != order;
                 losses.add("sections of unknown types (they keep the byte order of their numbers)", is_lost.into());
@@ -97,7 +104,7 @@ impl Own {
         }
         let of_events = |(at, section): (usize, &Section)| match section {
             Section::Events(events) => Some((at, events.number.clone())),
-            Section::Octets(_) => None,
+            Section::Octets(_) | Section::Same(..) => None,
         };
         let of_events: Vec<(usize, String)> = sections.iter().enumerate().filter_map(of_events).collect();
         let mut streams = Vec::new();
@@ -131,6 +138,19 @@ impl Own {
             scratch: Vec::new(),
         })
     }
+}
+
+/// The header of a section of which everything else stays: a string table, or one of an unknown type.
+fn same_head(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<[u8; HEADER_BYTES as usize]> {
+    let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
+    let kind = Kind(word(from, [head[0], head[1], head[2], head[3]]));
+    if kind.record().is_some() || kind != Kind::STRINGS && from != to {
+        return None;
+    }
+    let mut out = Vec::with_capacity(head.len());
+    put_u32(&mut out, kind.0, to);
+    put_u32(&mut out, u32::try_from(data.len()).ok()?, to);
+    out.first_chunk().copied()
 }
 
 /// A section as it is written, and whether its type is known.
@@ -284,6 +304,10 @@ impl TraceWriter for Own {
             for section in &mut sections {
                 match section {
                     Section::Octets(octets) => out.write_all(octets).map_err(&failed)?,
+                    Section::Same(head, part) => {
+                        out.write_all(head).map_err(&failed)?;
+                        out.write_all(part.get(head.len()..).unwrap_or(&[])).map_err(&failed)?;
+                    }
                     Section::Events(events) => {
                         let Events { name, rate, count, behind, .. } = &**events;
                         out.write_all(&events_head(name, *count, *rate, behind.len(), order)?).map_err(&failed)?;
