@@ -4,6 +4,7 @@
 //! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
 //! says the depth. A time without processor counts as a call on the stack.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
@@ -418,7 +419,7 @@ impl<'a> Follower<'a> {
 
     /// Is a call that is closed at the end one of the kernel's outside of all functions, so that it is not shown?
     pub(crate) fn is_outside(&self, task: usize, frame: &Frame) -> bool {
-        frame.is_kernel && self.tasks[task].user_stack_count == 0
+        frame.is_kernel && !self.options.all_kernel && self.tasks[task].user_stack_count == 0
     }
 
     /// What was wrong with the streams that are at their end.
@@ -429,7 +430,7 @@ impl<'a> Follower<'a> {
     /// Is the record one that the options want, once it was taken?
     #[inline]
     pub fn is_shown(&mut self, record: &CallRecord) -> bool {
-        let is_kernel = record.origin == CallOrigin::Kernel;
+        let is_kernel = record.origin == CallOrigin::Kernel && !self.options.all_kernel;
         if is_kernel && record.kind != CallKind::Lost && self.tasks[record.task as usize].user_stack_count == 0 {
             return false;
         }
@@ -467,6 +468,9 @@ impl<'a> Follower<'a> {
         }
         let mut found = self.source.symbol(symbol, address);
         let is_event = symbol == 0 || found.name.starts_with('<');
+        if let Cow::Owned(escaped) = self.options.ink.escaped(&found.name) {
+            found.name = escaped;
+        }
         if is_event {
             match address {
                 event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_BOTH => found.name = SCHEDULE.into(),
@@ -532,7 +536,8 @@ impl<'a> Follower<'a> {
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
             let is_outside = (record.kind == CallKind::Event || is_kernel) && self.tasks[at].stack_count == 0;
-            if !is_outside || self.options.all_events && !is_kernel {
+            let is_wanted = if is_kernel { self.options.all_kernel } else { self.options.all_events };
+            if !is_outside || is_wanted {
                 self.first_time = record.time;
             }
         }
@@ -739,6 +744,16 @@ impl<'a> Follower<'a> {
                 return false;
             }
         }
+        let is_elsewhere = match rule.location {
+            None => self.options.rules.is_location_opt_in,
+            Some(filter) => filter == Filter::Out,
+        };
+        if is_elsewhere {
+            if let Some(frame) = task.frame(count - 1) {
+                frame.is_hidden = true;
+            }
+            return false;
+        }
         task.depth_left = rule.depth.unwrap_or(task.depth_left);
         if let Some(is_enabled) = rule.tracing {
             self.is_enabled = is_enabled;
@@ -765,6 +780,11 @@ impl<'a> Follower<'a> {
         frame.filter(|frame| self.is_enabled && !frame.is_hidden)
     }
 
+    /// Is only shown what a filter lets in?
+    fn is_opt_in(&self) -> bool {
+        self.options.rules.is_opt_in || self.options.rules.is_location_opt_in
+    }
+
     /// Would an entry or event that is not taken yet be left out?
     pub(crate) fn would_hide(&self, next: &CallRecord) -> bool {
         let task = &self.tasks[next.task as usize];
@@ -776,7 +796,8 @@ impl<'a> Follower<'a> {
         let depth = match rule.filter {
             Some(Filter::Out) => return true,
             Some(Filter::In) => self.options.depth,
-            None if self.options.rules.is_opt_in && task.in_count == 0 => return true,
+            None if rule.location.is_some() => task.depth_left,
+            None if self.is_opt_in() && task.in_count == 0 => return true,
             None => task.depth_left,
         };
         let is_begin = rule.depth.is_some() || rule.tracing == Some(true);

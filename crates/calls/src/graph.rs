@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::follow::{Follower, Frame, PREEMPTED, SCHEDULE};
 use crate::json::{List, quoted};
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_time};
+use crate::text::{put_blanks, put_painted_time};
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +106,7 @@ impl Builder {
             _ => {
                 let known = follower.known(symbol, address).symbol;
                 let name = self.name(&known.name);
-                if symbol > 0 && !known.name.starts_with('<') {
+                if symbol > 0 && !known.name.starts_with(['<', '&']) {
                     let at = symbol as usize;
                     if self.by_symbol.len() <= at {
                         self.by_symbol.resize(at + 1, 0);
@@ -257,7 +257,7 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
-    let has_filter = calls.has_filter();
+    let (has_filter, ink) = (calls.has_filter(), calls.ink);
     let mut graph = Graph::built(source, calls, options);
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
@@ -271,17 +271,17 @@ pub fn write(
             continue;
         }
         is_empty = false;
-        let title = options.function.as_deref().unwrap_or(&programs[at].name);
+        let title = &*ink.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
         let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
         text.extend_from_slice(format!("# Function Call Graph for '{title}' (session: {id})\n").as_bytes());
         if options.function.is_some() && !tree.ways.is_empty() {
             text.extend_from_slice(b"=============== BACKTRACE ===============\n");
-            ways(source, tree, &mut text);
+            ways(source, tree, ink, &mut text);
         }
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
             let names = &graph.builder.names;
-            let mut printer = Printer { source, tree, names, title, options, lines: Vec::new(), text: &mut text };
+            let mut printer = Printer { source, tree, names, title, options, ink, lines: Vec::new(), text: &mut text };
             printer.tree();
         }
         out.write_all(&text)?;
@@ -297,13 +297,14 @@ pub fn write(
     Ok(graph.follower.take_findings())
 }
 
-fn ways(source: &dyn CallSource, tree: &Tree, text: &mut Vec<u8>) {
+fn ways(source: &dyn CallSource, tree: &Tree, ink: Ink, text: &mut Vec<u8>) {
     for (at, way) in tree.ways.iter().rev().enumerate() {
         text.extend_from_slice(format!(" backtrace #{at}: hit {}, time ", way.hits).as_bytes());
-        put_time(text, way.time);
+        put_painted_time(text, way.time, ink);
         text.push(b'\n');
         for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
             let name = source.symbol(symbol, address).name;
+            let name = ink.escaped(&name);
             text.extend_from_slice(format!("   [{depth}] {name} ({})\n", hex(address)).as_bytes());
         }
         text.push(b'\n');
@@ -607,6 +608,7 @@ struct Printer<'a> {
     names: &'a [String],
     title: &'a str,
     options: &'a GraphOptions,
+    ink: Ink,
     /// For each level: does a line go down there?
     lines: Vec<bool>,
     text: &'a mut Vec<u8>,
@@ -622,7 +624,7 @@ impl Printer<'_> {
         if !fields.is_empty() {
             self.text.extend_from_slice(b"   FUNCTION");
             if self.options.source_lines {
-                self.text.extend_from_slice(b" [SOURCE]");
+                self.ink.put(self.text, Color::Gray, " [SOURCE]");
             }
             self.text.push(b'\n');
         }
@@ -681,8 +683,8 @@ impl Printer<'_> {
         for field in &self.options.fields {
             put_blanks(self.text, 2);
             match field {
-                GraphField::Total => put_time(self.text, node.time),
-                GraphField::Own => put_time(self.text, node.time.wrapping_sub(node.child_time)),
+                GraphField::Total => put_painted_time(self.text, node.time, self.ink),
+                GraphField::Own => put_painted_time(self.text, node.time.wrapping_sub(node.child_time), self.ink),
                 GraphField::Address => {
                     let address = node.address & 0xffff_ffff_ffff;
                     self.text.extend_from_slice(format!("{address:12x}").as_bytes());
@@ -706,7 +708,8 @@ impl Printer<'_> {
             && !is_root
             && let Some((file, line)) = self.source.source_line(node.symbol)
         {
-            self.text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+            let place = format!(" [{}:{line}]", self.ink.escaped(&file));
+            self.ink.put(self.text, Color::Gray, &place);
         }
         self.text.push(b'\n');
     }

@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::distribution::Distribution;
 use crate::follow::{Follower, PREEMPTED, SCHEDULE};
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_padded, put_time};
+use crate::text::{put_blanks, put_padded, put_painted_time, put_time};
 
 /// Sum, smallest and largest of times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +190,8 @@ pub struct ReportOptions {
     pub source_lines: bool,
     /// How the times are spread, in a table of powers of two.
     pub histogram: bool,
+    /// Colours.
+    pub ink: Ink,
 }
 
 impl ReportOptions {
@@ -206,6 +208,7 @@ impl Default for ReportOptions {
             keys: vec![Column::Total],
             source_lines: false,
             histogram: false,
+            ink: Ink::None,
         }
     }
 }
@@ -406,17 +409,17 @@ pub fn write(
     sort(&mut functions, &options.keys);
     let mut text = Vec::new();
     let headers: Vec<(&str, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
-    put_headers(&mut text, &headers, 2, if options.source_lines { "Function [Source]" } else { "Function" });
+    put_headers(&mut text, &headers, 2, options.source_lines, options.ink);
     for stats in &functions {
         for &column in &options.columns {
             put_blanks(&mut text, 2);
             match column.is_count() {
                 true => put_padded(&mut text, column.value(stats), 10, b' '),
-                false => put_time(&mut text, column.value(stats)),
+                false => put_painted_time(&mut text, column.value(stats), options.ink),
             }
         }
         put_blanks(&mut text, 2);
-        put_name(&mut text, source, stats, options.source_lines);
+        put_name(&mut text, source, stats, options);
     }
     if options.histogram {
         for stats in &functions {
@@ -427,7 +430,7 @@ pub fn write(
 }
 
 /// Headers with their widths, `space` blanks before each, and the line below them.
-fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last: &str) {
+fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_source: bool, ink: Ink) {
     if headers.is_empty() {
         return;
     }
@@ -436,7 +439,10 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last
         text.extend_from_slice(format!("{header:>width$}").as_bytes());
     }
     put_blanks(text, space);
-    text.extend_from_slice(last.as_bytes());
+    text.extend_from_slice(b"Function");
+    if has_source {
+        ink.put(text, Color::Gray, " [Source]");
+    }
     text.push(b'\n');
     for &(_, width) in headers.iter().chain([&("", 20)]) {
         put_blanks(text, space);
@@ -445,12 +451,18 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last
     text.push(b'\n');
 }
 
-fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, has_source: bool) {
-    text.extend_from_slice(stats.name.as_bytes());
-    if has_source && let Some((file, line)) = source.source_line(stats.symbol) {
-        text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, options: &ReportOptions) {
+    text.extend_from_slice(options.ink.escaped(&stats.name).as_bytes());
+    if options.source_lines
+        && let Some((file, line)) = source.source_line(stats.symbol)
+    {
+        put_place(text, &file, line, options.ink);
     }
     text.push(b'\n');
+}
+
+fn put_place(text: &mut Vec<u8>, file: &str, line: u32, ink: Ink) {
+    ink.put(text, Color::Gray, &format!(" [{}:{line}]", ink.escaped(file)));
 }
 
 /// Marks in the longest line of a histogram.
@@ -590,18 +602,18 @@ pub fn write_difference(
     };
     let headers: Vec<(String, usize)> = options.columns.iter().map(header).collect();
     let headers: Vec<(&str, usize)> = headers.iter().map(|(header, width)| (header.as_str(), *width)).collect();
-    put_headers(&mut text, &headers, 3, if options.source_lines { "Function [Source]" } else { "Function" });
+    put_headers(&mut text, &headers, 3, options.source_lines, options.ink);
     for pair in &pairs {
         for &column in &options.columns {
             put_blanks(&mut text, 3);
-            put_pair(&mut text, pair, column, policy);
+            put_pair(&mut text, pair, column, policy, options.ink);
         }
         put_blanks(&mut text, 3);
-        text.extend_from_slice(pair.name.as_bytes());
+        text.extend_from_slice(options.ink.escaped(&pair.name).as_bytes());
         if options.source_lines
             && let Some((file, line)) = source.source_line(pair.base.symbol)
         {
-            text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+            put_place(&mut text, &file, line, options.ink);
         }
         text.push(b'\n');
     }
@@ -639,18 +651,22 @@ fn pairs(
     pairs
 }
 
-fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy) {
+fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy, ink: Ink) {
     let (base, other) = (column.value(&pair.base), column.value(&pair.other));
     let time_or_dash = |text: &mut Vec<u8>, time| match time {
         0 => text.extend_from_slice(b"         -"),
-        time => put_time(text, time),
+        time => put_painted_time(text, time, ink),
     };
     if column.is_count() {
         match policy.is_full {
             true => text.extend_from_slice(format!(" {base:9}  {other:9}  ").as_bytes()),
             false => put_blanks(text, 2),
         }
-        text.extend_from_slice(format!("{:+9}", pair.difference(column)).as_bytes());
+        let count = format!("{:+9}", pair.difference(column));
+        match pair.difference(column) {
+            0 => text.extend_from_slice(count.as_bytes()),
+            more => ink.put(text, if more > 0 { Color::Red } else { Color::Blue }, &count),
+        }
         return;
     }
     match (policy.is_full, policy.is_percent) {
@@ -665,28 +681,51 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
     }
     if policy.is_percent {
         match (base, other) {
-            (0, _) | (_, 0) => text.extend_from_slice(b"    N/A "),
+            (0, _) | (_, 0) => {
+                ink.put(text, if base == 0 { Color::Red } else { Color::Blue }, "    N/A");
+                text.push(b' ');
+            }
             _ => {
                 let percent = pair.percent(column).clamp(-999.99, 999.99);
-                text.extend_from_slice(format!("{percent:+7.2}%").as_bytes());
+                let color = match percent {
+                    30.0.. if percent > 30.0 => Color::Red,
+                    3.0.. if percent > 3.0 => Color::Magenta,
+                    _ if percent < -30.0 => Color::Blue,
+                    _ if percent < -3.0 => Color::Cyan,
+                    _ => Color::Normal,
+                };
+                ink.put(text, color, &format!("{percent:+7.2}"));
+                text.push(b'%');
             }
         }
     } else {
-        put_difference(text, pair.difference(column));
+        put_difference(text, pair.difference(column), ink);
     }
 }
 
 /// A difference of times in eleven columns: `   +1.234 us`.
-fn put_difference(text: &mut Vec<u8>, ns: i64) {
+fn put_difference(text: &mut Vec<u8>, ns: i64, ink: Ink) {
     if ns == 0 {
         text.extend_from_slice(b"       0 us");
         return;
     }
     let mut time = Vec::new();
-    put_time(&mut time, ns.unsigned_abs());
+    put_painted_time(&mut time, ns.unsigned_abs(), ink);
     // The sign stands before the first digit.
     let blanks = time.iter().take_while(|&&byte| byte == b' ').count();
     put_blanks(text, blanks);
+    let color = match ns {
+        100_000.. => Color::Red,
+        5_000.. => Color::Magenta,
+        ..=-100_000 => Color::Blue,
+        -99_999..=-5_000 => Color::Cyan,
+        _ => Color::Normal,
+    };
+    // The number ends where its unit begins.
+    let (number, unit) = time.split_at(7);
+    text.extend_from_slice(ink.begin(color).as_bytes());
     text.push(if ns > 0 { b'+' } else { b'-' });
-    text.extend_from_slice(&time[blanks..]);
+    text.extend_from_slice(&number[blanks..]);
+    text.extend_from_slice(ink.end().as_bytes());
+    text.extend_from_slice(unit);
 }

@@ -148,3 +148,39 @@ fn dispatches_of_event_logs_are_calls() {
     let run = folder.run("graph log.elog -f none").ends(0, &[]);
     assert!(run.stdout.ends_with("(1) worker\n(1) input\n(1) lookup\n\n"), "{}", run.stdout);
 }
+
+#[test]
+fn text_has_colours_and_pages_when_they_are_asked_for() {
+    let folder = folder();
+    let plain = folder.run("replay t");
+    assert!(!plain.stdout.contains('\x1b'), "stdout is no terminal");
+    for never in ["no", "never", "false"] {
+        assert_eq!(folder.run(&format!("replay t --color {never}")).stdout, plain.stdout);
+    }
+    let colored = folder.run("replay t --color yes").stdout;
+    assert!(colored.contains("\x1b[90m /* "), "{colored}");
+    let without: String = colored
+        .split('\x1b')
+        .enumerate()
+        .map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once('m').map_or(part, |(_, rest)| rest),
+        })
+        .collect();
+    assert_eq!(without, plain.stdout);
+    for command in ["replay", "report", "graph"] {
+        let page = folder.run(&format!("{command} t --format html")).stdout;
+        assert!(page.starts_with("<html>\n") && page.ends_with("</html>\n"), "{command}: {page}");
+        let page = folder.run(&format!("{command} t --format html --color no")).stdout;
+        assert!(!page.contains("<span"), "{command}: {page}");
+    }
+    folder.run("dump t --format html").ends(2, &["records have no page"]);
+}
+
+#[test]
+fn options_for_recording_change_nothing() {
+    let folder = folder();
+    let plain = folder.run("replay t").stdout;
+    let run = folder.run("replay t -k -K 3 -A f@arg1 -a -b 4K --no-pltbind -E x");
+    assert_eq!(run.stdout, plain);
+}
