@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
-use crate::follow::{Follower, Frame, PREEMPTED, SCHEDULE};
+use crate::follow::{Follower, Frame, PREEMPTED, Plain, SCHEDULE};
 use crate::json::{List, quoted};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_painted_time};
@@ -326,6 +326,8 @@ struct Graph<'a> {
     processes: Vec<(i64, i64)>,
     /// What the last record of each task says: where a task begins with the end of its calls.
     last_addresses: Vec<u64>,
+    /// By symbol: the number of its name and one, the largest number where more than its name decides; 0 when not known.
+    plain: Vec<usize>,
 }
 
 impl<'a> Graph<'a> {
@@ -339,6 +341,7 @@ impl<'a> Graph<'a> {
             programs: vec![(None, (1, 0)); tasks.len()],
             processes: tasks.iter().map(|task| (task.pid, task.parent)).collect(),
             last_addresses: vec![0; tasks.len()],
+            plain: Vec::new(),
         };
         graph.build();
         graph
@@ -346,7 +349,10 @@ impl<'a> Graph<'a> {
 
     fn build(&mut self) {
         let mut time = 0;
-        while let Some(record) = self.follower.next() {
+        let is_plain = self.follower.is_plain() && self.function.is_none();
+        loop {
+            while is_plain && self.plain(&mut time) {}
+            let Some(record) = self.follower.next() else { break };
             let at = record.task as usize;
             self.last_addresses[at] = match record.address {
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => event_id::SCHED_IN,
@@ -386,6 +392,67 @@ impl<'a> Graph<'a> {
                 tree.nodes[0].child_time = tree.nodes[0].child_time.wrapping_add(sum);
             }
         }
+    }
+
+    /// Adds the next call, or its end, when nothing is special about it: true when it did.
+    #[inline]
+    fn plain(&mut self, last: &mut u64) -> bool {
+        let Some(&CallRecord { time, symbol, task, address, .. }) = self.follower.ready() else { return false };
+        let at = task as usize;
+        let name = match self.plain.get(symbol as usize) {
+            Some(&name) if name > 0 => name - 1,
+            _ => return symbol > 0 && self.learn(symbol, address),
+        };
+        let (program, valid) = self.programs[at];
+        let place = &self.builder.places[at];
+        let (Some(tree), Some(node)) = (place.tree, place.node) else { return false };
+        let is_here = program == Some(tree) && place.node_tree == tree && valid.0 <= time && valid.1 == u64::MAX;
+        let is_odd = place.has_moved || place.has_lost || place.enabled == 0 || name == usize::MAX - 1;
+        if !is_here || is_odd || !self.builder.trees[tree].forks.is_empty() {
+            return false;
+        }
+        let Some((plain, _)) = self.follower.take_plain() else { return false };
+        (*last, self.last_addresses[at]) = (time, address);
+        self.follower.first_time = self.follower.first_time.min(time);
+        let count = self.follower.tasks[at].stack_count;
+        match plain {
+            Plain::Leaf(taken) => {
+                *last = time.wrapping_add(taken);
+                let frame = self.follower.tasks[at].frame(count).copied();
+                self.builder.enter(at, name, frame, self.processes[at].0);
+                let place = &mut self.builder.places[at];
+                if let Some(leaf) = place.node {
+                    let leaf = &mut self.builder.trees[tree].nodes[leaf];
+                    leaf.time = leaf.time.wrapping_add(taken);
+                }
+                place.node = Some(node);
+            }
+            Plain::Entered => {
+                let frame = self.follower.tasks[at].frame(count - 1).copied();
+                self.builder.enter(at, name, frame, self.processes[at].0);
+            }
+            Plain::Left(taken) => {
+                let Some(frame) = self.follower.tasks[at].frame(count) else { return true };
+                let left = &mut self.builder.trees[tree].nodes[node];
+                left.time = left.time.wrapping_add(taken);
+                left.child_time = left.child_time.wrapping_add(frame.child_time);
+                self.builder.places[at].node = left.parent;
+            }
+        }
+        true
+    }
+
+    /// Finds the name of a symbol out; false when more than the name decides what its calls do.
+    #[cold]
+    fn learn(&mut self, symbol: u32, address: u64) -> bool {
+        let at = symbol as usize;
+        if self.plain.len() <= at {
+            self.plain.resize(at + 1, 0);
+        }
+        let is_plain = self.follower.simply_returns(symbol, address);
+        self.plain[at] =
+            if is_plain { self.builder.symbol(&mut self.follower, symbol, address) + 1 } else { usize::MAX };
+        is_plain
     }
 
     /// Finds the tree of a task at a time; false when there is none.

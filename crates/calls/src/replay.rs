@@ -6,7 +6,7 @@ use tracemill_formats::calls::{
     CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Color, Findings, Ink, ValueStyle, event_id,
 };
 
-use crate::follow::{Follower, Frame};
+use crate::follow::{Follower, Frame, Plain};
 use crate::merge::is_sched_out;
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_painted_time, put_time, time_text};
@@ -132,13 +132,22 @@ pub fn write(
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
         usual: source.tasks().iter().map(|task| usual(task.tid, options).filter(|_| !ink.is_colored())).collect(),
+        lines: Vec::new(),
         columns: 0,
         last_task: None,
         flat_count: 0,
     };
     replay.header();
     let mut before = 0;
-    while let Some(record) = replay.follower.next() {
+    let is_plain = replay.is_plain();
+    loop {
+        while is_plain && replay.plain(&mut before) {
+            if replay.text.len() >= BUFFER {
+                out.write_all(&replay.text)?;
+                replay.text.clear();
+            }
+        }
+        let Some(record) = replay.follower.next() else { break };
         replay.see_name(&record);
         if !replay.follower.is_shown(&record) {
             continue;
@@ -182,10 +191,21 @@ struct Replay<'a> {
     tids: Vec<String>,
     /// The usual columns of each task, with room for the duration.
     usual: Vec<Option<[u8; USUAL]>>,
+    /// By symbol: what lines say of a call of it, once it was met.
+    lines: Vec<Option<Lines>>,
     columns: i32,
     last_task: Option<usize>,
     /// Records that were shown flat.
     flat_count: u64,
+}
+
+/// What lines say of a call behind its columns: of one without callees, of its beginning and its end. Nothing where more
+/// than its name decides.
+#[derive(Default)]
+struct Lines {
+    leaf: Box<[u8]>,
+    entry: Box<[u8]>,
+    exit: Box<[u8]>,
 }
 
 /// What was shown of a task.
@@ -225,6 +245,77 @@ impl Replay<'_> {
             let name = self.scratch.trim_start_matches("comm=\"").trim_end_matches('"');
             self.names[record.task as usize] = name.to_string();
         }
+    }
+
+    /// May lines be put together from what was made before?
+    fn is_plain(&self) -> bool {
+        let ReplayOptions { task_newline, column_view, no_merge, module_names, source_lines, flat, .. } = *self.options;
+        let is_special = task_newline || column_view || no_merge || module_names || source_lines || flat;
+        self.follower.is_plain() && !is_special && self.ink == Ink::None
+    }
+
+    /// Shows the next call, or the next end of one, when nothing is special about it: true when it did.
+    #[inline]
+    fn plain(&mut self, before: &mut u64) -> bool {
+        let Some(&CallRecord { time, symbol, task, has_values, kind, .. }) = self.follower.ready() else {
+            return false;
+        };
+        let at = task as usize;
+        let (Some(Some(lines)), Some(usual)) = (self.lines.get(symbol as usize), &self.usual[at]) else {
+            // What was learned is used the next time.
+            return matches!(kind, CallKind::Entry | CallKind::Exit) && self.learn(symbol);
+        };
+        if has_values || time < *before || time == 0 || lines.leaf.is_empty() {
+            return false;
+        }
+        let Some((plain, depth)) = self.follower.take_plain() else { return false };
+        *before = time;
+        self.follower.first_time = self.follower.first_time.min(time);
+        let shown = &mut self.tasks[at];
+        (shown.time_before, shown.time) = (shown.time, time);
+        let mut columns = *usual;
+        let (line, depth) = match plain {
+            Plain::Leaf(taken) => {
+                columns[1..11].copy_from_slice(&time_text(taken));
+                (&lines.leaf, depth)
+            }
+            Plain::Entered => (&lines.entry, depth),
+            Plain::Left(taken) => {
+                columns[1..11].copy_from_slice(&time_text(taken));
+                (&lines.exit, depth - 1)
+            }
+        };
+        self.text.extend_from_slice(&columns);
+        put_blanks(&mut self.text, usize::try_from(depth).unwrap_or(0) * 2);
+        self.text.extend_from_slice(line);
+        true
+    }
+
+    /// Makes the lines of a symbol; false when there are none.
+    #[cold]
+    fn learn(&mut self, symbol: u32) -> bool {
+        let Some(&CallRecord { address, task, .. }) = self.follower.ready() else { return false };
+        if symbol == 0 || self.usual[task as usize].is_none() {
+            return false;
+        }
+        if self.lines.len() <= symbol as usize {
+            self.lines.resize_with(symbol as usize + 1, || None);
+        }
+        if !self.follower.simply_returns(symbol, address) {
+            self.lines[symbol as usize] = Some(Lines::default());
+            return false;
+        }
+        let name = self.follower.known(symbol, address).symbol.name.clone();
+        let call = if name.ends_with(')') { name.clone() } else { format!("{name}()") };
+        let comment = if self.options.no_comment { String::new() } else { format!(" /* {name} */") };
+        let boxed = |text: String| text.into_bytes().into_boxed_slice();
+        let lines = Lines {
+            leaf: boxed(format!("{call};\n")),
+            entry: boxed(format!("{call} {{\n")),
+            exit: boxed(format!("}}{comment}\n")),
+        };
+        self.lines[symbol as usize] = Some(lines);
+        true
     }
 
     fn record(&mut self, record: &CallRecord) {

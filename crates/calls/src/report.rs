@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::distribution::Distribution;
-use crate::follow::{Follower, PREEMPTED, SCHEDULE};
+use crate::follow::{Follower, PREEMPTED, Plain, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_painted_time, put_time};
 
@@ -221,10 +221,14 @@ pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool
         by_symbol: Vec::new(),
         all: Vec::new(),
         sizes: vec![0; source.tasks().len()],
+        plain: Vec::new(),
         has_spread,
     };
     let mut follower = Follower::new(source, options);
-    while let Some(record) = follower.next() {
+    let is_plain = follower.is_plain();
+    loop {
+        while is_plain && table.plain(&mut follower) {}
+        let Some(record) = follower.next() else { break };
         table.record(&mut follower, &record);
     }
     table.remaining(&mut follower);
@@ -240,10 +244,41 @@ struct Table {
     /// For each task the size of the function that it was in last: where a name stands for several functions, and for
     /// times without processor, the last one counts.
     sizes: Vec<u64>,
+    /// By symbol id, once it was met: do its calls simply return?
+    plain: Vec<Option<bool>>,
     has_spread: bool,
 }
 
 impl Table {
+    /// Takes the next call, or its end, when nothing is special about it: true when it did.
+    #[inline]
+    fn plain(&mut self, follower: &mut Follower<'_>) -> bool {
+        let Some(&CallRecord { time, symbol, address, task, .. }) = follower.ready() else { return false };
+        match self.plain.get(symbol as usize) {
+            Some(Some(true)) => {}
+            Some(Some(false)) => return false,
+            _ => return symbol > 0 && self.learn(follower, symbol, address),
+        }
+        let Some((plain, _)) = follower.take_plain() else { return false };
+        follower.first_time = follower.first_time.min(time);
+        if plain != Plain::Entered {
+            let node = self.of_symbol(follower, task as usize, symbol, address);
+            self.add(follower, task as usize, node);
+        }
+        true
+    }
+
+    #[cold]
+    fn learn(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> bool {
+        let at = symbol as usize;
+        if self.plain.len() <= at {
+            self.plain.resize(at + 1, None);
+        }
+        let is_plain = follower.simply_returns(symbol, address);
+        self.plain[at] = Some(is_plain);
+        is_plain
+    }
+
     #[inline]
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
         let at = record.task as usize;
