@@ -247,6 +247,11 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Is there any record, wanted or not?
+    pub(crate) fn has_records(&mut self) -> bool {
+        self.run_at < self.run.len() || self.load()
+    }
+
     /// The next record, without taking it. It is not yet on the stack.
     #[inline]
     pub fn peek(&mut self) -> Option<CallRecord> {

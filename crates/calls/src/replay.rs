@@ -224,7 +224,7 @@ impl Replay<'_> {
         if self.options.fields.is_empty() {
             return;
         }
-        if !self.options.flat && self.follower.peek().is_some() {
+        if !self.options.flat && self.follower.has_records() {
             for (at, field) in self.options.fields.iter().enumerate() {
                 self.text.push(if at == 0 { b'#' } else { b' ' });
                 self.text.extend_from_slice(field.header().as_bytes());

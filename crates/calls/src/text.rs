@@ -29,6 +29,8 @@ pub(crate) fn time_text(ns: u64) -> [u8; 10] {
     if ns == 0 {
         return *b"          ";
     }
+    // A difference below 0 shows how large it is, as in uftrace.
+    let ns = if ns > i64::MAX as u64 { ns.wrapping_neg() } else { ns };
     // Most calls are short.
     let (whole, small, unit) = if ns < 1_000_000 { (ns / 1000, ns % 1000, "us") } else { long_time(ns) };
     let digit = |number: u64| b'0' + (number % 10) as u8;
@@ -194,6 +196,8 @@ mod tests {
         assert_eq!(text(1_000_000), "  1.000 ms");
         assert_eq!(text(59_999_000_000), " 59.999  s");
         assert_eq!(text(61_000_000_000), "  1.001  m");
+        assert_eq!(text(2_568_297u64.wrapping_neg()), "  2.568 ms");
+        assert_eq!(text(1 << 63), "999.999  h");
     }
 
     #[test]
