@@ -4,6 +4,7 @@
 //! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
 //! says the depth. A time without processor counts as a call on the stack.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Findings, event_id};
@@ -155,6 +156,17 @@ impl TaskState {
     }
 }
 
+/// What was done with a call without going through all that may be special about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// It was entered and left at once, and took so long.
+    Leaf(u64),
+    /// It was entered; another call follows in it.
+    Entered,
+    /// One was left that took so long.
+    Left(u64),
+}
+
 /// Merges records and follows the calls of all tasks.
 pub struct Follower<'a> {
     /// Where the calls come from.
@@ -235,6 +247,11 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Is there any record, wanted or not?
+    pub(crate) fn has_records(&mut self) -> bool {
+        self.run_at < self.run.len() || self.load()
+    }
+
     /// The next record, without taking it. It is not yet on the stack.
     #[inline]
     pub fn peek(&mut self) -> Option<CallRecord> {
@@ -266,6 +283,102 @@ impl<'a> Follower<'a> {
         self.run_at += 1;
         self.account(&record);
         Some(record)
+    }
+
+    /// Is nothing special about any call, but for what its task and its name say?
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_special = self.has_rules || self.is_estimated || self.options.no_library_calls;
+        self.has_all_tasks && self.is_enabled && !is_special
+    }
+
+    /// The next record, when it is ready.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<&CallRecord> {
+        self.run.get(self.run_at)
+    }
+
+    /// Takes the next record, and the one behind it when they are a leaf, where [`Follower::is_plain`] holds and the
+    /// function is none of those that do not simply return; `None`, and nothing is taken, when something else is special.
+    /// It is what `next`, `enter`, `entered`, `left_call`, `leaving` and `left` do together. With it goes the indentation.
+    #[inline]
+    pub(crate) fn take_plain(&mut self) -> Option<(Plain, i32)> {
+        let record = self.run.get(self.run_at)?;
+        let task = self.tasks.get_mut(record.task as usize)?;
+        let is_plain = task.is_begun & !task.has_lost & !task.is_in_kernel & task.is_display_depth_set;
+        if !is_plain || task.out_count > 0 || record.origin != CallOrigin::Task {
+            return None;
+        }
+        let count = usize::try_from(task.stack_count).ok()?;
+        let depth = task.display_depth;
+        let plain = if record.kind == CallKind::Entry {
+            let next = self.run.get(self.run_at + 1).filter(|next| next.task == record.task)?;
+            // A call that is too deep, or whose first callee is, may be left out.
+            if next.origin != CallOrigin::Task || task.depth_left < 2 {
+                return None;
+            }
+            let (below, from) = task.frames.split_at_mut_checked(count)?;
+            let frame = from.first_mut()?;
+            let is_leaf = match next.kind {
+                CallKind::Entry => false,
+                CallKind::Exit
+                    if (next.depth, next.symbol) == (record.depth, record.symbol)
+                        && !next.has_values
+                        && next.time >= record.time =>
+                {
+                    true
+                }
+                _ => return None,
+            };
+            *frame = Frame {
+                address: record.address,
+                time: record.time,
+                symbol: record.symbol,
+                is_open: !is_leaf,
+                depth_left: task.depth_left,
+                ..Frame::default()
+            };
+            if is_leaf {
+                let taken = next.time.wrapping_sub(record.time);
+                frame.time = taken;
+                if let Some(parent) = below.last_mut() {
+                    parent.child_time = parent.child_time.wrapping_add(taken);
+                }
+                task.user_stack_count = task.user_stack_count.max(0);
+                task.last_time = next.time;
+                self.run_at += 2;
+                Plain::Leaf(taken)
+            } else {
+                task.depth_left -= 1;
+                task.stack_count += 1;
+                task.user_stack_count += 1;
+                task.display_depth += 1;
+                task.last_time = record.time;
+                self.run_at += 1;
+                Plain::Entered
+            }
+        } else if record.kind == CallKind::Exit {
+            let (below, from) = task.frames.split_at_mut_checked(count.checked_sub(1)?)?;
+            let frame = from.first_mut()?;
+            if !frame.is_open || frame.is_hidden || frame.filter.is_some() {
+                return None;
+            }
+            let taken = record.time.wrapping_sub(frame.time);
+            (frame.is_open, frame.time, frame.child_time) = (false, taken, frame.child_time.min(taken));
+            if let Some(parent) = below.last_mut() {
+                parent.child_time = parent.child_time.wrapping_add(taken);
+            }
+            task.depth_left = frame.depth_left;
+            task.stack_count -= 1;
+            task.user_stack_count -= isize::from(task.user_stack_count > 0);
+            task.display_depth = (depth - 1).max(0);
+            task.last_time = record.time;
+            self.run_at += 1;
+            Plain::Left(taken)
+        } else {
+            return None;
+        };
+        (task.is_last_of_system, task.is_head_moved) = (false, false);
+        Some((plain, depth))
     }
 
     /// Makes the next records ready; false at the end.
@@ -418,7 +531,7 @@ impl<'a> Follower<'a> {
 
     /// Is a call that is closed at the end one of the kernel's outside of all functions, so that it is not shown?
     pub(crate) fn is_outside(&self, task: usize, frame: &Frame) -> bool {
-        frame.is_kernel && self.tasks[task].user_stack_count == 0
+        frame.is_kernel && !self.options.all_kernel && self.tasks[task].user_stack_count == 0
     }
 
     /// What was wrong with the streams that are at their end.
@@ -429,7 +542,7 @@ impl<'a> Follower<'a> {
     /// Is the record one that the options want, once it was taken?
     #[inline]
     pub fn is_shown(&mut self, record: &CallRecord) -> bool {
-        let is_kernel = record.origin == CallOrigin::Kernel;
+        let is_kernel = record.origin == CallOrigin::Kernel && !self.options.all_kernel;
         if is_kernel && record.kind != CallKind::Lost && self.tasks[record.task as usize].user_stack_count == 0 {
             return false;
         }
@@ -467,6 +580,9 @@ impl<'a> Follower<'a> {
         }
         let mut found = self.source.symbol(symbol, address);
         let is_event = symbol == 0 || found.name.starts_with('<');
+        if let Cow::Owned(escaped) = self.options.ink.escaped(&found.name) {
+            found.name = escaped;
+        }
         if is_event {
             match address {
                 event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_BOTH => found.name = SCHEDULE.into(),
@@ -484,6 +600,13 @@ impl<'a> Follower<'a> {
         }
         self.known[at] = Some(known.clone());
         known
+    }
+
+    /// Is the symbol one whose name says all about its calls, and whose calls simply return?
+    pub(crate) fn simply_returns(&mut self, symbol: u32, address: u64) -> bool {
+        symbol > 0
+            && self.known(symbol, address).special == Special::None
+            && matches!(self.known.get(symbol as usize), Some(Some(_)))
     }
 
     #[inline]
@@ -532,7 +655,8 @@ impl<'a> Follower<'a> {
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
             let is_outside = (record.kind == CallKind::Event || is_kernel) && self.tasks[at].stack_count == 0;
-            if !is_outside || self.options.all_events && !is_kernel {
+            let is_wanted = if is_kernel { self.options.all_kernel } else { self.options.all_events };
+            if !is_outside || is_wanted {
                 self.first_time = record.time;
             }
         }
@@ -739,6 +863,16 @@ impl<'a> Follower<'a> {
                 return false;
             }
         }
+        let is_elsewhere = match rule.location {
+            None => self.options.rules.is_location_opt_in,
+            Some(filter) => filter == Filter::Out,
+        };
+        if is_elsewhere {
+            if let Some(frame) = task.frame(count - 1) {
+                frame.is_hidden = true;
+            }
+            return false;
+        }
         task.depth_left = rule.depth.unwrap_or(task.depth_left);
         if let Some(is_enabled) = rule.tracing {
             self.is_enabled = is_enabled;
@@ -765,6 +899,11 @@ impl<'a> Follower<'a> {
         frame.filter(|frame| self.is_enabled && !frame.is_hidden)
     }
 
+    /// Is only shown what a filter lets in?
+    fn is_opt_in(&self) -> bool {
+        self.options.rules.is_opt_in || self.options.rules.is_location_opt_in
+    }
+
     /// Would an entry or event that is not taken yet be left out?
     pub(crate) fn would_hide(&self, next: &CallRecord) -> bool {
         let task = &self.tasks[next.task as usize];
@@ -776,7 +915,8 @@ impl<'a> Follower<'a> {
         let depth = match rule.filter {
             Some(Filter::Out) => return true,
             Some(Filter::In) => self.options.depth,
-            None if self.options.rules.is_opt_in && task.in_count == 0 => return true,
+            None if rule.location.is_some() => task.depth_left,
+            None if self.is_opt_in() && task.in_count == 0 => return true,
             None => task.depth_left,
         };
         let is_begin = rule.depth.is_some() || rule.tracing == Some(true);

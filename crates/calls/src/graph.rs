@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Findings, event_id};
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
-use crate::follow::{Follower, Frame, PREEMPTED, SCHEDULE};
+use crate::follow::{Follower, Frame, PREEMPTED, Plain, SCHEDULE};
 use crate::json::{List, quoted};
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_time};
+use crate::text::{put_blanks, put_painted_time};
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +106,7 @@ impl Builder {
             _ => {
                 let known = follower.known(symbol, address).symbol;
                 let name = self.name(&known.name);
-                if symbol > 0 && !known.name.starts_with('<') {
+                if symbol > 0 && !known.name.starts_with(['<', '&']) {
                     let at = symbol as usize;
                     if self.by_symbol.len() <= at {
                         self.by_symbol.resize(at + 1, 0);
@@ -257,7 +257,7 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
-    let has_filter = calls.has_filter();
+    let (has_filter, ink) = (calls.has_filter(), calls.ink);
     let mut graph = Graph::built(source, calls, options);
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
@@ -271,17 +271,17 @@ pub fn write(
             continue;
         }
         is_empty = false;
-        let title = options.function.as_deref().unwrap_or(&programs[at].name);
+        let title = &*ink.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
         let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
         text.extend_from_slice(format!("# Function Call Graph for '{title}' (session: {id})\n").as_bytes());
         if options.function.is_some() && !tree.ways.is_empty() {
             text.extend_from_slice(b"=============== BACKTRACE ===============\n");
-            ways(source, tree, &mut text);
+            ways(source, tree, ink, &mut text);
         }
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
             let names = &graph.builder.names;
-            let mut printer = Printer { source, tree, names, title, options, lines: Vec::new(), text: &mut text };
+            let mut printer = Printer { source, tree, names, title, options, ink, lines: Vec::new(), text: &mut text };
             printer.tree();
         }
         out.write_all(&text)?;
@@ -297,13 +297,14 @@ pub fn write(
     Ok(graph.follower.take_findings())
 }
 
-fn ways(source: &dyn CallSource, tree: &Tree, text: &mut Vec<u8>) {
+fn ways(source: &dyn CallSource, tree: &Tree, ink: Ink, text: &mut Vec<u8>) {
     for (at, way) in tree.ways.iter().rev().enumerate() {
         text.extend_from_slice(format!(" backtrace #{at}: hit {}, time ", way.hits).as_bytes());
-        put_time(text, way.time);
+        put_painted_time(text, way.time, ink);
         text.push(b'\n');
         for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
             let name = source.symbol(symbol, address).name;
+            let name = ink.escaped(&name);
             text.extend_from_slice(format!("   [{depth}] {name} ({})\n", hex(address)).as_bytes());
         }
         text.push(b'\n');
@@ -325,6 +326,8 @@ struct Graph<'a> {
     processes: Vec<(i64, i64)>,
     /// What the last record of each task says: where a task begins with the end of its calls.
     last_addresses: Vec<u64>,
+    /// By symbol: the number of its name and one, the largest number where more than its name decides; 0 when not known.
+    plain: Vec<usize>,
 }
 
 impl<'a> Graph<'a> {
@@ -338,6 +341,7 @@ impl<'a> Graph<'a> {
             programs: vec![(None, (1, 0)); tasks.len()],
             processes: tasks.iter().map(|task| (task.pid, task.parent)).collect(),
             last_addresses: vec![0; tasks.len()],
+            plain: Vec::new(),
         };
         graph.build();
         graph
@@ -345,7 +349,10 @@ impl<'a> Graph<'a> {
 
     fn build(&mut self) {
         let mut time = 0;
-        while let Some(record) = self.follower.next() {
+        let is_plain = self.follower.is_plain() && self.function.is_none();
+        loop {
+            while is_plain && self.plain(&mut time) {}
+            let Some(record) = self.follower.next() else { break };
             let at = record.task as usize;
             self.last_addresses[at] = match record.address {
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => event_id::SCHED_IN,
@@ -385,6 +392,67 @@ impl<'a> Graph<'a> {
                 tree.nodes[0].child_time = tree.nodes[0].child_time.wrapping_add(sum);
             }
         }
+    }
+
+    /// Adds the next call, or its end, when nothing is special about it: true when it did.
+    #[inline]
+    fn plain(&mut self, last: &mut u64) -> bool {
+        let Some(&CallRecord { time, symbol, task, address, .. }) = self.follower.ready() else { return false };
+        let at = task as usize;
+        let name = match self.plain.get(symbol as usize) {
+            Some(&name) if name > 0 => name - 1,
+            _ => return symbol > 0 && self.learn(symbol, address),
+        };
+        let (program, valid) = self.programs[at];
+        let place = &self.builder.places[at];
+        let (Some(tree), Some(node)) = (place.tree, place.node) else { return false };
+        let is_here = program == Some(tree) && place.node_tree == tree && valid.0 <= time && valid.1 == u64::MAX;
+        let is_odd = place.has_moved || place.has_lost || place.enabled == 0 || name == usize::MAX - 1;
+        if !is_here || is_odd || !self.builder.trees[tree].forks.is_empty() {
+            return false;
+        }
+        let Some((plain, _)) = self.follower.take_plain() else { return false };
+        (*last, self.last_addresses[at]) = (time, address);
+        self.follower.first_time = self.follower.first_time.min(time);
+        let count = self.follower.tasks[at].stack_count;
+        match plain {
+            Plain::Leaf(taken) => {
+                *last = time.wrapping_add(taken);
+                let frame = self.follower.tasks[at].frame(count).copied();
+                self.builder.enter(at, name, frame, self.processes[at].0);
+                let place = &mut self.builder.places[at];
+                if let Some(leaf) = place.node {
+                    let leaf = &mut self.builder.trees[tree].nodes[leaf];
+                    leaf.time = leaf.time.wrapping_add(taken);
+                }
+                place.node = Some(node);
+            }
+            Plain::Entered => {
+                let frame = self.follower.tasks[at].frame(count - 1).copied();
+                self.builder.enter(at, name, frame, self.processes[at].0);
+            }
+            Plain::Left(taken) => {
+                let Some(frame) = self.follower.tasks[at].frame(count) else { return true };
+                let left = &mut self.builder.trees[tree].nodes[node];
+                left.time = left.time.wrapping_add(taken);
+                left.child_time = left.child_time.wrapping_add(frame.child_time);
+                self.builder.places[at].node = left.parent;
+            }
+        }
+        true
+    }
+
+    /// Finds the name of a symbol out; false when more than the name decides what its calls do.
+    #[cold]
+    fn learn(&mut self, symbol: u32, address: u64) -> bool {
+        let at = symbol as usize;
+        if self.plain.len() <= at {
+            self.plain.resize(at + 1, 0);
+        }
+        let is_plain = self.follower.simply_returns(symbol, address);
+        self.plain[at] =
+            if is_plain { self.builder.symbol(&mut self.follower, symbol, address) + 1 } else { usize::MAX };
+        is_plain
     }
 
     /// Finds the tree of a task at a time; false when there is none.
@@ -607,6 +675,7 @@ struct Printer<'a> {
     names: &'a [String],
     title: &'a str,
     options: &'a GraphOptions,
+    ink: Ink,
     /// For each level: does a line go down there?
     lines: Vec<bool>,
     text: &'a mut Vec<u8>,
@@ -622,7 +691,7 @@ impl Printer<'_> {
         if !fields.is_empty() {
             self.text.extend_from_slice(b"   FUNCTION");
             if self.options.source_lines {
-                self.text.extend_from_slice(b" [SOURCE]");
+                self.ink.put(self.text, Color::Gray, " [SOURCE]");
             }
             self.text.push(b'\n');
         }
@@ -681,8 +750,8 @@ impl Printer<'_> {
         for field in &self.options.fields {
             put_blanks(self.text, 2);
             match field {
-                GraphField::Total => put_time(self.text, node.time),
-                GraphField::Own => put_time(self.text, node.time.wrapping_sub(node.child_time)),
+                GraphField::Total => put_painted_time(self.text, node.time, self.ink),
+                GraphField::Own => put_painted_time(self.text, node.time.wrapping_sub(node.child_time), self.ink),
                 GraphField::Address => {
                     let address = node.address & 0xffff_ffff_ffff;
                     self.text.extend_from_slice(format!("{address:12x}").as_bytes());
@@ -706,7 +775,8 @@ impl Printer<'_> {
             && !is_root
             && let Some((file, line)) = self.source.source_line(node.symbol)
         {
-            self.text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+            let place = format!(" [{}:{line}]", self.ink.escaped(&file));
+            self.ink.put(self.text, Color::Gray, &place);
         }
         self.text.push(b'\n');
     }

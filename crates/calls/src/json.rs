@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, ValueStyle};
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, Ink, ValueStyle};
 
 use crate::follow::Follower;
 use crate::report::{FunctionStats, ReportOptions, Times};
@@ -157,7 +157,7 @@ pub fn write_replay(
             };
             match record.kind {
                 CallKind::Event => source.put_event_data(&record, &mut values),
-                _ => source.put_values(&record, ValueStyle::Text, &mut values),
+                _ => source.put_values(&record, ValueStyle::Text(Ink::None), &mut values),
             }
             let _ = write!(text, ",\"{key}\":{}", quoted(&values));
         }

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, ValueStyle, event_id};
+use tracemill_formats::calls::{
+    CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Color, Findings, Ink, ValueStyle, event_id,
+};
 
-use crate::follow::{Follower, Frame};
+use crate::follow::{Follower, Frame, Plain};
 use crate::merge::is_sched_out;
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_padded, put_time, time_text};
+use crate::text::{put_blanks, put_padded, put_painted_time, put_time, time_text};
 
 /// A column before the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,22 +121,33 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let count = source.tasks().len();
+    let ink = calls.ink;
     let mut replay = Replay {
+        ink,
         follower: Follower::new(source, calls),
         options,
         text: Vec::with_capacity(2 * BUFFER),
         scratch: String::new(),
-        tasks: vec![Shown { column: None, time: 0, time_before: 0 }; count],
+        tasks: vec![Shown { column: None, time: 0, time_before: 0, color: Color::Green }; count],
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
-        usual: source.tasks().iter().map(|task| usual(task.tid, options)).collect(),
+        usual: source.tasks().iter().map(|task| usual(task.tid, options).filter(|_| !ink.is_colored())).collect(),
+        lines: Vec::new(),
         columns: 0,
         last_task: None,
         flat_count: 0,
     };
     replay.header();
     let mut before = 0;
-    while let Some(record) = replay.follower.next() {
+    let is_plain = replay.is_plain();
+    loop {
+        while is_plain && replay.plain(&mut before) {
+            if replay.text.len() >= BUFFER {
+                out.write_all(&replay.text)?;
+                replay.text.clear();
+            }
+        }
+        let Some(record) = replay.follower.next() else { break };
         replay.see_name(&record);
         if !replay.follower.is_shown(&record) {
             continue;
@@ -169,6 +182,7 @@ fn usual(tid: i64, options: &ReplayOptions) -> Option<[u8; USUAL]> {
 struct Replay<'a> {
     follower: Follower<'a>,
     options: &'a ReplayOptions,
+    ink: Ink,
     text: Vec<u8>,
     scratch: String,
     tasks: Vec<Shown>,
@@ -177,10 +191,21 @@ struct Replay<'a> {
     tids: Vec<String>,
     /// The usual columns of each task, with room for the duration.
     usual: Vec<Option<[u8; USUAL]>>,
+    /// By symbol: what lines say of a call of it, once it was met.
+    lines: Vec<Option<Lines>>,
     columns: i32,
     last_task: Option<usize>,
     /// Records that were shown flat.
     flat_count: u64,
+}
+
+/// What lines say of a call behind its columns: of one without callees, of its beginning and its end. Nothing where more
+/// than its name decides.
+#[derive(Default)]
+struct Lines {
+    leaf: Box<[u8]>,
+    entry: Box<[u8]>,
+    exit: Box<[u8]>,
 }
 
 /// What was shown of a task.
@@ -190,6 +215,8 @@ struct Shown {
     /// Time of the record that is shown, and of the one before.
     time: u64,
     time_before: u64,
+    /// The colour of events.
+    color: Color,
 }
 
 impl Replay<'_> {
@@ -197,7 +224,7 @@ impl Replay<'_> {
         if self.options.fields.is_empty() {
             return;
         }
-        if !self.options.flat && self.follower.peek().is_some() {
+        if !self.options.flat && self.follower.has_records() {
             for (at, field) in self.options.fields.iter().enumerate() {
                 self.text.push(if at == 0 { b'#' } else { b' ' });
                 self.text.extend_from_slice(field.header().as_bytes());
@@ -205,7 +232,7 @@ impl Replay<'_> {
             self.text.extend_from_slice(b"   FUNCTION");
         }
         if self.options.source_lines {
-            self.text.extend_from_slice(b" [SOURCE]");
+            self.ink.put(&mut self.text, Color::Gray, " [SOURCE]");
         }
         self.text.push(b'\n');
     }
@@ -218,6 +245,77 @@ impl Replay<'_> {
             let name = self.scratch.trim_start_matches("comm=\"").trim_end_matches('"');
             self.names[record.task as usize] = name.to_string();
         }
+    }
+
+    /// May lines be put together from what was made before?
+    fn is_plain(&self) -> bool {
+        let ReplayOptions { task_newline, column_view, no_merge, module_names, source_lines, flat, .. } = *self.options;
+        let is_special = task_newline || column_view || no_merge || module_names || source_lines || flat;
+        self.follower.is_plain() && !is_special && self.ink == Ink::None
+    }
+
+    /// Shows the next call, or the next end of one, when nothing is special about it: true when it did.
+    #[inline]
+    fn plain(&mut self, before: &mut u64) -> bool {
+        let Some(&CallRecord { time, symbol, task, has_values, kind, .. }) = self.follower.ready() else {
+            return false;
+        };
+        let at = task as usize;
+        let (Some(Some(lines)), Some(usual)) = (self.lines.get(symbol as usize), &self.usual[at]) else {
+            // What was learned is used the next time.
+            return matches!(kind, CallKind::Entry | CallKind::Exit) && self.learn(symbol);
+        };
+        if has_values || time < *before || time == 0 || lines.leaf.is_empty() {
+            return false;
+        }
+        let Some((plain, depth)) = self.follower.take_plain() else { return false };
+        *before = time;
+        self.follower.first_time = self.follower.first_time.min(time);
+        let shown = &mut self.tasks[at];
+        (shown.time_before, shown.time) = (shown.time, time);
+        let mut columns = *usual;
+        let (line, depth) = match plain {
+            Plain::Leaf(taken) => {
+                columns[1..11].copy_from_slice(&time_text(taken));
+                (&lines.leaf, depth)
+            }
+            Plain::Entered => (&lines.entry, depth),
+            Plain::Left(taken) => {
+                columns[1..11].copy_from_slice(&time_text(taken));
+                (&lines.exit, depth - 1)
+            }
+        };
+        self.text.extend_from_slice(&columns);
+        put_blanks(&mut self.text, usize::try_from(depth).unwrap_or(0) * 2);
+        self.text.extend_from_slice(line);
+        true
+    }
+
+    /// Makes the lines of a symbol; false when there are none.
+    #[cold]
+    fn learn(&mut self, symbol: u32) -> bool {
+        let Some(&CallRecord { address, task, .. }) = self.follower.ready() else { return false };
+        if symbol == 0 || self.usual[task as usize].is_none() {
+            return false;
+        }
+        if self.lines.len() <= symbol as usize {
+            self.lines.resize_with(symbol as usize + 1, || None);
+        }
+        if !self.follower.simply_returns(symbol, address) {
+            self.lines[symbol as usize] = Some(Lines::default());
+            return false;
+        }
+        let name = self.follower.known(symbol, address).symbol.name.clone();
+        let call = if name.ends_with(')') { name.clone() } else { format!("{name}()") };
+        let comment = if self.options.no_comment { String::new() } else { format!(" /* {name} */") };
+        let boxed = |text: String| text.into_bytes().into_boxed_slice();
+        let lines = Lines {
+            leaf: boxed(format!("{call};\n")),
+            entry: boxed(format!("{call} {{\n")),
+            exit: boxed(format!("}}{comment}\n")),
+        };
+        self.lines[symbol as usize] = Some(lines);
+        true
     }
 
     fn record(&mut self, record: &CallRecord) {
@@ -251,9 +349,12 @@ impl Replay<'_> {
         }
         let depth = self.follower.tasks[at].display_depth;
         self.newline(at);
-        if self.follower.rule(record.symbol).is_some_and(|rule| rule.has_backtrace) {
+        let rule = self.follower.rule(record.symbol).map(|rule| (rule.has_backtrace, rule.color));
+        if rule.is_some_and(|(has_backtrace, _)| has_backtrace) {
             self.backtrace(at);
         }
+        let color = rule.and_then(|(_, color)| color);
+        self.tasks[at].color = color.unwrap_or(Color::Green);
         let depth = depth + self.column(at);
         let place = self.follower.tasks[at].stack_count - 1;
         let next = if self.options.no_merge { None } else { self.skip(record, i32::from(record.depth)) };
@@ -266,8 +367,16 @@ impl Replay<'_> {
         self.fields(at, frame.as_ref(), leaf.is_some());
         self.indent(depth);
         let known = self.follower.known(record.symbol, record.address).symbol;
-        self.text.extend_from_slice(known.name.as_bytes());
-        self.module(&known);
+        match color {
+            None => {
+                self.text.extend_from_slice(known.name.as_bytes());
+                self.module(&known);
+            }
+            Some(color) => {
+                self.ink.put(&mut self.text, color, &known.name);
+                self.painted_module(&known, color);
+            }
+        }
         let has_values = record.has_values && !self.options.no_values;
         if has_values {
             self.text.push(b'(');
@@ -307,10 +416,12 @@ impl Replay<'_> {
             }
             if !self.options.no_comment {
                 let known = self.follower.known(record.symbol, record.address).symbol;
+                self.text.extend_from_slice(self.ink.begin(Color::Gray).as_bytes());
                 self.text.extend_from_slice(b" /* ");
                 self.text.extend_from_slice(known.name.as_bytes());
                 self.module(&known);
                 self.text.extend_from_slice(b" */");
+                self.text.extend_from_slice(self.ink.end().as_bytes());
             }
             self.text.push(b'\n');
         }
@@ -360,7 +471,8 @@ impl Replay<'_> {
                 self.text.extend_from_slice(b"| ");
             }
             let known = self.follower.known(frame.symbol, frame.address).symbol;
-            self.text.extend_from_slice(format!("/* [{place:2}] {} */\n", known.name).as_bytes());
+            let line = format!("/* [{place:2}] {} */\n", known.name);
+            self.ink.put(&mut self.text, Color::Gray, &line);
         }
     }
 
@@ -369,7 +481,8 @@ impl Replay<'_> {
             && !self.options.no_comment
             && let Some((file, line)) = self.follower.source.source_line(symbol)
         {
-            self.text.extend_from_slice(format!(" /* {file}:{line} */").as_bytes());
+            let place = format!(" /* {}:{line} */", self.ink.escaped(&file));
+            self.ink.put(&mut self.text, Color::Gray, &place);
         }
     }
 
@@ -378,11 +491,13 @@ impl Replay<'_> {
         let depth = self.follower.tasks[at].display_depth + 1;
         self.newline(at);
         self.fields(at, None, false);
+        self.text.extend_from_slice(self.ink.begin(Color::Red).as_bytes());
         self.indent(depth);
         match record.address as u32 as i32 {
             count if count > 0 => self.text.extend_from_slice(format!("/* LOST {count} records!! */\n").as_bytes()),
             _ => self.text.extend_from_slice(b"/* LOST some records!! */\n"),
         }
+        self.text.extend_from_slice(self.ink.end().as_bytes());
     }
 
     fn event(&mut self, record: &CallRecord) {
@@ -416,30 +531,28 @@ impl Replay<'_> {
         } else {
             self.fields(at, None, false);
         }
+        let color = self.tasks[at].color;
+        self.text.extend_from_slice(self.ink.begin(color).as_bytes());
         self.indent(depth);
         self.text.extend_from_slice(b"/* ");
+        self.text.extend_from_slice(self.ink.end().as_bytes());
         self.put_event(&shown);
-        self.text.extend_from_slice(b" */\n");
+        self.ink.put(&mut self.text, color, " */\n");
     }
 
     fn put_event(&mut self, record: &CallRecord) {
+        let (ink, color) = (self.ink, self.tasks[record.task as usize].color);
         let name = self.follower.source.event_name(record);
-        self.text.extend_from_slice(name.as_bytes());
         self.scratch.clear();
         self.follower.source.put_event_data(record, &mut self.scratch);
-        if self.scratch.is_empty() {
-            return;
-        }
+        let (name, data) = (ink.escaped(&name), ink.escaped(&self.scratch));
         match record.address {
-            event_id::EXTERNAL => {
-                self.text.extend_from_slice(b": ");
-                self.text.extend_from_slice(self.scratch.as_bytes());
-            }
-            event_id::FIRST_USER.. => {}
+            _ if data.is_empty() => ink.put(&mut self.text, color, &name),
+            event_id::EXTERNAL => ink.put(&mut self.text, color, &format!("{name}: {data}")),
+            event_id::FIRST_USER.. => ink.put(&mut self.text, color, &name),
             _ => {
-                self.text.extend_from_slice(b" (");
-                self.text.extend_from_slice(self.scratch.as_bytes());
-                self.text.push(b')');
+                ink.put(&mut self.text, color, &name);
+                ink.put(&mut self.text, color, &format!(" ({data})"));
             }
         }
     }
@@ -495,7 +608,8 @@ impl Replay<'_> {
         if self.follower.is_left_out(at) {
             return true;
         }
-        if next.origin == CallOrigin::Kernel && self.follower.tasks[at].user_stack_count == 0 {
+        let is_kernel = next.origin == CallOrigin::Kernel && !self.follower.options.all_kernel;
+        if is_kernel && self.follower.tasks[at].user_stack_count == 0 {
             return true;
         }
         let task = &mut self.follower.tasks[at];
@@ -526,7 +640,7 @@ impl Replay<'_> {
     fn field(&mut self, field: ReplayField, at: usize, frame: Option<&Frame>, has_duration: bool) {
         match field {
             ReplayField::Duration => {
-                put_time(&mut self.text, frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
+                self.time(frame.filter(|_| has_duration).map_or(0, |frame| frame.time));
             }
             ReplayField::Tid => {
                 self.text.extend_from_slice(self.tids[at].as_bytes());
@@ -547,14 +661,14 @@ impl Replay<'_> {
             ReplayField::Delta => {
                 let Shown { time, time_before, .. } = self.tasks[at];
                 let delta = if time_before > 0 { time.wrapping_sub(time_before) } else { 0 };
-                put_time(&mut self.text, delta);
+                self.time(delta);
             }
             ReplayField::Elapsed => {
-                put_time(&mut self.text, self.tasks[at].time.wrapping_sub(self.follower.first_time));
+                self.time(self.tasks[at].time.wrapping_sub(self.follower.first_time));
             }
             ReplayField::Task => {
-                let name = &self.names[at];
-                self.text.extend_from_slice(format!("{name:>15}").as_bytes());
+                let name = format!("{:>15}", self.names[at]);
+                self.text.extend_from_slice(self.ink.escaped(&name).as_bytes());
             }
             ReplayField::Module => match frame {
                 Some(&Frame { symbol, address, .. }) => {
@@ -610,14 +724,16 @@ impl Replay<'_> {
             }
             self.text.extend_from_slice(b" | ");
         }
+        self.text.extend_from_slice(self.ink.begin(Color::Red).as_bytes());
         self.text.push(b' ');
         self.indent(self.follower.tasks[at].display_depth + 1);
         self.text.extend_from_slice(b"/* inverted time: broken data? */\n");
+        self.text.extend_from_slice(self.ink.end().as_bytes());
     }
 
     fn values(&mut self, record: &CallRecord) {
         self.scratch.clear();
-        self.follower.source.put_values(record, ValueStyle::Text, &mut self.scratch);
+        self.follower.source.put_values(record, ValueStyle::Text(self.ink), &mut self.scratch);
         self.text.extend_from_slice(self.scratch.as_bytes());
     }
 
@@ -628,13 +744,30 @@ impl Replay<'_> {
         }
     }
 
-    fn module(&mut self, known: &tracemill_formats::calls::CallSymbol) {
+    fn module(&mut self, known: &CallSymbol) {
         if self.options.module_names
             && known.is_library_call
             && let Some(module) = self.follower.source.library_of(&known.name)
         {
             self.text.push(b'@');
             self.text.extend_from_slice(module.as_bytes());
+        }
+    }
+
+    /// The same in a colour.
+    fn painted_module(&mut self, known: &CallSymbol, color: Color) {
+        let from = self.text.len();
+        self.module(known);
+        let module = self.text.split_off(from);
+        if !module.is_empty() {
+            self.ink.put(&mut self.text, color, &String::from_utf8_lossy(&module));
+        }
+    }
+
+    fn time(&mut self, ns: u64) {
+        match self.ink.is_colored() {
+            true => put_painted_time(&mut self.text, ns, self.ink),
+            false => put_time(&mut self.text, ns),
         }
     }
 

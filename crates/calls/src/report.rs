@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::distribution::Distribution;
-use crate::follow::{Follower, PREEMPTED, SCHEDULE};
+use crate::follow::{Follower, PREEMPTED, Plain, SCHEDULE};
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_padded, put_time};
+use crate::text::{put_blanks, put_padded, put_painted_time, put_time};
 
 /// Sum, smallest and largest of times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +190,8 @@ pub struct ReportOptions {
     pub source_lines: bool,
     /// How the times are spread, in a table of powers of two.
     pub histogram: bool,
+    /// Colours.
+    pub ink: Ink,
 }
 
 impl ReportOptions {
@@ -206,6 +208,7 @@ impl Default for ReportOptions {
             keys: vec![Column::Total],
             source_lines: false,
             histogram: false,
+            ink: Ink::None,
         }
     }
 }
@@ -218,10 +221,14 @@ pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool
         by_symbol: Vec::new(),
         all: Vec::new(),
         sizes: vec![0; source.tasks().len()],
+        plain: Vec::new(),
         has_spread,
     };
     let mut follower = Follower::new(source, options);
-    while let Some(record) = follower.next() {
+    let is_plain = follower.is_plain();
+    loop {
+        while is_plain && table.plain(&mut follower) {}
+        let Some(record) = follower.next() else { break };
         table.record(&mut follower, &record);
     }
     table.remaining(&mut follower);
@@ -237,10 +244,41 @@ struct Table {
     /// For each task the size of the function that it was in last: where a name stands for several functions, and for
     /// times without processor, the last one counts.
     sizes: Vec<u64>,
+    /// By symbol id, once it was met: do its calls simply return?
+    plain: Vec<Option<bool>>,
     has_spread: bool,
 }
 
 impl Table {
+    /// Takes the next call, or its end, when nothing is special about it: true when it did.
+    #[inline]
+    fn plain(&mut self, follower: &mut Follower<'_>) -> bool {
+        let Some(&CallRecord { time, symbol, address, task, .. }) = follower.ready() else { return false };
+        match self.plain.get(symbol as usize) {
+            Some(Some(true)) => {}
+            Some(Some(false)) => return false,
+            _ => return symbol > 0 && self.learn(follower, symbol, address),
+        }
+        let Some((plain, _)) = follower.take_plain() else { return false };
+        follower.first_time = follower.first_time.min(time);
+        if plain != Plain::Entered {
+            let node = self.of_symbol(follower, task as usize, symbol, address);
+            self.add(follower, task as usize, node);
+        }
+        true
+    }
+
+    #[cold]
+    fn learn(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> bool {
+        let at = symbol as usize;
+        if self.plain.len() <= at {
+            self.plain.resize(at + 1, None);
+        }
+        let is_plain = follower.simply_returns(symbol, address);
+        self.plain[at] = Some(is_plain);
+        is_plain
+    }
+
     #[inline]
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
         let at = record.task as usize;
@@ -406,17 +444,17 @@ pub fn write(
     sort(&mut functions, &options.keys);
     let mut text = Vec::new();
     let headers: Vec<(&str, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
-    put_headers(&mut text, &headers, 2, if options.source_lines { "Function [Source]" } else { "Function" });
+    put_headers(&mut text, &headers, 2, options.source_lines, options.ink);
     for stats in &functions {
         for &column in &options.columns {
             put_blanks(&mut text, 2);
             match column.is_count() {
                 true => put_padded(&mut text, column.value(stats), 10, b' '),
-                false => put_time(&mut text, column.value(stats)),
+                false => put_painted_time(&mut text, column.value(stats), options.ink),
             }
         }
         put_blanks(&mut text, 2);
-        put_name(&mut text, source, stats, options.source_lines);
+        put_name(&mut text, source, stats, options);
     }
     if options.histogram {
         for stats in &functions {
@@ -427,7 +465,7 @@ pub fn write(
 }
 
 /// Headers with their widths, `space` blanks before each, and the line below them.
-fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last: &str) {
+fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_source: bool, ink: Ink) {
     if headers.is_empty() {
         return;
     }
@@ -436,7 +474,10 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last
         text.extend_from_slice(format!("{header:>width$}").as_bytes());
     }
     put_blanks(text, space);
-    text.extend_from_slice(last.as_bytes());
+    text.extend_from_slice(b"Function");
+    if has_source {
+        ink.put(text, Color::Gray, " [Source]");
+    }
     text.push(b'\n');
     for &(_, width) in headers.iter().chain([&("", 20)]) {
         put_blanks(text, space);
@@ -445,12 +486,18 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, last
     text.push(b'\n');
 }
 
-fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, has_source: bool) {
-    text.extend_from_slice(stats.name.as_bytes());
-    if has_source && let Some((file, line)) = source.source_line(stats.symbol) {
-        text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, options: &ReportOptions) {
+    text.extend_from_slice(options.ink.escaped(&stats.name).as_bytes());
+    if options.source_lines
+        && let Some((file, line)) = source.source_line(stats.symbol)
+    {
+        put_place(text, &file, line, options.ink);
     }
     text.push(b'\n');
+}
+
+fn put_place(text: &mut Vec<u8>, file: &str, line: u32, ink: Ink) {
+    ink.put(text, Color::Gray, &format!(" [{}:{line}]", ink.escaped(file)));
 }
 
 /// Marks in the longest line of a histogram.
@@ -590,18 +637,18 @@ pub fn write_difference(
     };
     let headers: Vec<(String, usize)> = options.columns.iter().map(header).collect();
     let headers: Vec<(&str, usize)> = headers.iter().map(|(header, width)| (header.as_str(), *width)).collect();
-    put_headers(&mut text, &headers, 3, if options.source_lines { "Function [Source]" } else { "Function" });
+    put_headers(&mut text, &headers, 3, options.source_lines, options.ink);
     for pair in &pairs {
         for &column in &options.columns {
             put_blanks(&mut text, 3);
-            put_pair(&mut text, pair, column, policy);
+            put_pair(&mut text, pair, column, policy, options.ink);
         }
         put_blanks(&mut text, 3);
-        text.extend_from_slice(pair.name.as_bytes());
+        text.extend_from_slice(options.ink.escaped(&pair.name).as_bytes());
         if options.source_lines
             && let Some((file, line)) = source.source_line(pair.base.symbol)
         {
-            text.extend_from_slice(format!(" [{file}:{line}]").as_bytes());
+            put_place(&mut text, &file, line, options.ink);
         }
         text.push(b'\n');
     }
@@ -639,18 +686,22 @@ fn pairs(
     pairs
 }
 
-fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy) {
+fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy, ink: Ink) {
     let (base, other) = (column.value(&pair.base), column.value(&pair.other));
     let time_or_dash = |text: &mut Vec<u8>, time| match time {
         0 => text.extend_from_slice(b"         -"),
-        time => put_time(text, time),
+        time => put_painted_time(text, time, ink),
     };
     if column.is_count() {
         match policy.is_full {
             true => text.extend_from_slice(format!(" {base:9}  {other:9}  ").as_bytes()),
             false => put_blanks(text, 2),
         }
-        text.extend_from_slice(format!("{:+9}", pair.difference(column)).as_bytes());
+        let count = format!("{:+9}", pair.difference(column));
+        match pair.difference(column) {
+            0 => text.extend_from_slice(count.as_bytes()),
+            more => ink.put(text, if more > 0 { Color::Red } else { Color::Blue }, &count),
+        }
         return;
     }
     match (policy.is_full, policy.is_percent) {
@@ -665,28 +716,51 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
     }
     if policy.is_percent {
         match (base, other) {
-            (0, _) | (_, 0) => text.extend_from_slice(b"    N/A "),
+            (0, _) | (_, 0) => {
+                ink.put(text, if base == 0 { Color::Red } else { Color::Blue }, "    N/A");
+                text.push(b' ');
+            }
             _ => {
                 let percent = pair.percent(column).clamp(-999.99, 999.99);
-                text.extend_from_slice(format!("{percent:+7.2}%").as_bytes());
+                let color = match percent {
+                    30.0.. if percent > 30.0 => Color::Red,
+                    3.0.. if percent > 3.0 => Color::Magenta,
+                    _ if percent < -30.0 => Color::Blue,
+                    _ if percent < -3.0 => Color::Cyan,
+                    _ => Color::Normal,
+                };
+                ink.put(text, color, &format!("{percent:+7.2}"));
+                text.push(b'%');
             }
         }
     } else {
-        put_difference(text, pair.difference(column));
+        put_difference(text, pair.difference(column), ink);
     }
 }
 
 /// A difference of times in eleven columns: `   +1.234 us`.
-fn put_difference(text: &mut Vec<u8>, ns: i64) {
+fn put_difference(text: &mut Vec<u8>, ns: i64, ink: Ink) {
     if ns == 0 {
         text.extend_from_slice(b"       0 us");
         return;
     }
     let mut time = Vec::new();
-    put_time(&mut time, ns.unsigned_abs());
+    put_painted_time(&mut time, ns.unsigned_abs(), ink);
     // The sign stands before the first digit.
     let blanks = time.iter().take_while(|&&byte| byte == b' ').count();
     put_blanks(text, blanks);
+    let color = match ns {
+        100_000.. => Color::Red,
+        5_000.. => Color::Magenta,
+        ..=-100_000 => Color::Blue,
+        -99_999..=-5_000 => Color::Cyan,
+        _ => Color::Normal,
+    };
+    // The number ends where its unit begins.
+    let (number, unit) = time.split_at(7);
+    text.extend_from_slice(ink.begin(color).as_bytes());
     text.push(if ns > 0 { b'+' } else { b'-' });
-    text.extend_from_slice(&time[blanks..]);
+    text.extend_from_slice(&number[blanks..]);
+    text.extend_from_slice(ink.end().as_bytes());
+    text.extend_from_slice(unit);
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use regex::Regex;
-use tracemill_formats::calls::{CallSource, CallSymbol};
+use tracemill_formats::calls::{CallSource, CallSymbol, Color};
 
 use crate::text::parse_time;
 
@@ -31,6 +31,8 @@ pub struct RuleTexts {
     pub callers: Vec<String>,
     /// Functions to leave out without what they call (`-H`).
     pub hides: Vec<String>,
+    /// Source files and folders whose functions are shown (`-L`); behind a `!`, left out.
+    pub locations: Vec<String>,
     /// How names are matched.
     pub patterns: PatternKind,
     /// Smallest size of a function in bytes (`-Z`); 0 for all.
@@ -42,6 +44,8 @@ pub struct RuleTexts {
 pub struct Rule {
     /// Shown with what it calls, or left out with it.
     pub filter: Option<Filter>,
+    /// The same by where its source text is; it is only about the function itself.
+    pub location: Option<Filter>,
     /// Depth that is left from here on.
     pub depth: Option<i32>,
     /// Calls below it that take less are left out, in ns.
@@ -71,41 +75,19 @@ pub enum Filter {
     Out,
 }
 
-/// Colours of names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Color {
-    /// Red.
-    Red,
-    /// Green.
-    Green,
-    /// Blue.
-    Blue,
-    /// Yellow.
-    Yellow,
-    /// Magenta.
-    Magenta,
-    /// Cyan.
-    Cyan,
-    /// Bold.
-    Bold,
-    /// Gray.
-    Gray,
-}
-
-impl Color {
-    fn by_name(name: &str) -> Option<Color> {
-        Some(match name {
-            "red" => Color::Red,
-            "green" => Color::Green,
-            "blue" => Color::Blue,
-            "yellow" => Color::Yellow,
-            "magenta" => Color::Magenta,
-            "cyan" => Color::Cyan,
-            "bold" => Color::Bold,
-            "gray" => Color::Gray,
-            _ => return None,
-        })
-    }
+/// The colour of a name.
+fn color(name: &str) -> Option<Color> {
+    Some(match name {
+        "red" => Color::Red,
+        "green" => Color::Green,
+        "blue" => Color::Blue,
+        "yellow" => Color::Yellow,
+        "magenta" => Color::Magenta,
+        "cyan" => Color::Cyan,
+        "bold" => Color::Bold,
+        "gray" => Color::Gray,
+        _ => return None,
+    })
 }
 
 /// The rules of a source's symbols.
@@ -114,6 +96,8 @@ pub struct Rules {
     table: Arc<Table>,
     /// Is only shown what a filter lets in?
     pub(crate) is_opt_in: bool,
+    /// Is only shown what a filter of source files lets in?
+    pub(crate) is_location_opt_in: bool,
     /// Are calls left out that do not lead to a caller's function?
     pub(crate) has_callers: bool,
     /// Must the stream hold calls back until their end decides about them?
@@ -137,6 +121,7 @@ enum Kind {
     Trigger,
     Caller,
     Hide,
+    Location,
 }
 
 /// One `PATTERN@action,action`.
@@ -169,6 +154,7 @@ impl Rules {
             (Kind::Trigger, &texts.triggers),
             (Kind::Caller, &texts.callers),
             (Kind::Hide, &texts.hides),
+            (Kind::Location, &texts.locations),
         ];
         let is_used = texts.size > 0 || lists.iter().any(|(_, list)| !list.is_empty());
         if !is_used {
@@ -185,11 +171,12 @@ impl Rules {
             }
             for text in list.iter().flat_map(|list| list.split(';')).map(str::trim).filter(|text| !text.is_empty()) {
                 let Some(item) = Item::read(source, text, kind, texts.patterns, warnings) else { continue };
-                let has_match = item.apply(&symbols, &programs, &mut table);
+                let has_match = item.apply(source, &symbols, &programs, &mut table);
                 if !has_match {
                     warnings.push(format!("`{text}` matches no function"));
                 }
                 rules.is_opt_in |= has_match && item.rule.filter == Some(Filter::In);
+                rules.is_location_opt_in |= has_match && item.rule.location == Some(Filter::In);
             }
             // As in uftrace the options behind one that matches nothing are not looked at.
             if table.rules.is_empty() {
@@ -266,12 +253,26 @@ impl Item {
             Kind::Trigger => {}
             Kind::Caller => rule.is_caller = true,
             Kind::Hide => rule.is_hidden = true,
+            Kind::Location => {
+                rule.location = Some(Filter::In);
+                if let Some(rest) = name.strip_prefix('!') {
+                    name = rest;
+                    rule.location = Some(Filter::Out);
+                }
+                return Some(Item { pattern: location_pattern(name, patterns), rule, module });
+            }
         }
         Some(Item { pattern: pattern(&source.shown_name(name), patterns), rule, module })
     }
 
     /// Adds the rule to the functions that it names; false when there are none.
-    fn apply(&self, symbols: &[(u32, CallSymbol)], programs: &[&str], table: &mut Table) -> bool {
+    fn apply(
+        &self,
+        source: &dyn CallSource,
+        symbols: &[(u32, CallSymbol)],
+        programs: &[&str],
+        table: &mut Table,
+    ) -> bool {
         let module = self.module.as_deref();
         let is_linkage = module.is_some_and(|module| module.eq_ignore_ascii_case("plt"));
         let is_kernel = module.is_some_and(|module| matches!(module, "k" | "kernel"));
@@ -289,7 +290,11 @@ impl Item {
                 Some(_) if is_kernel => of == Some(KERNEL),
                 Some(_) => wanted.is_some() && of == wanted,
             };
-            if !is_in_module || !self.pattern.matches(&symbol.name) {
+            let matches = match self.rule.location {
+                None => self.pattern.matches(&symbol.name),
+                Some(_) => source.source_file(*id).is_some_and(|file| self.pattern.matches(&file)),
+            };
+            if !is_in_module || !matches {
                 continue;
             }
             has_match = true;
@@ -351,9 +356,9 @@ impl Rule {
                     _ => return Err(format!("`{action}` is no action")),
                 }
             }
-        } else if let Some(color) = value("color=") {
+        } else if let Some(name) = value("color=") {
             if all {
-                self.color = Some(Color::by_name(color).ok_or_else(|| format!("`{color}` is no color"))?);
+                self.color = Some(color(name).ok_or_else(|| format!("`{name}` is no color"))?);
             }
         } else if lower.starts_with("backtrace") {
             self.has_backtrace |= all;
@@ -368,6 +373,7 @@ impl Rule {
     /// Adds another rule for the same function.
     fn add(&mut self, other: &Rule) {
         self.filter = other.filter.or(self.filter);
+        self.location = other.location.or(self.location);
         self.depth = other.depth.or(self.depth);
         self.time = other.time.or(self.time);
         self.size = other.size.or(self.size);
@@ -394,6 +400,17 @@ fn pattern(name: &str, kind: PatternKind) -> Pattern {
         PatternKind::Glob => Regex::new(&glob(name)),
     };
     regex.map_or_else(|_| exact(), Pattern::Regex)
+}
+
+/// The pattern of a file, or of a folder that it is in.
+fn location_pattern(name: &str, kind: PatternKind) -> Pattern {
+    if name.contains(|letter| PATTERN_LETTERS.contains(letter)) {
+        return pattern(name, kind);
+    }
+    let name = name.strip_suffix('/').unwrap_or(name);
+    let name = name.strip_prefix('/').unwrap_or(name);
+    Regex::new(&format!("{}($|(/.*))", regex::escape(name)))
+        .map_or_else(|_| Pattern::Exact(name.into()), Pattern::Regex)
 }
 
 /// A glob as a regular expression for whole names.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallStream, Findings, event_id};
+use tracemill_formats::calls::{CallKind, CallRecord, CallStream, Findings, Ink, event_id};
 
 use crate::merge::is_sched_out;
 use crate::rules::Rules;
@@ -68,6 +68,10 @@ pub struct CallOptions {
     pub range: TimeRange,
     /// Functions that are shown, left out, or that change what is (`-F -N -C -H -T -Z`).
     pub rules: Rules,
+    /// Show calls of the kernel outside of all functions too (`--kernel-full`).
+    pub all_kernel: bool,
+    /// Colours of what is shown.
+    pub ink: Ink,
 }
 
 impl CallOptions {
@@ -92,6 +96,8 @@ impl Default for CallOptions {
             is_disabled: false,
             range: TimeRange::default(),
             rules: Rules::default(),
+            all_kernel: false,
+            ink: Ink::None,
         }
     }
 }

@@ -4,12 +4,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallTask, Findings, event_id};
+use tracemill_formats::calls::{
+    CallKind, CallOrigin, CallRecord, CallSource, CallTask, Color, Findings, Ink, event_id,
+};
 
 use crate::follow::Follower;
 use crate::graph::put_indent;
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_padded, put_time};
+use crate::text::{put_blanks, put_padded, put_painted_time};
 
 /// The names that tasks have at the end of the wanted time.
 pub(crate) fn names(source: &dyn CallSource, between: Option<(u64, u64)>) -> Vec<String> {
@@ -178,6 +180,7 @@ pub fn write(
     mut stats: Vec<TaskStats>,
     columns: &[TaskColumn],
     keys: &[TaskColumn],
+    ink: Ink,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let task = |stats: &TaskStats| &source.tasks()[stats.task];
@@ -213,13 +216,13 @@ pub fn write(
         for column in columns {
             put_blanks(&mut text, 2);
             match column {
-                TaskColumn::Total => put_time(&mut text, stats.total),
-                TaskColumn::Own => put_time(&mut text, stats.own),
+                TaskColumn::Total => put_painted_time(&mut text, stats.total, ink),
+                TaskColumn::Own => put_painted_time(&mut text, stats.own, ink),
                 TaskColumn::Tid => put_padded(&mut text, task(stats).tid.unsigned_abs(), 6, b' '),
                 TaskColumn::Calls | TaskColumn::Name => put_padded(&mut text, stats.calls, 10, b' '),
             }
         }
-        text.extend_from_slice(format!("  {:<16}\n", stats.name).as_bytes());
+        text.extend_from_slice(format!("  {:<16}\n", ink.escaped(&stats.name)).as_bytes());
     }
     out.write_all(&text)
 }
@@ -351,6 +354,7 @@ pub fn write_tree(
     tree: &TaskTree,
     fields: &[TaskGraphField],
     threshold: u64,
+    ink: Ink,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut text = b"========== TASK GRAPH ==========\n".to_vec();
@@ -361,7 +365,8 @@ pub fn write_tree(
         }
         text.extend_from_slice(b"   TASK NAME\n");
     }
-    let mut printer = Printer { tasks: source.tasks(), tree, fields, threshold, lines: Vec::new(), text: &mut text };
+    let mut printer =
+        Printer { tasks: source.tasks(), tree, fields, threshold, ink, lines: Vec::new(), text: &mut text };
     if let Some(first) = tree.first.filter(|&first| tree.times[first].0 >= threshold) {
         printer.task(first, None, 0);
     }
@@ -374,6 +379,7 @@ struct Printer<'a> {
     tree: &'a TaskTree,
     fields: &'a [TaskGraphField],
     threshold: u64,
+    ink: Ink,
     lines: Vec<bool>,
     text: &'a mut Vec<u8>,
 }
@@ -398,8 +404,14 @@ impl Printer<'_> {
     fn task(&mut self, at: usize, parent: Option<usize>, level: usize) -> bool {
         self.fields(at);
         put_indent(self.text, &self.lines, level, true);
-        self.text.extend_from_slice(self.tree.names[at].as_bytes());
-        self.text.push(b'\n');
+        let name = format!("{}\n", self.ink.escaped(&self.tree.names[at]));
+        match parent {
+            // A thread.
+            Some(parent) if self.tasks[parent].pid == self.tasks[at].pid => {
+                self.ink.put(self.text, Color::Green, &name);
+            }
+            _ => self.text.extend_from_slice(name.as_bytes()),
+        }
         let children = &self.tree.children[at];
         if children.is_empty() || level > 2 * MAX_DEPTH || !self.has_long_child(at, 0) {
             return false;
@@ -445,8 +457,8 @@ impl Printer<'_> {
         for field in self.fields {
             put_blanks(self.text, 2);
             match field {
-                TaskGraphField::Total => put_time(self.text, total),
-                TaskGraphField::Own => put_time(self.text, total.wrapping_sub(idle)),
+                TaskGraphField::Total => put_painted_time(self.text, total, self.ink),
+                TaskGraphField::Own => put_painted_time(self.text, total.wrapping_sub(idle), self.ink),
                 TaskGraphField::Tid => {
                     self.text.push(b'[');
                     put_padded(self.text, self.tasks[at].tid.unsigned_abs(), 6, b' ');

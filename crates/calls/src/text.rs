@@ -1,5 +1,7 @@
 //! How times look, and small helps for columns.
 
+use tracemill_formats::calls::{Color, Ink};
+
 /// Names of units of time, and how many of one make the next.
 const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m", 60), (" h", 24)];
 
@@ -8,11 +10,27 @@ pub fn put_time(out: &mut Vec<u8>, ns: u64) {
     out.extend_from_slice(&time_text(ns));
 }
 
+/// The same with a coloured unit from ms on.
+pub(crate) fn put_painted_time(out: &mut Vec<u8>, ns: u64, ink: Ink) {
+    let text = time_text(ns);
+    let (number, unit) = text.split_at(8);
+    let color = match unit {
+        b"ms" => Color::Green,
+        b" s" => Color::Yellow,
+        b" m" | b" h" => Color::Red,
+        _ => return out.extend_from_slice(&text),
+    };
+    out.extend_from_slice(number);
+    ink.put(out, color, std::str::from_utf8(unit).unwrap_or_default());
+}
+
 /// The ten columns of a time in ns.
 pub(crate) fn time_text(ns: u64) -> [u8; 10] {
     if ns == 0 {
         return *b"          ";
     }
+    // A difference below 0 shows how large it is, as in uftrace.
+    let ns = if ns > i64::MAX as u64 { ns.wrapping_neg() } else { ns };
     // Most calls are short.
     let (whole, small, unit) = if ns < 1_000_000 { (ns / 1000, ns % 1000, "us") } else { long_time(ns) };
     let digit = |number: u64| b'0' + (number % 10) as u8;
@@ -178,6 +196,8 @@ mod tests {
         assert_eq!(text(1_000_000), "  1.000 ms");
         assert_eq!(text(59_999_000_000), " 59.999  s");
         assert_eq!(text(61_000_000_000), "  1.001  m");
+        assert_eq!(text(2_568_297u64.wrapping_neg()), "  2.568 ms");
+        assert_eq!(text(1 << 63), "999.999  h");
     }
 
     #[test]

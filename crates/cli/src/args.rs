@@ -387,6 +387,15 @@ impl Args for ReportCommand {
         let more = of_calls.get_arguments().filter(|arg| !known.iter().any(|id| *id == arg.get_id().as_str()));
         // `--filter` chooses events here; functions have the short form alone.
         let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
+        // The same for letters of options that have no effect.
+        let taken: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+        let own = |arg: Arg| {
+            if arg.is_hide_set() && arg.get_short().is_some_and(|it| taken.contains(&it)) {
+                arg.short(None)
+            } else {
+                own(arg)
+            }
+        };
         command.args(more.cloned().map(|arg| own(arg.help_heading("Function calls"))))
     }
 
@@ -462,7 +471,10 @@ pub(crate) struct ReportOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// For people, in microseconds.
+    #[value(alias = "normal")]
     Table,
+    /// Functions as a page.
+    Html,
     /// One JSON object, in nanoseconds.
     Json,
     /// Comma-separated values, in nanoseconds.
@@ -524,9 +536,20 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) disable: bool,
 
-    /// Accepted and without effect: there is no pager
-    #[arg(long, hide = true)]
-    pub(crate) no_pager: bool,
+    /// Which names of C++ and Rust are shown, and matched by patterns
+    #[arg(long, value_name = "FORM", default_value = "simple")]
+    pub(crate) demangle: DemangleArg,
+
+    /// Colours; `auto` for a terminal only
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: When,
+
+    /// Show what the kernel does outside of all functions too
+    #[arg(long)]
+    pub(crate) kernel_full: bool,
+
+    #[command(flatten)]
+    pub(crate) unused: UnusedArgs,
 
     /// Show events outside of all functions too
     #[arg(long)]
@@ -551,7 +574,7 @@ pub(crate) struct RuleArgs(pub(crate) RuleTexts);
 
 /// Id, name, letter, value and help of those that may be given again. The id is not the name: the other half of `report`
 /// has a `--filter` too.
-const RULES: [(&str, &str, char, &str, &str); 5] = [
+const RULES: [(&str, &str, char, &str, &str); 6] = [
     ("functions_in", "filter", 'F', "FUNC[@ACTION,...]", "Only these functions and what they call; names are patterns"),
     ("functions_out", "notrace", 'N', "FUNC", "Leave these functions out, and what they call"),
     (
@@ -564,6 +587,7 @@ const RULES: [(&str, &str, char, &str, &str); 5] = [
     ),
     ("callers", "caller-filter", 'C', "FUNC", "Only calls that lead to these functions"),
     ("hidden", "hide", 'H', "FUNC", "Leave these functions out, without what they call"),
+    ("locations", "loc-filter", 'L', "FILE", "Only functions of this source file or folder; with @hide all but those"),
 ];
 
 impl FromArgMatches for RuleArgs {
@@ -583,6 +607,11 @@ impl FromArgMatches for RuleArgs {
             triggers: plain("triggers"),
             callers: plain("callers"),
             hides: plain("hidden"),
+            // What stands behind the word does not count.
+            locations: plain("locations")
+                .into_iter()
+                .map(|text: String| text.split_once("@hide").map_or(text.clone(), |(name, _)| not(name.to_string())))
+                .collect(),
             patterns: match matches.get_one::<PatternArg>("functions_match") {
                 Some(PatternArg::Glob) => PatternKind::Glob,
                 _ => PatternKind::Regex,
@@ -609,6 +638,97 @@ impl Args for RuleArgs {
         let patterns =
             patterns.value_parser(clap::value_parser!(PatternArg)).help("How names of functions are matched");
         command.arg(size).arg(patterns)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Which form of names is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum DemangleArg {
+    /// With parameters and template arguments.
+    Full,
+    /// The qualified name alone.
+    Simple,
+    /// As it is stored.
+    No,
+}
+
+impl DemangleArg {
+    /// The word of the option.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DemangleArg::Full => "full",
+            DemangleArg::Simple => "simple",
+            DemangleArg::No => "no",
+        }
+    }
+}
+
+/// Options of uftrace that say how something is recorded, or how its reader runs: accepted, and without effect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnusedArgs;
+
+/// Their names with their letters; those of the first list have a value.
+const UNUSED: [&[(&str, Option<char>)]; 2] = [
+    &[
+        ("argument", Some('A')),
+        ("retval", Some('R')),
+        ("buffer", Some('b')),
+        ("kernel-depth", Some('K')),
+        ("kernel-buffer", None),
+        ("max-stack", None),
+        ("num-thread", None),
+        ("rt-prio", None),
+        ("patch", Some('P')),
+        ("unpatch", Some('U')),
+        ("watch", Some('W')),
+        ("Event", Some('E')),
+        ("signal", None),
+        ("clock", None),
+        ("debug-domain", None),
+        ("libmcount-path", None),
+    ],
+    &[
+        ("auto-args", Some('a')),
+        ("nest-libcall", Some('l')),
+        ("estimate-return", Some('e')),
+        ("kernel", Some('k')),
+        ("kernel-skip-out", None),
+        ("force", None),
+        ("keep-pid", None),
+        ("libmcount-single", None),
+        ("no-pager", None),
+        ("no-pltbind", None),
+        ("no-randomize-addr", None),
+    ],
+];
+
+impl FromArgMatches for UnusedArgs {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(UnusedArgs)
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
+        Ok(())
+    }
+}
+
+impl Args for UnusedArgs {
+    fn augment_args(mut command: clap::Command) -> clap::Command {
+        for (list, has_value) in UNUSED.into_iter().zip([true, false]) {
+            for &(name, letter) in list {
+                let arg = Arg::new(name).long(name).hide(true);
+                let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
+                command = command.arg(match has_value {
+                    true => arg.action(ArgAction::Append).allow_hyphen_values(true),
+                    false => arg.action(ArgAction::Count),
+                });
+            }
+        }
+        command
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -680,7 +800,10 @@ pub(crate) struct ReplayArgs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum CallFormat {
     /// For people.
+    #[value(alias = "normal")]
     Text,
+    /// The same as a page.
+    Html,
     /// One JSON object.
     Json,
 }
@@ -945,8 +1068,10 @@ pub(crate) enum When {
     /// On a terminal.
     Auto,
     /// Always.
+    #[value(aliases = ["yes", "true", "on", "y", "1"])]
     Always,
     /// Never.
+    #[value(aliases = ["no", "false", "off", "n", "0"])]
     Never,
 }
 

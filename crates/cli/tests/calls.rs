@@ -148,3 +148,172 @@ fn dispatches_of_event_logs_are_calls() {
     let run = folder.run("graph log.elog -f none").ends(0, &[]);
     assert!(run.stdout.ends_with("(1) worker\n(1) input\n(1) lookup\n\n"), "{}", run.stdout);
 }
+
+#[test]
+fn text_has_colours_and_pages_when_they_are_asked_for() {
+    let folder = folder();
+    let plain = folder.run("replay t");
+    assert!(!plain.stdout.contains('\x1b'), "stdout is no terminal");
+    for never in ["no", "never", "false"] {
+        assert_eq!(folder.run(&format!("replay t --color {never}")).stdout, plain.stdout);
+    }
+    let colored = folder.run("replay t --color yes").stdout;
+    assert!(colored.contains("\x1b[90m /* "), "{colored}");
+    let without: String = colored
+        .split('\x1b')
+        .enumerate()
+        .map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once('m').map_or(part, |(_, rest)| rest),
+        })
+        .collect();
+    assert_eq!(without, plain.stdout);
+    for command in ["replay", "report", "graph"] {
+        let page = folder.run(&format!("{command} t --format html")).stdout;
+        assert!(page.starts_with("<html>\n") && page.ends_with("</html>\n"), "{command}: {page}");
+        let page = folder.run(&format!("{command} t --format html --color no")).stdout;
+        assert!(!page.contains("<span"), "{command}: {page}");
+    }
+    folder.run("dump t --format html").ends(2, &["records have no page"]);
+}
+
+#[test]
+fn options_for_recording_change_nothing() {
+    let folder = folder();
+    let plain = folder.run("replay t").stdout;
+    let run = folder.run("replay t -k -K 3 -A f@arg1 -a -b 4K --no-pltbind -E x");
+    assert_eq!(run.stdout, plain);
+}
+
+/// Bytes of a number.
+fn number(out: &mut Vec<u8>, value: u64, len: usize) {
+    out.extend(&value.to_le_bytes()[..len]);
+}
+
+/// A format file of the kernel: fields with their places and sizes behind the common ones.
+fn event_format(name: &str, id: u16, fields: &str) -> String {
+    let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+        \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+    format!("name: {name}\nID: {id}\nformat:\n{common}\n{fields}\nprint fmt: \"\"\n")
+}
+
+/// A `trace.dat`, version 6, of one processor on which tasks 7 and 8 call functions in turn.
+fn trace_dat() -> Vec<u8> {
+    const PAGE: usize = 4096;
+    let mut records = Vec::new();
+    for (delta, entry, pid, address, depth) in [
+        (0u64, true, 7u64, 0x1000u64, 0u64),
+        (100, true, 7, 0x2000, 1),
+        (100, true, 8, 0x3000, 0),
+        (50, false, 7, 0x2000, 1),
+        (50, false, 8, 0x3000, 0),
+        (700, false, 7, 0x1000, 0),
+        (10, true, 8, 0x4000, 0),
+    ] {
+        let mut data = Vec::new();
+        for (value, len) in [(if entry { 11 } else { 10 }, 2), (0, 2), (pid, 4), (address, 8), (depth, 4)] {
+            number(&mut data, value, len);
+        }
+        if !entry {
+            data.resize(40, 0);
+        }
+        number(&mut records, (data.len() as u64 / 4) | delta << 5, 4);
+        records.extend(data);
+    }
+    let mut page = Vec::new();
+    number(&mut page, 1_000_000, 8);
+    number(&mut page, records.len() as u64, 8);
+    page.extend(records);
+    page.resize(PAGE, 0);
+    let mut out = b"\x17\x08\x44tracing6\0\0\x08".to_vec();
+    number(&mut out, PAGE as u64, 4);
+    let header = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+        \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+    for (name, content) in [("header_page\0", header), ("header_event\0", "# events\n")] {
+        out.extend(name.bytes());
+        number(&mut out, content.len() as u64, 8);
+        out.extend(content.bytes());
+    }
+    let call = "\tfield:unsigned long func;\toffset:8;\tsize:8;\tsigned:0;\n\
+        \tfield:int depth;\toffset:16;\tsize:4;\tsigned:1;\n";
+    let times = "\tfield:unsigned long long calltime;\toffset:24;\tsize:8;\tsigned:0;\n\
+        \tfield:unsigned long long rettime;\toffset:32;\tsize:8;\tsigned:0;\n";
+    let formats =
+        [event_format("funcgraph_entry", 11, call), event_format("funcgraph_exit", 10, &format!("{call}{times}"))];
+    number(&mut out, formats.len() as u64, 4);
+    for format in &formats {
+        number(&mut out, format.len() as u64, 8);
+        out.extend(format.bytes());
+    }
+    number(&mut out, 0, 4);
+    for text in ["", ""] {
+        number(&mut out, text.len() as u64, 4);
+    }
+    let comms = "7 worker\n8 other\n";
+    number(&mut out, comms.len() as u64, 8);
+    out.extend(comms.bytes());
+    number(&mut out, 1, 4);
+    out.extend(b"options  \0");
+    number(&mut out, 0, 2);
+    out.extend(b"flyrecord\0");
+    let offset = (out.len() + 16).next_multiple_of(PAGE);
+    number(&mut out, offset as u64, 8);
+    number(&mut out, page.len() as u64, 8);
+    out.resize(offset, 0);
+    out.extend(page);
+    out
+}
+
+#[test]
+fn function_graphs_of_the_kernel_are_calls() {
+    let folder = Folder::new();
+    folder.file("trace.dat", trace_dat());
+    let run = folder.run("replay trace.dat").ends(0, &[]);
+    let expected = "# DURATION     TID     FUNCTION
+            [     7] | <1000>() {
+            [     7] |   <2000>() {
+            [     8] | <3000>() {
+   0.150 us [     7] |   } /* <2000> */
+   0.100 us [     8] | } /* <3000> */
+   1.000 us [     7] | } /* <1000> */
+            [     8] | <4000>() {
+
+uftrace stopped tracing with remaining functions
+================================================
+task: 8
+[0] <4000>
+
+";
+    assert_eq!(run.stdout, expected);
+    let run = folder.run("report trace.dat -f total,self,call").ends(0, &[]);
+    assert!(run.stdout.contains("  1.000 us    0.850 us           1  <1000>\n"), "{}", run.stdout);
+    let run = folder.run("graph trace.dat --tid 7").ends(0, &[]);
+    assert!(run.stdout.contains("    0.150 us : (1) <2000>\n"), "{}", run.stdout);
+    let run = folder.run("report trace.dat -r 100ns~300ns --format json").ends(0, &[]);
+    let object: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let names: Vec<&str> =
+        object["functions"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["<2000>", "<3000>"]);
+}
+
+#[test]
+fn functions_of_legacy_traces_are_calls() {
+    let folder = Folder::new();
+    let mut bytes = Vec::new();
+    for (kind, time, address) in [(0u8, 100u64, 0x1000u64), (0, 200, 0x2000), (1, 450, 0x2000), (1, 1100, 0x1000)] {
+        bytes.push(kind);
+        bytes.extend(time.to_le_bytes());
+        bytes.extend(address.to_le_bytes());
+    }
+    let metadata = METADATA.split("    event.context").next().unwrap().to_string()
+        + "};\nevent { id = 0; name = \"user_generic.function_entry\"; fields := struct { uint64_t this_fn; }; };\n\
+           event { id = 1; name = \"user_generic.function_exit\"; fields := struct { uint64_t this_fn; }; };\n";
+    folder.file("t/metadata", metadata).file("t/s", bytes);
+    folder.run("convert t --to lttng-legacy -o old").ends(0, &[]);
+    let run = folder.run("report old -f total,self,call").ends(0, &[]);
+    assert!(run.stdout.contains("  1.000 us    0.750 us           1  <1000>\n"), "{}", run.stdout);
+}

@@ -4,9 +4,13 @@
 //! order of each stream. Who follows calls keeps stacks and never decodes a field; names and values of arguments are made
 //! for what is shown.
 
+mod ink;
+
 use std::io::{self, Write};
 
 use tracemill_model::error::Error;
+
+pub use ink::{Color, Ink};
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,8 +127,8 @@ pub struct CallSymbol {
 /// Which values of a call are wanted, and how they are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueStyle {
-    /// As in source text.
-    Text,
+    /// As in source text, with colours where there are some.
+    Text(Ink),
     /// To stand inside of a JSON string.
     Json,
 }
@@ -200,6 +204,11 @@ pub trait CallSource: Send + Sync {
 
     /// Shows every symbol that a record may have: its id, and what is known of it.
     fn each_symbol(&self, _see: &mut dyn FnMut(u32, &CallSymbol)) {}
+
+    /// The file with the source text of a function, also of one whose line is not shown.
+    fn source_file(&self, id: u32) -> Option<String> {
+        self.source_line(id).map(|(file, _)| file)
+    }
 
     /// Where the source text of a function begins: its file and line.
     fn source_line(&self, _id: u32) -> Option<(String, u32)> {

@@ -1,5 +1,6 @@
 //! What the commands that follow calls have in common.
 
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,11 +10,11 @@ use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_formats::calls::{CallSource, Findings};
+use tracemill_formats::calls::{CallSource, Findings, Ink};
 use tracemill_formats::registry;
 use tracemill_model::error::{Error, ErrorKind};
 
-use crate::args::CallArgs;
+use crate::args::{CallArgs, When};
 use crate::report::{Outcome, Reporter};
 
 /// An open trace with calls.
@@ -31,7 +32,8 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         return Err(Error::misuse(message).with_help("leave -d out, or the other one"));
     }
     let path = path(args);
-    let options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
+    let mut options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
+    options.settings.0.insert("demangle", args.demangle.name().to_string());
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
     let mut reporter = Reporter::new(args.quiet, args.strict);
     let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
@@ -107,8 +109,8 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
         open.reporter.loss(&warning);
     }
     let mut options = CallOptions {
-        // Who looks for the callers of a function does not look for the system.
-        no_sched: args.no_sched || !args.rules.0.callers.is_empty(),
+        // Who looks for the callers of a function, or for those of a file, does not look for the system.
+        no_sched: args.no_sched || !args.rules.0.callers.is_empty() || !args.rules.0.locations.is_empty(),
         no_preemptions: args.no_sched_preempt,
         is_disabled: args.disable,
         range: args.time_range.as_deref().map(time_range).transpose()?.unwrap_or_default(),
@@ -117,6 +119,7 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
         no_library_calls: args.no_libcall,
         no_events: args.no_event,
         all_events: args.event_full,
+        all_kernel: args.kernel_full,
         ..CallOptions::default()
     };
     options.depth = args.depth.unwrap_or(options.depth);
@@ -140,6 +143,41 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
         })?;
     }
     Ok(options)
+}
+
+/// The colours of what is shown.
+pub(crate) fn ink(args: &CallArgs, is_html: bool) -> Ink {
+    let is_wanted = match args.color {
+        When::Always => true,
+        When::Never => false,
+        // A page has colours wherever it is written to.
+        When::Auto if is_html => true,
+        When::Auto => {
+            let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            args.output.is_none() && std::io::stdout().is_terminal() && !is_dumb
+        }
+    };
+    match (is_html, is_wanted) {
+        (true, true) => Ink::Html,
+        (true, false) => Ink::PlainHtml,
+        (false, true) => Ink::Terminal,
+        (false, false) => Ink::None,
+    }
+}
+
+/// Writes what stands around the text of a page, when it is one.
+pub(crate) fn page<T>(
+    ink: Ink,
+    out: &mut dyn Write,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>,
+) -> std::io::Result<T> {
+    if !ink.is_html() {
+        return write(out);
+    }
+    out.write_all(b"<html>\n<head></head>\n<body style='background-color:black;color:white;'>\n<pre>\n")?;
+    let written = write(out)?;
+    out.write_all(b"</pre>\n</body>\n</html>\n")?;
+    Ok(written)
 }
 
 /// The stretch of time of `-r`.

@@ -23,6 +23,9 @@ fn sample_of(elapsed_ns: Option<u64>) -> u64 {
 
 /// Dumps the records of a trace.
 pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
+    if args.format == CallFormat::Html {
+        return Err(Error::misuse("records have no page").with_help("--mermaid makes one; so does `tracemill replay`"));
+    }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
     let call_options = calls::options(&args.calls, &open, source)?;
@@ -52,7 +55,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             between: None,
         };
         let written = match args.format {
-            CallFormat::Text => raw::write(source, call_options, options, &mut sink.as_writer()),
+            CallFormat::Text | CallFormat::Html => raw::write(source, call_options, options, &mut sink.as_writer()),
             CallFormat::Json => json::write_records(source, call_options, options, &mut sink.as_writer()),
         };
         written.map(|()| Findings::default())

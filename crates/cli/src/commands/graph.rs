@@ -1,5 +1,6 @@
 //! `tracemill graph`.
 
+use std::io::Write;
 use std::path::Path;
 
 use tracemill_calls::CallOptions;
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     }
     let Some(open) = calls::open(&call_args)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let call_options = calls::options(&call_args, &open, source)?;
+    let mut call_options = calls::options(&call_args, &open, source)?;
     if args.task {
         return tasks(args, open, call_options);
     }
@@ -39,7 +40,12 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     };
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
-        CallFormat::Text => graph::write(source, call_options, &options, &mut sink.as_writer()),
+        CallFormat::Text | CallFormat::Html => {
+            let ink = calls::ink(&args.calls, args.format == CallFormat::Html);
+            call_options.ink = ink;
+            let write = |out: &mut dyn Write| graph::write(source, call_options, &options, out);
+            calls::page(ink, &mut sink.as_writer(), write)
+        }
         CallFormat::Json => graph::write_json(source, call_options, &options, &mut sink.as_writer()),
     };
     match sink.finish(written)? {
@@ -58,7 +64,11 @@ fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) ->
     let (tree, findings) = tasks::tree(source, call_options);
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
-        CallFormat::Text => tasks::write_tree(source, &tree, &fields, threshold, &mut sink.as_writer()),
+        CallFormat::Text | CallFormat::Html => {
+            let ink = calls::ink(&args.calls, args.format == CallFormat::Html);
+            let write = |out: &mut dyn Write| tasks::write_tree(source, &tree, &fields, threshold, ink, out);
+            calls::page(ink, &mut sink.as_writer(), write)
+        }
         CallFormat::Json => json::write_task_tree(source, &tree, &mut sink.as_writer()),
     };
     match sink.finish(written)? {

@@ -1,5 +1,7 @@
 //! `tracemill replay`.
 
+use std::io::Write;
+
 use tracemill_calls::json;
 use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
 use tracemill_model::error::Error;
@@ -12,7 +14,7 @@ use crate::report::{Outcome, Sink};
 pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let call_options = calls::options(&args.calls, &open, source)?;
+    let mut call_options = calls::options(&args.calls, &open, source)?;
     let mut defaults = ReplayOptions::default();
     if !call_options.range.is_whole() {
         let is_elapsed = call_options.range.is_elapsed();
@@ -33,7 +35,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     };
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
-        CallFormat::Text => replay::write(source, call_options, &options, &mut sink.as_writer()),
+        CallFormat::Text | CallFormat::Html => {
+            let ink = calls::ink(&args.calls, args.format == CallFormat::Html);
+            call_options.ink = ink;
+            let write = |out: &mut dyn Write| replay::write(source, call_options, &options, out);
+            calls::page(ink, &mut sink.as_writer(), write)
+        }
         CallFormat::Json => json::write_replay(source, call_options, !args.no_args, &mut sink.as_writer()),
     };
     let findings = match sink.finish(written)? {

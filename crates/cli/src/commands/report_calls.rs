@@ -1,5 +1,6 @@
 //! `tracemill report`: statistics of calls.
 
+use std::io::Write;
 use std::path::Path;
 
 use tracemill_calls::json;
@@ -24,14 +25,19 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     if args.task {
         return of_tasks(args, &open, source).map(|findings| findings.map_or(Outcome::Done, |it| open.finish(&it)));
     }
-    let options = options(args)?;
+    let mut options = options(args)?;
+    options.ink = calls::ink(&args.calls, args.format == ReportFormat::Html);
+    let ink = options.ink;
     let policy = policy(args)?;
     let is_json = args.format == ReportFormat::Json;
     let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match &args.diff {
         None if is_json => json::write_report(source, functions, &options, &mut sink.as_writer()),
-        None => report::write(source, functions, &options, &mut sink.as_writer()),
+        None => {
+            let write = |out: &mut dyn Write| report::write(source, functions, &options, out);
+            calls::page(ink, &mut sink.as_writer(), write)
+        }
         Some(path) => {
             let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
             let Some(other) = calls::open(&other_args)? else { return Ok(Outcome::Nothing) };
@@ -49,7 +55,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
                     let (base, other) = ((&*base.0, source), (&*other.0, other_source));
                     json::write_difference(base, other, &options, &mut sink.as_writer())
                 }
-                false => report::write_difference(base, other, &options, &policy, source, &mut sink.as_writer()),
+                false => calls::page(ink, &mut sink.as_writer(), |out: &mut dyn Write| {
+                    report::write_difference(base, other, &options, &policy, source, out)
+                }),
             }
         }
     };
@@ -96,7 +104,11 @@ fn of_tasks(
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
         ReportFormat::Json => json::write_tasks(source, &stats, &mut sink.as_writer()),
-        _ => tasks::write(source, stats, &columns, &keys, &mut sink.as_writer()),
+        _ => {
+            let ink = calls::ink(&args.calls, args.format == ReportFormat::Html);
+            let write = |out: &mut dyn Write| tasks::write(source, stats, &columns, &keys, ink, out);
+            calls::page(ink, &mut sink.as_writer(), write)
+        }
     };
     Ok(sink.finish(written)?.map(|()| findings))
 }
@@ -141,5 +153,11 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
     if keys.is_empty() {
         keys.push(key);
     }
-    Ok(ReportOptions { columns, keys, source_lines: args.srcline, histogram: args.histogram })
+    Ok(ReportOptions {
+        columns,
+        keys,
+        source_lines: args.srcline,
+        histogram: args.histogram,
+        ..ReportOptions::default()
+    })
 }

@@ -37,7 +37,7 @@ pub(super) fn render(report: &mut Report, form: &Form<'_>) -> String {
         })
         .collect();
     match form.format {
-        ReportFormat::Table => table(report, &rows, &all, form),
+        ReportFormat::Table | ReportFormat::Html => table(report, &rows, &all, form),
         ReportFormat::Json => json(report, &rows, &all, form),
         ReportFormat::Csv => csv(report, &rows, form),
     }

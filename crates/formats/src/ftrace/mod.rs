@@ -48,7 +48,7 @@ const CALLS: &[crate::calls::CallEvents] = &[crate::calls::CallEvents {
     entry: "funcgraph_entry",
     exit: "funcgraph_exit",
     address: Some("func"),
-    task: &["common_pid"],
+    task: &["header.common_pid"],
     process: &[],
     task_name: &[],
 }];

@@ -27,8 +27,20 @@ pub static FORMAT: Format = Format {
         help: "The clock of LTTng 0.7 and 0.8 runs at start_freq / freq_scale, not at their product",
     }],
     looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
-    has_calls: false,
+    has_calls: true,
 };
+
+/// Calls of programs that were built with `-finstrument-functions` and the library of the user's side; in 2006 the names of
+/// attributes stood behind those of events.
+const CALLS: &[crate::calls::CallEvents] = &[
+    calls("user_generic.function_entry", "user_generic.function_exit"),
+    calls("user_generic.function_entry no_instrument_function", "user_generic.function_exit no_instrument_function"),
+];
+
+/// Events say no task: each has a stream of its own.
+const fn calls(entry: &'static str, exit: &'static str) -> crate::calls::CallEvents {
+    crate::calls::CallEvents { entry, exit, address: Some("this_fn"), task: &[], process: &[], task_name: &[] }
+}
 
 #[cfg(test)]
 mod tests;

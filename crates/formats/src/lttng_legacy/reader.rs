@@ -150,6 +150,10 @@ impl Reader {
 const ANNOUNCE_FROM: u64 = 128 << 10;
 
 impl PacketReader for Reader {
+    fn call_events(&self) -> &'static [crate::calls::CallEvents] {
+        super::CALLS
+    }
+
     fn parts(&self) -> Result<Vec<Part>> {
         let part = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
         let mut parts: Vec<Part> = self.parts.iter().map(part).collect();

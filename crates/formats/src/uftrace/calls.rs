@@ -11,13 +11,13 @@ use tracemill_model::schema::ByteOrder;
 
 use super::arguments::Signatures;
 use super::classes::{EXTERNAL, EventNames};
-use super::demangle::simple_name;
 use super::dump::{self, Header};
 use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
 use super::info::feature;
 use super::kernel::{CpuRecords, Kernel, KernelRecord};
 use super::messages;
 use super::names::{Module, Names, Resolver};
+use super::naming::Naming;
 use super::perf;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::slices;
@@ -70,6 +70,7 @@ pub(super) struct Calls {
     /// Are there files of the perf rings? uftrace does not show the feature without them.
     pub has_perf: bool,
     pub recording: Recording,
+    pub naming: Naming,
 }
 
 impl Calls {
@@ -117,7 +118,7 @@ impl Calls {
         };
         let name = |address: u64, with_offset: bool| {
             let symbol = self.names.symbol(self.names.kernel_id(address))?;
-            let name = simple_name(&symbol.name);
+            let name = self.naming.show(&symbol.name);
             match with_offset {
                 true => Some(format!("{name}+{:#x}/{:#x}", address - symbol.address, symbol.size)),
                 false => Some(name),
@@ -220,7 +221,7 @@ impl CallSource for Calls {
         let module = self.names.module(id).filter(|_| id > 0).map(|module| module.name().to_string());
         match self.names.symbol(id).filter(|_| id > 0) {
             Some(symbol) => CallSymbol {
-                name: simple_name(&symbol.name),
+                name: self.naming.show(&symbol.name),
                 module,
                 is_library_call: symbol.kind == b'P',
                 size: symbol.size,
@@ -238,6 +239,12 @@ impl CallSource for Calls {
         }
     }
 
+    fn source_file(&self, id: u32) -> Option<String> {
+        let (module, symbol) = (self.names.module(id)?, self.names.symbol(id)?);
+        let (_, file) = module.debug.functions.get(&symbol.address)?.source.as_ref()?;
+        Some(file.to_string())
+    }
+
     fn source_line(&self, id: u32) -> Option<(String, u32)> {
         let (module, symbol) = (self.names.module(id)?, self.names.symbol(id)?);
         // As the peer, which shows none for functions that several modules may have.
@@ -249,7 +256,7 @@ impl CallSource for Calls {
     }
 
     fn shown_name(&self, stored: &str) -> String {
-        simple_name(stored)
+        self.naming.show(stored)
     }
 
     fn library_of(&self, name: &str) -> Option<String> {
@@ -261,7 +268,7 @@ impl CallSource for Calls {
                 return false;
             }
             let mut symbols = module.symbols.0.iter();
-            symbols.any(|symbol| symbol.kind != b'P' && simple_name(&symbol.name) == name)
+            symbols.any(|symbol| symbol.kind != b'P' && self.naming.show(&symbol.name) == name)
         };
         self.names.modules.iter().find(has).map(|module| module.name().to_string())
     }
@@ -274,7 +281,7 @@ impl CallSource for Calls {
         let tid = self.tasks.get(record.task as usize).map_or(0, |task| task.tid);
         let name_of = |address: u64| {
             let id = self.names.id_at(tid, record.time, address);
-            self.names.symbol(id).filter(|_| id > 0).map(|symbol| simple_name(&symbol.name))
+            self.names.symbol(id).filter(|_| id > 0).map(|symbol| self.naming.show(&symbol.name))
         };
         let big = self.order == ByteOrder::Big;
         values::put(specs, payload, big, self.names.is_64_bit, style, &name_of, out);

@@ -23,6 +23,27 @@ pub fn simple_name(symbol: &str) -> String {
     }
 }
 
+/// Where the name of a templated constructor ends in a symbol whose other parts follow: a function of a template says what
+/// it returns there, and a constructor does not.
+pub(super) fn end_of_templated_constructor(symbol: &str) -> Option<usize> {
+    let mut parser = Parser::new(symbol.strip_prefix("_Z")?);
+    parser.need(b"N")?;
+    let mut end = None;
+    while !parser.eat(b"E") {
+        let before = parser.pos;
+        match parser.peek()? {
+            b'r' | b'V' | b'K' => parser.pos += 1,
+            b'I' => {
+                parser.template_args()?;
+                end = (before == parser.structor_end && before > 0).then_some(parser.pos);
+            }
+            b'S' => parser.substitution()?,
+            _ => parser.unqualified_name()?,
+        }
+    }
+    (end == Some(parser.pos - 1)).then_some(parser.pos + 2)
+}
+
 /// What compilers put before the name of a file's static constructors.
 const GLOBAL_CONSTRUCTOR: &str = "_GLOBAL__sub_I_";
 /// Nesting that no compiler writes.
@@ -103,11 +124,21 @@ struct Parser<'a> {
     /// Has a name been written, so that the next one needs `::` before it?
     has_name: bool,
     depth: u32,
+    /// Where the last name of a constructor or destructor ends.
+    structor_end: usize,
 }
 
 impl<'a> Parser<'a> {
     fn new(body: &'a str) -> Self {
-        Parser { text: body.as_bytes(), pos: 0, out: String::new(), quiet: 0, has_name: false, depth: 0 }
+        Parser {
+            text: body.as_bytes(),
+            pos: 0,
+            out: String::new(),
+            quiet: 0,
+            has_name: false,
+            depth: 0,
+            structor_end: 0,
+        }
     }
 
     /// `<encoding>` with what compilers and linkers put behind it.
@@ -418,6 +449,7 @@ impl<'a> Parser<'a> {
         if is_inheriting {
             self.type_()?;
         }
+        self.structor_end = self.pos;
         if self.quiet == 0 {
             let last = self.out.rfind(':').map_or(0, |at| at + 1);
             let class = self.out[last..].to_string();

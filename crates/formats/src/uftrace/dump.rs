@@ -9,7 +9,7 @@ use super::info::feature;
 use super::kernel::CpuRecords;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
-use super::{demangle, perf, slices};
+use super::{perf, slices};
 use crate::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
 
 /// Names of the bits of the feature mask, from bit 0.
@@ -419,7 +419,7 @@ impl Dump<'_> {
                 let symbol = self.calls.names.symbol(id).filter(|_| id > 0);
                 let _ = match symbol {
                     Some(symbol) => {
-                        writeln!(self.text, "p: {number:x} (&{})", demangle::simple_name(&symbol.name))
+                        writeln!(self.text, "p: {number:x} (&{})", self.calls.naming.show(&symbol.name))
                     }
                     None if number == 0 => writeln!(self.text, "p: {}", if is_exit { "(nil)" } else { "0" }),
                     None => writeln!(self.text, "p: {number:#x}"),

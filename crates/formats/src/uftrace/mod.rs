@@ -12,6 +12,7 @@ mod kernel;
 mod maps;
 mod messages;
 mod names;
+mod naming;
 mod open;
 mod perf;
 mod records;

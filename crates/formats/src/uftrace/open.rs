@@ -20,6 +20,7 @@ use super::info::{self, Info, feature};
 use super::kernel::{self, Kernel};
 use super::maps::Map;
 use super::names::{Module, Names, Resolver, Space};
+use super::naming::Naming;
 use super::records::TaskBytes;
 use super::slices::{self, Slice};
 use super::symbols::{FileHeader, Symbols, base_name, choose};
@@ -39,8 +40,9 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens folders.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| Folder::open(storage, found)).collect()
+pub(crate) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
+    let naming = Naming::by_name(settings.get("demangle").unwrap_or_default());
+    found.iter().map(|found| Folder::open(storage, found, naming)).collect()
 }
 
 /// Byte order, names and specifications of a folder, whatever its records.
@@ -73,12 +75,12 @@ struct Opening<'a> {
 }
 
 impl<'a> Folder<'a> {
-    fn open(storage: &'a dyn Storage, found: &'a Found) -> Result<OpenTrace> {
+    fn open(storage: &'a dyn Storage, found: &'a Found, naming: Naming) -> Result<OpenTrace> {
         let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
             Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids);
         reader.files = folder.parts(&streams);
-        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording)));
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording), naming));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
             folder.warnings.push(error.in_file(&found.path));
@@ -167,6 +169,7 @@ impl<'a> Folder<'a> {
         tids: &[i64],
         max_stack: Option<u16>,
         (header, recording): (Header, Recording),
+        naming: Naming,
     ) -> Calls {
         let names = &reader.names;
         let named = names_of_tasks(streams, reader.order);
@@ -225,6 +228,7 @@ impl<'a> Folder<'a> {
             numbers: self.numbers(tids),
             has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
             recording,
+            naming,
             default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
         }
     }

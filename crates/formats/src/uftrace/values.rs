@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::arguments::{Form, Spec};
 use super::debug::Enumeration;
 use super::events::extended;
-use crate::calls::ValueStyle;
+use crate::calls::{Color, Ink, ValueStyle};
 
 /// Decimal numbers beyond this are shown in base 16 where nothing says how to show them.
 const LARGE: i64 = 100_000;
@@ -48,6 +48,10 @@ fn put_value(
     name_of: &dyn Fn(u64) -> Option<String>,
     out: &mut String,
 ) {
+    let ink = match style {
+        ValueStyle::Text(ink) => ink,
+        ValueStyle::Json => Ink::None,
+    };
     let number = unsigned(value, big);
     let bits = value.len().min(8) as u32 * 8;
     let signed = if bits == 0 { 0 } else { ((number << (64 - bits)) as i64) >> (64 - bits) };
@@ -69,9 +73,10 @@ fn put_value(
         Form::Octal if number == 0 => write!(out, "0"),
         Form::Octal => write!(out, "0{number:o}"),
         Form::Character => {
+            *out += ink.begin(Color::Magenta);
             out.push('\'');
             put_letters(value, style, out);
-            write!(out, "'")
+            write!(out, "'{}", ink.end())
         }
         Form::Float => {
             let real = match value.len() {
@@ -86,17 +91,29 @@ fn put_value(
             write!(out, "{}", if spec.form == Form::StdString { "s" } else { "" })
         }
         Form::Pointer => match name_of(if is_64_bit { number } else { number & 0xffff_ffff }) {
-            Some(name) => write!(out, "&{name}"),
+            Some(name) => {
+                let and = if ink.is_html() { "&amp;" } else { "&" };
+                write!(out, "{}{and}{}{}", ink.begin(Color::Cyan), ink.escaped(&name), ink.end())
+            }
             None if number == 0 => write!(out, "0"),
             None => write!(out, "{number:#x}"),
         },
         Form::Enumeration(_, values) => {
             let low = if big && value.len() > 4 { &value[value.len() - 4..] } else { &value[..value.len().min(4)] };
-            write!(out, "{}", enumerator(values.as_ref(), unsigned(low, big) as u32 as i32))
+            let mut label = enumerator(values.as_ref(), unsigned(low, big) as u32 as i32);
+            if ink.is_colored() {
+                let or = format!("{}{}|{}{}", ink.end(), ink.begin(Color::Bold), ink.end(), ink.begin(Color::Blue));
+                label = label.replace('|', &or);
+            }
+            write!(out, "{}{label}{}", ink.begin(Color::Blue), ink.end())
         }
         Form::Structure(name) => {
-            let name = name.as_deref().filter(|name| *name != "<lambda").unwrap_or("");
-            write!(out, "{name}{}", if spec.size > 0 { "{...}" } else { "{}" })
+            if let Some(name) = name.as_deref().filter(|name| *name != "<lambda") {
+                *out += ink.begin(Color::Cyan);
+                *out += &ink.escaped(name);
+                *out += ink.end();
+            }
+            write!(out, "{}", if spec.size > 0 { "{...}" } else { "{}" })
         }
     };
 }
@@ -143,25 +160,31 @@ fn put_text(value: &[u8], style: ValueStyle, out: &mut String) {
         return;
     }
     let value = value.split(|&byte| byte == 0).next().unwrap_or(&[]);
+    let ink = if let ValueStyle::Text(ink) = style { ink } else { Ink::None };
     let quote = if style == ValueStyle::Json { "\\\"" } else { "\"" };
+    *out += ink.begin(Color::Magenta);
     *out += quote;
     // Text that is not ASCII is taken for UTF-8 and shown as it is.
-    if style == ValueStyle::Text && value.split_last().is_some_and(|(_, rest)| !rest.is_ascii()) {
-        *out += &String::from_utf8_lossy(value);
+    if style != ValueStyle::Json && value.split_last().is_some_and(|(_, rest)| !rest.is_ascii()) {
+        *out += &ink.escaped(&String::from_utf8_lossy(value));
     } else {
         put_letters(value, style, out);
     }
     *out += quote;
+    *out += ink.end();
 }
 
 fn put_letters(value: &[u8], style: ValueStyle, out: &mut String) {
     let text = String::from_utf8_lossy(value);
     for letter in text.chars() {
         let _ = match (style, letter) {
-            (ValueStyle::Text, '\0') => write!(out, "\\0"),
-            (ValueStyle::Text, '\u{8}') => write!(out, "\\b"),
-            (ValueStyle::Text, '\n') => write!(out, "\\n"),
-            (ValueStyle::Text, letter) => write!(out, "{letter}"),
+            (ValueStyle::Text(_), '\0') => write!(out, "\\0"),
+            (ValueStyle::Text(_), '\u{8}') => write!(out, "\\b"),
+            (ValueStyle::Text(_), '\n') => write!(out, "\\n"),
+            (ValueStyle::Text(ink), '<' | '&') => {
+                write!(out, "{}", ink.escaped(letter.encode_utf8(&mut [0; 4])))
+            }
+            (ValueStyle::Text(_), letter) => write!(out, "{letter}"),
             (ValueStyle::Json, '\n') => write!(out, "\\\\n"),
             (ValueStyle::Json, '\t') => write!(out, "\\\\t"),
             (ValueStyle::Json, '\\') => write!(out, "\\\\"),

@@ -1,0 +1,142 @@
+//! Which form of a symbol's name is shown.
+
+use std::fmt;
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+use super::demangle::{end_of_templated_constructor, simple_name};
+
+/// The forms of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Naming {
+    /// The qualified name alone.
+    #[default]
+    Simple,
+    /// With parameters and template arguments.
+    Full,
+    /// As it is stored.
+    Stored,
+}
+
+/// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
+const MAX_NAME: usize = 64 << 10;
+
+impl Naming {
+    /// The form that the option `--demangle` names.
+    pub(super) fn by_name(name: &str) -> Naming {
+        match name {
+            "full" => Naming::Full,
+            "no" => Naming::Stored,
+            _ => Naming::Simple,
+        }
+    }
+
+    /// The name of a symbol in this form; one that is not mangled, or not understood, as it is.
+    pub(super) fn show(self, symbol: &str) -> String {
+        match self {
+            Naming::Simple => simple_name(symbol),
+            Naming::Full => full_name(symbol).unwrap_or_else(|| symbol.to_string()),
+            Naming::Stored => symbol.to_string(),
+        }
+    }
+}
+
+fn full_name(symbol: &str) -> Option<String> {
+    if symbol.starts_with("_R") {
+        return rustc_demangle::try_demangle(symbol).ok().map(|name| name.to_string());
+    }
+    if !symbol.starts_with("_Z") {
+        return None;
+    }
+    // The library takes the first parameter of a templated constructor for what it returns.
+    let with_return = end_of_templated_constructor(symbol).map(|end| {
+        let (name, parameters) = symbol.split_at(end);
+        format!("{name}v{parameters}")
+    });
+    let mut out = Limited(String::new());
+    let parsed = Symbol::new(with_return.as_deref().unwrap_or(symbol)).ok()?;
+    let options = DemangleOptions::default();
+    // Names inside of functions are shown without what those return.
+    let options = if symbol.starts_with("_ZZ") { options.no_return_type() } else { options };
+    parsed.structured_demangle(&mut out, &options).ok()?;
+    Some(literals(&out.0))
+}
+
+/// Numbers of template arguments with the letters of their types: `(unsigned long)0` as `0ul`.
+fn literals(text: &str) -> String {
+    const TYPES: [(&str, &str); 5] = [
+        ("(unsigned long)", "ul"),
+        ("(long)", "l"),
+        ("(unsigned int)", "u"),
+        ("(long long)", "ll"),
+        ("(unsigned long long)", "ull"),
+    ];
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('(') {
+        let (before, from) = rest.split_at(at);
+        out += before;
+        let number = TYPES.iter().find_map(|(name, suffix)| {
+            let behind = from.strip_prefix(name)?;
+            let sign = usize::from(behind.starts_with('-'));
+            let digits = behind[sign..].bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then(|| (&behind[..sign + digits], *suffix, &behind[sign + digits..]))
+        });
+        match number {
+            Some((digits, suffix, behind)) => {
+                out += digits;
+                out += suffix;
+                rest = behind;
+            }
+            None => {
+                out.push('(');
+                rest = &from[1..];
+            }
+        }
+    }
+    out + rest
+}
+
+/// Text that does not become longer than a name may.
+struct Limited(String);
+
+impl fmt::Write for Limited {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_NAME {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_three_forms() {
+        let symbol = "_ZNSt6vectorIiSaIiEE9push_backERKi";
+        let shown = |form: &str| Naming::by_name(form).show(symbol);
+        assert_eq!(shown("simple"), "std::vector::push_back");
+        assert_eq!(shown("full"), "std::vector<int, std::allocator<int> >::push_back(int const&)");
+        assert_eq!(shown("no"), symbol);
+        let constructor = "_ZNSt10unique_ptrIiSt14default_deleteIiEEC2IS1_vEEPi";
+        let shown = "std::unique_ptr<int, std::default_delete<int> >::unique_ptr<std::default_delete<int>, void>(int*)";
+        assert_eq!(Naming::Full.show(constructor), shown);
+        let shown = Naming::Full.show("_ZNSt11_Tuple_implILm0EJPiEEC2Ev");
+        assert_eq!(shown, "std::_Tuple_impl<0ul, int*>::_Tuple_impl()");
+        for form in [Naming::Simple, Naming::Full, Naming::Stored] {
+            assert_eq!((form.show("main"), form.show("_Z")), ("main".to_string(), "_Z".to_string()));
+        }
+    }
+
+    #[test]
+    fn names_do_not_grow_without_end() {
+        // Each part names the one before twice.
+        let mut symbol = "_ZN1a1bI".to_string() + "iiE1fE";
+        for _ in 0..64 {
+            symbol = format!("_Z1gI{}E{}", "S_".repeat(8), &symbol[2..]);
+        }
+        assert!(Naming::Full.show(&symbol).len() <= MAX_NAME.max(symbol.len()));
+    }
+}
