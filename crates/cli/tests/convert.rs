@@ -335,6 +335,41 @@ fn optional(folder: &Folder) {
 }
 
 #[test]
+fn names_that_ctf_1_8_forbids_come_back() {
+    let folder = Folder::new();
+    let byte = r#"{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian","alignment":8}"#;
+    let names = ["a b", "a_x20_b", "é", "_x5f_", "plain", "_"];
+    let members = names.map(|name| format!(r#"{{"name":"{name}","field-class":{byte}}}"#)).join(",");
+    let fragments = [
+        r#"{"type":"preamble","version":2}"#.to_string(),
+        r#"{"type":"trace-class"}"#.to_string(),
+        r#"{"type":"data-stream-class"}"#.to_string(),
+        format!(
+            r#"{{"type":"event-record-class","name":"odd","payload-field-class":{{"type":"structure","member-classes":[{members}]}}}}"#
+        ),
+    ];
+    let metadata: String = fragments.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect();
+    folder.file("odd/metadata", metadata).file("odd/stream", [1, 2, 3, 4, 5, 6]);
+    let want = events(&folder, "odd");
+    assert_eq!(want[0].2.as_object().map(|payload| payload.len()), Some(names.len()));
+    folder.run("convert --strict --to ctf1.8 -o one odd").ends(0, &[]);
+    let coded = &events(&folder, "one")[0].2;
+    assert_eq!((&coded["a_x20_b"], &coded["a_x5f_x20_b"], &coded["plain"]), (&1.into(), &2.into(), &5.into()));
+    // Copied, made anew, and with the packets as they are.
+    folder.run("convert --to ctf1.8 -o copy one").ends(0, &[]);
+    folder.run("convert --to ctf1.8 --byte-order big -o anew copy").ends(0, &[]);
+    assert_eq!(events(&folder, "anew")[0].2, *coded);
+    for (at, from) in ["one", "copy", "anew"].iter().enumerate() {
+        folder.run(&format!("convert --to ctf2 -o same{at} {from}")).ends(0, &[]);
+        assert_eq!(events(&folder, &format!("same{at}")), want, "{from}");
+        folder.run(&format!("convert --to ctf2 --byte-order big -o two{at} {from}")).ends(0, &[]);
+        assert_eq!(events(&folder, &format!("two{at}")), want, "{from}");
+        folder.run(&format!("convert --to ctf1.8 -o back{at} same{at}")).ends(0, &[]);
+        assert_eq!(events(&folder, &format!("back{at}"))[0].2, *coded, "{from}");
+    }
+}
+
+#[test]
 fn what_the_target_cannot_hold_is_told() {
     let folder = Folder::new();
     optional(&folder);

@@ -4,6 +4,7 @@ mod concepts;
 pub mod ctf2;
 mod gaps;
 mod lttng_index;
+mod names;
 mod open;
 mod packets;
 mod quirks;

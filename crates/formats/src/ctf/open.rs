@@ -10,7 +10,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
-use super::{ctf2, gaps, lttng_index, packets, quirks, tsdl};
+use super::{ctf2, gaps, lttng_index, names, packets, quirks, tsdl};
 use crate::api::{DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
 
 /// Name of the metadata stream.
@@ -248,6 +248,7 @@ fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
         return ctf2::parse(metadata.text.as_bytes()).map(|schema| (schema, metadata.faults));
     }
     let mut schema = tsdl::parse(&metadata.text)?;
+    schema.has_coded_names = names::has_mark(&metadata.text);
     if schema.uuid.is_none() {
         schema.uuid = metadata.uuid.filter(|uuid| uuid.iter().any(|&byte| byte != 0));
     }

@@ -409,6 +409,8 @@ pub struct Schema {
     pub summary: Option<Summary>,
     /// What the trace was before it was converted, when it says so.
     pub origin: Option<Arc<Origin>>,
+    /// Do names of members stand for others, which the format had no place for?
+    pub has_coded_names: bool,
     field_classes: Vec<FieldClass>,
     clocks: Vec<ClockClass>,
     streams: Vec<StreamClass>,
@@ -431,6 +433,7 @@ impl Schema {
             packet_header: None,
             summary: None,
             origin: None,
+            has_coded_names: false,
             field_classes: Vec::new(),
             clocks: Vec::new(),
             streams: Vec::new(),

@@ -399,9 +399,6 @@ impl<'a> Mapper<'a> {
             self.names.push(member.name.clone());
             let class = self.inside(PathStep::Member(at as u32), member.class)?;
             self.names.pop();
-            if self.dialect == Dialect::Ctf18 && !is_identifier(&format!("_{}", member.name)) {
-                self.losses.add("characters of names that no identifier has (they become `_xHEX_`)", 1);
-            }
             if self.dialect == Dialect::Ctf2 {
                 let raw_name = free_name(&member.name, &member.raw_name, &mut taken);
                 mapped.push(Member { raw_name, name: member.name.clone(), class });

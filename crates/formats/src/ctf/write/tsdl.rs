@@ -12,12 +12,12 @@ use tracemill_model::schema::{
 
 use super::fields::{BEFORE, is_identifier};
 use super::metadata::{Roots, class_at, member_names, stream_roots};
-use crate::ctf::uuid_text;
+use crate::ctf::{names, uuid_text};
 
 /// Writes the metadata of a schema whose fields have classes of CTF 1.8 only.
 pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
-    let mut writer = Writer { schema, out: String::new(), roots: [None; 6], clock: None, around: Vec::new() };
-    writer.line(0, "/* CTF 1.8 */");
+    let mut writer =
+        Writer { schema, out: String::new(), roots: [None; 6], clock: None, around: Vec::new(), has_coded: false };
     writer.line(0, &format!("/* {} */", comment.replace("*/", "* /")));
     writer.trace();
     writer.environment();
@@ -30,7 +30,9 @@ pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
     for event in schema.events() {
         writer.event(event);
     }
-    writer.out.into_bytes()
+    // Readers look for the first line.
+    let mark = if writer.has_coded { format!("{}\n", names::MARK) } else { String::new() };
+    format!("/* CTF 1.8 */\n{mark}{}", writer.out).into_bytes()
 }
 
 /// The name under which a clock is declared.
@@ -54,12 +56,7 @@ pub(in crate::ctf) fn identifier(name: &str) -> String {
 
 /// The name of a member.
 pub(super) fn member_name(name: &str) -> String {
-    format!("_{}", identifier_tail(name))
-}
-
-fn identifier_tail(name: &str) -> String {
-    let text = identifier(&format!("x{name}"));
-    text[1..].to_string()
+    format!("_{}", names::coded(name))
 }
 
 fn quoted(text: &str) -> String {
@@ -96,6 +93,8 @@ struct Writer<'a> {
     clock: Option<ClockId>,
     /// Structures around the field that is written, with how many members of each are written.
     around: Vec<(FieldClassId, usize)>,
+    /// Is the name of a member coded?
+    has_coded: bool,
 }
 
 impl Writer<'_> {
@@ -228,6 +227,7 @@ impl Writer<'_> {
                     let name = member_name(&member.name);
                     // Names with a meaning to readers stand as they are.
                     let name = if self.is_own(member.class) { member.name.to_string() } else { name };
+                    self.has_coded |= name.strip_prefix('_').is_some_and(|name| *name != *member.name);
                     let suffix = self.class(member.class, last.as_deref(), depth + 1);
                     let _ = writeln!(self.out, " {name}{suffix};");
                     last = Some(name);

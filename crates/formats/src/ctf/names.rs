@@ -1,0 +1,104 @@
+//! Names of members that TSDL has no place for, as identifiers that say which names they stand for.
+//!
+//! Every character that no identifier has becomes `_xHEX_`, and so does an underscore that begins what looks like one of
+//! those. So no two names become the same, and every name can be had back. Metadata that hold such names say so in a
+//! comment ([`MARK`]); nothing else is read that way, as `_x20_` may be part of the name that a producer gave.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use tracemill_model::schema::{FieldClassId, FieldKind, Schema};
+
+/// Line of metadata whose names of members are coded.
+pub(super) const MARK: &str = "/* tracemill: members are named in code, _xHEX_ is a character */";
+
+/// Most digits of a character.
+const DIGITS: usize = 6;
+
+/// Does the text of metadata say that its names are coded?
+pub(super) fn has_mark(text: &str) -> bool {
+    text.lines().take(3).any(|line| line == MARK)
+}
+
+/// What stands for a name behind the first character of an identifier.
+pub(super) fn coded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 1);
+    for (at, c) in name.char_indices() {
+        let is_plain = c.is_ascii_alphanumeric() || c == '_' && !looks_coded(&name[at + 1..]);
+        if is_plain {
+            text.push(c);
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(text, "_x{:x}_", c as u32);
+        }
+    }
+    text
+}
+
+/// Would an underscore before this text be read as the beginning of a coded character, however the text is coded?
+fn looks_coded(rest: &str) -> bool {
+    let Some(rest) = rest.strip_prefix('x') else { return false };
+    let digits = rest.bytes().take(DIGITS).take_while(u8::is_ascii_hexdigit).count();
+    digits > 0 && rest[digits..].chars().next().is_some_and(|c| !c.is_ascii_alphanumeric())
+}
+
+/// The name that stands for a coded one.
+pub(super) fn plain(text: &str) -> String {
+    let (mut name, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(c) = rest.chars().next() {
+        let (c, len) = character(rest).unwrap_or((c, c.len_utf8()));
+        name.push(c);
+        rest = &rest[len..];
+    }
+    name
+}
+
+/// The coded character at the beginning of a text, and its length.
+fn character(text: &str) -> Option<(char, usize)> {
+    let digits = text.strip_prefix("_x")?;
+    let len = digits.bytes().take(DIGITS).take_while(u8::is_ascii_hexdigit).count();
+    let c = char::from_u32(u32::from_str_radix(&digits[..len], 16).ok()?)?;
+    digits[len..].starts_with('_').then_some((c, len + 3))
+}
+
+/// The same schema with the names that its coded ones stand for.
+pub(super) fn with_plain_names(schema: &Schema) -> Schema {
+    let mut schema = schema.clone();
+    for at in 0..schema.field_class_count() {
+        let id = FieldClassId(at as u32);
+        let mut class = schema.field_class(id).clone();
+        let FieldKind::Struct(structure) = &mut class.kind else { continue };
+        for member in &mut structure.members {
+            member.name = Arc::from(plain(&member.name));
+        }
+        schema.set_field_class(id, class);
+    }
+    schema.has_coded_names = false;
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{coded, plain};
+
+    #[test]
+    fn every_name_can_be_had_back() {
+        assert_eq!((coded("a b"), coded("a_x20_b")), ("a_x20_b".into(), "a_x5f_x20_b".into()));
+        assert_eq!((coded("_x"), coded("x_x1")), ("_x".into(), "x_x1".into()));
+        let pieces = ["", "_", "x", "é", "20", "_x", "_x20_", "\u{10ffff}", "a", "5f", " ", "_x5f_", "g"];
+        let mut known = std::collections::HashMap::new();
+        for a in pieces {
+            for b in pieces {
+                for c in pieces {
+                    for d in pieces {
+                        let name = [a, b, c, d].concat();
+                        let code = coded(&name);
+                        assert!(code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{code}");
+                        assert_eq!(plain(&code), name, "{code}");
+                        assert_eq!(*known.entry(code).or_insert_with(|| name.clone()), name);
+                    }
+                }
+            }
+        }
+    }
+}
