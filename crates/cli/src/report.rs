@@ -1,5 +1,6 @@
 //! What the program says on stderr, and how it ends.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -102,7 +103,24 @@ pub(crate) fn error(error: &Error) {
     say("error", "31", &error.to_string());
 }
 
+/// Text for a terminal: what traces say may hold control characters, which would be commands to it. Lines stay lines.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(is_command) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_command(c) {
+            true => out += &format!("\\x{:02x}", u32::from(c)),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn say(word: &str, color: &str, text: &str) {
+    let text = printable(text);
     let stderr = std::io::stderr();
     let colored = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     progress::aside(|| {

@@ -27,7 +27,8 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
             &["error: void: no trace in this folder or below it: void/metadata: byte 0: the metadata is empty"],
         );
         run("text").ends(1, &["text/metadata: byte 0: the metadata is not that of a CTF trace"]);
-        run("-").ends(1, &["standard input cannot be read", "traces are read from files and folders"]);
+        run("-").ends(1, &["error: -: the file is no trace of a known format"]);
+        run("- -").ends(1, &["standard input is there once, and named twice"]);
     }
 }
 

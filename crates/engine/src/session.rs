@@ -1,6 +1,7 @@
 //! Opening what the user named: files and folders, searched for traces, on one timeline.
 
 use std::collections::HashSet;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,8 +82,10 @@ impl Session {
         let storage = &packed;
         for path in paths {
             if path.as_os_str() == "-" {
-                session.failures.push(standard_input());
-                continue;
+                if let Err(error) = take_standard_input(&packed, path) {
+                    session.failures.push(error);
+                    continue;
+                }
             }
             let before = found.len();
             let typed = path.to_string_lossy();
@@ -282,9 +285,14 @@ impl Search<'_> {
     }
 }
 
-fn standard_input() -> Error {
-    Error::new(ErrorKind::Unsupported, "standard input cannot be read: traces are read from files and folders")
-        .with_help("name the file or folder; a file that is called `-` is `./-`")
+/// Standard input is read to its end before it is opened: files say at their ends what they hold, and times are merged.
+fn take_standard_input(packed: &Packed<'_>, path: &Path) -> Result<()> {
+    let mut input = std::io::stdin().lock();
+    if input.is_terminal() {
+        let error = Error::new(ErrorKind::Unsupported, "standard input is a terminal");
+        return Err(error.with_help("name a file or folder, or send one; a file that is called `-` is `./-`"));
+    }
+    packed.take(path, &mut input)
 }
 
 fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {

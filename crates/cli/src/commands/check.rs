@@ -9,7 +9,7 @@ use tracemill_model::error::Error;
 use super::open::open_options;
 use crate::args::CheckOptions;
 use crate::progress;
-use crate::report::{self, Outcome, Sink};
+use crate::report::{self, Outcome, Sink, printable};
 
 /// Checks traces; the findings are the output.
 pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
@@ -28,7 +28,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
             list.push(to_json(&finding));
         } else if !(options.input.quiet && finding.severity != Severity::Fault) {
             let line = format!("{}: {}\n", word(finding.severity), finding.error);
-            failed = progress::aside(|| sink.write(line.as_bytes())).err();
+            failed = progress::aside(|| sink.write(printable(&line).as_bytes())).err();
         }
         let is_bad = finding.severity == Severity::Fault || options.input.strict;
         failed.is_none() && !sink.is_closed && !(options.input.strict && is_bad)

@@ -13,7 +13,7 @@ use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, F
 use super::open::open;
 use crate::args::InfoOptions;
 use crate::progress;
-use crate::report::{Outcome, Sink};
+use crate::report::{Outcome, Sink, printable};
 
 /// Says what traces hold.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
@@ -131,15 +131,15 @@ impl<'a> Described<'a> {
     /// The same for a person.
     fn write_for_people(&self, sink: &mut Sink) -> Result<(), Error> {
         let [head, tail] = &self.parts;
-        sink.write(head_for_people(head, tail).as_bytes())?;
+        sink.write(printable(&head_for_people(head, tail)).as_bytes())?;
         for stream in self.streams() {
-            sink.write(stream_for_people(&stream).as_bytes())?;
+            sink.write(printable(&stream_for_people(&stream)).as_bytes())?;
         }
         sink.write(b"\n  event classes\n")?;
         for event in self.event_classes() {
-            sink.write(class_for_people(&event).as_bytes())?;
+            sink.write(printable(&class_for_people(&event)).as_bytes())?;
         }
-        sink.write(tail_for_people(tail).as_bytes())
+        sink.write(printable(&tail_for_people(tail)).as_bytes())
     }
 }
 

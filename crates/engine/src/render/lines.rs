@@ -90,7 +90,13 @@ impl LineRenderer {
         let many = plan.many_traces;
         let traces = session.traces.iter().map(|trace| match &plan.format {
             LineFormat::Text(options) => {
-                Printer::Text(Box::new(TextTrace::new(options.clone(), trace.schema.clone(), &trace.own_name)))
+                let found_as = many.then_some(trace.name.as_str());
+                Printer::Text(Box::new(TextTrace::new(
+                    options.clone(),
+                    trace.schema.clone(),
+                    &trace.own_name,
+                    found_as,
+                )))
             }
             LineFormat::Jsonl => {
                 Printer::Json(Box::new(JsonLines::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))

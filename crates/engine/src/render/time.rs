@@ -45,19 +45,18 @@ impl WallClock {
         out.put_nine(fraction);
     }
 
-    /// What stands before the fraction of a second, behind a `[`, and that fraction. `None` for times that are shown as
-    /// seconds.
+    /// What stands before the fraction of a second, behind a `[`, and that fraction. `None` for times of other ages.
     #[inline]
     pub(crate) fn bracketed(&mut self, ns: i128) -> Option<(&Piece, u32)> {
         let fraction = self.fraction(self.on_the_wall(ns)?);
         Some((&self.bracketed, fraction))
     }
 
-    /// A time that is shown as hours, minutes and seconds.
+    /// A time whose seconds are made once for many.
     #[inline]
     fn on_the_wall(&self, ns: i128) -> Option<i64> {
         let ns = ns as u128;
-        (ns <= i64::MAX as u128 && !self.style.seconds).then_some(ns as i64)
+        (ns <= i64::MAX as u128).then_some(ns as i64)
     }
 
     /// Ns since the beginning of the second, whose text is made when it is another one.
@@ -74,10 +73,15 @@ impl WallClock {
     #[cold]
     fn begin_second(&mut self, second: i64) {
         self.second_ns = second * 1_000_000_000;
+        self.prefix.clear();
+        if self.style.seconds {
+            self.prefix.extend_from_slice(format!("{second}.").as_bytes());
+            self.bracketed = Piece::new([b"[", &*self.prefix].concat());
+            return;
+        }
         let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
         let offset = if self.style.gmt { Offset::UTC } else { self.zone.to_offset(stamp) };
         let time = offset.to_datetime(stamp);
-        self.prefix.clear();
         if self.style.date {
             let text = format!("{:04}-{:02}-{:02} ", time.year(), time.month(), time.day());
             self.prefix.extend_from_slice(text.as_bytes());

@@ -7,14 +7,14 @@ use tracemill_model::schema::{QUICK_BYTES, Render};
 
 use super::printf::{Format, Names};
 use super::short;
-use super::strings::{StringTable, Symbols};
+use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Ids below this are looked up in a table.
 const DENSE: u32 = 1 << 16;
 /// Tracks below this have their names at hand.
 const KEPT_TRACKS: u32 = 1024;
 /// Octets of a text that a field of octets holds.
-pub(super) const MAX_OCTETS: usize = 4096;
+pub(super) const MAX_OCTETS: usize = MAX_TEXT;
 /// No definition.
 pub(super) const NONE: u32 = u32::MAX;
 

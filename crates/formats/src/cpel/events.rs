@@ -49,6 +49,8 @@ pub(super) struct EventSection {
     pub(super) octets: Option<Option<StringTable>>,
     /// Are times those of a counter of 32 bits (`--wrap 32`)?
     pub(super) wraps: bool,
+    /// Event sections of the file.
+    pub(super) sections: usize,
     times: OnceLock<Times>,
     told: Told,
 }
@@ -61,6 +63,8 @@ struct Times {
     wraps: Vec<u32>,
     /// First step back by more than 2^63: the record, the times before and at it.
     far_back: Option<(u64, u64, u64)>,
+    /// First step back: the record, the times before and at it.
+    goes_back: Option<(u64, u64, u64)>,
 }
 
 impl EventSection {
@@ -87,6 +91,7 @@ impl EventSection {
             limits,
             octets,
             wraps,
+            sections: 1,
             times: OnceLock::new(),
             told: Told::default(),
         }
@@ -116,7 +121,7 @@ impl EventSection {
     }
 
     fn look<const LITTLE: bool>(&self) -> Times {
-        let mut times = Times { order: None, wraps: Vec::new(), far_back: None };
+        let mut times = Times { order: None, wraps: Vec::new(), far_back: None, goes_back: None };
         let records = self.records();
         let raw_of = |record: &[u8; RECORD_BYTES as usize]| {
             let octets = *record.first_chunk::<8>().unwrap_or(&[0; 8]);
@@ -145,11 +150,15 @@ impl EventSection {
                 }
             }
             let time = raw.wrapping_add(base);
-            is_sorted &= time >= before;
+            if time < before {
+                is_sorted = false;
+                times.goes_back.get_or_insert((at as u64, before, time));
+            }
             (before_raw, before) = (raw, time);
         }
         if !is_sorted {
-            times.order = Some(Order::of(&InFile { section: self, records, times: &times }, records.len() as u32));
+            times.order =
+                Some(Order::of(&InFile { section: self, records, times: &times }, records.len() as u32, self.sections));
         }
         times
     }
@@ -192,8 +201,10 @@ impl EventSection {
 
     /// What is odd about its times; told once.
     fn warnings(&self) -> Vec<Error> {
-        let Some((at, before, now)) = self.times().far_back else { return Vec::new() };
-        let message = format!("{}: a time goes back by more than 2^63, from {before} to {now}", self.title);
+        let times = self.times();
+        let far = if times.far_back.is_some() { "a time goes back by more than 2^63" } else { "time goes back" };
+        let Some((at, before, now)) = times.far_back.or(times.goes_back) else { return Vec::new() };
+        let message = format!("{}: {far}, from {before} to {now}; said once for the section", self.title);
         let error = Error::new(ErrorKind::Inconsistent, message).at_offset(self.first + at * RECORD_BYTES);
         vec![error.with_help("events are sorted by their times as they stand")]
     }

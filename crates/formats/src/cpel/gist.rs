@@ -8,6 +8,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::container::{NAME_BYTES, Records};
 use super::definitions::{Definitions, EventDefinition, each_twice};
+use super::elog::header::MAGIC;
 use super::events::RECORD_BYTES;
 use super::notes::Notes;
 use super::open::{BIG, Log, no_definitions};
@@ -26,7 +27,10 @@ const MAX_HEADERS: usize = 1000;
 /// Does a file that begins with `start` and has `len` octets look like a Gist log? Its size must fit its count.
 pub(super) fn is_gist(start: &[u8], len: u64) -> bool {
     let Some(count) = start.first_chunk::<4>().map(|count| u32::from_be_bytes(*count)) else { return false };
-    len == HEADER_BYTES + u64::from(count) * RECORD_BYTES && (start[0] & 0x7f == 0 || count >= 1 << 24)
+    // The magic of an event log of VPP is the count of a Gist log too.
+    !start.starts_with(MAGIC)
+        && len == HEADER_BYTES + u64::from(count) * RECORD_BYTES
+        && (start[0] & 0x7f == 0 || count >= 1 << 24)
 }
 
 /// Opens a Gist log. The size need not fit when the user names the format.

@@ -59,7 +59,7 @@ pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) 
         let wishes = Wishes::of(settings)?;
         let file = storage.open(&found.path)?;
         let len = file.bytes().len() as u64;
-        let start = file.bytes().first_chunk::<8>().map_or(&[][..], |start| &start[..]);
+        let start = &file.bytes()[..file.bytes().len().min(16)];
         let opened = if gist::is_gist(start, len) || settings.get("input-format") == Some("gist") {
             gist::open(storage, found, file, &wishes)
         } else {
@@ -534,7 +534,7 @@ impl Log {
         self,
         found: &Found,
         file: Arc<dyn Bytes>,
-        sections: Vec<EventSection>,
+        mut sections: Vec<EventSection>,
         tables: Vec<api::Section>,
         skeleton: Skeleton,
         notes: Notes,
@@ -542,7 +542,9 @@ impl Log {
         let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let data = DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file, is_indexed: false };
         let mut streams = Vec::new();
-        let several = sections.len() > 1;
+        let count = sections.len();
+        sections.iter_mut().for_each(|section| section.sections = count);
+        let several = count > 1;
         for (section, &(number, class, look)) in sections.iter().zip(&self.streams) {
             streams.push(Stream {
                 name: if several { format!("{relative}:{number}") } else { relative.clone() },

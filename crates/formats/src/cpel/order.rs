@@ -8,8 +8,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most records of a group.
-const GROUP: usize = 4 << 20;
+/// Most records of the groups of all sections that are at hand.
+const RECORDS: usize = 8 << 20;
+/// Most records of a group, whatever the number of sections.
+const MIN_GROUP: usize = 1 << 14;
+/// Groups of a section that are at hand.
+const USED: usize = 2;
 /// Slices of the range of keys that are counted at once.
 const SLICES: usize = 4096;
 
@@ -51,9 +55,9 @@ impl Group {
 }
 
 impl Order {
-    /// The order of the first `len` records.
-    pub(super) fn of(timed: &impl Timed, len: u32) -> Self {
-        Self::in_groups(timed, len, GROUP)
+    /// The order of the first `len` records of one of so many sections.
+    pub(super) fn of(timed: &impl Timed, len: u32, sections: usize) -> Self {
+        Self::in_groups(timed, len, (RECORDS / USED / sections.max(1)).max(MIN_GROUP))
     }
 
     fn in_groups(timed: &impl Timed, len: u32, most: usize) -> Self {
@@ -120,7 +124,7 @@ impl Order {
 
     /// The records at these places of the order.
     pub(super) fn records(&self, timed: &impl Timed, places: Range<u64>) -> Vec<u32> {
-        let mut records = Vec::with_capacity(((places.end - places.start) as usize).min(GROUP));
+        let mut records = Vec::with_capacity(((places.end - places.start) as usize).min(RECORDS));
         let first = self.groups.partition_point(|group| group.rank + group.len as u64 <= places.start);
         for (at, group) in self.groups.iter().enumerate().skip(first) {
             if group.rank >= places.end {
@@ -141,7 +145,7 @@ impl Order {
             return used[0].1.clone();
         }
         // Freed before the next one is made.
-        used.truncate(1);
+        used.truncate(USED - 1);
         let group = &self.groups[at];
         let mut order = Vec::with_capacity(group.len);
         timed.each(group.records.clone(), |record, time| {

@@ -407,6 +407,10 @@ pub struct Schema {
     pub packet_header: Option<FieldClassId>,
     /// What a text line shows of the payload, when that is not all of it.
     pub summary: Option<Summary>,
+    /// Are text lines those of babeltrace2 (CTF 1.8 and CTF 2)? They name the host and the process, and show all times as
+    /// those of a wall clock. Others name the trace, where there are several, and show times of a clock without origin as
+    /// seconds since its zero.
+    pub has_peer_text: bool,
     /// What the trace was before it was converted, when it says so.
     pub origin: Option<Arc<Origin>>,
     /// Do names of members stand for others, which the format had no place for?
@@ -432,6 +436,7 @@ impl Schema {
             environment: Vec::new(),
             packet_header: None,
             summary: None,
+            has_peer_text: false,
             origin: None,
             has_coded_names: false,
             field_classes: Vec::new(),
@@ -440,6 +445,12 @@ impl Schema {
             stream_ids: HashMap::new(),
             events: Vec::new(),
         }
+    }
+
+    /// The same with lines of text as those of babeltrace2.
+    pub fn with_peer_text(mut self) -> Self {
+        self.has_peer_text = true;
+        self
     }
 
     /// Adds a field class to the arena.

@@ -15,17 +15,17 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Chunk, EventRef, PacketData};
 use tracemill_codec::plan::{Fault, Plan, State};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
+use tracemill_model::schema::{ClockOrigin, EventClassId, FieldPath, Schema, Scope};
 
 use super::out::{Out, Piece};
 use super::strings;
-use super::time::{WallClock, put_unsigned_seconds};
+use super::time::{TimeStyle, WallClock, put_unsigned_seconds};
 use fields::Printer;
 use options::Palette;
 pub use options::{HeaderFields, Names, TextOptions};
 use summary::{SummaryPrinter, SummaryTable, summary_table};
 use table::{SectionNames, Table, add_references, referenced};
-use words::{Words, put_name, trace_words};
+use words::{Words, put_name, summary_head, trace_words};
 
 /// Time of an event that was printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,8 @@ pub struct TextTrace {
     name: Vec<u8>,
     /// By class, when the trace's lines sum events up.
     summaries: Vec<Option<SummaryTable>>,
+    /// What stands before those: the name of the trace when there are several.
+    summary_head: Vec<u8>,
 }
 
 /// A rendered packet context; `None` when there is nothing to print.
@@ -86,11 +88,17 @@ struct ClassTable {
 }
 
 impl TextTrace {
-    /// A printer of events of `schema`; `name` is the trace's own name.
-    pub fn new(options: Arc<TextOptions>, schema: Arc<Schema>, name: &str) -> Self {
+    /// A printer of events of `schema`. `name` is the trace's own name, `found_as` the one that tells it from the others
+    /// when several traces are printed.
+    pub fn new(options: Arc<TextOptions>, schema: Arc<Schema>, name: &str, found_as: Option<&str>) -> Self {
         let palette = if options.color { Palette::COLOR } else { Palette::NONE };
-        let trace_words = trace_words(&options, palette, &schema, name);
-        let wall = WallClock::new(options.time);
+        let found_as = found_as.filter(|_| !schema.has_peer_text);
+        let trace_words = trace_words(&options, palette, &schema, name, found_as);
+        let summary_head = summary_head(&options, palette, &schema, found_as);
+        // Of a clock without origin nobody knows which day, or hour, its zero was.
+        let has_no_origin = schema.clocks().iter().all(|clock| clock.origin == ClockOrigin::Unknown);
+        let seconds = options.time.seconds || has_no_origin && !schema.has_peer_text;
+        let wall = WallClock::new(TimeStyle { seconds, ..options.time });
         let has_plain_times = !options.color && !options.names.header && !options.time.cycles && !options.no_delta;
         TextTrace {
             options,
@@ -106,6 +114,7 @@ impl TextTrace {
             state: State::default(),
             name: Vec::new(),
             summaries: Vec::new(),
+            summary_head,
         }
     }
 
@@ -128,6 +137,7 @@ impl TextTrace {
             hole
         });
         if self.schema.summary.is_some() {
+            out.put(&self.summary_head);
             self.summary(out, event)?;
             return Ok(hole);
         }
@@ -171,7 +181,7 @@ impl TextTrace {
         clock: Option<&ClockMap>,
         before: &mut Before,
     ) -> usize {
-        if self.summaries.is_empty() || !(self.has_plain_times || clock.is_none()) {
+        if self.summaries.is_empty() || !self.summary_head.is_empty() || !(self.has_plain_times || clock.is_none()) {
             return 0;
         }
         let content = chunk.packet.content();

@@ -33,7 +33,13 @@ impl Words {
     }
 }
 
-pub(super) fn trace_words(options: &TextOptions, palette: Palette, schema: &Schema, name: &str) -> Words {
+pub(super) fn trace_words(
+    options: &TextOptions,
+    palette: Palette,
+    schema: &Schema,
+    name: &str,
+    found_as: Option<&str>,
+) -> Words {
     let names = options.names.header;
     let has_clock = schema.streams().iter().any(|stream| stream.default_clock.is_some());
     // Behind a time the line needs a comma when names are shown, and never otherwise.
@@ -47,6 +53,9 @@ pub(super) fn trace_words(options: &TextOptions, palette: Palette, schema: &Sche
         if names {
             words.text.extend_from_slice(b", ");
         }
+    }
+    if let Some(found_as) = found_as {
+        words.add("trace:path", found_as, names, palette);
     }
     let text = |key: &str| match schema.env(key) {
         Some(EnvValue::String(text)) => Some(text.to_string()),
@@ -66,6 +75,27 @@ pub(super) fn trace_words(options: &TextOptions, palette: Palette, schema: &Sche
         words.add("trace:vpid", &format!("({vpid})"), names, palette);
     }
     words
+}
+
+/// What stands between the time and a line that sums an event up.
+pub(super) fn summary_head(
+    options: &TextOptions,
+    palette: Palette,
+    schema: &Schema,
+    found_as: Option<&str>,
+) -> Vec<u8> {
+    let mut head = Vec::new();
+    if options.names.header && schema.streams().iter().any(|stream| stream.default_clock.is_some()) {
+        head.extend_from_slice(b", ");
+    }
+    if let Some(found_as) = found_as {
+        if options.names.header {
+            push_name(&mut head, palette, "trace:path");
+        }
+        head.extend_from_slice(found_as.as_bytes());
+        head.extend_from_slice(if options.names.header { b", " } else { b" " });
+    }
+    head
 }
 
 pub(super) fn push_name(text: &mut Vec<u8>, palette: Palette, name: &str) {

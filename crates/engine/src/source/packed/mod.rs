@@ -13,6 +13,7 @@ mod zip;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -158,6 +159,28 @@ impl<'a> Packed<'a> {
     /// What is wrong with packed files so far: parts of them are missing. Told once.
     pub fn faults(&self) -> Vec<Error> {
         std::mem::take(&mut self.inside().faults)
+    }
+
+    /// Takes all that a stream has for a file of this path. Much goes to a temporary file.
+    ///
+    /// # Errors
+    /// When the path was taken before, when the stream cannot be read, and when the disk does not take it.
+    pub fn take(&self, path: &Path, from: &mut impl Read) -> Result<()> {
+        if self.inside().nodes.contains_key(path) {
+            return Err(Error::misuse("standard input is there once, and named twice"));
+        }
+        let failed = |error: std::io::Error| Error::io("read", path, &error);
+        let (mut spool, mut buffer) = (Spool::default(), vec![0; 64 << 10]);
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(len) => spool.write(&buffer[..len])?,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        self.inside().nodes.insert(path.to_path_buf(), Node::File(spool.finish()?.whole()));
+        Ok(())
     }
 
     /// Unpacks a file, when it is packed: from now on its path is what it holds.

@@ -82,6 +82,9 @@ struct Told {
     size: AtomicBool,
     text: AtomicBool,
     time: AtomicBool,
+    no_number: AtomicBool,
+    /// What ends the events early.
+    end: AtomicBool,
 }
 
 /// Where the first event of a packet begins.
@@ -268,19 +271,24 @@ impl Reader {
     }
 
     /// Finds the times of packets when there are few, so that `info` knows when a log begins and ends.
-    pub(super) fn look(&self, file: &[u8], packets: &mut [Packet]) {
+    /// What ends the events early is told then.
+    pub(super) fn look(&self, file: &[u8], packets: &mut [Packet]) -> Option<Error> {
         if packets.len() > MAX_LOOK {
-            return;
+            return None;
         }
+        let mut end = None;
         for packet in packets {
             let index = packet.index as usize;
             let begin = self.begin(file, index);
             let mut times = Times { reader: self, range: None };
-            let (next, _) = self.walk(file, begin, self.header.events + (index + 1) * SLICE_BYTES, &mut times);
+            let (next, fault) = self.walk(file, begin, self.header.events + (index + 1) * SLICE_BYTES, &mut times);
             self.set_begin(index + 1, next);
             packet.begin_cycles = times.range.map(|range| range.0);
             packet.end_cycles = times.range.map(|range| range.1);
+            end = end.or(fault);
         }
+        self.told.end.store(end.is_some(), Ordering::Relaxed);
+        end
     }
 
     fn cut(&self, index: u32, left: usize) -> Error {
@@ -290,6 +298,11 @@ impl Reader {
         };
         Error::new(ErrorKind::Truncated, message)
     }
+}
+
+/// Is the time stored as no number?
+fn is_no_number(time: [u8; 8]) -> bool {
+    f64::from_bits(u64::from_be_bytes(time).rotate_left(32)).is_nan()
 }
 
 /// Octets of arguments when each event says; `None` when they are cut.
@@ -338,7 +351,7 @@ impl PacketReader for Reader {
         let (next, fault) = self.walk(octets, begin, end, &mut decoder);
         self.set_begin(index + 1, next);
         let Decoder { out, spine, mut faults, mut warnings, .. } = decoder;
-        faults.extend(fault);
+        faults.extend(fault.filter(|_| !self.told.end.load(Ordering::Relaxed)));
         if begin.index < self.header.count && next.index == self.header.count && next.at < octets.len() {
             let message = format!("{} octets behind the last event are ignored", octets.len() - next.at);
             warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(next.at as u64));
@@ -377,6 +390,8 @@ impl Sink for Decoder<'_> {
         let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
         if cycles == 0 || cycles == u64::MAX {
             self.far(at);
+        } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
+            self.no_number(at);
         }
         let track = u16::from_be_bytes([t0, t1]);
         if usize::from(track) >= self.reader.header.tracks.len() {
@@ -414,6 +429,8 @@ impl Sink for Decoder<'_> {
         let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
         if cycles == 0 || cycles == u64::MAX {
             self.far(at);
+        } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
+            self.no_number(at);
         }
         self.out.extend_from_slice(&[t0, t1]);
         let track = u16::from_be_bytes([t0, t1]);
@@ -524,6 +541,15 @@ impl Decoder<'_> {
     fn far(&mut self, at: usize) {
         if !self.reader.told.time.swap(true, Ordering::Relaxed) {
             let message = "the time of an event is not between 1970 and 2554: it is held there; said once";
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
+        }
+    }
+
+    /// A time that is no number.
+    #[cold]
+    fn no_number(&mut self, at: usize) {
+        if !self.reader.told.no_number.swap(true, Ordering::Relaxed) {
+            let message = "the time of an event is no number: it is shown at the start of the log; said once";
             self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
         }
     }

@@ -61,7 +61,9 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
     let data = DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file, is_indexed: false };
     let reader = Reader::new(header.clone(), data.bytes.clone());
     let mut packets = events::packets(&header, len, stream);
-    reader.look(data.bytes.bytes(), &mut packets);
+    if let Some(error) = reader.look(data.bytes.bytes(), &mut packets) {
+        notes.fault("events are cut", error);
+    }
     let schema = Arc::new(schema);
     let [faults, warnings, remarks] = notes.finish();
     Ok(OpenTrace {

@@ -40,7 +40,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader that has read nothing yet.
     pub(super) fn new(source: &'a str) -> Self {
-        let mut schema = Schema::new("ctf2");
+        let mut schema = Schema::new("ctf2").with_peer_text();
         schema.version = (2, 0);
         Reader {
             source,

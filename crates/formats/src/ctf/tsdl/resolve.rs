@@ -61,7 +61,7 @@ impl<'s> Resolver<'s> {
         scopes.push(None);
         Resolver {
             source,
-            schema: Schema::new("ctf1.8"),
+            schema: Schema::new("ctf1.8").with_peer_text(),
             byte_order: ByteOrder::Little,
             scopes,
             names: Names::default(),
