@@ -99,19 +99,29 @@ impl Own {
     }
 
     /// Appends the arguments of an event; false when the values are not those of its type.
-    fn put_args(&mut self, args: &[Arg], payload: &Value) -> bool {
+    fn put_args(&mut self, args: &[Arg], label_count: u32, payload: &Value) -> bool {
+        // Texts show offsets that are none.
+        let shown = payload.member("text").and_then(Value::bytes).unwrap_or(&[]);
+        let mut bad = memchr::memmem::find_iter(shown, BAD_STRING).filter_map(|at| bad_offset(&shown[at..]));
+        let strings_len = self.header.strings.1 as u64;
         for (at, &arg) in args.iter().enumerate() {
             let Some(value) = payload.member(&format!("arg{at}")) else { return false };
             match (arg, value) {
                 (Arg::Integer(len) | Arg::Enum(len), value) => {
                     let Some(value) = value.integer() else { return false };
+                    if matches!(arg, Arg::Enum(_)) && value >= label_count.into() {
+                        bad.next();
+                    }
                     put_integer(&mut self.scratch, value as u64, len);
                 }
                 (Arg::Float(4), Value::Real(value)) => {
                     put_integer(&mut self.scratch, (*value as f32).to_bits().into(), 4);
                 }
                 (Arg::Float(_), Value::Real(value)) => put_integer(&mut self.scratch, value.to_bits(), 8),
-                (Arg::Text(len), Value::Null) => put_integer(&mut self.scratch, outside(len), len),
+                (Arg::Text(len), Value::Null) => {
+                    let offset = bad.next().filter(|&offset| offset >= strings_len);
+                    put_integer(&mut self.scratch, offset.unwrap_or(outside(len)), len);
+                }
                 (Arg::Text(len), value) => {
                     let Some(text) = value.bytes() else { return false };
                     let offset = self.offset_of(text).map_or_else(
@@ -147,6 +157,16 @@ impl Own {
         self.known.insert(text.to_vec(), found);
         found
     }
+}
+
+/// How texts begin to show an offset that is none.
+const BAD_STRING: &[u8] = b"<bad-string:0x";
+
+/// The offset in such a text.
+fn bad_offset(text: &[u8]) -> Option<u64> {
+    let digits = text.get(BAD_STRING.len()..)?;
+    let digits = &digits[..memchr::memchr(b'>', digits)?];
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// An offset behind the string table: the largest of so many octets that any table is shorter than.
@@ -219,6 +239,7 @@ impl TraceWriter for Own {
         let schema = packet.plans.schema();
         let number = schema.event(event.class()).id;
         let of = usize::try_from(number).ok().and_then(|number| self.header.types.get(number));
+        let label_count = of.map_or(0, |of| of.label_count);
         let args = of.and_then(|of| of.args.clone());
         let ns = self.clock.as_ref().map_or(i128::from(event.cycles()), |clock| clock.ns(event.cycles()));
         let time = time_of(ns - self.start, event.cycles(), &mut self.losses);
@@ -234,7 +255,7 @@ impl TraceWriter for Own {
                     Some(track) => {
                         self.scratch.extend_from_slice(&(track as u16).to_be_bytes());
                         self.scratch.extend_from_slice(&words(time.to_bits()));
-                        self.put_args(&args, &payload)
+                        self.put_args(&args, label_count, &payload)
                     }
                 }
             }
