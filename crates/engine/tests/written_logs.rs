@@ -77,14 +77,19 @@ fn write(session: &Session, to: &str, path: &Path, options: &WriteOptions) -> Lo
 }
 
 fn open(path: &Path) -> Session {
-    let paths = [path.to_path_buf()];
-    let session = Session::open(&FileSystem, &paths, &OpenOptions::default()).expect("options are right");
-    let failures: Vec<String> = session.failures.iter().map(ToString::to_string).collect();
-    assert!(failures.is_empty(), "{failures:?}");
+    let session = open_any(path);
     for trace in &session.traces {
         let remarks: Vec<String> = trace.remarks.iter().chain(&trace.faults).map(ToString::to_string).collect();
         assert!(remarks.is_empty(), "{remarks:?}");
     }
+    session
+}
+
+fn open_any(path: &Path) -> Session {
+    let paths = [path.to_path_buf()];
+    let session = Session::open(&FileSystem, &paths, &OpenOptions::default()).expect("options are right");
+    let failures: Vec<String> = session.failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{failures:?}");
     session
 }
 
@@ -94,6 +99,11 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
         Some(seed) => seed..seed + 1,
         None => 0..number("TRACEMILL_SEEDS").unwrap_or(count),
     }
+}
+
+/// Did the user say which seeds?
+fn is_chosen() -> bool {
+    ["TRACEMILL_SEED", "TRACEMILL_SEEDS"].iter().any(|name| std::env::var(name).is_ok())
 }
 
 fn number(value: &Value, name: &str) -> i128 {
@@ -164,7 +174,66 @@ fn any_trace_becomes_a_log_with_all_its_events() {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    assert!(all > 100 || std::env::var("TRACEMILL_SEED").is_ok(), "{all} events are too few");
+    assert!(all > 100 || is_chosen(), "{all} events are too few");
+}
+
+/// Octets of a log, some of them changed.
+fn damaged(rng: &mut Rng, log: &[u8]) -> Vec<u8> {
+    let mut bytes = log.to_vec();
+    for _ in 0..1 + rng.below(4) {
+        // What stands before the events matters more.
+        let end = if rng.chance(60) { bytes.len().min(600) } else { bytes.len() };
+        let at = rng.below(end as u64) as usize;
+        bytes[at] = if rng.chance(50) { rng.next() as u8 } else { bytes[at] ^ 1 << rng.below(8) };
+    }
+    if rng.chance(20) {
+        bytes.truncate(rng.below(bytes.len() as u64) as usize);
+    }
+    bytes
+}
+
+#[test]
+fn damaged_logs_are_written_as_they_are_read() {
+    let folder = Folder(std::env::temp_dir().join(format!("tracemill-damaged-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).expect("a temporary folder can be made");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/logs");
+    let logs = [("belt.cpel", "cpel"), ("dock.elog", "elog")];
+    let logs = logs.map(|(name, to)| (std::fs::read(demo.join(name)).expect("the demo is there"), to));
+    let mut compared = 0;
+    for seed in seeds(400) {
+        let mut rng = Rng::new(seed);
+        let (log, to) = &logs[rng.below(2) as usize];
+        let [path, out, ctf2, back] =
+            ["log", "out", "ctf2", "back"].map(|name| folder.0.join(format!("{seed}.{name}")));
+        std::fs::write(&path, damaged(&mut rng, log)).unwrap();
+        let options = OpenOptions::default();
+        let before = Session::open(&FileSystem, std::slice::from_ref(&path), &options).expect("options are right");
+        let is_format = before.traces.iter().all(|trace| trace.schema.format == *to);
+        if !before.failures.is_empty() || before.traces.len() != 1 || !is_format {
+            continue;
+        }
+        let (want, _) = events(&before);
+        let order = rng.chance(30).then_some(ByteOrder::Little);
+        let options = WriteOptions { byte_order: order, ..WriteOptions::default() };
+        let losses = write(&before, to, &out, &options);
+        write(&before, "ctf2", &ctf2, &WriteOptions::default());
+        let more = write(&open_any(&ctf2), to, &back, &options);
+        let is_lossy = |losses: &Losses| losses.0.keys().any(|kind| !kind.contains("unknown types"));
+        if is_lossy(&losses) || is_lossy(&more) {
+            continue;
+        }
+        for path in [&out, &back] {
+            let (found, _) = events(&open_any(path));
+            assert_eq!(found.len(), want.len(), "seed {seed} {to} {path:?}");
+            for (want, found) in want.iter().zip(&found) {
+                // Numbers that are none are not equal.
+                assert_eq!(format!("{want:?}"), format!("{found:?}"), "seed {seed} {to} {path:?}");
+            }
+        }
+        compared += 1;
+        let _ = std::fs::remove_dir_all(&ctf2);
+    }
+    assert!(compared > 100 || is_chosen(), "{compared} are too few");
 }
 
 /// What a field of a flat schema is.

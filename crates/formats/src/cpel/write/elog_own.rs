@@ -5,6 +5,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
@@ -29,7 +30,9 @@ const MAX_KNOWN: usize = 1 << 14;
 pub(super) struct Own {
     path: PathBuf,
     /// All that stands before the events.
-    head: Vec<u8>,
+    head: Arc<[u8]>,
+    /// Times of saving and of the start, when they are others.
+    moved: Option<(u64, u64)>,
     header: Header,
     out: Option<BufWriter<File>>,
     count: u32,
@@ -48,22 +51,20 @@ pub(super) struct Own {
 impl Own {
     /// `None` when the part does not make a log.
     pub(super) fn new(path: &Path, source: &Source) -> Option<Own> {
-        let mut head = source.origin.part(HEADER)?.to_vec();
+        let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
         let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
         let clock = source.streams.first().and_then(|stream| source.schema.stream(stream.class).default_clock);
         let clock = clock.map(|clock| source.schema.clock(clock)).filter(|clock| clock.frequency > 0);
         let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
         let mut losses = Losses::default();
-        let mut start = i128::from(header.start_ns());
+        let (mut start, mut times) = (i128::from(header.start_ns()), None);
         let moved = clock.as_ref().map_or(start, |clock| clock.ns(header.start_ns()));
         if moved != start {
             let is_unix = header.started.0 >= UNIX_FROM;
             let saved = i128::from(unix_ns(header.saved.0)) + moved - start;
             match (stored_ns(moved, is_unix), stored_ns(saved, header.saved.0 >= UNIX_FROM)) {
                 (Some(started), Some(saved)) => {
-                    let at = MAGIC.len() + 4;
-                    head[at..at + 8].copy_from_slice(&words(saved));
-                    head[at + 16..at + 24].copy_from_slice(&words(started));
+                    times = Some((saved, started));
                     start = moved;
                 }
                 _ => losses.add("starts of logs that cannot be moved there (times count from the old one)", 1),
@@ -72,6 +73,7 @@ impl Own {
         Some(Own {
             path: path.to_path_buf(),
             head,
+            moved: times,
             header,
             out: None,
             count: 0,
@@ -90,6 +92,14 @@ impl Own {
             let failed = Output::failed(&self.path);
             let mut out = BufWriter::with_capacity(256 << 10, File::create(&self.path).map_err(&failed)?);
             out.write_all(&self.head).map_err(&failed)?;
+            if let Some((saved, started)) = self.moved {
+                // Behind the magic and the size of the ring; the clock of the CPU stands behind each of them.
+                let at = MAGIC.len() as u64 + 4;
+                for (at, time) in [(at, saved), (at + 16, started)] {
+                    out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&words(time))).map_err(&failed)?;
+                }
+                out.seek(SeekFrom::End(0)).map_err(&failed)?;
+            }
             self.out = Some(out);
         }
         match &mut self.out {
@@ -99,19 +109,29 @@ impl Own {
     }
 
     /// Appends the arguments of an event; false when the values are not those of its type.
-    fn put_args(&mut self, args: &[Arg], payload: &Value) -> bool {
+    fn put_args(&mut self, args: &[Arg], label_count: u32, payload: &Value) -> bool {
+        // Texts show offsets that are none.
+        let shown = payload.member("text").and_then(Value::bytes).unwrap_or(&[]);
+        let mut bad = memchr::memmem::find_iter(shown, BAD_STRING).filter_map(|at| bad_offset(&shown[at..]));
+        let strings_len = self.header.strings.1 as u64;
         for (at, &arg) in args.iter().enumerate() {
             let Some(value) = payload.member(&format!("arg{at}")) else { return false };
             match (arg, value) {
                 (Arg::Integer(len) | Arg::Enum(len), value) => {
                     let Some(value) = value.integer() else { return false };
+                    if matches!(arg, Arg::Enum(_)) && value >= label_count.into() {
+                        bad.next();
+                    }
                     put_integer(&mut self.scratch, value as u64, len);
                 }
                 (Arg::Float(4), Value::Real(value)) => {
                     put_integer(&mut self.scratch, (*value as f32).to_bits().into(), 4);
                 }
                 (Arg::Float(_), Value::Real(value)) => put_integer(&mut self.scratch, value.to_bits(), 8),
-                (Arg::Text(len), Value::Null) => put_integer(&mut self.scratch, outside(len), len),
+                (Arg::Text(len), Value::Null) => {
+                    let offset = bad.next().filter(|&offset| offset >= strings_len);
+                    put_integer(&mut self.scratch, offset.unwrap_or(outside(len)), len);
+                }
                 (Arg::Text(len), value) => {
                     let Some(text) = value.bytes() else { return false };
                     let offset = self.offset_of(text).map_or_else(
@@ -147,6 +167,16 @@ impl Own {
         self.known.insert(text.to_vec(), found);
         found
     }
+}
+
+/// How texts begin to show an offset that is none.
+const BAD_STRING: &[u8] = b"<bad-string:0x";
+
+/// The offset in such a text.
+fn bad_offset(text: &[u8]) -> Option<u64> {
+    let digits = text.get(BAD_STRING.len()..)?;
+    let digits = &digits[..memchr::memchr(b'>', digits)?];
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// An offset behind the string table: the largest of so many octets that any table is shorter than.
@@ -219,6 +249,7 @@ impl TraceWriter for Own {
         let schema = packet.plans.schema();
         let number = schema.event(event.class()).id;
         let of = usize::try_from(number).ok().and_then(|number| self.header.types.get(number));
+        let label_count = of.map_or(0, |of| of.label_count);
         let args = of.and_then(|of| of.args.clone());
         let ns = self.clock.as_ref().map_or(i128::from(event.cycles()), |clock| clock.ns(event.cycles()));
         let time = time_of(ns - self.start, event.cycles(), &mut self.losses);
@@ -234,7 +265,7 @@ impl TraceWriter for Own {
                     Some(track) => {
                         self.scratch.extend_from_slice(&(track as u16).to_be_bytes());
                         self.scratch.extend_from_slice(&words(time.to_bits()));
-                        self.put_args(&args, &payload)
+                        self.put_args(&args, label_count, &payload)
                     }
                 }
             }
