@@ -79,6 +79,7 @@ impl Session {
                 Search { storage, formats: &formats, found: &mut found, suspects: Vec::new(), visited: HashSet::new() };
             search.below(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
+            drop_transcripts(&mut found, before, path, &formats, !suspects.is_empty());
             // What does not look like the format that the user names: the format says what is wrong with it.
             let is_forced = options.input_format.is_some() && found.len() == before && unreadable.is_empty();
             if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
@@ -268,6 +269,25 @@ impl Search<'_> {
             self.found.push((at, found));
         }
     }
+}
+
+/// What only tells of another trace (its events, printed) and lies beside one in a folder is no trace of its own.
+fn drop_transcripts(
+    found: &mut Vec<(usize, Found)>,
+    before: usize,
+    path: &Path,
+    formats: &[&'static Format],
+    has_suspects: bool,
+) {
+    let is_transcript = |(format, _): &(usize, Found)| formats[*format].is_transcript;
+    if found[before..].iter().all(is_transcript) && !has_suspects {
+        return;
+    }
+    let mut at = 0;
+    found.retain(|one| {
+        at += 1;
+        at <= before || one.1.path == path || !is_transcript(one)
+    });
 }
 
 fn standard_input() -> Error {

@@ -28,6 +28,7 @@ pub static FORMAT: Format = Format {
     }],
     looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
     has_calls: false,
+    is_transcript: false,
 };
 
 #[cfg(test)]

@@ -126,10 +126,16 @@ impl Mapping {
         mapper.to.packet_header = Some(header);
         let mut streams = Vec::new();
         let mut moved_of = Vec::new();
+        let (stream_ids, event_ids) = (from.distinct_stream_ids(), from.distinct_event_ids());
+        let is_new = |(id, own): (&u64, u64)| *id != own;
+        let shared = stream_ids.iter().zip(from.streams().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        mapper.losses.add("ids that several stream classes share (some get another)", shared.count() as u64);
+        let shared = event_ids.iter().zip(from.events().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        mapper.losses.add("ids that several event classes share (some get another)", shared.count() as u64);
         for (at, class) in from.streams().iter().enumerate() {
             let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
             mapper.owner = (at as u32, 0);
-            let (mapping, moved) = map_stream(&mut mapper, class, &referenced, at, used)?;
+            let (mapping, moved) = map_stream(&mut mapper, (class, stream_ids[at]), &referenced, at, used)?;
             let in_ns = mapping.clock.and_then(|clock| in_ns.get(clock.0 as usize).copied().flatten());
             streams.push(StreamMapping { in_ns, ..mapping });
             moved_of.push(moved);
@@ -138,7 +144,7 @@ impl Mapping {
         for (at, class) in from.events().iter().enumerate() {
             mapper.owner = (class.stream.0, at as u32);
             mapper.moved = moved_of[class.stream.0 as usize].clone();
-            events.push(map_event(&mut mapper, class)?);
+            events.push(map_event(&mut mapper, class, event_ids[at])?);
         }
         let special = std::mem::take(&mut mapper.special);
         let marks = std::mem::take(&mut mapper.marks);
@@ -444,7 +450,7 @@ fn own_and_kept(
 
 fn map_stream(
     mapper: &mut Mapper<'_>,
-    class: &StreamClass,
+    (class, own_id): (&StreamClass, u64),
     referenced: &References,
     at: usize,
     used: bool,
@@ -518,7 +524,7 @@ fn map_stream(
     }
     let moved = mapper.moved.clone();
     let mapped = StreamClass {
-        id: class.id,
+        id: own_id,
         has_no_id: false,
         name: class.name.clone(),
         namespace: class.namespace.clone(),
@@ -533,7 +539,7 @@ fn map_stream(
     debug_assert_eq!(mapper.to.streams().len(), at);
     mapper.to.add_stream(mapped);
     let mapping = StreamMapping {
-        id: class.id,
+        id: own_id,
         has_clock: clock.is_some(),
         clock,
         in_ns: None,
@@ -553,7 +559,7 @@ fn has_optional(schema: &Schema, root: FieldClassId) -> bool {
     structure.members.iter().any(is_optional)
 }
 
-fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping> {
+fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<EventMapping> {
     let from = mapper.from;
     let stream = from.stream(class.stream);
     mapper.roots = [
@@ -594,10 +600,10 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     if class.is_untimed && !is_untimed {
         mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
     }
-    let mapped = EventClass { specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
+    let mapped = EventClass { id, specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
     mapper.to.add_event(mapped);
     Ok(EventMapping {
-        id: class.id,
+        id,
         selectors: selectors.bytes.into(),
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),
