@@ -15,7 +15,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
+use super::fields::{Dropped, Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name, owner_of};
 use crate::target::{HiddenField, Losses, STORED, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -36,6 +36,8 @@ pub(super) struct Mapping {
     special: Special,
     /// Fields whose values are not written.
     pub(super) hidden: Vec<HiddenField>,
+    /// Fields that the output does not have.
+    pub(super) dropped: Dropped,
     pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
@@ -97,8 +99,9 @@ impl Mapping {
     ///
     /// # Errors
     /// When a field has no form in the output at all.
-    pub(super) fn new(dialect: Dialect, order: ByteOrder, source: &Source) -> Result<Mapping> {
+    pub(super) fn new(dialect: Dialect, order: ByteOrder, source: &Source, dropped: &[HiddenField]) -> Result<Mapping> {
         let from = source.schema.clone();
+        let dropped = droppable(&from, dropped)?;
         let mut to = Schema::new(dialect.format());
         let mut losses = Losses::default();
         to.byte_order = order;
@@ -120,6 +123,7 @@ impl Mapping {
         let referenced = references(&from);
         let has_stream_ids = has_own_ids(source);
         let mut mapper = Mapper::new(dialect, order, &from, &mut to, &mut losses);
+        mapper.dropped = dropped.clone();
         let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced);
         mapper.roots[0] = from.packet_header;
         let header = packet_header(&mut mapper, &keeps_header, has_stream_ids)?;
@@ -152,7 +156,8 @@ impl Mapping {
             count_names(&from, &mut losses);
         }
         if dialect == Dialect::Ctf2 {
-            to.summary = source.schema.summary.clone();
+            // A summary names members of payloads.
+            to.summary = source.schema.summary.clone().filter(|_| dropped.is_empty());
         } else if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
@@ -167,6 +172,7 @@ impl Mapping {
             has_stream_ids,
             special,
             hidden: Vec::new(),
+            dropped,
             marks,
             losses,
         })
@@ -177,22 +183,7 @@ impl Mapping {
     /// # Errors
     /// When other fields could not be read without one of them.
     pub(super) fn hide(&mut self, fields: &[HiddenField]) -> Result<()> {
-        for field in fields {
-            let class = self.from.event(field.class);
-            let stream = self.from.stream(class.stream);
-            let mut stack: Vec<FieldClassId> =
-                [stream.common_context, class.specific_context, class.payload].into_iter().flatten().collect();
-            while let Some(id) = stack.pop() {
-                let user = self.from.field_class(id);
-                let path = layout::reference(user).filter(|path| path.scope == field.scope);
-                if path.is_some_and(|path| leads_into(path, &field.children)) {
-                    let name = class.name.as_deref().unwrap_or_default();
-                    let message = format!("a field of `{name}` says the length or the kind of another one");
-                    return Err(Error::unsupported(message).with_help("--anonymise cannot change it"));
-                }
-                stack.extend(layout::children(user));
-            }
-        }
+        refuse_used(&self.from, fields, "--anonymise cannot change it", |_| false)?;
         self.hidden = fields.to_vec();
         Ok(())
     }
@@ -204,6 +195,7 @@ impl Mapping {
             schema: &self.from,
             special: &self.special,
             hidden: &self.hidden,
+            dropped: &self.dropped,
         }
     }
 
@@ -252,6 +244,74 @@ impl Mapping {
         self.events[class.0 as usize].own_ids.insert((id, name.to_vec()), free);
         free
     }
+}
+
+/// Refuses fields that others need for their lengths or kinds. `is_gone` says which of the users do not count.
+fn refuse_used(
+    schema: &Schema,
+    fields: &[HiddenField],
+    help: &str,
+    is_gone: impl Fn(&(u32, Scope, Vec<u32>)) -> bool,
+) -> Result<()> {
+    for field in fields {
+        let class = schema.event(field.class);
+        let stream = schema.stream(class.stream);
+        let roots = [
+            (Scope::CommonContext, stream.common_context),
+            (Scope::SpecificContext, class.specific_context),
+            (Scope::Payload, class.payload),
+        ];
+        let mut stack: Vec<(Scope, Vec<u32>, FieldClassId)> =
+            roots.into_iter().filter_map(|(scope, root)| Some((scope, Vec::new(), root?))).collect();
+        while let Some((scope, way, id)) = stack.pop() {
+            let place = (owner_of(scope, (class.stream.0, field.class.0)), scope, way);
+            if is_gone(&place) {
+                continue;
+            }
+            let user = schema.field_class(id);
+            let path = layout::reference(user).filter(|path| path.scope == field.scope);
+            if path.is_some_and(|path| leads_into(path, &field.children)) {
+                let name = class.name.as_deref().unwrap_or_default();
+                let message = format!("a field of `{name}` says the length or the kind of another one");
+                return Err(Error::unsupported(message).with_help(help));
+            }
+            for (at, child) in layout::children(user).into_iter().enumerate() {
+                let way = place.2.iter().copied().chain([at as u32]).collect();
+                stack.push((scope, way, child));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fields that are left out, by their owners.
+///
+/// # Errors
+/// When others could not be read without one of them, or one is no member of a structure.
+fn droppable(schema: &Schema, fields: &[HiddenField]) -> Result<Dropped> {
+    let mut dropped = Dropped::new();
+    for field in fields {
+        let class = schema.event(field.class);
+        let mut id = schema.scope_root(field.scope, field.class);
+        for (at, child) in field.children.iter().enumerate() {
+            let parent = id.map(|id| schema.field_class(id));
+            let is_last = at + 1 == field.children.len();
+            if is_last && !parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Struct(_))) {
+                let message = "only members of structures can be left out";
+                return Err(Error::unsupported(message).with_help("name the field that holds it with --drop-field"));
+            }
+            id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
+        }
+        if field.children.is_empty() {
+            let message = format!("`{}` is not a field, but all of them", field.scope.key());
+            return Err(Error::unsupported(message).with_help("name fields in it with --drop-field"));
+        }
+        let owner = owner_of(field.scope, (class.stream.0, field.class.0));
+        dropped.insert((owner, field.scope, field.children.clone()));
+    }
+    let help = "--drop-field cannot leave it out alone: drop the other field, too";
+    refuse_used(schema, fields, help, |place| dropped.contains(place))?;
+    Ok(dropped)
 }
 
 /// Does a path end at a field or below it?

@@ -166,11 +166,13 @@ impl Writer {
         options: &WriteOptions,
     ) -> Result<Form> {
         let order = options.byte_order.unwrap_or_default();
-        let mut mapping =
-            Mapping::new(dialect, order, source).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        let dropped = options.dropped.get(self.traces.len()).map_or(&[][..], |dropped| dropped);
+        let mapping = Mapping::new(dialect, order, source, dropped);
+        let mut mapping = mapping.map_err(|error| error.in_file(Path::new(&source.name)))?;
         mapping.hide(options.hidden.get(self.traces.len()).map_or(&[], |hidden| hidden))?;
         self.losses.extend(&mapping.losses);
-        mapping.to.origin = origin(source, &names, false);
+        // The definitions of the origin have the fields that are left out.
+        mapping.to.origin = if dropped.is_empty() { origin(source, &names, false) } else { None };
         for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
             self.trace_of.push(self.traces.len());
             let id = stream.id.unwrap_or(at as u64);
@@ -261,7 +263,7 @@ fn comment(schema: &Schema) -> String {
 /// The metadata with which the packets of a source can be kept as they are; `None` when they cannot.
 fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &WriteOptions) -> Option<Vec<u8>> {
     let is_ctf = [Dialect::Ctf18, Dialect::Ctf2].iter().any(|dialect| dialect.format() == source.schema.format);
-    let has_hidden = options.hidden.iter().any(|hidden| !hidden.is_empty());
+    let has_hidden = options.hidden.iter().chain(&options.dropped).any(|fields| !fields.is_empty());
     let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index || has_hidden;
     let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
     classes.dedup();
