@@ -1099,6 +1099,17 @@ impl Schema {
         }
     }
 
+    /// Has an event header of this class fields that are neither the id nor the time of the event?
+    pub fn says_more(&self, id: FieldClassId) -> bool {
+        let class = self.field_class(id);
+        match &class.kind {
+            FieldKind::Struct(of) => of.members.iter().any(|member| self.says_more(member.class)),
+            FieldKind::Variant(of) => of.options.iter().any(|option| self.says_more(option.class)),
+            FieldKind::Optional(of) => self.says_more(of.content),
+            _ => !class.roles.has(Role::EventClassId) && !class.roles.has(Role::Timestamp),
+        }
+    }
+
     /// A value of the environment.
     pub fn env(&self, name: &str) -> Option<&EnvValue> {
         self.environment.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
