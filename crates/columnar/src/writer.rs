@@ -562,10 +562,15 @@ impl TraceWriter for Writer {
             }
         }
         if let Some((tree, _)) = cells.next() {
-            let mut fields = event.fields(state);
+            let is_flat = tree.is_flat;
             let mut visitor = tree.visitor(lost);
-            let mut visit = |scope| fields.visit(scope, state, &mut visitor).is_ok();
-            let all = visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload);
+            let all = if is_flat {
+                event.visit_flat(state, &mut visitor).is_ok()
+            } else {
+                let mut fields = event.fields(state);
+                let mut visit = |scope| fields.visit(scope, state, &mut visitor).is_ok();
+                visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload)
+            };
             if !all {
                 // It was whole when it was found: the file has changed.
                 tree.level(table.rows);
