@@ -19,6 +19,7 @@
 //! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
 //! | [`run_ftrace_format`] | an event format, a zero byte, then a record of it |
 //! | [`run_cpel`] | a CPEL or Gist file, or any other that is found by its content |
+//! | [`run_jsonl`] | canonical lines |
 //! | [`run_elog`] | an event log of VPP behind its magic |
 //! | [`run_uftrace_records`] | specifications of arguments, a zero byte, then the records of a task of uftrace |
 //! | [`run_uftrace_kernel`] | `kernel_header`, a zero byte, `kallsyms`, a zero byte, then pages of the ring buffer |
@@ -300,6 +301,11 @@ pub fn run_cpel(data: &[u8]) {
     exercise::read(&Folder::with_file("log", data));
 }
 
+/// Canonical lines.
+pub fn run_jsonl(data: &[u8]) {
+    exercise::read(&Folder::with_file("log", data));
+}
+
 /// An event log of VPP.
 pub fn run_elog(data: &[u8]) {
     // Without its magic it is no log.
@@ -439,6 +445,7 @@ pub const TARGETS: [Target; 20] = [
     ("ftrace_format", run_ftrace_format),
     ("cpel", run_cpel),
     ("elog", run_elog),
+    ("jsonl", run_jsonl),
     ("uftrace_records", run_uftrace_records),
     ("uftrace_kernel", run_uftrace_kernel),
     ("uftrace_texts", run_uftrace_texts),

@@ -1023,6 +1023,10 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "PATH,..", visible_alias = "anonymize")]
     pub(crate) anonymise: Vec<String>,
 
+    /// Leave fields out, with everything below them
+    #[arg(long, value_name = "PATH,..")]
+    pub(crate) drop_field: Vec<String>,
+
     /// Read times without a zone in --begin, --end and --filter as universal time
     #[arg(long)]
     pub(crate) clock_gmt: bool,

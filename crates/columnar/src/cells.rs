@@ -117,7 +117,7 @@ impl Numbers {
     }
 
     /// Appends an integer, whose bits above the width are copies of its sign.
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, value: u64) {
         match self {
             Numbers::U8(values) => values.push(value as u8),
@@ -295,7 +295,10 @@ enum Kind {
 
 struct Cell {
     kind: Kind,
+    /// As many as there are values; behind that, of a structure that is always there.
     nulls: NullBufferBuilder,
+    /// Is it a structure around all others, so that events are shown without it?
+    is_outer: bool,
 }
 
 /// The columns of a plan.
@@ -304,6 +307,8 @@ pub(crate) struct Cells {
     roots: Vec<Option<usize>>,
     /// About how many bytes wait.
     pub(crate) bytes: usize,
+    /// May events be shown without the structures that are always there?
+    pub(crate) is_flat: bool,
 }
 
 impl Cells {
@@ -318,7 +323,40 @@ impl Cells {
                 at
             }));
         }
-        Cells { cells, roots, bytes: 0 }
+        let mut cells = Cells { cells, roots, bytes: 0, is_flat: true };
+        for root in cells.roots.clone().into_iter().flatten() {
+            cells.find_outer(root);
+        }
+        cells
+    }
+
+    /// Marks structures that are always there.
+    fn find_outer(&mut self, at: usize) {
+        match &self.cells[at].kind {
+            Kind::Struct(members) => {
+                let members: Vec<usize> = members.iter().map(|(_, at)| *at).collect();
+                self.cells[at].is_outer = true;
+                members.into_iter().for_each(|at| self.find_outer(at));
+            }
+            Kind::Unit(_) => self.is_flat = false,
+            _ => {}
+        }
+    }
+
+    /// The number of values of a structure that is always there, as its first leaf has it.
+    fn rows_of(&self, at: usize) -> usize {
+        match &self.cells[at].kind {
+            Kind::Struct(members) if self.cells[at].is_outer => members.first().map_or(0, |(_, at)| self.rows_of(*at)),
+            _ => self.len_of(at),
+        }
+    }
+
+    /// Makes a structure that is always there as long as what is in it.
+    fn pad(&mut self, at: usize) {
+        if self.cells[at].is_outer {
+            let missing = self.rows_of(at).saturating_sub(self.len_of(at));
+            self.cells[at].nulls.append_n_non_nulls(missing);
+        }
     }
 
     /// Visits fields; what cannot be held is counted.
@@ -373,6 +411,7 @@ impl Cells {
     }
 
     fn take_of(&mut self, at: usize) -> Result<ArrayRef, ArrowError> {
+        self.pad(at);
         let nulls = self.cells[at].nulls.finish();
         let data_type = match &self.cells[at].kind {
             Kind::Struct(_) | Kind::Variant(_) | Kind::List(..) | Kind::Labelled(..) | Kind::Flags(..) => {
@@ -443,6 +482,7 @@ impl Cells {
 
     /// Appends nothing to a column and to all inside of it.
     fn push_null(&mut self, at: usize) {
+        self.pad(at);
         self.cells[at].nulls.append_null();
         match &mut self.cells[at].kind {
             Kind::Numbers(numbers) | Kind::Labelled(numbers, _) | Kind::Flags(numbers, _) => numbers.push(0),
@@ -496,6 +536,7 @@ impl Cells {
             }
             _ => Vec::new(),
         };
+        self.pad(at);
         if self.cells[at].nulls.len() < len {
             // What is inside may have been begun; it is made level below.
             let is_outer = !inside.is_empty();
@@ -528,7 +569,7 @@ impl Cells {
 /// Adds the cells of a field, in the order in which the plan numbered its nodes.
 fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) {
     let at = cells.len();
-    cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0) });
+    cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
     let text = |encoding| Kind::Text(encoding, Bytes::default());
     let labelled = |class: &IntegerClass, numbers: Numbers| match &class.mappings {
         Some(mappings) => Kind::Labelled(numbers, Box::new(Labels::new(mappings))),
@@ -596,7 +637,7 @@ pub(crate) struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, node: NodeId) -> &mut Kind {
         let cell = &mut self.cells.cells[node as usize];
         cell.nulls.append_non_null();
@@ -680,6 +721,9 @@ impl Visitor for Filler<'_> {
     #[inline]
     fn begin_struct(&mut self, node: NodeId) {
         let cell = &mut self.cells.cells[node as usize];
+        if cell.is_outer {
+            return;
+        }
         cell.nulls.append_non_null();
         if let Kind::Unit(len) = &mut cell.kind {
             *len += 1;

@@ -11,7 +11,7 @@ use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOption
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{EnvValue, FieldClassId, FieldKind, Role, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{EnvValue, Schema, Scope, StreamClassId};
 
 use crate::cells::{Cells, Lost};
 use crate::sink::Form;
@@ -211,17 +211,6 @@ fn file_name(name: &str) -> String {
     if text.is_empty() { "%".into() } else { text }
 }
 
-/// Has a header fields that are neither the id nor the time of the event?
-fn says_more(schema: &Schema, id: FieldClassId) -> bool {
-    let class = schema.field_class(id);
-    match &class.kind {
-        FieldKind::Struct(of) => of.members.iter().any(|member| says_more(schema, member.class)),
-        FieldKind::Variant(of) => of.options.iter().any(|option| says_more(schema, option.class)),
-        FieldKind::Optional(of) => says_more(schema, of.content),
-        _ => !class.roles.has(Role::EventClassId) && !class.roles.has(Role::Timestamp),
-    }
-}
-
 /// Looks for the CPU in the context of a packet.
 struct CpuOf {
     node: NodeId,
@@ -310,7 +299,7 @@ impl Writer {
         }
         let relative = path.strip_prefix(&self.path).unwrap_or(&path).to_string_lossy().into_owned();
         self.files[self.traces[trace].first_class + id.0 as usize] = Some(relative);
-        let has_header = stream.event_header.is_some_and(|root| says_more(&schema, root));
+        let has_header = stream.event_header.is_some_and(|root| schema.says_more(root));
         let mut fields: Vec<(Cells, &[&str])> = Vec::new();
         if has_header {
             fields.push((Cells::new(&schema, plans.header_rows(class.stream)), &["header"]));
@@ -573,10 +562,15 @@ impl TraceWriter for Writer {
             }
         }
         if let Some((tree, _)) = cells.next() {
-            let mut fields = event.fields(state);
+            let is_flat = tree.is_flat;
             let mut visitor = tree.visitor(lost);
-            let mut visit = |scope| fields.visit(scope, state, &mut visitor).is_ok();
-            let all = visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload);
+            let all = if is_flat {
+                event.visit_flat(state, &mut visitor).is_ok()
+            } else {
+                let mut fields = event.fields(state);
+                let mut visit = |scope| fields.visit(scope, state, &mut visitor).is_ok();
+                visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload)
+            };
             if !all {
                 // It was whole when it was found: the file has changed.
                 tree.level(table.rows);

@@ -94,6 +94,7 @@ impl Session {
                 Search { storage, formats: &formats, found: &mut found, suspects: Vec::new(), visited: HashSet::new() };
             search.below(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
+            drop_transcripts(&mut found, before, path, &formats, !suspects.is_empty());
             // What does not look like the format that the user names: the format says what is wrong with it.
             let is_forced = options.input_format.is_some() && found.len() == before && unreadable.is_empty();
             if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
@@ -293,6 +294,25 @@ fn take_standard_input(packed: &Packed<'_>, path: &Path) -> Result<()> {
         return Err(error.with_help("name a file or folder, or send one; a file that is called `-` is `./-`"));
     }
     packed.take(path, &mut input)
+}
+
+/// What only tells of another trace (its events, printed) and lies beside one in a folder is no trace of its own.
+fn drop_transcripts(
+    found: &mut Vec<(usize, Found)>,
+    before: usize,
+    path: &Path,
+    formats: &[&'static Format],
+    has_suspects: bool,
+) {
+    let is_transcript = |(format, _): &(usize, Found)| formats[*format].is_transcript;
+    if found[before..].iter().all(is_transcript) && !has_suspects {
+        return;
+    }
+    let mut at = 0;
+    found.retain(|one| {
+        at += 1;
+        at <= before || one.1.path == path || !is_transcript(one)
+    });
 }
 
 fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {

@@ -286,4 +286,6 @@ pub struct Format {
     pub looks_like: &'static str,
     /// May its traces hold function calls ([`PacketReader::calls`])?
     pub has_calls: bool,
+    /// Are its files made of other traces, to be read when they are named, or when there is nothing else in a folder?
+    pub is_transcript: bool,
 }

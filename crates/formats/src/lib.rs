@@ -8,6 +8,7 @@ pub mod calls;
 pub mod cpel;
 pub mod ctf;
 pub mod ftrace;
+pub mod jsonl;
 pub mod lttng_legacy;
 pub mod lttng_markers;
 pub mod registry;

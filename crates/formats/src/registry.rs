@@ -13,6 +13,7 @@ pub static FORMATS: &[&Format] = &[
     &crate::cpel::ELOG,
     &crate::lttng_legacy::FORMAT,
     &crate::uftrace::FORMAT,
+    &crate::jsonl::FORMAT,
 ];
 
 /// Every format that tracemill writes traces in.

@@ -99,6 +99,8 @@ pub struct WriteOptions {
     pub merge: bool,
     /// Fields whose values must not be in the output, of each source.
     pub hidden: Vec<Vec<HiddenField>>,
+    /// Fields that must not be in the output at all, of each source.
+    pub dropped: Vec<Vec<HiddenField>>,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
     pub settings: Settings,
 }
@@ -118,7 +120,7 @@ pub fn stored_header(event: EventRef<'_>) -> std::result::Result<Option<Value>, 
     }))
 }
 
-/// A field whose values are hidden, with everything below it.
+/// A field that is left out or whose values are hidden, with everything below it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HiddenField {
     /// The class of the events.
@@ -131,7 +133,7 @@ pub struct HiddenField {
 
 /// Writes events.
 pub trait TraceWriter {
-    /// Does it hide what [`WriteOptions::hidden`] names?
+    /// Does it hide what [`WriteOptions::hidden`] names, and leave out what [`WriteOptions::dropped`] does?
     fn hides_fields(&self) -> bool {
         false
     }

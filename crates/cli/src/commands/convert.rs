@@ -30,10 +30,7 @@ use crate::{interrupt, progress};
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if let Some(format) = lines_of(&options.to) {
-        if !options.anonymise.is_empty() {
-            let error = Error::misuse(format!("--anonymise cannot write {}", options.to));
-            return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
-        }
+        refuse_hiding(options)?;
         if options.split.is_some() {
             let error = Error::misuse(format!("--split writes no {}", options.to));
             return Err(error.with_help("split the trace first, then print its parts"));
@@ -102,16 +99,16 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || is_damaged
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
         merge: options.merge,
-        hidden: hidden(options, session)?,
+        hidden: fields(&options.anonymise, ("--anonymise", "anonymised"), session)?,
+        dropped: fields(&options.drop_field, ("--drop-field", "dropped"), session)?,
         settings: options.target.0.clone(),
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => (target.create)(pending.path(), &sources, &write_options)?,
         Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
     };
-    if !options.anonymise.is_empty() && !writer.hides_fields() {
-        let error = Error::misuse(format!("--anonymise cannot write {}", options.to));
-        return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
+    if !writer.hides_fields() {
+        refuse_hiding(options)?;
     }
     if options.merge && target.is_folder && !writer.joins_traces() {
         let error = Error::misuse(format!("--merge cannot write {}", options.to));
@@ -152,14 +149,25 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
     }
 }
 
-/// The fields that must not be in the output.
-fn hidden(options: &ConvertOptions, session: &Session) -> Result<Vec<Vec<HiddenField>>, Error> {
-    if options.anonymise.is_empty() {
+/// Refuses to hide fields from a target that shows all of them.
+fn refuse_hiding(options: &ConvertOptions) -> Result<(), Error> {
+    for (option, paths) in [("--anonymise", &options.anonymise), ("--drop-field", &options.drop_field)] {
+        if !paths.is_empty() {
+            let error = Error::misuse(format!("{option} cannot write {}", options.to));
+            return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of each trace that an option names.
+fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -> Result<Vec<Vec<HiddenField>>, Error> {
+    if paths.is_empty() {
         return Ok(Vec::new());
     }
-    let told = |error| misuse_of("--anonymise", error);
-    let columns = ColumnList::parse(&options.anonymise.join(",")).map_err(told)?.bind(session).map_err(told)?;
-    session.traces.iter().map(|trace| columns.fields(&trace.schema)).collect()
+    let told = |error| misuse_of(option, error);
+    let columns = ColumnList::parse(&paths.join(",")).map_err(told)?.bind(session).map_err(told)?;
+    session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
 }
 
 /// Are only some of the events wanted?
@@ -175,7 +183,10 @@ fn is_all(options: &ConvertOptions) -> bool {
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
     let has_form = has_form || !options.target.0.0.is_empty();
     let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
-    let has_choice = has_choice(options) || options.split.is_some() || !options.anonymise.is_empty();
+    let has_choice = has_choice(options)
+        || options.split.is_some()
+        || !options.anonymise.is_empty()
+        || !options.drop_field.is_empty();
     !has_choice && options.select.events.stream.is_empty() && !has_form && !has_offsets
 }
 

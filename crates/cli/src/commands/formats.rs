@@ -55,6 +55,10 @@ fn rows() -> Vec<Row> {
         }
     }
     for (name, description) in WRITTEN {
+        if let Some(row) = rows.iter_mut().find(|row| row.name == name) {
+            row.write = true;
+            continue;
+        }
         rows.push(Row { name, description: description.into(), read: false, write: true, cannot_hold: &[] });
     }
     rows

@@ -13,7 +13,7 @@ use tracemill_codec::plan::{NoVisitor, NodeId, Plan, State, Visitor};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_formats::target::Source;
 use tracemill_model::clock::ClockMap;
-use tracemill_model::schema::{EnvValue, EventClassId, FieldClassId, FieldKind, Role, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{EnvValue, EventClassId, FieldKind, Schema, Scope, StreamClassId};
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -587,7 +587,7 @@ impl TraceOf {
             let is_of_cpu = is_cpu_counter || scope != Scope::Payload && own.starts_with("perf_cpu_");
             counters.push(Counter { name: name.into(), is_of_cpu });
         }
-        let header = schema.stream(class.stream).event_header.filter(|root| says_more(schema, *root));
+        let header = schema.stream(class.stream).event_header.filter(|root| schema.says_more(*root));
         let header = header.map(|_| {
             let plan = plans.header_rows(class.stream);
             let has_thread = takes.contains(&Take::Thread);
@@ -651,17 +651,6 @@ fn top_members(plan: &Plan) -> impl Iterator<Item = (Scope, NodeId, &str)> {
             false => Some((root_of(node.parent)?, at, &*node.name)),
         }
     })
-}
-
-/// Has a header fields that are neither the id nor the time of the event?
-fn says_more(schema: &Schema, id: FieldClassId) -> bool {
-    let class = schema.field_class(id);
-    match &class.kind {
-        FieldKind::Struct(of) => of.members.iter().any(|member| says_more(schema, member.class)),
-        FieldKind::Variant(of) => of.options.iter().any(|option| says_more(schema, option.class)),
-        FieldKind::Optional(of) => says_more(schema, of.content),
-        _ => !class.roles.has(Role::EventClassId) && !class.roles.has(Role::Timestamp),
-    }
 }
 
 #[cfg(test)]

@@ -63,16 +63,16 @@ impl Columns {
         self.0.iter().map(|column| &column.path)
     }
 
-    /// The fields of a trace that the paths name. Only contexts and payloads have such.
+    /// The fields of a trace that the paths name, to be `anonymised` or `dropped`. Only contexts and payloads have such.
     ///
     /// # Errors
     /// When a path names something else.
-    pub fn fields(&self, schema: &Schema) -> Result<Vec<HiddenField>> {
+    pub fn fields(&self, schema: &Schema, action: &str) -> Result<Vec<HiddenField>> {
         let mut fields = Vec::new();
         for class in (0..schema.events().len()).map(|at| EventClassId(at as u32)) {
             for (place, name) in self.places(schema, class).iter().zip(self.names()) {
                 let wrong = |what: &str| {
-                    let error = Error::misuse(format!("`{name}` is {what}, and cannot be anonymised"));
+                    let error = Error::misuse(format!("`{name}` is {what}, and cannot be {action}"));
                     error.with_help("fields of contexts and payloads can")
                 };
                 match place {

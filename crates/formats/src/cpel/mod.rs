@@ -30,6 +30,7 @@ pub static CPEL: Format = Format {
     settings: settings::CPEL,
     looks_like: "a CPEL log is a file that begins with 0x01 or 0x81 and holds sections",
     has_calls: false,
+    is_transcript: false,
 };
 
 /// Event logs of VPP.
@@ -45,4 +46,5 @@ pub static ELOG: Format = Format {
     }],
     looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
     has_calls: true,
+    is_transcript: false,
 };

@@ -25,4 +25,5 @@ pub static FORMAT: Format = Format {
     settings: &[],
     looks_like: "a CTF trace is a folder with a file `metadata`",
     has_calls: true,
+    is_transcript: false,
 };

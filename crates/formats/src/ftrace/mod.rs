@@ -41,6 +41,7 @@ pub static FORMAT: Format = Format {
     settings: &[],
     looks_like: "a trace of trace-cmd is a file `trace.dat`",
     has_calls: true,
+    is_transcript: false,
 };
 
 /// The tracer `function_graph`.

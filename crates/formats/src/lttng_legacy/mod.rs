@@ -28,6 +28,7 @@ pub static FORMAT: Format = Format {
     }],
     looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
     has_calls: true,
+    is_transcript: false,
 };
 
 /// Calls of programs that were built with `-finstrument-functions` and the library of the user's side; in 2006 the names of

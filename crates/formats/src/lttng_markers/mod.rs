@@ -28,4 +28,5 @@ pub static FORMAT: Format = Format {
     }],
     looks_like: "a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`",
     has_calls: false,
+    is_transcript: false,
 };

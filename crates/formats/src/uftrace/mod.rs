@@ -42,4 +42,5 @@ pub static FORMAT: Format = Format {
     settings: &[],
     looks_like: "a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`",
     has_calls: true,
+    is_transcript: false,
 };

@@ -512,6 +512,15 @@ impl Schema {
         Some(id)
     }
 
+    /// Adds a stream class that may have the numeric id of another one: [`Schema::stream_by_id`] finds the first. Only
+    /// for formats whose readers say the class of each packet.
+    pub fn add_twin_stream(&mut self, stream: StreamClass) -> StreamClassId {
+        let id = StreamClassId(self.streams.len() as u32);
+        self.stream_ids.entry(stream.id).or_insert(id);
+        self.streams.push(stream);
+        id
+    }
+
     /// A stream class by id.
     pub fn stream(&self, id: StreamClassId) -> &StreamClass {
         &self.streams[id.0 as usize]
@@ -544,6 +553,23 @@ impl Schema {
         Some(id)
     }
 
+    /// Adds an event class that may have the numeric id of another one in its stream class; it stands under the next
+    /// free number among [`StreamClass::events`]. Only for formats whose readers say the class of each event.
+    pub fn add_twin_event(&mut self, event: EventClass) -> EventClassId {
+        let id = EventClassId(self.events.len() as u32);
+        let events = &mut self.streams[event.stream.0 as usize].events;
+        let mut number = event.id;
+        if events.contains_key(&number) {
+            number = events.len() as u64;
+            while events.contains_key(&number) {
+                number = number.wrapping_add(1);
+            }
+        }
+        events.insert(number, id);
+        self.events.push(event);
+        id
+    }
+
     /// An event class by id.
     pub fn event(&self, id: EventClassId) -> &EventClass {
         &self.events[id.0 as usize]
@@ -552,6 +578,28 @@ impl Schema {
     /// All event classes, in the order of the metadata.
     pub fn events(&self) -> &[EventClass] {
         &self.events
+    }
+
+    /// For each stream class a numeric id that no other has: its own, unless it is a twin.
+    pub fn distinct_stream_ids(&self) -> Vec<u64> {
+        let mut free = self.streams.len() as u64..;
+        let own = |(at, stream): (usize, &StreamClass)| {
+            let is_first = self.stream_ids.get(&stream.id) == Some(&StreamClassId(at as u32));
+            let mut next = || free.find(|id| !self.stream_ids.contains_key(id)).unwrap_or(u64::MAX);
+            if is_first { stream.id } else { next() }
+        };
+        self.streams.iter().enumerate().map(own).collect()
+    }
+
+    /// For each event class a numeric id that no other of its stream class has: its own, unless it is a twin.
+    pub fn distinct_event_ids(&self) -> Vec<u64> {
+        let mut ids: Vec<u64> = self.events.iter().map(|event| event.id).collect();
+        for (number, event) in self.streams.iter().flat_map(|stream| &stream.events) {
+            if let Some(id) = ids.get_mut(event.0 as usize) {
+                *id = *number;
+            }
+        }
+        ids
     }
 
     /// Root class of a scope for an event class, `None` when the scope is not declared.
@@ -565,6 +613,17 @@ impl Schema {
             Scope::CommonContext => stream.common_context,
             Scope::SpecificContext => class.specific_context,
             Scope::Payload => class.payload,
+        }
+    }
+
+    /// Has an event header of this class fields that are neither the id nor the time of the event?
+    pub fn says_more(&self, id: FieldClassId) -> bool {
+        let class = self.field_class(id);
+        match &class.kind {
+            FieldKind::Struct(of) => of.members.iter().any(|member| self.says_more(member.class)),
+            FieldKind::Variant(of) => of.options.iter().any(|option| self.says_more(option.class)),
+            FieldKind::Optional(of) => self.says_more(of.content),
+            _ => !class.roles.has(Role::EventClassId) && !class.roles.has(Role::Timestamp),
         }
     }
 

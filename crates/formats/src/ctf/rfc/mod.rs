@@ -65,6 +65,7 @@ pub static FORMAT: Format = Format {
     ],
     looks_like: "a trace of the CTF drafts is a folder with a file `metadata`",
     has_calls: false,
+    is_transcript: false,
 };
 
 /// Reads metadata, bare or in packets, into the schema of a trace with this byte order.

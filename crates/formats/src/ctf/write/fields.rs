@@ -59,6 +59,8 @@ pub(super) struct Mapper<'a> {
     /// The field of the input that is mapped.
     pub(super) scope: Scope,
     steps: Vec<PathStep>,
+    /// Fields that the output does not have.
+    pub(super) dropped: Dropped,
 }
 
 impl<'a> Mapper<'a> {
@@ -86,6 +88,7 @@ impl<'a> Mapper<'a> {
             names: Vec::new(),
             scope: Scope::PacketHeader,
             steps: Vec::new(),
+            dropped: Dropped::new(),
         }
     }
 
@@ -120,6 +123,15 @@ impl<'a> Mapper<'a> {
     pub(super) fn root(&mut self, scope: Scope, id: FieldClassId) -> Result<FieldClassId> {
         self.scope = scope;
         self.class(id)
+    }
+
+    /// Is a member of the structure at these steps left out?
+    fn is_dropped(&self, scope: Scope, steps: &[PathStep], member: u32) -> bool {
+        if self.dropped.is_empty() {
+            return false;
+        }
+        let way = steps.iter().map(child_of).chain([member]).collect();
+        self.dropped.contains(&(owner_of(scope, self.owner), scope, way))
     }
 
     /// Remembers how the field that is mapped is written.
@@ -395,7 +407,10 @@ impl<'a> Mapper<'a> {
     pub(super) fn members(&mut self, members: &[Member], keep: impl Fn(usize) -> bool) -> Result<Vec<Member>> {
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         let mut mapped = Vec::with_capacity(members.len());
-        for (at, member) in members.iter().enumerate().filter(|(at, _)| keep(*at)) {
+        for (at, member) in members.iter().enumerate() {
+            if !keep(at) || self.is_dropped(self.scope, &self.steps, at as u32) {
+                continue;
+            }
             self.names.push(member.name.clone());
             let class = self.inside(PathStep::Member(at as u32), member.class)?;
             self.names.pop();
@@ -553,14 +568,19 @@ impl<'a> Mapper<'a> {
         let mut steps = Vec::with_capacity(path.steps.len());
         for (depth, step) in path.steps.iter().enumerate() {
             let special = self.special_at(path.scope, &path.steps[..depth]);
-            let step = match (special, step) {
-                (Some(Encode::Present), PathStep::Content) => &PathStep::Element,
+            let step = match (special, *step) {
+                (Some(Encode::Present), PathStep::Content) => PathStep::Element,
+                (_, PathStep::Member(at)) => {
+                    // Those before it that are left out.
+                    let is_gone = |at: &u32| self.is_dropped(path.scope, &path.steps[..depth], *at);
+                    PathStep::Member(at - (0..at).filter(is_gone).count() as u32)
+                }
                 (_, step) => step,
             };
             if let Some(Encode::Present | Encode::Counted(_) | Encode::Tag { .. }) = special {
                 steps.push(PathStep::Member(1));
             }
-            steps.push(*step);
+            steps.push(step);
         }
         steps
     }
@@ -666,11 +686,22 @@ pub(super) type Marks = HashMap<FieldClassId, Mark>;
 pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
 
 /// Who has a scope: a stream class or an event class.
-fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
+pub(super) fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
     match scope {
         Scope::PacketHeader => 0,
         Scope::PacketContext | Scope::EventHeader | Scope::CommonContext => stream,
         Scope::SpecificContext | Scope::Payload => event,
+    }
+}
+
+/// Fields that are left out: their owners (see [`owner_of`]), scopes, and the way down to them.
+pub(super) type Dropped = HashSet<(u32, Scope, Vec<u32>)>;
+
+/// Which child of its parent a step leads to.
+fn child_of(step: &PathStep) -> u32 {
+    match step {
+        PathStep::Member(at) | PathStep::Option(at) | PathStep::Selected(at) => *at,
+        PathStep::Element | PathStep::Content => 0,
     }
 }
 
@@ -681,6 +712,7 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
     let mut parts = vec![0u32; plan.nodes.len()];
     // For each node, the way down to it, and whether it is hidden.
     let mut ways: Vec<(Vec<u32>, bool)> = vec![(Vec::new(), false); plan.nodes.len()];
+    let mut is_dropped = vec![false; plan.nodes.len()];
     for (root, scope) in plan.roots.iter().zip(scopes) {
         if let Some(place) = root.and_then(|root| places.get_mut(root as usize)) {
             place.0 = *scope;
@@ -705,6 +737,8 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
             let is_own =
                 |field: &HiddenField| field.class.0 == owner.1 && field.scope == scope && field.children == way;
             let is_hidden = is_hidden || mapped.hidden.iter().any(is_own);
+            let is_own = || mapped.dropped.contains(&(owner_of(scope, owner), scope, way.clone()));
+            is_dropped[at] = is_dropped[parent] || !mapped.dropped.is_empty() && is_own();
             ways[at] = (way, is_hidden);
         }
         let (scope, steps) = &places[at];
@@ -715,6 +749,10 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
         };
         if ways[at].1 {
             table[at] = table[at].hidden();
+        }
+        if is_dropped[at] {
+            // A node without encoding of its own writes nothing.
+            table[at] = Encode::Parts;
         }
     }
     table.into()
@@ -727,6 +765,7 @@ pub(super) struct Mapped<'a> {
     pub schema: &'a Schema,
     pub special: &'a Special,
     pub hidden: &'a [HiddenField],
+    pub dropped: &'a Dropped,
 }
 
 fn encode_of(mapped: &Mapped<'_>, kind: &FieldKind) -> Encode {

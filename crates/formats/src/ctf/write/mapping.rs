@@ -15,7 +15,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
+use super::fields::{Dropped, Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name, owner_of};
 use crate::target::{HiddenField, Losses, STORED, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -36,6 +36,8 @@ pub(super) struct Mapping {
     special: Special,
     /// Fields whose values are not written.
     pub(super) hidden: Vec<HiddenField>,
+    /// Fields that the output does not have.
+    pub(super) dropped: Dropped,
     pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
@@ -106,8 +108,15 @@ impl Mapping {
     ///
     /// # Errors
     /// When a field has no form in the output at all.
-    pub(super) fn new(dialect: Dialect, order: ByteOrder, source: &Source, headers: Headers) -> Result<Mapping> {
+    pub(super) fn new(
+        dialect: Dialect,
+        order: ByteOrder,
+        source: &Source,
+        headers: Headers,
+        dropped: &[HiddenField],
+    ) -> Result<Mapping> {
         let from = source.schema.clone();
+        let dropped = droppable(&from, dropped)?;
         let mut to = Schema::new(dialect.format());
         let mut losses = Losses::default();
         to.byte_order = order;
@@ -138,15 +147,22 @@ impl Mapping {
             keeps_header
         };
         let mut mapper = Mapper::new(dialect, order, &from, &mut to, &mut losses);
+        mapper.dropped = dropped.clone();
         mapper.roots[0] = from.packet_header;
         let header = packet_header(&mut mapper, &keeps_header, has_stream_ids)?;
         mapper.to.packet_header = Some(header);
         let mut streams = Vec::new();
         let mut moved_of = Vec::new();
+        let (stream_ids, event_ids) = (from.distinct_stream_ids(), from.distinct_event_ids());
+        let is_new = |(id, own): (&u64, u64)| *id != own;
+        let shared = stream_ids.iter().zip(from.streams().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        mapper.losses.add("ids that several stream classes share (some get another)", shared.count() as u64);
+        let shared = event_ids.iter().zip(from.events().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        mapper.losses.add("ids that several event classes share (some get another)", shared.count() as u64);
         for (at, class) in from.streams().iter().enumerate() {
             let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
             mapper.owner = (at as u32, 0);
-            let (mapping, moved) = map_stream(&mut mapper, class, &referenced, at, used)?;
+            let (mapping, moved) = map_stream(&mut mapper, (class, stream_ids[at]), &referenced, at, used)?;
             let in_ns = mapping.clock.and_then(|clock| in_ns.get(clock.0 as usize).copied().flatten());
             streams.push(StreamMapping { in_ns, ..mapping });
             moved_of.push(moved);
@@ -155,7 +171,7 @@ impl Mapping {
         for (at, class) in from.events().iter().enumerate() {
             mapper.owner = (class.stream.0, at as u32);
             mapper.moved = moved_of[class.stream.0 as usize].clone();
-            events.push(map_event(&mut mapper, class)?);
+            events.push(map_event(&mut mapper, class, event_ids[at])?);
         }
         let special = std::mem::take(&mut mapper.special);
         let marks = std::mem::take(&mut mapper.marks);
@@ -163,7 +179,8 @@ impl Mapping {
             count_names(&from, &mut losses);
         }
         if dialect == Dialect::Ctf2 {
-            to.summary = source.schema.summary.clone();
+            // A summary names members of payloads.
+            to.summary = source.schema.summary.clone().filter(|_| dropped.is_empty());
         } else if source.schema.summary.is_some() {
             losses.add("the form in which text shows events", 1);
         }
@@ -178,6 +195,7 @@ impl Mapping {
             has_stream_ids,
             special,
             hidden: Vec::new(),
+            dropped,
             marks,
             losses,
         })
@@ -188,22 +206,7 @@ impl Mapping {
     /// # Errors
     /// When other fields could not be read without one of them.
     pub(super) fn hide(&mut self, fields: &[HiddenField]) -> Result<()> {
-        for field in fields {
-            let class = self.from.event(field.class);
-            let stream = self.from.stream(class.stream);
-            let mut stack: Vec<FieldClassId> =
-                [stream.common_context, class.specific_context, class.payload].into_iter().flatten().collect();
-            while let Some(id) = stack.pop() {
-                let user = self.from.field_class(id);
-                let path = layout::reference(user).filter(|path| path.scope == field.scope);
-                if path.is_some_and(|path| leads_into(path, &field.children)) {
-                    let name = class.name.as_deref().unwrap_or_default();
-                    let message = format!("a field of `{name}` says the length or the kind of another one");
-                    return Err(Error::unsupported(message).with_help("--anonymise cannot change it"));
-                }
-                stack.extend(layout::children(user));
-            }
-        }
+        refuse_used(&self.from, fields, "--anonymise cannot change it", |_| false)?;
         self.hidden = fields.to_vec();
         Ok(())
     }
@@ -215,6 +218,7 @@ impl Mapping {
             schema: &self.from,
             special: &self.special,
             hidden: &self.hidden,
+            dropped: &self.dropped,
         }
     }
 
@@ -263,6 +267,74 @@ impl Mapping {
         self.events[class.0 as usize].own_ids.insert((id, name.to_vec()), free);
         free
     }
+}
+
+/// Refuses fields that others need for their lengths or kinds. `is_gone` says which of the users do not count.
+fn refuse_used(
+    schema: &Schema,
+    fields: &[HiddenField],
+    help: &str,
+    is_gone: impl Fn(&(u32, Scope, Vec<u32>)) -> bool,
+) -> Result<()> {
+    for field in fields {
+        let class = schema.event(field.class);
+        let stream = schema.stream(class.stream);
+        let roots = [
+            (Scope::CommonContext, stream.common_context),
+            (Scope::SpecificContext, class.specific_context),
+            (Scope::Payload, class.payload),
+        ];
+        let mut stack: Vec<(Scope, Vec<u32>, FieldClassId)> =
+            roots.into_iter().filter_map(|(scope, root)| Some((scope, Vec::new(), root?))).collect();
+        while let Some((scope, way, id)) = stack.pop() {
+            let place = (owner_of(scope, (class.stream.0, field.class.0)), scope, way);
+            if is_gone(&place) {
+                continue;
+            }
+            let user = schema.field_class(id);
+            let path = layout::reference(user).filter(|path| path.scope == field.scope);
+            if path.is_some_and(|path| leads_into(path, &field.children)) {
+                let name = class.name.as_deref().unwrap_or_default();
+                let message = format!("a field of `{name}` says the length or the kind of another one");
+                return Err(Error::unsupported(message).with_help(help));
+            }
+            for (at, child) in layout::children(user).into_iter().enumerate() {
+                let way = place.2.iter().copied().chain([at as u32]).collect();
+                stack.push((scope, way, child));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fields that are left out, by their owners.
+///
+/// # Errors
+/// When others could not be read without one of them, or one is no member of a structure.
+fn droppable(schema: &Schema, fields: &[HiddenField]) -> Result<Dropped> {
+    let mut dropped = Dropped::new();
+    for field in fields {
+        let class = schema.event(field.class);
+        let mut id = schema.scope_root(field.scope, field.class);
+        for (at, child) in field.children.iter().enumerate() {
+            let parent = id.map(|id| schema.field_class(id));
+            let is_last = at + 1 == field.children.len();
+            if is_last && !parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Struct(_))) {
+                let message = "only members of structures can be left out";
+                return Err(Error::unsupported(message).with_help("name the field that holds it with --drop-field"));
+            }
+            id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
+        }
+        if field.children.is_empty() {
+            let message = format!("`{}` is not a field, but all of them", field.scope.key());
+            return Err(Error::unsupported(message).with_help("name fields in it with --drop-field"));
+        }
+        let owner = owner_of(field.scope, (class.stream.0, field.class.0));
+        dropped.insert((owner, field.scope, field.children.clone()));
+    }
+    let help = "--drop-field cannot leave it out alone: drop the other field, too";
+    refuse_used(schema, fields, help, |place| dropped.contains(place))?;
+    Ok(dropped)
 }
 
 /// Does a path end at a field or below it?
@@ -461,7 +533,7 @@ fn own_and_kept(
 
 fn map_stream(
     mapper: &mut Mapper<'_>,
-    class: &StreamClass,
+    (class, own_id): (&StreamClass, u64),
     referenced: &References,
     at: usize,
     used: bool,
@@ -535,7 +607,7 @@ fn map_stream(
     }
     let moved = mapper.moved.clone();
     let mapped = StreamClass {
-        id: class.id,
+        id: own_id,
         has_no_id: false,
         name: class.name.clone(),
         namespace: class.namespace.clone(),
@@ -550,7 +622,7 @@ fn map_stream(
     debug_assert_eq!(mapper.to.streams().len(), at);
     mapper.to.add_stream(mapped);
     let mapping = StreamMapping {
-        id: class.id,
+        id: own_id,
         has_clock: clock.is_some(),
         clock,
         in_ns: None,
@@ -570,7 +642,7 @@ fn has_optional(schema: &Schema, root: FieldClassId) -> bool {
     structure.members.iter().any(is_optional)
 }
 
-fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping> {
+fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<EventMapping> {
     let from = mapper.from;
     let stream = from.stream(class.stream);
     mapper.roots = [
@@ -611,10 +683,10 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass) -> Result<EventMapping
     if class.is_untimed && !is_untimed {
         mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
     }
-    let mapped = EventClass { specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
+    let mapped = EventClass { id, specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
     mapper.to.add_event(mapped);
     Ok(EventMapping {
-        id: class.id,
+        id,
         selectors: selectors.bytes.into(),
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),

@@ -163,7 +163,9 @@ impl Writer {
                 None => {
                     let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
                     let mut mapping = writer.mapping(dialect, source, headers, options)?;
-                    mapping.to.origin = origin(source, &names, false);
+                    // The definitions of the origin have the fields that are left out.
+                    let drops = options.dropped.get(writer.traces.len()).is_some_and(|dropped| !dropped.is_empty());
+                    mapping.to.origin = if drops { None } else { origin(source, &names, false) };
                     writer.add_streams(&mapping, source, &folder, names, options);
                     Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) }
                 }
@@ -221,8 +223,9 @@ impl Writer {
         options: &WriteOptions,
     ) -> Result<Mapping> {
         let order = options.byte_order.unwrap_or_default();
-        let mut mapping =
-            Mapping::new(dialect, order, source, headers).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        let dropped = options.dropped.get(self.traces.len()).map_or(&[][..], |dropped| dropped);
+        let mapping = Mapping::new(dialect, order, source, headers, dropped);
+        let mut mapping = mapping.map_err(|error| error.in_file(Path::new(&source.name)))?;
         mapping.hide(options.hidden.get(self.traces.len()).map_or(&[], |hidden| hidden))?;
         self.losses.extend(&mapping.losses);
         Ok(mapping)
@@ -369,7 +372,7 @@ fn comment(schema: &Schema) -> String {
 /// The metadata with which the packets of a source can be kept as they are; `None` when they cannot.
 fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &WriteOptions) -> Option<Vec<u8>> {
     let is_ctf = [Dialect::Ctf18, Dialect::Ctf2].iter().any(|dialect| dialect.format() == source.schema.format);
-    let has_hidden = options.hidden.iter().any(|hidden| !hidden.is_empty());
+    let has_hidden = options.hidden.iter().chain(&options.dropped).any(|fields| !fields.is_empty());
     let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index || has_hidden;
     let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
     classes.dedup();

@@ -56,8 +56,11 @@ impl Foreign {
         let mut names = HashSet::new();
         let has_long_ids = schema.streams().iter().any(|stream| stream.id > u64::from(u32::MAX));
         foreign.losses.add("ids of streams above 32 bits (they are counted anew)", u64::from(has_long_ids));
+        let (stream_ids, event_ids) = (schema.distinct_stream_ids(), schema.distinct_event_ids());
+        let twins = schema.events().iter().zip(&event_ids).filter(|(event, id)| event.id != **id).count();
+        foreign.losses.add("ids that several event classes share (some get another)", twins as u64);
         for (at, stream) in schema.streams().iter().enumerate() {
-            let id = if has_long_ids { at as u64 } else { stream.id };
+            let id = if has_long_ids { at as u64 } else { stream_ids[at] };
             let mut name = identifier(stream.name.as_deref().unwrap_or("stream"));
             if !names.insert(name.clone()) {
                 name = format!("{name}_{at}");
@@ -93,7 +96,7 @@ impl Foreign {
                 continue;
             }
             // Ids are brought to 32 bits behind this.
-            events.push(Event { name, id: event.id, payload });
+            events.push(Event { name, id: event_ids[at], payload });
             targets.push(Target { group, event: Some(events.len() - 1) });
         }
         for (_, events) in &mut metadata.groups {

@@ -1,0 +1,304 @@
+//! The first pass over a file: which traces, streams, packets and classes its lines are of.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use tracemill_model::error::{Error, ErrorKind};
+
+use super::clock::ClockFit;
+use super::line::{Line, MAX_LINE_BYTES, PACKET_CONTEXT, STREAM_SCOPES, TimeKind, lines};
+use super::shape::{Refused, Shape, Walk};
+use super::tape::{Kind, Token};
+
+/// Bytes of a file whose lines are decoded at once.
+pub(super) const SLICE_BYTES: usize = 1 << 20;
+/// Classes of a file; lines of others are not read.
+const MAX_CLASSES: usize = 1 << 14;
+/// Fields of all classes.
+const MAX_FIELDS: usize = 1 << 20;
+/// Packets that are told apart by their contexts.
+const MAX_CONTEXTS: usize = 1 << 20;
+/// Wrong lines that are told one by one.
+const MAX_TOLD: u64 = 1000;
+
+/// A stream of a trace as lines name it, whatever the shapes of its fields.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) trace: usize,
+    /// The id that the lines say.
+    pub(super) id: Option<u64>,
+    pub(super) clock: ClockFit,
+    /// How its first line with a time says it.
+    pub(super) first_kind: Option<TimeKind>,
+    /// Where the first line is that has clock values.
+    pub(super) at: Option<u64>,
+}
+
+/// Lines whose streams have the same shapes.
+#[derive(Debug)]
+pub(super) struct StreamInfo {
+    pub(super) group: usize,
+    pub(super) kind: TimeKind,
+    pub(super) shapes: [Option<Shape>; STREAM_SCOPES],
+}
+
+/// Lines of one name, id and shape.
+#[derive(Debug)]
+pub(super) struct EventInfo {
+    pub(super) stream: usize,
+    pub(super) name: Option<String>,
+    pub(super) id: Option<u64>,
+    pub(super) shapes: [Option<Shape>; 2],
+}
+
+/// Lines of one packet, as far as they can be told: those that have the same context.
+#[derive(Debug)]
+pub(super) struct ContextInfo {
+    pub(super) stream: usize,
+    pub(super) cpu: Option<u32>,
+    /// Numbers of its first and its last line.
+    pub(super) lines: (u64, u64),
+    /// The last time, for events that have none: clock value, or ns where there is none; and ns.
+    pub(super) last: Option<(i128, i128)>,
+    /// Number of its packet in the slice at hand.
+    packet: usize,
+}
+
+/// The lines of a context that begin in one slice.
+#[derive(Clone, Debug)]
+pub(super) struct PacketInfo {
+    pub(super) slice: u64,
+    pub(super) context: usize,
+    /// Where its first line begins.
+    pub(super) at: u64,
+    pub(super) bytes: u64,
+    /// Clock values, or ns where lines have none.
+    pub(super) range: Option<(i128, i128)>,
+    /// The same in ns: for a clock that does not fit.
+    pub(super) range_ns: Option<(i128, i128)>,
+    /// The last time before it, and the same in ns.
+    pub(super) before: Option<(i128, i128)>,
+}
+
+/// What the first pass found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// Names of the traces; `None` for lines that name none.
+    pub(super) traces: Vec<Option<String>>,
+    pub(super) groups: Vec<Group>,
+    pub(super) streams: Vec<StreamInfo>,
+    pub(super) events: Vec<EventInfo>,
+    pub(super) contexts: Vec<ContextInfo>,
+    pub(super) packets: Vec<PacketInfo>,
+    /// By mark.
+    pub(super) event_of: HashMap<u64, usize>,
+    pub(super) stream_of: HashMap<u64, usize>,
+    pub(super) context_of: HashMap<u64, usize>,
+    /// The smallest and the largest ns of each trace.
+    pub(super) ns: Vec<Option<(i128, i128)>>,
+    pub(super) faults: Vec<Error>,
+    pub(super) warnings: Vec<Error>,
+    wrong: u64,
+    fields: usize,
+    has_unknown: bool,
+}
+
+impl Survey {
+    /// Reads all lines of a file.
+    pub(super) fn of(file: &[u8], path: &Path) -> Survey {
+        let mut survey = Survey::default();
+        let (mut tokens, mut number, mut first_packet) = (Vec::new(), 0, 0);
+        for slice in 0..file.len().div_ceil(SLICE_BYTES) {
+            let begin = slice * SLICE_BYTES;
+            for (at, line) in lines(file, begin, begin + SLICE_BYTES) {
+                number += 1;
+                if line.trim_ascii().is_empty() {
+                    continue;
+                }
+                if let Err((inside, message)) = survey.line(line, &mut tokens, number, (slice, at), first_packet) {
+                    survey.wrong(path, at + inside, number, &message);
+                }
+            }
+            first_packet = survey.packets.len();
+        }
+        if survey.wrong > MAX_TOLD {
+            let message = format!("{} more lines cannot be read; they are skipped", survey.wrong - MAX_TOLD);
+            survey.faults.push(Error::malformed(message).in_file(path));
+        }
+        for error in &mut survey.warnings {
+            *error = error.clone().in_file(path);
+        }
+        survey
+    }
+
+    fn wrong(&mut self, path: &Path, at: usize, number: u64, message: &str) {
+        self.wrong += 1;
+        if self.wrong <= MAX_TOLD {
+            let error = Error::malformed(format!("line {number}: {message}; the line is skipped"));
+            self.faults.push(error.in_file(path).at_offset(at as u64));
+        }
+    }
+
+    fn line(
+        &mut self,
+        line: &[u8],
+        tokens: &mut Vec<Token>,
+        number: u64,
+        (slice, at): (usize, usize),
+        first_packet: usize,
+    ) -> Result<(), (usize, String)> {
+        if line.len() > MAX_LINE_BYTES {
+            return Err((0, format!("{} bytes are more than the limit of {MAX_LINE_BYTES}", line.len())));
+        }
+        let own = Line::read(line, tokens).map_err(|fault| (fault.at, fault.reason.to_string()))?;
+        let event = self.event(&own, line, tokens).map_err(|reason| (0, reason))?;
+        let stream = self.events[event].stream;
+        let group = self.streams[stream].group;
+        let Some(context) = self.context(&own, stream, number) else {
+            return Err((0, format!("there are more than {MAX_CONTEXTS} packets")));
+        };
+        if let (Some(key), false) = (own.unknown, self.has_unknown) {
+            self.has_unknown = true;
+            let key = String::from_utf8_lossy(key.bytes(line));
+            let message =
+                format!("line {number}: the key `{key}` is not known and is left out; said once for the file");
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64));
+        }
+        let group = &mut self.groups[group];
+        if let (Some(cycles), Some(ns)) = (own.cycles, own.ns) {
+            group.clock.add(cycles, ns);
+            group.at.get_or_insert(at as u64);
+        }
+        if own.time_kind() != TimeKind::None {
+            group.first_kind.get_or_insert(own.time_kind());
+        }
+        if let Some(ns) = own.ns {
+            widen(&mut self.ns[group.trace], ns);
+        }
+        self.place(&own, context, (slice, at), line.len(), first_packet);
+        Ok(())
+    }
+
+    /// Adds the line to its packet.
+    fn place(&mut self, own: &Line, context: usize, (slice, at): (usize, usize), len: usize, first_packet: usize) {
+        let of = &mut self.contexts[context];
+        if of.packet < first_packet || of.packet == usize::MAX {
+            of.packet = self.packets.len();
+            self.packets.push(PacketInfo {
+                slice: slice as u64,
+                context,
+                at: at as u64,
+                bytes: 0,
+                range: None,
+                range_ns: None,
+                before: of.last,
+            });
+        }
+        let packet = &mut self.packets[of.packet];
+        packet.bytes += len as u64 + 1;
+        let time = own.cycles.map(i128::from).or(own.ns);
+        if let Some(time) = time {
+            widen(&mut packet.range, time);
+            of.last = Some((time, own.ns.unwrap_or(time)));
+        }
+        if let Some(ns) = own.ns {
+            widen(&mut packet.range_ns, ns);
+        }
+    }
+
+    fn event(&mut self, own: &Line, line: &[u8], tokens: &[Token]) -> Result<usize, String> {
+        let walk = |scope: usize, shape: &mut Option<Shape>| -> Result<(), Refused> {
+            match (own.scopes[scope], shape) {
+                (None, None) => Ok(()),
+                (Some(at), Some(shape)) => shape.add(&mut Walk { line, tokens, at }),
+                _ => Err(Refused::Other),
+            }
+        };
+        if let Some(&event) = self.event_of.get(&own.event_mark) {
+            let of = &mut self.events[event];
+            let stream = &mut self.streams[of.stream];
+            for (scope, shape) in stream.shapes.iter_mut().chain(&mut of.shapes).enumerate() {
+                walk(scope, shape).map_err(|refused| said(refused).to_string())?;
+            }
+            return Ok(event);
+        }
+        if self.events.len() >= MAX_CLASSES || self.fields >= MAX_FIELDS {
+            return Err(format!(
+                "there are more than {MAX_CLASSES} classes of events or {MAX_FIELDS} fields in them: this is another one"
+            ));
+        }
+        let mut count = 0;
+        let mut make = |scope: usize| -> Result<Option<Shape>, String> {
+            let shape = own.scopes[scope].map(|at| Shape::of(&mut Walk { line, tokens, at }, &mut count));
+            shape.transpose().map_err(|refused| said(refused).to_string())
+        };
+        let shapes = [make(0)?, make(PACKET_CONTEXT)?, make(2)?];
+        let own_shapes = [make(STREAM_SCOPES)?, make(4)?];
+        self.fields += count;
+        let stream = match self.stream_of.get(&own.stream_mark) {
+            Some(&stream) => {
+                for (scope, shape) in self.streams[stream].shapes.iter_mut().enumerate() {
+                    walk(scope, shape).map_err(|refused| said(refused).to_string())?;
+                }
+                stream
+            }
+            None => {
+                let group = self.group(own, line);
+                self.streams.push(StreamInfo { group, kind: own.time_kind(), shapes });
+                self.stream_of.insert(own.stream_mark, self.streams.len() - 1);
+                self.streams.len() - 1
+            }
+        };
+        let name = own.name.map(|name| text(&name, line));
+        self.events.push(EventInfo { stream, name, id: own.id, shapes: own_shapes });
+        self.event_of.insert(own.event_mark, self.events.len() - 1);
+        Ok(self.events.len() - 1)
+    }
+
+    fn group(&mut self, own: &Line, line: &[u8]) -> usize {
+        let name = own.trace.map(|name| text(&name, line));
+        let trace = self.traces.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.traces.push(name);
+            self.ns.push(None);
+            self.traces.len() - 1
+        });
+        let known = self.groups.iter().position(|group| group.trace == trace && group.id == own.stream);
+        known.unwrap_or_else(|| {
+            self.groups.push(Group { trace, id: own.stream, clock: ClockFit::default(), first_kind: None, at: None });
+            self.groups.len() - 1
+        })
+    }
+
+    fn context(&mut self, own: &Line, stream: usize, number: u64) -> Option<usize> {
+        if let Some(&context) = self.context_of.get(&own.context_mark) {
+            self.contexts[context].lines.1 = number;
+            return Some(context);
+        }
+        if self.contexts.len() >= MAX_CONTEXTS {
+            return None;
+        }
+        let (lines, last) = ((number, number), None);
+        self.contexts.push(ContextInfo { stream, cpu: own.cpu, lines, last, packet: usize::MAX });
+        self.context_of.insert(own.context_mark, self.contexts.len() - 1);
+        Some(self.contexts.len() - 1)
+    }
+}
+
+fn widen(range: &mut Option<(i128, i128)>, value: i128) {
+    let (low, high) = range.get_or_insert((value, value));
+    (*low, *high) = ((*low).min(value), (*high).max(value));
+}
+
+fn text(token: &Token, line: &[u8]) -> String {
+    debug_assert!(matches!(token.kind, Kind::Text | Kind::Escaped | Kind::Special));
+    String::from_utf8_lossy(&token.text(line)).into_owned()
+}
+
+/// Why a value is not read.
+pub(super) fn said(refused: Refused) -> &'static str {
+    match refused {
+        Refused::Large => "an integer has more than 1,024 bits",
+        Refused::Zero => "a string holds the character U+0000",
+        Refused::Other => "the values are not those of the other lines of the class",
+    }
+}

@@ -1,0 +1,343 @@
+//! A line of JSON as a flat list of tokens, and what identifies the shape of its values.
+//!
+//! The *shape* of a value is what kind it is and, for structures, the names and shapes of its members. Two values of the
+//! same shape have the same 64-bit mark; an array whose elements have one shape has the mark of that, whatever its
+//! length, and any other array is a list of its elements' shapes.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+/// Values inside each other, at most.
+const MAX_DEPTH: u32 = 64;
+/// Elements of an array with `null` in it that have a shape each; in longer ones they all have the same.
+const MAX_TUPLE_OF_NULLS: u32 = 16;
+
+/// What a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// `null`.
+    Null,
+    /// `true` or `false`: which one is in `to`.
+    Bool,
+    /// A number without fraction and exponent.
+    Int,
+    /// Any other number.
+    Float,
+    /// A string.
+    Text,
+    /// A string with escapes.
+    Escaped,
+    /// `"NaN"`, `"Infinity"` or `"-Infinity"`: a float, unless other values of the field are strings.
+    Special,
+    /// Begin of an array; `to` is the number of elements, `from` the mark of one element's shape when all have it.
+    Array,
+    /// Begin of an array whose elements have different shapes.
+    Tuple,
+    /// Begin of an object; `to` is the number of members.
+    Object,
+    /// The key before a member's value.
+    Key,
+}
+
+/// A token: its kind, and for texts and numbers where it is in the line (strings without their quotes).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+impl Token {
+    /// The bytes that it names.
+    pub(super) fn bytes<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        line.get(self.from as usize..self.to as usize).unwrap_or(&[])
+    }
+
+    /// The text of a string.
+    pub(super) fn text<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.kind {
+            Kind::Escaped => unescape(self.bytes(line)).into(),
+            _ => self.bytes(line).into(),
+        }
+    }
+}
+
+/// Why a line cannot be read, and where in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Fault {
+    pub(super) at: usize,
+    pub(super) reason: &'static str,
+}
+
+/// Reads values of a line.
+pub(super) struct Parser<'a> {
+    pub(super) line: &'a [u8],
+    pub(super) at: usize,
+    pub(super) tokens: &'a mut Vec<Token>,
+    nulls: u64,
+}
+
+/// Mixes a number into a mark.
+#[inline]
+pub(super) fn mix(mark: u64, value: u64) -> u64 {
+    (mark.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Mixes bytes into a mark.
+#[inline]
+pub(super) fn mix_bytes(mut mark: u64, bytes: &[u8]) -> u64 {
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        mark = mix(mark, chunk.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk)));
+    }
+    let rest = chunks.remainder().iter().fold(0u64, |rest, &byte| rest << 8 | u64::from(byte));
+    mix(mix(mark, rest), bytes.len() as u64)
+}
+
+impl<'a> Parser<'a> {
+    /// A parser at the beginning of a line.
+    pub(super) fn new(line: &'a [u8], tokens: &'a mut Vec<Token>) -> Self {
+        Parser { line, at: 0, tokens, nulls: 0 }
+    }
+
+    /// Steps over blanks.
+    #[inline]
+    pub(super) fn skip_blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r') = self.line.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The byte behind blanks.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        self.skip_blanks();
+        self.line.get(self.at).copied()
+    }
+
+    /// Steps over a byte that must be there.
+    #[inline]
+    pub(super) fn expect(&mut self, byte: u8, reason: &'static str) -> Result<(), Fault> {
+        if self.peek() != Some(byte) {
+            return Err(self.fault(reason));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    pub(super) fn fault(&self, reason: &'static str) -> Fault {
+        let reason = if self.at >= self.line.len() { "the line ends in the middle of its object" } else { reason };
+        Fault { at: self.at, reason }
+    }
+
+    /// Reads a value; its mark.
+    pub(super) fn value(&mut self, depth: u32) -> Result<u64, Fault> {
+        let Some(first) = self.peek() else { return Err(self.fault("")) };
+        match first {
+            b'"' => {
+                // With or without escapes, it is a string.
+                let is_special = self.string()?.kind == Kind::Special;
+                Ok(if is_special { Kind::Special } else { Kind::Text } as u64)
+            }
+            b'{' => self.object(depth),
+            b'[' => self.array(depth),
+            b'-' | b'0'..=b'9' => self.number(),
+            b'n' => {
+                self.nulls += 1;
+                self.word(b"null", Kind::Null, 0)
+            }
+            b't' => self.word(b"true", Kind::Bool, 1),
+            b'f' => self.word(b"false", Kind::Bool, 0),
+            _ => Err(self.fault("no JSON value begins with this byte")),
+        }
+    }
+
+    fn push(&mut self, kind: Kind, from: usize, to: usize) -> Token {
+        let token = Token { kind, from: from as u32, to: to as u32 };
+        self.tokens.push(token);
+        token
+    }
+
+    fn word(&mut self, word: &'static [u8], kind: Kind, value: usize) -> Result<u64, Fault> {
+        if !self.line[self.at..].starts_with(word) {
+            return Err(self.fault("no JSON value begins like this"));
+        }
+        self.at += word.len();
+        self.push(kind, 0, value);
+        Ok(kind as u64)
+    }
+
+    fn number(&mut self) -> Result<u64, Fault> {
+        let from = self.at;
+        let digits = |line: &[u8], mut at: usize| {
+            while line.get(at).is_some_and(u8::is_ascii_digit) {
+                at += 1;
+            }
+            at
+        };
+        let mut at = from + usize::from(self.line[from] == b'-');
+        let whole = at;
+        at = digits(self.line, at);
+        let mut kind = Kind::Int;
+        let mut is_bad = at == whole || at > whole + 1 && self.line[whole] == b'0';
+        if self.line.get(at) == Some(&b'.') {
+            kind = Kind::Float;
+            let fraction = at + 1;
+            at = digits(self.line, fraction);
+            is_bad |= at == fraction;
+        }
+        if let Some(b'e' | b'E') = self.line.get(at) {
+            kind = Kind::Float;
+            let sign = usize::from(matches!(self.line.get(at + 1), Some(b'+' | b'-')));
+            let exponent = at + 1 + sign;
+            at = digits(self.line, exponent);
+            is_bad |= at == exponent;
+        }
+        if is_bad {
+            return Err(self.fault("this is no number of JSON"));
+        }
+        self.at = at;
+        self.push(kind, from, at);
+        Ok(kind as u64)
+    }
+
+    /// Reads a string.
+    pub(super) fn string(&mut self) -> Result<Token, Fault> {
+        self.expect(b'"', "a string is expected")?;
+        let from = self.at;
+        let mut kind = Kind::Text;
+        loop {
+            let Some(step) = memchr2(b'"', b'\\', &self.line[self.at..]) else {
+                self.at = self.line.len();
+                return Err(self.fault(""));
+            };
+            self.at += step;
+            if self.line[self.at] == b'"' {
+                break;
+            }
+            kind = Kind::Escaped;
+            self.at += 1;
+            match self.line.get(self.at) {
+                Some(b'u') => {
+                    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+                    if !self.line.get(self.at + 1..self.at + 5).is_some_and(is_hex) {
+                        return Err(self.fault("`\\u` needs four hexadecimal digits"));
+                    }
+                    self.at += 5;
+                }
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+                _ => return Err(self.fault("JSON has no such escape")),
+            }
+        }
+        let to = self.at;
+        self.at += 1;
+        if let b"NaN" | b"Infinity" | b"-Infinity" = &self.line[from..to] {
+            kind = Kind::Special;
+        }
+        Ok(self.push(kind, from, to))
+    }
+
+    fn object(&mut self, depth: u32) -> Result<u64, Fault> {
+        let open = self.begin(Kind::Object, depth)?;
+        let (mut mark, mut members) = (Kind::Object as u64, 0);
+        while self.next_item(members > 0, b'}')? {
+            self.skip_blanks();
+            let key = self.string()?;
+            if let Some(token) = self.tokens.last_mut() {
+                // A key with escapes is told by the backslash in it.
+                token.kind = Kind::Key;
+            }
+            self.expect(b':', "`:` is expected behind a key")?;
+            mark = mix_bytes(mark, key.bytes(self.line));
+            mark = mix(mark, self.value(depth + 1)?);
+            members += 1;
+        }
+        self.tokens[open].to = members;
+        Ok(mix(mark, 0x7d))
+    }
+
+    fn array(&mut self, depth: u32) -> Result<u64, Fault> {
+        let open = self.begin(Kind::Array, depth)?;
+        let (mut first, mut is_uniform, mut list, mut len) = (None, true, Kind::Tuple as u64, 0);
+        let nulls = self.nulls;
+        while self.next_item(len > 0, b']')? {
+            let mark = self.value(depth + 1)?;
+            is_uniform &= *first.get_or_insert(mark) == mark;
+            list = mix(list, mark);
+            len += 1;
+        }
+        self.tokens[open].to = len;
+        // Other formats cannot mark elements as absent, but members.
+        if !is_uniform || self.nulls > nulls && len <= MAX_TUPLE_OF_NULLS {
+            self.tokens[open].kind = Kind::Tuple;
+            return Ok(mix(list, len.into()));
+        }
+        Ok(mix(Kind::Array as u64, first.unwrap_or(0x5d)))
+    }
+
+    fn begin(&mut self, kind: Kind, depth: u32) -> Result<usize, Fault> {
+        if depth >= MAX_DEPTH {
+            return Err(self.fault("values are nested more than 64 deep"));
+        }
+        self.at += 1;
+        self.push(kind, 0, 0);
+        Ok(self.tokens.len() - 1)
+    }
+
+    /// Is there another item before the end of an object or array? Steps over the comma or the end.
+    #[inline]
+    pub(super) fn next_item(&mut self, is_behind_one: bool, end: u8) -> Result<bool, Fault> {
+        match self.peek() {
+            Some(byte) if byte == end => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(b',') if is_behind_one => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(_) if !is_behind_one => Ok(true),
+            _ => Err(self.fault("`,` or the end of the object or array is expected")),
+        }
+    }
+}
+
+/// A string of JSON without its escapes; half of a surrogate pair becomes U+FFFD.
+pub(super) fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let unit = |at: usize| {
+        let digits = bytes.get(at..at + 6).filter(|digits| digits.starts_with(b"\\u"))?;
+        u32::from_str_radix(std::str::from_utf8(&digits[2..]).ok()?, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if byte != b'\\' {
+            out.push(byte);
+            at += 1;
+            continue;
+        }
+        let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
+        if escape != b'u' {
+            at += 2;
+            out.push(match escape {
+                b'b' => 8,
+                b'f' => 12,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                other => other,
+            });
+            continue;
+        }
+        let mut code = unit(at).unwrap_or(0xfffd);
+        at += 6;
+        if let (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) = (code, unit(at)) {
+            code = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+            at += 6;
+        }
+        let c = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    out
+}
