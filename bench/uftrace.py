@@ -53,8 +53,9 @@ def middle(folder):
     """A millisecond in the middle of the recording, counted from the first record."""
     with open(os.path.join(folder, "info"), "rb") as file:
         found = re.search(rb"^elapsed_time:([0-9.]+)", file.read(), re.MULTILINE)
-    half = int(float(found.group(1)) * 500_000) if found else 1_000
-    return f"{half}us~{half + 1_000}us"
+    half = float(found.group(1)) / 2 if found else 0.001
+    # Three digits before the point and three behind it.
+    return f"{half:.3f}s~{half + 0.001:.3f}s" if half >= 0.9 else f"{half * 1e3:.3f}ms~{half * 1e3 + 1:.3f}ms"
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Record data folders with the installed uftrace: one for each kind of thing that its commands show.
 #   record.sh OUT_DIR
-# compare.py compares the commands of both on them. Needs uftrace, a C compiler and python3.
+# compare_calls.py compares the commands of both on them. Needs uftrace, a C compiler and python3.
 set -euo pipefail
 
 (($# == 1)) || { printf 'usage: record.sh OUT_DIR\n' >&2; exit 2; }

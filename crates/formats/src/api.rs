@@ -243,6 +243,9 @@ pub struct Settings(pub BTreeMap<&'static str, String>);
 /// read.
 pub const STRICT: &str = "strict";
 
+/// The setting of those who follow calls and read no events: opening need not find out where parts of files begin.
+pub const CALLS_ONLY: &str = "calls-only";
+
 impl Settings {
     /// Is what is only tolerated to be refused?
     pub fn is_strict(&self) -> bool {

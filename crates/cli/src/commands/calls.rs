@@ -10,6 +10,7 @@ use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_formats::api::CALLS_ONLY;
 use tracemill_formats::calls::{CallSource, Findings, Ink};
 use tracemill_formats::registry;
 use tracemill_model::error::{Error, ErrorKind};
@@ -33,6 +34,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
     }
     let path = path(args);
     let mut options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
+    options.settings.0.insert(CALLS_ONLY, String::new());
     options.settings.0.insert("demangle", args.demangle.name().to_string());
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
     let mut reporter = Reporter::new(args.quiet, args.strict);

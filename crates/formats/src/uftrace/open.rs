@@ -27,7 +27,7 @@ use super::symbols::{FileHeader, Symbols, base_name, choose};
 use super::tasks::{Session, Tasks, seconds};
 use super::{messages, perf};
 use crate::api::{
-    DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
+    CALLS_ONLY, DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
 };
 use crate::calls::{CallProgram, CallSource, CallTask, Recording};
 use crate::ftrace::packets::StreamInfo;
@@ -42,7 +42,9 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 /// Opens folders.
 pub(crate) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
     let naming = Naming::by_name(settings.get("demangle").unwrap_or_default());
-    found.iter().map(|found| Folder::open(storage, found, naming)).collect()
+    // Who follows calls reads files by himself.
+    let is_cut = settings.get(CALLS_ONLY).is_none();
+    found.iter().map(|found| Folder::open(storage, found, naming, is_cut)).collect()
 }
 
 /// Byte order, names and specifications of a folder, whatever its records.
@@ -75,10 +77,10 @@ struct Opening<'a> {
 }
 
 impl<'a> Folder<'a> {
-    fn open(storage: &'a dyn Storage, found: &'a Found, naming: Naming) -> Result<OpenTrace> {
+    fn open(storage: &'a dyn Storage, found: &'a Found, naming: Naming, is_cut: bool) -> Result<OpenTrace> {
         let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
             Folder::read(storage, found)?;
-        let streams = folder.streams(&mut reader, classes, &tids);
+        let streams = folder.streams(&mut reader, classes, &tids, is_cut);
         reader.files = folder.parts(&streams);
         reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording), naming));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
@@ -381,15 +383,16 @@ impl<'a> Folder<'a> {
         }
     }
 
-    fn streams(&mut self, reader: &mut Reader, classes: Streams, tids: &[i64]) -> Vec<Stream> {
+    fn streams(&mut self, reader: &mut Reader, classes: Streams, tids: &[i64], is_cut: bool) -> Vec<Stream> {
         let mut streams = Vec::new();
         // Ids put streams in order where times are equal, and that is the order of the list.
         let is_ascending = tids.is_sorted();
         for &tid in tids {
             let name = format!("{tid}.dat");
             let (Some(file), Ok(id)) = (self.file(&name), i32::try_from(tid)) else { continue };
-            let slice = slices::size(file.bytes.bytes().len(), tids.len());
-            let found = slices::cut(&mut reader.task(file.bytes.bytes(), tid), slice);
+            let len = file.bytes.bytes().len();
+            let size = if is_cut { slices::size(len, tids.len()) } else { len.max(1) };
+            let found = slices::cut(&mut reader.task(file.bytes.bytes(), tid), size);
             let packets = found.iter().map(|slice| (slice.from, slice.to, slice.begin, slice.end));
             let packets = packets_of(packets, classes.tasks);
             let is_forked = reader.names.tasks.tasks.get(&tid).is_none_or(|task| task.parent != 0);
