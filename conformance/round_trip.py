@@ -4,6 +4,7 @@
     round_trip.py PROGRAM FOLDER...            A to CTF 2: `ns`, `name` and `payload` of every line stay
     round_trip.py --back PROGRAM FOLDER...     and back to A: every key but `trace` stays
     round_trip.py --again PROGRAM FOLDER...    A as itself, and once more: the same lines, then the same files
+    round_trip.py --to B PROGRAM FOLDER...     A to another format B: it reads without a fault; of CTF as many events
 
 Lines come in the order of `print`; those of one time may stand in any order. A folder whose traces cannot be read at
 all is left out. The last line counts: `N passed, M failed, K not written`.
@@ -106,6 +107,10 @@ def check(options, written, path, scratch):
             return ("fail", found)
         found = same_files(one, two) if os.path.isdir(one) else (None if filecmp.cmp(one, two, False) else "bytes")
         return ("fail", "twice is not once: " + found) if found else ("pass", "")
+    if options.to:
+        if of == options.to:
+            return ("skip", of)
+        return check_other(options, before, path, os.path.join(scratch, "other"))
     ctf2 = os.path.join(scratch, "ctf2")
     error = convert(options.program, "ctf2", path, ctf2)
     if error:
@@ -123,12 +128,26 @@ def check(options, written, path, scratch):
     return ("fail", found) if found else ("pass", "")
 
 
+def check_other(options, before, path, output):
+    error = convert(options.program, options.to, path, output)
+    if error:
+        return ("fail", error)
+    done = run(options.program, "print", "--quiet", "--format", "jsonl", output)
+    if done.returncode != 0:
+        return ("fail", done.stderr.strip().split("\n")[0])
+    if not options.to.startswith("ctf"):
+        return ("pass", "")
+    found = done.stdout.count("\n")
+    return ("pass", "") if found == len(before) else ("fail", f"{len(before)} events became {found}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--back", action="store_true")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--to", default="")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     listed = json.loads(run(options.program, "formats", "--json").stdout)
