@@ -14,6 +14,7 @@
 //! | [`run_lttng_blocks`] | a byte, then a tracefile of LTTng 0.7 or 0.8 |
 //! | [`run_lttng_markers`] | two files of LTTng 2.x |
 //! | [`run_lttng_formats`] | a marker format of LTTng 2.x and payloads |
+//! | [`run_writing`] | the same as of [`run_trace`], written in every format and read back |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
 //! | [`run_ftrace_file`] | a whole `trace.dat` |
 //! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
@@ -46,6 +47,7 @@ mod storage;
 #[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/tree.rs"]
 mod tree;
+mod writing;
 
 use std::sync::Arc;
 
@@ -276,6 +278,14 @@ pub fn run_trace(data: &[u8]) {
     exercise::read(&Folder::new(&data[..end], &data[end + 1..]));
 }
 
+/// Metadata, a zero byte, and a data stream file: a trace that is written in every format.
+pub fn run_writing(data: &[u8]) {
+    let Some(end) = data.iter().position(|&byte| byte == 0) else { return };
+    let session = exercise::open(&Folder::new(&data[..end], &data[end + 1..]));
+    check_size(&session, end);
+    writing::write_all(&session);
+}
+
 /// A whole `trace.dat`.
 pub fn run_ftrace_file(data: &[u8]) {
     ftrace::read(data);
@@ -427,7 +437,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -436,6 +446,7 @@ pub const TARGETS: [Target; 20] = [
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
     ("trace", run_trace),
+    ("writing", run_writing),
     ("lttng_definitions", run_lttng_definitions),
     ("lttng_blocks", run_lttng_blocks),
     ("lttng_markers", run_lttng_markers),

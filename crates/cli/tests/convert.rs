@@ -172,6 +172,36 @@ fn copies_warn_of_times_that_go_back() {
 }
 
 #[test]
+fn packets_without_events_stay() {
+    let folder = Folder::new();
+    let mut empty = ticks_packet(&[], 4);
+    empty[16..24].copy_from_slice(&25u64.to_le_bytes());
+    empty[24..32].copy_from_slice(&30u64.to_le_bytes());
+    let mut last = ticks_packet(&[], 9);
+    last[16..24].copy_from_slice(&50u64.to_le_bytes());
+    last[24..32].copy_from_slice(&60u64.to_le_bytes());
+    let packets = [ticks_packet(&[(10, 1), (20, 2)], 0), empty, ticks_packet(&[(40, 3)], 4), last].concat();
+    folder.file("t/metadata", ticks_metadata("")).file("t/s", &packets);
+    let packets_of = |trace: &str| {
+        let info = folder.run_with("info --json --packets --count -q", &[trace]).ends(0, &[]).stdout;
+        let info: Value = serde_json::from_str(&info).expect("it is JSON");
+        let keys = ["timestamp_begin", "timestamp_end", "events", "discarded_before"];
+        let list = info["traces"][0]["packets"].as_array().expect("a list").clone();
+        list.iter().map(|packet| keys.map(|key| packet[key].clone())).collect::<Vec<_>>()
+    };
+    let want = packets_of("t");
+    assert_eq!((want.len(), &want[1][2], &want[3][0]), (4, &0.into(), &50.into()));
+    for (at, form) in
+        ["--to ctf1.8", "--to ctf2", "--to ctf2 --byte-order big", "--to ctf1.8 --index"].iter().enumerate()
+    {
+        folder.run(&format!("convert {form} -o out{at} t")).ends(0, &[]);
+        assert_eq!(packets_of(&format!("out{at}")), want, "{form}");
+    }
+    folder.run("convert --to ctf2 --packet-size 4K -o one t").ends(0, &[]);
+    assert_eq!(packets_of("one").iter().map(|packet| packet[2].as_u64().unwrap_or(0)).sum::<u64>(), 3);
+}
+
+#[test]
 fn writing_twice_changes_nothing_more() {
     let folder = Folder::new();
     convert(&folder, "mill", "one", "--to ctf2").ends(0, &[]);

@@ -192,6 +192,8 @@ impl Feed<'_> {
         for (at, mut cursor) in cursors.into_iter().enumerate() {
             if takes_packets {
                 cursor.give_packets();
+            } else if self.matcher.is_none() {
+                cursor.give_empty_packets();
             }
             while let Some(item) = cursor.next() {
                 if self.is_stopped() {
@@ -200,6 +202,10 @@ impl Feed<'_> {
                 let note = match item {
                     Item::Chunk(ready) => {
                         self.events(at, &ready, 0, ready.chunk.len())?;
+                        continue;
+                    }
+                    Item::Packet(packet) if !takes_packets => {
+                        self.writer.empty_packet(at, &packet)?;
                         continue;
                     }
                     Item::Packet(packet) => {

@@ -48,7 +48,8 @@ pub struct SpineFilter {
 pub enum Item {
     /// Events.
     Chunk(ReadyChunk),
-    /// A packet of which all events are wanted and can be read: only when [`Cursor::give_packets`] asked for those.
+    /// A packet of which all events are wanted and can be read: only when [`Cursor::give_packets`] or, of those without
+    /// events, [`Cursor::give_empty_packets`] asked for it.
     Packet(Arc<PacketData>),
     /// Missing events.
     Gap(Gap),
@@ -97,6 +98,7 @@ pub struct Cursor {
     /// Files that were cut while we read them, and to what length.
     cut: Vec<(u32, u64)>,
     gives_packets: bool,
+    gives_empty_packets: bool,
     /// All packets were read, and the losses behind the last one told.
     is_done: bool,
     /// Faults of packets that opening found, with file and packet, in the order of both.
@@ -141,6 +143,7 @@ impl Cursor {
             progress: None,
             cut: Vec::new(),
             gives_packets: false,
+            gives_empty_packets: false,
             is_done: false,
             found: std::collections::VecDeque::new(),
         }
@@ -163,6 +166,11 @@ impl Cursor {
         // Without a beginning a packet's clock continues from the one before, which must be read then.
         let are_timed = || self.stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
         self.gives_packets = self.filter.classes.is_none() && (self.filter.cycles.is_none() || are_timed());
+    }
+
+    /// Gives packets that hold no events and say when they began, too.
+    pub fn give_empty_packets(&mut self) {
+        self.gives_empty_packets = self.filter.classes.is_none();
     }
 
     /// Are all events of a packet in the wanted range, as far as its times tell?
@@ -322,6 +330,7 @@ impl Cursor {
 
     /// Reads the next events of a packet; puts the packet back when there are more.
     fn read_chunk(&mut self, mut packet: OpenPacket) -> Option<ReadyChunk> {
+        let is_fresh = packet.pos == packet.data.first_event();
         let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(1 << 16));
         let data = packet.data.clone();
         let (floors, mut selected) = (Vec::new(), None);
@@ -342,6 +351,13 @@ impl Cursor {
         let gone = self.drop_vanished(&mut chunk, &packet);
         // What was read from bytes that are gone moved no clock.
         self.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.clock) } else { packet.state.clock };
+        let of = &packet.data.packet;
+        if self.gives_empty_packets
+            && (is_fresh && chunk.is_empty() && !gone && end == ScanEnd::Complete)
+            && (of.begin_cycles.is_some() && self.is_whole(of))
+        {
+            self.queue.push_back(Item::Packet(packet.data.clone()));
+        }
         let all = packet_bytes(&packet.data.packet);
         let read = if matches!(end, ScanEnd::Full) && packet.data.spine.is_none() { packet.pos / 8 } else { all };
         let read = read.clamp(packet.counted, all.max(packet.counted));

@@ -165,6 +165,14 @@ pub trait TraceWriter {
         Ok(())
     }
 
+    /// A packet of a stream holds no events. Only when it does not take packets.
+    ///
+    /// # Errors
+    /// As for events.
+    fn empty_packet(&mut self, _stream: usize, _packet: &PacketData) -> Result<()> {
+        Ok(())
+    }
+
     /// Something is missing between the events of a stream so far and its next one.
     ///
     /// # Errors

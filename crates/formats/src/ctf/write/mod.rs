@@ -306,6 +306,14 @@ impl TraceWriter for Writer {
         }
     }
 
+    fn empty_packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
+        match (&mut self.streams[stream], &self.traces[self.trace_of[stream]].form) {
+            (StreamOut::New(stream), Form::New { mapping, .. }) => stream.empty_packet(mapping, packet),
+            (StreamOut::Same(stream), _) => stream.packet(packet),
+            _ => Ok(()),
+        }
+    }
+
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         match (&mut self.streams[stream], &self.traces[self.trace_of[stream]].form) {
             (StreamOut::New(stream), Form::New { mapping, .. }) => stream.gap(mapping, gap, &mut self.losses),

@@ -286,6 +286,23 @@ impl StreamWriter {
         Ok(())
     }
 
+    /// Writes a packet of the input that holds no events, unless the user wants packets of a size.
+    pub(super) fn empty_packet(&mut self, mapping: &Mapping, input: &PacketData) -> Result<()> {
+        if self.packet_bytes.is_some() {
+            return Ok(());
+        }
+        self.end_packet(mapping, true)?;
+        self.input = None;
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let begin = input.packet.begin_cycles.map_or(self.latest, |cycles| stream.time(cycles));
+        let end = input.packet.end_cycles.map_or(begin, |cycles| stream.time(cycles));
+        self.begin_packet(mapping, input, begin)?;
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        open.end = open.end.max(end);
+        self.latest = self.latest.max(open.end);
+        self.flush(mapping, &open)
+    }
+
     /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
     fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &[u8]) {
         let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);

@@ -526,7 +526,6 @@ fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
         (Kind::Sequence(_, element) | Kind::Array(_, element), Value::List(values)) => {
             Value::List(values.into_iter().map(|value| shape(&element.kind, value, absent)).collect())
         }
-        // An optional field that is there.
         (Kind::Sequence(_, element), value) => Value::List(vec![shape(&element.kind, value, absent)]),
         (Kind::Struct(fields), Value::Option(chosen, _, value)) => {
             let mut value = Some(*value);
@@ -550,6 +549,10 @@ fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
             };
             Value::Struct(fields.iter().zip(values).map(member).collect())
         }
+        // An optional field that has the place of a plain one.
+        (Kind::Integer(_) | Kind::Enumeration(_) | Kind::Float(_) | Kind::String, Value::List(mut values)) => {
+            shape(kind, values.pop().unwrap_or_default(), absent)
+        }
         (Kind::String, Value::Wide(value)) => {
             Value::Text(value.to_i128().map_or("?".into(), |value| value.to_string()).into())
         }
@@ -557,7 +560,7 @@ fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
     }
 }
 
-/// Brings texts to UTF-8, and counts those with a zero inside.
+/// Brings texts to UTF-8, counts those with a zero inside, and makes lists of optional fields.
 fn in_utf8(schema: &Schema, class: FieldClassId, value: &mut Value, cut: &mut u64) {
     match (&schema.field_class(class).kind, value) {
         (FieldKind::String(string), Value::Text(bytes)) => {
@@ -567,7 +570,17 @@ fn in_utf8(schema: &Schema, class: FieldClassId, value: &mut Value, cut: &mut u6
             *cut += u64::from(bytes.contains(&0));
         }
         (FieldKind::Rendered(_), Value::Text(bytes)) => *cut += u64::from(bytes.contains(&0)),
-        (FieldKind::Optional(optional), value) => in_utf8(schema, optional.content, value, cut),
+        (FieldKind::Optional(optional), value) => {
+            // As many elements as there are fields: an array that is there is one of them.
+            let content = match std::mem::take(value) {
+                Value::Null => Vec::new(),
+                mut content => {
+                    in_utf8(schema, optional.content, &mut content, cut);
+                    vec![content]
+                }
+            };
+            *value = Value::List(content);
+        }
         (FieldKind::Struct(structure), Value::Struct(members)) => {
             for (member, (_, value)) in structure.members.iter().zip(members) {
                 in_utf8(schema, member.class, value, cut);

@@ -1,0 +1,96 @@
+//! Writes a session in every format, and reads what came out.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::cursor::Item;
+use tracemill_engine::print::Flow;
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::source::FileSystem;
+use tracemill_engine::timeline::{Selection, cursors, streams};
+use tracemill_formats::registry;
+use tracemill_formats::target::{Target, WriteOptions};
+use tracemill_model::schema::ByteOrder;
+
+/// A folder that is removed with its content.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Scratch(std::env::temp_dir().join(format!("tracemill-fuzz-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing is there when nothing was written.
+        let _ = std::fs::remove_dir_all(&self.0).or_else(|_| std::fs::remove_file(&self.0));
+    }
+}
+
+/// Writes all events in every format: with packets as they were, and made anew.
+pub(crate) fn write_all(session: &Session) {
+    for target in registry::TARGETS {
+        let anew =
+            WriteOptions { packet_bytes: Some(512), byte_order: Some(ByteOrder::Big), ..WriteOptions::default() };
+        for options in [WriteOptions { is_cut: true, ..WriteOptions::default() }, anew] {
+            let out = Scratch::new();
+            if let Some(events) = write(session, target, &options, &out.0) {
+                check(target, &out.0, events);
+            }
+        }
+    }
+}
+
+/// The number of events that were written; nothing when the target refuses, or copied packets.
+fn write(session: &Session, target: &Target, options: &WriteOptions, out: &Path) -> Option<u64> {
+    let streams = streams(session, &[]).ok()?;
+    let sources = sources(session, &streams).ok()?;
+    let selection = Selection::default();
+    let conversion = Conversion {
+        session,
+        streams: &streams,
+        selection: &selection,
+        filter: None,
+        skip: 0,
+        limit: None,
+        in_order: target.wants_order,
+        stop: None,
+    };
+    let writer = (target.create)(out, &sources, options).ok()?;
+    let converted = conversion.run(writer, &mut |_| Flow::Continue).ok()?;
+    // What is not counted must be readable all the same.
+    let session = converted.events.is_none().then(|| open(out));
+    assert!(session.is_none_or(|session| session.failures.is_empty()), "{}: it is not opened", target.names[0]);
+    converted.events
+}
+
+fn open(out: &Path) -> Session {
+    Session::open(&FileSystem, &[out.to_path_buf()], &OpenOptions::default()).expect("the options are right")
+}
+
+/// What was written can be read; CTF 2 and CTF 1.8 without faults, and with as many events.
+fn check(target: &Target, out: &Path, events: u64) {
+    let (session, name) = (open(out), target.names[0]);
+    if events == 0 || !["ctf2", "ctf1.8"].contains(&name) {
+        return;
+    }
+    for error in session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults)) {
+        panic!("{name}: {error}");
+    }
+    let streams = streams(&session, &[]).expect("all streams are wanted");
+    let mut found = 0;
+    for mut cursor in cursors(&session, &streams, &Selection::default()) {
+        while let Some(item) = cursor.next() {
+            match item {
+                Item::Chunk(ready) => found += ready.chunk.len() as u64,
+                Item::Fault(error) => panic!("{name}: {error}"),
+                _ => {}
+            }
+        }
+    }
+    assert!(found == events, "{name}: {events} events became {found}");
+}
