@@ -335,7 +335,9 @@ impl Writer {
         if !self.packets.contains_key(&key) {
             let folder = self.path.join("packet").join(&self.traces[trace].folder);
             self.folder(&folder)?;
-            let path = folder.join(format!("{}.{}", schema.stream(of.class).id, self.form.extension()));
+            let id =
+                schema.distinct_stream_ids().get(of.class.0 as usize).copied().unwrap_or(schema.stream(of.class).id);
+            let path = folder.join(format!("{id}.{}", self.form.extension()));
             let plain = vec![
                 ("packet", Plain::u64()),
                 ("stream_name", Plain::Text(Vec::new())),

@@ -14,7 +14,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Output for `target`. Nothing is made yet.
+    /// Output for `target`. Nothing is made yet; what a killed process of the same number left is removed.
     ///
     /// # Errors
     /// When the target has no name (`/`, `..`).
@@ -25,7 +25,10 @@ impl Pending {
         let mut part = std::ffi::OsString::from(".");
         part.push(name);
         part.push(format!(".{}.part", std::process::id()));
-        Ok(Pending { target: target.to_path_buf(), path: target.with_file_name(part), is_done: false })
+        let path = target.with_file_name(part);
+        // Its name holds the number of this process, so what is there was left by one that was killed, long ago.
+        remove(&path);
+        Ok(Pending { target: target.to_path_buf(), path, is_done: false })
     }
 
     /// Where to write.

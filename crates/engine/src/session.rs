@@ -81,11 +81,11 @@ impl Session {
         let packed = Packed::new(storage, options.max_unpacked);
         let storage = &packed;
         for path in paths {
-            if path.as_os_str() == "-" {
-                if let Err(error) = take_standard_input(&packed, path) {
-                    session.failures.push(error);
-                    continue;
-                }
+            if path.as_os_str() == "-"
+                && let Err(error) = take_standard_input(&packed, path)
+            {
+                session.failures.push(error);
+                continue;
             }
             let before = found.len();
             let typed = path.to_string_lossy();

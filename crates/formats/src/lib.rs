@@ -11,6 +11,7 @@ pub mod ftrace;
 pub mod jsonl;
 pub mod lttng_legacy;
 pub mod lttng_markers;
+mod out_file;
 pub mod registry;
 pub mod target;
 pub mod uftrace;

@@ -343,15 +343,20 @@ impl TraceWriter for Writer {
         }
         if let Some(folder) = &self.merged {
             write_metadata(folder, &self.merged_metadata())?;
-            return Ok(self.losses);
         }
-        for trace in &self.traces {
+        for trace in self.traces.iter().filter(|_| self.merged.is_none()) {
             match &trace.form {
                 Form::Same { metadata } => write_metadata(&trace.folder, metadata)?,
                 Form::New { mapping, comment } => {
                     let text = text_of(mapping.dialect, &mapping.to, &mapping.marks, comment);
                     write_metadata(&trace.folder, &text)?;
                 }
+            }
+        }
+        for stream in &self.streams {
+            match stream {
+                StreamOut::New(stream) => stream.check()?,
+                StreamOut::Same(stream) => stream.check()?,
             }
         }
         Ok(self.losses)

@@ -1,7 +1,5 @@
 //! One stream of the output: events into packets, packets into a file.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +12,7 @@ use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::mapping::{Mapping, context_members};
 use crate::ctf::lttng_index;
+use crate::out_file::OutFile;
 use crate::target::Losses;
 
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -22,12 +21,11 @@ const MAX_PACKET: usize = 16 << 20;
 
 /// Writes one stream.
 pub(super) struct StreamWriter {
-    path: PathBuf,
     id: u64,
     order: ByteOrder,
     /// Size that the user wants; without it packets end with those of the input.
     packet_bytes: Option<usize>,
-    file: Option<File>,
+    file: OutFile,
     packet: Vec<u8>,
     /// Where the numbers stand in the packet that are known when it ends.
     places: Places,
@@ -80,11 +78,10 @@ impl StreamWriter {
         packet_bytes: Option<usize>,
     ) -> Self {
         StreamWriter {
-            path,
             id,
             order,
             packet_bytes,
-            file: None,
+            file: OutFile::new(path),
             packet: Vec::new(),
             places: Places::default(),
             open: None,
@@ -114,7 +111,9 @@ impl StreamWriter {
 
     /// Writes the index beside the stream: `index/NAME.idx`. A stream without packets has none.
     pub(super) fn write_index(&self) -> Result<()> {
-        let (Some(entries), Some(folder), Some(name)) = (&self.index, self.path.parent(), self.path.file_name()) else {
+        let (Some(entries), Some(folder), Some(name)) =
+            (&self.index, self.file.path().parent(), self.file.path().file_name())
+        else {
             return Ok(());
         };
         if entries.is_empty() {
@@ -376,17 +375,7 @@ impl StreamWriter {
         self.sequence = self.sequence.wrapping_add(1);
         self.pending = None;
         self.class = open.class;
-        let path = &self.path;
-        let failed = |error: std::io::Error| Error::io("write the stream", path, &error);
-        if self.file.is_none() {
-            if let Some(folder) = path.parent() {
-                super::make_folder(folder)?;
-            }
-            self.file = Some(File::create(path).map_err(failed)?);
-        }
-        if let Some(file) = &mut self.file {
-            file.write_all(&self.packet).map_err(failed)?;
-        }
+        self.file.write(&self.packet)?;
         self.packet.clear();
         Ok(())
     }
@@ -401,8 +390,7 @@ impl StreamWriter {
             let stream = &mapping.streams[class.0 as usize];
             if stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true) {
                 self.losses.add("gaps behind the last event of a stream", 1);
-                self.file = None;
-                return Ok(());
+                return self.file.end();
             }
             let end = end.unwrap_or(self.latest).max(self.latest);
             self.header(mapping, class, None, &[]);
@@ -410,8 +398,12 @@ impl StreamWriter {
             self.flush(mapping, &open)?;
         }
         self.packet = Vec::new();
-        self.file = None;
-        Ok(())
+        self.file.end()
+    }
+
+    /// Is everything there that was written?
+    pub(super) fn check(&self) -> Result<()> {
+        self.file.check()
     }
 
     /// What this stream lost.

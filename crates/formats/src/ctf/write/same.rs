@@ -5,8 +5,6 @@
 //! packet are left out, its sizes and times are those of what is left; sequence numbers count the packets that are
 //! there, and counters of discarded events go on.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,10 +12,11 @@ use tracemill_codec::bits::mask;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
 use tracemill_codec::plan::State;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
 
+use crate::out_file::OutFile;
 use crate::target::Losses;
 
 /// A field of a packet's header or context that has a meaning.
@@ -155,12 +154,11 @@ impl Layout {
 
 /// Writes one stream.
 pub(super) struct SameStream {
-    path: PathBuf,
     schema: Arc<Schema>,
     layouts: Vec<Option<Arc<Layout>>>,
     /// What is needed for each event of the packet that is put together.
     rules: Rules,
-    file: Option<File>,
+    file: OutFile,
     /// The packet that is put together, and its bits.
     packet: Vec<u8>,
     bits: u64,
@@ -184,11 +182,10 @@ pub(super) struct SameStream {
 impl SameStream {
     pub(super) fn new(path: PathBuf, schema: &Arc<Schema>) -> Self {
         SameStream {
-            path,
             schema: schema.clone(),
             layouts: vec![None; schema.streams().len()],
             rules: Rules::default(),
-            file: None,
+            file: OutFile::new(path),
             packet: Vec::new(),
             bits: 0,
             input: None,
@@ -223,7 +220,7 @@ impl SameStream {
         let whole = bytes.get(from..to).unwrap_or(&[]);
         let counters = self.counters(data);
         if counters.iter().all(|(_, stored, now)| stored == now) {
-            self.write(whole)
+            self.file.write(whole)
         } else {
             self.packet.clear();
             self.packet.extend_from_slice(whole);
@@ -232,7 +229,7 @@ impl SameStream {
                 self.set(&layout, role, now);
             }
             let packet = std::mem::take(&mut self.packet);
-            self.write(&packet)?;
+            self.file.write(&packet)?;
             self.packet = packet;
             Ok(())
         }
@@ -329,7 +326,7 @@ impl SameStream {
         self.set(&layout, Role::PacketBegin, self.begin);
         self.set(&layout, Role::PacketEnd, self.end);
         let packet = std::mem::take(&mut self.packet);
-        self.write(&packet)?;
+        self.file.write(&packet)?;
         self.packet = packet;
         Ok(())
     }
@@ -346,27 +343,16 @@ impl SameStream {
         Ok(())
     }
 
-    fn write(&mut self, packet: &[u8]) -> Result<()> {
-        let path = &self.path;
-        let failed = |error: std::io::Error| Error::io("write the stream", path, &error);
-        if self.file.is_none() {
-            if let Some(folder) = path.parent() {
-                super::make_folder(folder)?;
-            }
-            self.file = Some(File::create(path).map_err(failed)?);
-        }
-        match &mut self.file {
-            Some(file) => file.write_all(packet).map_err(failed),
-            None => Ok(()),
-        }
-    }
-
     /// No more events come.
     pub(super) fn end(&mut self) -> Result<()> {
         self.end_packet()?;
-        self.file = None;
         self.packet = Vec::new();
-        Ok(())
+        self.file.end()
+    }
+
+    /// Is everything there that was written?
+    pub(super) fn check(&self) -> Result<()> {
+        self.file.check()
     }
 
     /// What this stream lost.

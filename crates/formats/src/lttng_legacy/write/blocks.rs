@@ -1,7 +1,6 @@
 //! Writes tracefiles: blocks of events, and their headers (sections 3 and 5).
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use tracemill_model::error::{Error, Result};
@@ -14,8 +13,7 @@ const MAX_BLOCK: usize = 64 << 20;
 
 /// A tracefile that is written.
 pub(super) struct TraceFile {
-    path: PathBuf,
-    out: Option<BufWriter<File>>,
+    out: OutFile,
     pub(super) header: TraceHeader,
     /// Is its event header compact? Bits of ids there.
     pub(super) compact: Option<u32>,
@@ -46,7 +44,7 @@ pub(super) struct EventOut<'a> {
 
 impl TraceFile {
     pub(super) fn new(path: PathBuf, header: TraceHeader, compact: Option<u32>) -> Self {
-        TraceFile { path, out: None, header, compact, block: None }
+        TraceFile { out: OutFile::with_buffer(path, BUFFER), header, compact, block: None }
     }
 
     /// Begins a block with the bytes of its header, which is `header.len` bytes long.
@@ -121,19 +119,13 @@ impl TraceFile {
         put((size - used) as u64, 4, self.header.is_big, &mut fields);
         put(size as u64, 4, self.header.is_big, &mut fields);
         bytes[16..40].copy_from_slice(&fields);
-        let failed = |error: std::io::Error| Error::io("write the tracefile", &self.path, &error);
-        if self.out.is_none() {
-            make_folder_of(&self.path)?;
-            self.out = Some(BufWriter::new(File::create_new(&self.path).map_err(failed)?));
-        }
-        let Some(out) = &mut self.out else { return Ok(()) };
-        out.write_all(&bytes).map_err(failed)?;
+        self.out.write(&bytes)?;
         // Padding of a page at a time: what a header states may be much.
         let zeros = [0; 4096];
         let mut left = size - used;
         while left > 0 {
             let part = left.min(zeros.len());
-            out.write_all(&zeros[..part]).map_err(failed)?;
+            self.out.write(&zeros[..part])?;
             left -= part;
         }
         Ok(())
@@ -142,10 +134,17 @@ impl TraceFile {
     /// Everything is there.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        let failed = |error: std::io::Error| Error::io("write the tracefile", &self.path, &error);
-        self.out.take().map_or(Ok(()), |mut out| out.flush().map_err(failed))
+        self.out.end()
+    }
+
+    /// Is everything there that was written?
+    pub(super) fn check(&self) -> Result<()> {
+        self.out.check()
     }
 }
+
+/// Bytes of blocks that wait for each other.
+const BUFFER: usize = 8 << 10;
 
 pub(super) fn make_folder_of(path: &Path) -> Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
@@ -173,3 +172,4 @@ pub(super) fn head(header: &TraceHeader, begin: u64, freq: u64) -> Vec<u8> {
     }
     out
 }
+use crate::out_file::OutFile;

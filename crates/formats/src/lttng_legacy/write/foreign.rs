@@ -226,7 +226,9 @@ impl Foreign {
         }
         control.finish()?;
         let definitions = self.folder.join("eventdefs");
-        fs::create_dir_all(&definitions).map_err(|error| Error::io("make the folder", &definitions, &error))
+        fs::create_dir_all(&definitions).map_err(|error| Error::io("make the folder", &definitions, &error))?;
+        let files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
+        files.chain([&control]).try_for_each(TraceFile::check)
     }
 
     fn tsc(&mut self, stream: usize, event: EventRef<'_>, is_untimed: bool) -> u64 {

@@ -286,7 +286,7 @@ impl Own {
         for folder in ["eventdefs", "control"].map(|name| self.folder.join(name)) {
             fs::create_dir_all(&folder).map_err(|error| Error::io("make the folder", &folder, &error))?;
         }
-        Ok(())
+        self.streams.iter().try_for_each(|of| of.file.check())
     }
 }
 

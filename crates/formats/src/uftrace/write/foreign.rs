@@ -16,7 +16,8 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClass, EventClassId, FieldKind, Schema, Scope};
 
 use super::record::{Kind, Numbers};
-use super::{OutFile, make_folder, write_file};
+use super::{BUFFER, write_file};
+use crate::out_file::{OutFile, make_folder};
 use crate::target::{Losses, Source, WriteOptions};
 
 /// The first id of user events.
@@ -129,7 +130,7 @@ impl Foreign {
         self.last_task[stream] = Some(tid);
         let folder = &self.folder;
         let task = self.tasks.entry(tid).or_insert_with(|| Task {
-            file: OutFile::new(folder.join(format!("{tid}.dat"))),
+            file: OutFile::with_buffer(folder.join(format!("{tid}.dat")), BUFFER),
             first: time,
             depth: 0,
             last: 0,
@@ -222,6 +223,7 @@ impl Foreign {
         }
         let info = self.info(&name);
         write_file(&self.folder.join("info"), &info)?;
+        self.tasks.values().try_for_each(|task| task.file.check())?;
         Ok(self.losses.clone())
     }
 

@@ -6,8 +6,7 @@ mod own;
 mod record;
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_model::error::{Error, Result};
@@ -16,6 +15,7 @@ use tracemill_model::packet::Gap;
 use self::foreign::Foreign;
 use self::own::Own;
 use crate::api::OpenTrace;
+use crate::out_file::make_folder;
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// Data folders of uftrace.
@@ -78,48 +78,12 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn make_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
-}
-
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| Error::io("write the file", path, &error))
 }
 
-/// A file that is appended to; it is there once something was written.
-struct OutFile {
-    path: PathBuf,
-    file: Option<BufWriter<File>>,
-}
-
-impl OutFile {
-    fn new(path: PathBuf) -> Self {
-        OutFile { path, file: None }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let path = &self.path;
-        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
-        if self.file.is_none() {
-            if let Some(folder) = path.parent() {
-                make_folder(folder)?;
-            }
-            self.file = Some(BufWriter::new(File::create(path).map_err(failed)?));
-        }
-        match &mut self.file {
-            Some(file) => file.write_all(bytes).map_err(failed),
-            None => Ok(()),
-        }
-    }
-
-    fn end(&mut self) -> Result<()> {
-        let path = &self.path;
-        match self.file.take() {
-            Some(mut file) => file.flush().map_err(|error| Error::io("write the file", path, &error)),
-            None => Ok(()),
-        }
-    }
-}
+/// Bytes of records that wait for each other.
+const BUFFER: usize = 8 << 10;
 
 /// Writes traces.
 struct Writer {

@@ -14,8 +14,9 @@ use tracemill_model::schema::{ByteOrder, Part, Scope};
 
 use super::kernel::{self, Pages};
 use super::record::{Kind, Numbers};
-use super::{OutFile, make_folder, write_file};
+use super::{BUFFER, write_file};
 use crate::api::{Entry, EntryKind, Storage};
+use crate::out_file::{OutFile, make_folder};
 use crate::target::{Losses, Source, WriteOptions};
 use crate::uftrace::arguments::Signatures;
 use crate::uftrace::classes::USER_DATA;
@@ -72,7 +73,12 @@ impl Own {
                 None if name.starts_with("kernel-cpu") => StreamKind::Kernel,
                 None => StreamKind::Messages,
             };
-            Stream { file: OutFile::new(folder.join(name)), kind, tid: tid.unwrap_or(0), pages: Pages::default() }
+            Stream {
+                file: OutFile::with_buffer(folder.join(name), BUFFER),
+                kind,
+                tid: tid.unwrap_or(0),
+                pages: Pages::default(),
+            }
         });
         let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
         // What is wrong with it was told when it was read.
@@ -265,6 +271,7 @@ impl Own {
         for part in info {
             write_file(&self.folder.join("info"), &self.info(&part.bytes))?;
         }
+        self.streams.iter().try_for_each(|stream| stream.file.check())?;
         Ok(self.losses.clone())
     }
 

@@ -419,6 +419,7 @@ impl TraceWriter for Writer {
             let path = trace.folder.join(METADATA);
             fs::write(&path, bytes).map_err(|error| Error::io("write the metadata", &path, &error))?;
         }
+        self.streams.iter().try_for_each(|stream| stream.check())?;
         Ok(self.losses)
     }
 }

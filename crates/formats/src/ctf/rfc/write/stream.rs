@@ -1,7 +1,5 @@
 //! One stream of the output: events into packets, packets into a file.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +15,7 @@ use super::super::transform::Schemes;
 use super::super::types::{Class, Field, Form, Int, Kind, Order};
 use super::bits::{Bits, Fields, Shortfalls, last_member};
 use super::{TraceKind, TraceOut};
+use crate::out_file::OutFile;
 use crate::target::{Losses, stored_header};
 
 /// A packet ends at this size even where that of the input goes on.
@@ -24,11 +23,10 @@ const MAX_PACKET: usize = 16 << 20;
 
 /// Writes one stream.
 pub(super) struct StreamWriter {
-    path: PathBuf,
     group: usize,
     /// Size that the user wants; without it packets end with those of the input.
     packet_bytes: Option<usize>,
-    file: Option<File>,
+    file: OutFile,
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
@@ -64,10 +62,9 @@ struct Open {
 impl StreamWriter {
     pub(super) fn new(path: PathBuf, group: usize, packet_bytes: Option<usize>) -> Self {
         StreamWriter {
-            path,
             group,
             packet_bytes,
-            file: None,
+            file: OutFile::new(path),
             open: None,
             input: None,
             state: Some(0),
@@ -436,7 +433,7 @@ impl StreamWriter {
         }
         bytes.extend_from_slice(&stored);
         bytes.resize(bytes.len() + open.padding, 0);
-        self.write(&bytes)
+        self.file.write(&bytes)
     }
 
     /// Writes a packet of the same trace as it is.
@@ -447,27 +444,12 @@ impl StreamWriter {
         let from = of.offset_bytes as usize;
         let bytes = packet.file.bytes().get(from..from.saturating_add((of.total_bits / 8) as usize));
         let gone = || Error::new(ErrorKind::Truncated, "the bytes of a packet are gone").at_offset(of.offset_bytes);
-        self.write(bytes.ok_or_else(gone)?)?;
+        self.file.write(bytes.ok_or_else(gone)?)?;
         self.count = Some(of.sequence.or(self.count).unwrap_or(0));
         self.discarded = of.discarded_snapshot.unwrap_or(self.discarded);
         self.latest = self.latest.max(of.end_cycles.unwrap_or(0));
         (self.state, self.lost, self.has_pending) = (None, 0, false);
         Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let path = &self.path;
-        let failed = |error: std::io::Error| Error::io("write the stream", path, &error);
-        if self.file.is_none() {
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))?;
-            }
-            self.file = Some(File::options().create(true).append(true).open(path).map_err(failed)?);
-        }
-        match &mut self.file {
-            Some(file) => file.write_all(bytes).map_err(failed),
-            None => Ok(()),
-        }
     }
 
     /// No more events come.
@@ -480,9 +462,13 @@ impl StreamWriter {
             self.end_packet(trace, false)?;
         }
         // A stream without packets is an empty file.
-        self.write(&[])?;
-        self.file = None;
-        Ok(())
+        self.file.write(&[])?;
+        self.file.end()
+    }
+
+    /// Is everything there that was written?
+    pub(super) fn check(&self) -> Result<()> {
+        self.file.check()
     }
 
     /// What this stream lost.

@@ -1,0 +1,78 @@
+//! Files of an output.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tracemill_model::error::{Error, ErrorKind, Result};
+
+/// A file that is appended to; it is there once something was written. Its name must be free: what two parts of an output
+/// would write is a fault of ours, and is not written over.
+pub(crate) struct OutFile {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+    buffer: usize,
+    is_made: bool,
+}
+
+impl OutFile {
+    /// For large pieces.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self::with_buffer(path, 0)
+    }
+
+    /// For small pieces, which wait for each other in so many bytes.
+    pub(crate) fn with_buffer(path: PathBuf, buffer: usize) -> Self {
+        OutFile { path, file: None, buffer, is_made: false }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends bytes; none make the file too.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let path = &self.path;
+        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        if self.file.is_none() {
+            if let Some(folder) = path.parent().filter(|_| !self.is_made) {
+                make_folder(folder)?;
+            }
+            let file = match self.is_made {
+                true => File::options().append(true).open(path),
+                false => File::create_new(path),
+            };
+            self.file = Some(BufWriter::with_capacity(self.buffer, file.map_err(failed)?));
+            self.is_made = true;
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(failed),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes it for now.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        let path = &self.path;
+        match self.file.take() {
+            Some(mut file) => file.flush().map_err(|error| Error::io("write the file", path, &error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Is what was written still there? Asked at the end of an output: one whose folder somebody removed meanwhile, and
+    /// that made it again for other files, would look whole.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.is_made || self.path.is_file() {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Io, "the file was removed while the output was written");
+        Err(error.in_file(&self.path))
+    }
+}
+
+/// Makes a folder, with those around it.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
+}
