@@ -72,10 +72,10 @@ fn open(out: &Path) -> Session {
     Session::open(&FileSystem, &[out.to_path_buf()], &OpenOptions::default()).expect("the options are right")
 }
 
-/// What was written can be read; CTF 2 and CTF 1.8 without faults, and with as many events.
+/// What was written can be read without faults; CTF 2 and CTF 1.8 with as many events.
 fn check(target: &Target, out: &Path, events: u64) {
     let (session, name) = (open(out), target.names[0]);
-    if events == 0 || !["ctf2", "ctf1.8"].contains(&name) {
+    if events == 0 {
         return;
     }
     for error in session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults)) {
@@ -92,5 +92,7 @@ fn check(target: &Target, out: &Path, events: u64) {
             }
         }
     }
-    assert!(found == events, "{name}: {events} events became {found}");
+    // Others count what they cannot hold as lost.
+    let is_ctf = ["ctf2", "ctf1.8"].contains(&name);
+    assert!(!is_ctf || found == events, "{name}: {events} events became {found}");
 }

@@ -222,7 +222,8 @@ impl Writer {
             for (stream, name) in source.streams.iter().zip(names) {
                 writer.trace_of.push(writer.traces.len());
                 let group = trace.groups.get(stream.class.0 as usize).copied().flatten().unwrap_or(0);
-                writer.streams.push(StreamWriter::new(trace.folder.join(name), group, options.packet_bytes));
+                let path = trace.folder.join(name);
+                writer.streams.push(StreamWriter::new(path, stream.class, group, options.packet_bytes));
             }
             writer.takes_packets &= trace.has_same_packets;
             writer.traces.push(trace);

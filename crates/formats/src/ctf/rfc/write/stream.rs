@@ -7,7 +7,7 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, Scope};
+use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::super::metadata::{Dialect, MAGIC};
 use super::super::packet_fields::{self, HEADER_11, Meaning};
@@ -27,6 +27,8 @@ pub(super) struct StreamWriter {
     /// Size that the user wants; without it packets end with those of the input.
     packet_bytes: Option<usize>,
     file: OutFile,
+    /// The stream class of its packets.
+    class: StreamClassId,
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
@@ -60,11 +62,12 @@ struct Open {
 }
 
 impl StreamWriter {
-    pub(super) fn new(path: PathBuf, group: usize, packet_bytes: Option<usize>) -> Self {
+    pub(super) fn new(path: PathBuf, class: StreamClassId, group: usize, packet_bytes: Option<usize>) -> Self {
         StreamWriter {
             group,
             packet_bytes,
             file: OutFile::new(path),
+            class,
             open: None,
             input: None,
             state: Some(0),
@@ -82,6 +85,11 @@ impl StreamWriter {
     pub(super) fn event(&mut self, trace: &mut TraceOut, event: EventRef<'_>) -> Result<()> {
         let is_own = matches!(trace.kind, TraceKind::Own(_));
         let packet = &event.chunk.packet;
+        // A file of a draft is of one stream class, its packets cannot say another.
+        if self.class != packet.packet.class {
+            self.losses.add("events of a second stream class in one file", 1);
+            return Ok(());
+        }
         let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, packet));
         let size = self.open.as_ref().map_or(0, |open| open.content.bytes.len());
         let is_full = size >= self.packet_bytes.unwrap_or(MAX_PACKET);
