@@ -22,8 +22,13 @@ const END_MARKERS: [&str; 3] = ["__sym_end", "__dynsym_end", "__func_end"];
 impl Symbols {
     /// Reads a `.sym` file. Lines that are none are passed over: it is the output of other tools.
     pub(super) fn read(bytes: &[u8]) -> Symbols {
-        let mut all: Vec<(Symbol, bool, bool)> = Vec::new();
-        for line in bytes.split(|&byte| byte == b'\n') {
+        // As many as lines of the usual length.
+        let mut all: Vec<(Symbol, bool, bool)> = Vec::with_capacity(bytes.len() / 32);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = &rest[..end];
+            rest = rest.get(end + 1..).unwrap_or(&[]);
             let Ok(line) = std::str::from_utf8(line) else { continue };
             if let Some((symbol, has_size)) = symbol(line) {
                 let is_end = symbol.kind == b'?' || END_MARKERS.contains(&&*symbol.name);
@@ -40,21 +45,21 @@ impl Symbols {
                 }
             }
         }
-        all.sort_by_key(|(symbol, ..)| symbol.address);
-        let mut symbols: Vec<Symbol> = Vec::with_capacity(all.len());
-        for at in 0..all.len() {
-            let (symbol, has_size, is_end) = &all[at];
-            if *is_end {
-                continue;
-            }
-            let mut symbol = symbol.clone();
-            if !has_size {
-                // Up to the next address; what stands behind the last one is unknown.
-                let next = all[at + 1..].iter().map(|(next, ..)| next.address).find(|&next| next > symbol.address);
-                symbol.size = next.map_or(0, |next| next - symbol.address);
-            }
-            symbols.push(symbol);
+        if !all.is_sorted_by_key(|(symbol, ..)| symbol.address) {
+            all.sort_by_key(|(symbol, ..)| symbol.address);
         }
+        // Up to the next address; what stands behind the last one is unknown.
+        let (mut next, mut behind) = (None, None);
+        for (symbol, has_size, _) in all.iter_mut().rev() {
+            if behind != Some(symbol.address) {
+                (next, behind) = (behind, Some(symbol.address));
+            }
+            if !*has_size {
+                symbol.size = next.map_or(0, |next: u64| next - symbol.address);
+            }
+        }
+        let mut symbols = Vec::with_capacity(all.len());
+        symbols.extend(all.into_iter().filter(|(_, _, is_end)| !is_end).map(|(symbol, ..)| symbol));
         Symbols(symbols)
     }
 
@@ -101,7 +106,7 @@ fn symbol(line: &str) -> Option<(Symbol, bool)> {
     if !b"TtwPKDdvu?".contains(&kind) {
         return None;
     }
-    let name = name.split('\t').next().unwrap_or(name);
+    let name = memchr::memchr(b'\t', name.as_bytes()).map_or(name, |end| &name[..end]);
     let symbol = Symbol { address, size: size.unwrap_or(0), kind, name: name.into() };
     Some((symbol, size.is_some()))
 }
