@@ -90,10 +90,13 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         }
         has_events = true;
         let Some(records) = container.records(file.bytes(), section, &mut notes) else { continue };
-        let strings = tables.find(&records);
-        if strings.is_none() && records.count > 0 {
+        let named = tables.find(&records);
+        // Not for those who want it strict (D14).
+        let strings = named.or_else(|| tables.only().filter(|_| !wishes.is_strict));
+        if named.is_none() && records.count > 0 {
+            let instead = if strings.is_some() { "the only one of the file is used" } else { "`%s` finds no strings" };
             let message = format!(
-                "{} names the string table `{}`, which is not there: `%s` finds no strings",
+                "{} names the string table `{}`, which is not there: {instead}",
                 section.title(),
                 String::from_utf8_lossy(records.table())
             );
@@ -164,6 +167,12 @@ impl Tables {
             tables.all.push((*section, table));
         }
         tables
+    }
+
+    /// The table of a file that has only one.
+    fn only(&self) -> Option<(&StringTable, Option<usize>)> {
+        let [(_, table)] = self.all.as_slice() else { return None };
+        Some((table, self.cut_from[0]))
     }
 
     /// The table that a section names, and where its strings begin that have no NUL.

@@ -878,3 +878,28 @@ fn an_event_log_of_the_size_of_a_gist_log_is_none() {
     bytes[4] = b'E';
     assert!(is_cpel(&bytes));
 }
+
+#[test]
+fn events_of_a_table_that_is_not_there_take_the_only_one() {
+    let log = |tables: &[&str]| {
+        let mut builder = Builder::cpel(ByteOrder::Big, tables.len() as u16 + 2);
+        for name in tables {
+            let text = [name.as_bytes(), &STRINGS[1..]].concat();
+            builder.section(1, &text);
+        }
+        // Code 1 is called `call` and shows its datum as text.
+        builder.records(3, tables[0], &[1], &[1, 2, 7]);
+        builder.events("nowhere", &[(5, 0, 1, 2)]);
+        builder.bytes
+    };
+    let shown = |bytes: Vec<u8>, settings: &[(&'static str, &str)]| {
+        let trace = open(bytes, settings).unwrap();
+        let told = trace.warnings.iter().any(|warning| warning.message().contains("names the string table `nowhere`"));
+        assert!(told, "{:?}", trace.warnings);
+        read(&trace).events[0].clone()
+    };
+    let has = |event: &str, text: &str| assert!(event.contains(&format!("datum_text=\"{text}\"")), "{event}");
+    has(&shown(log(&["T"]), &[]), "call");
+    has(&shown(log(&["T"]), &[("strict", "")]), "<bad-string:0x2>");
+    has(&shown(log(&["T", "U"]), &[]), "<bad-string:0x2>");
+}
