@@ -85,7 +85,8 @@ def traces_of(program, path):
     """The path, or what is in it when that has traces of several formats."""
     if not os.path.isdir(path) or format_of(program, path):
         return [path]
-    inside = [os.path.join(path, name) for name in sorted(os.listdir(path))]
+    # Saved lines are what others are compared with.
+    inside = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.endswith(".jsonl")]
     return [one for one in inside if format_of(program, one)] or [path]
 
 

@@ -179,3 +179,22 @@ fn wrong_lines_are_told_and_the_others_read() {
     write(&folder, "{\"a\":1}\n");
     folder.run_with("print", &["lines.jsonl"]).ends(1, &["no trace of a known format"]);
 }
+
+#[test]
+fn the_last_line_may_end_without_a_line_feed() {
+    let folder = Folder::new();
+    let line = |n: u32| format!("{{\"ns\":{n},\"name\":\"y\",\"payload\":{{\"a\":{n}}}}}");
+    folder.file("open.jsonl", format!("{}\n{}", line(1), line(2)));
+    let run = folder.run("print --format csv --columns a open.jsonl").ends(0, &[]);
+    assert_eq!((&*run.stdout, &*run.stderr), ("a\n1\n2\n", ""));
+}
+
+#[test]
+fn control_characters_in_strings_are_escapes() {
+    let folder = Folder::new();
+    folder.file("bad.jsonl", "{\"ns\":1,\"name\":\"y\",\"payload\":{\"a\":\"x\u{0}y\"}}\n{\"ns\":2,\"name\":\"y\",\"payload\":{\"a\":\"z\"}}\n");
+    let run = folder.run("print --format csv --columns a bad.jsonl");
+    let run =
+        run.ends(3, &["bad.jsonl: byte 36: line 1: a control character in a string must be written as an escape"]);
+    assert_eq!(run.stdout, "a\nz\n");
+}

@@ -121,6 +121,10 @@ impl Survey {
             }
             first_packet = survey.packets.len();
         }
+        // The last line of a file may end without a line feed, which is counted with every line.
+        for packet in &mut survey.packets {
+            packet.bytes = packet.bytes.min(file.len() as u64 - packet.at);
+        }
         if survey.wrong > MAX_TOLD {
             let message = format!("{} more lines cannot be read; they are skipped", survey.wrong - MAX_TOLD);
             survey.faults.push(Error::malformed(message).in_file(path));

@@ -231,6 +231,11 @@ impl<'a> Parser<'a> {
             }
         }
         let to = self.at;
+        // Looked at as a whole: nearly none has one.
+        if self.line[from..to].iter().fold(false, |found, &byte| found | (byte < 0x20)) {
+            self.at = from + self.line[from..to].iter().position(|&byte| byte < 0x20).unwrap_or(0);
+            return Err(self.fault("a control character in a string must be written as an escape"));
+        }
         self.at += 1;
         if let b"NaN" | b"Infinity" | b"-Infinity" = &self.line[from..to] {
             kind = Kind::Special;
