@@ -268,10 +268,28 @@ def main():
     if not shutil.which("uftrace"):
         print("nothing is compared: uftrace is not installed")
         return 77
-    if args.record:
-        subprocess.run([HERE / "uftrace" / "record.sh", args.record], check=True, stdout=subprocess.DEVNULL)
-        args.folders.append(args.record)
-    folders = sorted({path.parent for folder in args.folders for path in folder.rglob("info") if path.is_file()})
+    if not args.record:
+        passed, failed = compare(args, args.folders)
+        return 1 if failed or not passed else 0
+    passed, failed = compare(args, args.folders + [recorded(args.record)])
+    if failed:
+        # Tasks meet at other moments in every recording, and the peer's faults show in some: what differs in two counts.
+        print("a second recording")
+        again = args.record.with_name(args.record.name + "-again")
+        more, differ = compare(args, args.folders + [recorded(again)])
+        passed, failed = min(passed, more), failed & differ
+        print(f"{len(failed)} differ in both:", *sorted(failed), sep="\n    ")
+    return 1 if failed or not passed else 0
+
+
+def recorded(folder):
+    subprocess.run([HERE / "uftrace" / "record.sh", folder], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def compare(args, inputs):
+    """The number of commands that print the same on all inputs, and those that do not."""
+    folders = sorted({path.parent for folder in inputs for path in folder.rglob("info") if path.is_file()})
     passed, failed, left_out = 0, [], 0
     places = []
     differences, met = known_differences(HERE / "uftrace" / "known.txt"), 0
@@ -314,7 +332,7 @@ def main():
     for command in sorted(set(failed)):
         print(f"{failed.count(command):4} differ: {command}:", *(place.split()[0] for place in places if place.split(None, 1)[1] == command))
     print(f"{passed} equal, {len(failed)} differ, {met} known to differ, {left_out} left out (uftrace fails)")
-    return 1 if failed or not passed else 0
+    return passed, set(places)
 
 
 sys.exit(main())

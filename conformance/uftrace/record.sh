@@ -26,7 +26,7 @@ record() {
 	shift 2
 	# The program may end by a signal or with a status of its own.
 	uftrace record -d "$out_dir/$name" "$@" ./programs $what >/dev/null 2>"$work/log" || true
-	[[ -s $out_dir/$name/info ]] || { printf 'not recorded: %s: %s\n' "$name" "$(head -n 1 "$work/log")"; rm -rf -- "${out_dir:?}/$name"; }
+	[[ -s $out_dir/$name/info ]] || { printf 'not recorded: %s: %s\n' "$name" "$(head -n 1 "$work/log")"; { sleep 1; rm -rf -- "${out_dir:?}/$name"; } || true; }
 }
 
 specs=(-A 'integers@arg1/i8,arg2/i16,arg3/i32,arg4/i64,arg5/u8,arg6/u16' -R 'integers@retval/i64'
