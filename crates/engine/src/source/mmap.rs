@@ -2,6 +2,12 @@
 //!
 //! This is the only module of tracemill with `unsafe`. Maps are worth it: they cost no private memory however many
 //! streams are merged (64 MiB is the budget for any trace), and packets are reached in any order without copies.
+//! Measured with `info --count -j1` on 778 MB of 20 million events in the page cache: mapped 0.32 s and 1 MiB of private
+//! memory, the files read into memory instead 0.69 s and 746 MiB. Mapping the pages of a packet ahead
+//! ([`Bytes::will_read`]) costs and gains nothing where the page cache has large pages; where it has small ones (tmpfs)
+//! 0.43 s instead of 0.55 s.
+//!
+//! The handler (module `guard`) is what maps need so that a file that is cut meanwhile ends in a message, not a signal.
 //!
 //! A map of a file that others may change has two hazards. Bytes may *change*: we only ever read plain integers and
 //! byte slices from it, check every offset before use, and never hand out `str`, so changed bytes give a wrong value
