@@ -159,3 +159,13 @@ fn a_target_that_vanishes_is_told_or_made_anew() {
         let _ = fs::remove_dir_all(folder.path("below"));
     }
 }
+
+#[test]
+fn what_a_killed_run_left_is_no_trace() {
+    let folder = Folder::new();
+    folder.copy_of("orders", "good").copy_of("orders", ".out.17.part");
+    let said = "an output that was not finished: its writer was killed";
+    folder.run("print -q .out.17.part").ends(1, &[said]);
+    let run = folder.run("print .").ends(0, &[said]);
+    assert_eq!(run.stdout, folder.run("print good").ends(0, &[]).stdout);
+}

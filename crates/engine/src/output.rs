@@ -76,6 +76,13 @@ impl Drop for Pending {
     }
 }
 
+/// Is the path of the form under which [`Pending`] writes: what a process left that was killed?
+pub fn is_pending(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let number = name.as_deref().and_then(|name| name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.'));
+    number.is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Removes what was written under a name of its own.
 pub fn remove(path: &Path) {
     // Nothing is there when nothing was written.

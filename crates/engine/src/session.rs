@@ -11,6 +11,7 @@ use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
+use crate::output::is_pending;
 use crate::progress::Progress;
 use crate::source::Packed;
 
@@ -85,6 +86,10 @@ impl Session {
                 && let Err(error) = take_standard_input(&packed, path)
             {
                 session.failures.push(error);
+                continue;
+            }
+            if is_pending(path) {
+                session.failures.push(unfinished(path));
                 continue;
             }
             let before = found.len();
@@ -241,6 +246,10 @@ impl Search<'_> {
             Ok(entries) => entries,
         };
         for entry in entries {
+            if is_pending(&entry.path) {
+                self.suspects.push(unfinished(&entry.path));
+                continue;
+            }
             match entry.kind {
                 EntryKind::Directory => {
                     let name = format!("{}/{}", name.trim_end_matches('/'), entry.name);
@@ -284,6 +293,11 @@ impl Search<'_> {
             self.found.push((at, found));
         }
     }
+}
+
+fn unfinished(path: &Path) -> Error {
+    let error = Error::new(ErrorKind::Truncated, "an output that was not finished: its writer was killed");
+    error.in_file(path).with_help("remove it, and convert again")
 }
 
 /// Standard input is read to its end before it is opened: files say at their ends what they hold, and times are merged.
