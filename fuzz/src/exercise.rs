@@ -42,21 +42,7 @@ pub(crate) fn read(folder: &Folder) -> u64 {
 pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
     let bits = bytes.len() as u64 * 8;
     let class = StreamClassId(0);
-    let packet = Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bits,
-        content_bits: bits,
-        class,
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    };
+    let packet = Packet::new(class, 0, bits);
     let file = DataFile {
         path: "stream".into(),
         relative: "stream".into(),

@@ -727,21 +727,7 @@ mod tests {
     fn packet_data(schema: Schema, stream: StreamClassId, bytes: &[u8]) -> PacketData {
         let plans = Arc::new(TracePlans::new(Arc::new(schema)));
         let bits = bytes.len() as u64 * 8;
-        let packet = Packet {
-            file: 0,
-            index: 0,
-            offset_bytes: 0,
-            total_bits: bits,
-            content_bits: bits,
-            class: stream,
-            stream_id: None,
-            begin_cycles: None,
-            end_cycles: None,
-            discarded_snapshot: None,
-            sequence: None,
-            discarded_before: 0,
-            lost_packets_before: 0,
-        };
+        let packet = Packet::new(stream, 0, bits);
         let file = Arc::new(bytes.to_vec());
         let state = State::default();
         PacketData {

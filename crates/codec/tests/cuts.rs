@@ -73,21 +73,7 @@ fn visit(bytes: &[u8], end: Option<u32>) -> (String, String) {
     }
     let bytes = Arc::new(bytes.to_vec());
     let bits = bytes.len() as u64 * 8;
-    let packet = Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bits,
-        content_bits: bits,
-        class: StreamClassId(0),
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    };
+    let packet = Packet::new(StreamClassId(0), 0, bits);
     let data = Arc::new(PacketData {
         plans,
         bytes: bytes.clone(),

@@ -42,21 +42,7 @@ fn random_chunk(schema: &Arc<Schema>, rng: &mut Rng) -> Option<Chunk> {
     let context_bits = pos;
     plans.read_packet_context(STREAM, input, &mut pos, &mut state).ok()?;
     let file: Arc<dyn Bytes> = Arc::new(bytes.clone());
-    let packet = Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bytes.len() as u64 * 8,
-        content_bits: end_bits,
-        class: STREAM,
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    };
+    let packet = Packet { content_bits: end_bits, ..Packet::new(STREAM, 0, bytes.len() as u64 * 8) };
     let packet = Arc::new(PacketData {
         plans: plans.clone(),
         bytes: file.clone(),

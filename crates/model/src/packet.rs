@@ -33,6 +33,27 @@ pub struct Packet {
     pub lost_packets_before: u64,
 }
 
+impl Packet {
+    /// The first packet of a file, all of it content, with nothing that a header says of streams, times and losses.
+    pub fn new(class: StreamClassId, offset_bytes: u64, total_bits: u64) -> Self {
+        Packet {
+            file: 0,
+            index: 0,
+            offset_bytes,
+            total_bits,
+            content_bits: total_bits,
+            class,
+            stream_id: None,
+            begin_cycles: None,
+            end_cycles: None,
+            discarded_snapshot: None,
+            sequence: None,
+            discarded_before: 0,
+            lost_packets_before: 0,
+        }
+    }
+}
+
 /// What is missing in a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum GapKind {

@@ -217,21 +217,7 @@ fn end_of_some_event(schema: &Schema, bytes: &[u8], end_bits: u64, rng: &mut Rng
 }
 
 fn packet_of(bytes: &[u8], content_bits: u64) -> Packet {
-    Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bytes.len() as u64 * 8,
-        content_bits,
-        class: STREAM,
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    }
+    Packet { content_bits, ..Packet::new(STREAM, 0, bytes.len() as u64 * 8) }
 }
 
 /// Shows the fields of all events to a visitor, the last event first.

@@ -47,21 +47,7 @@ impl PacketReader for InMemory {
 /// A session of one trace of one packet.
 pub(crate) fn in_memory(schema: Schema, bytes: Vec<u8>, content_bits: u64) -> Session {
     let schema = Arc::new(schema);
-    let packet = Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bytes.len() as u64 * 8,
-        content_bits,
-        class: STREAM,
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    };
+    let packet = Packet { content_bits, ..Packet::new(STREAM, 0, bytes.len() as u64 * 8) };
     let bytes: Arc<dyn Bytes> = Arc::new(bytes);
     let file = DataFile { path: "random".into(), relative: "random".into(), bytes, is_indexed: false };
     let stream = Stream { name: "random".into(), class: STREAM, id: None, files: vec![file], packets: vec![packet] };

@@ -181,19 +181,10 @@ impl EventSection {
             let count = PACKET_EVENTS.min(self.count - from);
             let bits = count * RECORD_BYTES * 8;
             Packet {
-                file: 0,
                 index,
-                offset_bytes: self.first + from * RECORD_BYTES,
-                total_bits: bits,
-                content_bits: bits,
-                class,
-                stream_id: None,
                 begin_cycles: if look { self.time_of(from) } else { None },
                 end_cycles: if look { self.time_of(from + count - 1) } else { None },
-                discarded_snapshot: None,
-                sequence: None,
-                discarded_before: 0,
-                lost_packets_before: 0,
+                ..Packet::new(class, self.first + from * RECORD_BYTES, bits)
             }
         });
         packets.collect()

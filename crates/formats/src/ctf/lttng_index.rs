@@ -80,18 +80,13 @@ fn read_entry(entry: &[u8], index: u64, minor: u32, schema: &Schema) -> Result<P
     let class = schema.stream_by_id(class_id).ok_or_else(|| format!("no stream class has its id {class_id}"))?;
     let has_more = minor >= 1;
     Ok(Packet {
-        file: 0,
         index,
-        offset_bytes: number(0),
-        total_bits,
         content_bits,
-        class,
         stream_id: has_more.then(|| number(7)),
         begin_cycles: Some(number(3)),
         end_cycles: Some(number(4)),
         discarded_snapshot: Some(number(5)),
         sequence: has_more.then(|| number(8)),
-        discarded_before: 0,
-        lost_packets_before: 0,
+        ..Packet::new(class, number(0), total_bits)
     })
 }

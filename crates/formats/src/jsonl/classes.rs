@@ -267,19 +267,10 @@ impl Kinds {
             let lane = &mut traces[trace].lanes[lane];
             let bits = packet.bytes * 8;
             lane.packets.push(Packet {
-                file: 0,
                 index: index as u64,
-                offset_bytes: packet.at,
-                total_bits: bits,
-                content_bits: bits,
-                class: lane.class,
-                stream_id: None,
                 begin_cycles: range.map(|(low, _)| kind.cycles(low)),
                 end_cycles: range.map(|(_, high)| kind.cycles(high)),
-                discarded_snapshot: None,
-                sequence: None,
-                discarded_before: 0,
-                lost_packets_before: 0,
+                ..Packet::new(lane.class, packet.at, bits)
             });
         }
     }

@@ -464,19 +464,11 @@ fn stream_of(
         let next_begin = next.map_or(u64::MAX, |next| next.place.tsc);
         let own_end = same.map_or(block.header.end_tsc, |same| same.place.tsc);
         packets.push(Packet {
-            file: 0,
             index: block.index,
-            offset_bytes: block.offset + slice.base(),
-            total_bits: end.saturating_sub(slice.base()) * 8,
             content_bits: limit.saturating_sub(slice.base()) * 8,
-            class,
-            stream_id: None,
             begin_cycles: Some(slice.place.tsc),
             end_cycles: (slice.place.tsc <= own_end && own_end <= next_begin).then_some(own_end),
-            discarded_snapshot: None,
-            sequence: None,
-            discarded_before: 0,
-            lost_packets_before: 0,
+            ..Packet::new(class, block.offset + slice.base(), end.saturating_sub(slice.base()) * 8)
         });
     }
     let name = candidate.relative.clone();

@@ -477,19 +477,10 @@ fn packets_of(
     class: StreamClassId,
 ) -> Vec<Packet> {
     let packet = |(index, (from, to, begin_cycles, end_cycles)): (usize, (usize, usize, _, _))| Packet {
-        file: 0,
         index: index as u64,
-        offset_bytes: from as u64,
-        total_bits: (to - from) as u64 * 8,
-        content_bits: (to - from) as u64 * 8,
-        class,
-        stream_id: None,
         begin_cycles,
         end_cycles,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
+        ..Packet::new(class, from as u64, (to - from) as u64 * 8)
     };
     slices.enumerate().map(packet).collect()
 }

@@ -96,21 +96,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
     let schema = Arc::new(schema);
     let plans = Arc::new(TracePlans::new(schema.clone()));
     let bits = bytes.len() as u64 * 8;
-    let packet = Packet {
-        file: 0,
-        index: 0,
-        offset_bytes: 0,
-        total_bits: bits,
-        content_bits: bits,
-        class: StreamClassId(0),
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    };
+    let packet = Packet::new(StreamClassId(0), 0, bits);
     let file = tracemill_formats::api::DataFile {
         is_indexed: false,
         path: "channel0_1".into(),

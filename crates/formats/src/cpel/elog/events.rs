@@ -106,21 +106,7 @@ pub(super) fn packets(header: &Header, len: usize, class: StreamClassId) -> Vec<
     let packets = (0..octets.div_ceil(SLICE_BYTES)).map(|index| {
         let from = index * SLICE_BYTES;
         let bits = SLICE_BYTES.min(octets - from) as u64 * 8;
-        Packet {
-            file: 0,
-            index: index as u64,
-            offset_bytes: (header.events + from) as u64,
-            total_bits: bits,
-            content_bits: bits,
-            class,
-            stream_id: None,
-            begin_cycles: None,
-            end_cycles: None,
-            discarded_snapshot: None,
-            sequence: None,
-            discarded_before: 0,
-            lost_packets_before: 0,
-        }
+        Packet { index: index as u64, ..Packet::new(class, (header.events + from) as u64, bits) }
     });
     packets.collect()
 }

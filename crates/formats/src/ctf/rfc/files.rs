@@ -116,19 +116,13 @@ impl<'a> Walk<'a> {
         identity.class = identity.class.or(Some(header.class));
         self.warn_of_checksum(&header, offset);
         let mut packet = Packet {
-            file: 0,
             index: self.index,
-            offset_bytes: offset,
-            total_bits: header.packet_size.min(left) * 8,
             content_bits: header.stored_content(left) * 8,
-            class: header.class,
-            stream_id: None,
             begin_cycles: header.begin,
             end_cycles: header.end,
             discarded_snapshot: header.discarded.map(|(value, _)| value),
             sequence: header.count.map(|(value, _)| value),
-            discarded_before: 0,
-            lost_packets_before: 0,
+            ..Packet::new(header.class, offset, header.packet_size.min(left) * 8)
         };
         if header.is_truncated(left) {
             let message = format!("truncated packet: {left} of its {} bytes are there", header.packet_size);
