@@ -548,6 +548,10 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) kernel_full: bool,
 
+    /// Show nothing but what the kernel does
+    #[arg(long)]
+    pub(crate) kernel_only: bool,
+
     #[command(flatten)]
     pub(crate) unused: UnusedArgs,
 
