@@ -19,7 +19,10 @@ struct Calls {
     streams: Vec<Vec<CallRecord>>,
 }
 
-const NAMES: [&str; 8] = ["?", "main", "work", "leaf", "fork", "sigsetjmp", "longjmp", "execl"];
+const NAMES: [&str; 10] =
+    ["?", "main", "work", "leaf", "fork", "sigsetjmp", "longjmp", "execl", "do_syscall_64", "vfs_read"];
+/// The first symbol of the kernel.
+const KERNEL: u32 = 8;
 
 impl Calls {
     fn of(streams: Vec<Vec<CallRecord>>) -> Calls {
@@ -75,7 +78,8 @@ impl CallSource for Calls {
     }
     fn symbol(&self, id: u32, address: u64) -> CallSymbol {
         let name = if id == 0 { format!("<{address:x}>") } else { NAMES[id as usize].to_string() };
-        CallSymbol { name, module: None, is_library_call: id == 3, size: 16 }
+        let module = (id >= KERNEL).then(|| "[kernel]".to_string());
+        CallSymbol { name, module, is_library_call: id == 3, size: 16 }
     }
     fn library_of(&self, _name: &str) -> Option<String> {
         None
@@ -94,11 +98,15 @@ impl CallSource for Calls {
     fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
     fn dump(
         &self,
-        _options: DumpOptions,
+        options: DumpOptions,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        for record in self.streams.iter().flatten().filter(|record| record.origin == CallOrigin::Task) {
+        let is_dumped = |origin| match origin {
+            CallOrigin::Task => !options.no_tasks,
+            origin => origin == CallOrigin::Kernel,
+        };
+        for record in self.streams.iter().flatten().filter(|record| is_dumped(record.origin)) {
             if want(record) {
                 writeln!(out, "{:?} {} {}", record.kind, record.time, record.symbol)?;
             }
@@ -375,6 +383,78 @@ fn triggers_change_what_is_shown() {
     let options = CallOptions { time_filter: 50, ..ruled(&calls, texts) };
     let shown = replayed(&calls, options, &bare());
     assert_eq!(shown, "main() {\n  work() {\n    leaf();\n  } /* work */\n  leaf();\n  work();\n} /* main */\n");
+}
+
+/// A call of `work` that reads, and a call of the kernel behind it.
+fn reading() -> Calls {
+    let of_kernel = |time, kind, depth, symbol| CallRecord {
+        origin: CallOrigin::Kernel,
+        ..record(0, time, kind, depth, 0xffff_ffff_8100_0000 + u64::from(symbol), symbol)
+    };
+    let own = vec![entry(100, 0, 1), entry(200, 1, 2), exit(600, 1, 2), exit(900, 0, 1)];
+    let kernel = vec![
+        of_kernel(50, CallKind::Entry, 0, KERNEL),
+        of_kernel(60, CallKind::Exit, 0, KERNEL),
+        of_kernel(300, CallKind::Entry, 0, KERNEL),
+        of_kernel(320, CallKind::Entry, 1, KERNEL + 1),
+        of_kernel(380, CallKind::Exit, 1, KERNEL + 1),
+        of_kernel(500, CallKind::Exit, 0, KERNEL),
+        of_kernel(950, CallKind::Entry, 0, KERNEL),
+    ];
+    Calls::of(vec![own, kernel])
+}
+
+#[test]
+fn functions_of_the_kernel_are_meant_when_they_are_asked_for() {
+    let calls = reading();
+    let text = |filter: &str| {
+        let texts = RuleTexts { filters: vec![filter.into()], ..RuleTexts::default() };
+        replayed(&calls, ruled(&calls, texts), &bare())
+    };
+    let all = "main() {\n  work() {\n    do_syscall_64() {\n      vfs_read();\n    } /* do_syscall_64 */\n  } /* work */\n} /* main */\n";
+    assert_eq!(replayed(&calls, CallOptions::default(), &bare()), all);
+    assert_eq!(text("do_syscall_64@kernel"), "do_syscall_64() {\n  vfs_read();\n} /* do_syscall_64 */\n");
+    // The line of what is left is not joined with its end, as in uftrace.
+    let without = all.replace("      vfs_read();\n", "");
+    assert_eq!(text("!vfs_read@k"), without);
+    let texts = RuleTexts { filters: vec!["do_syscall_64".into()], ..RuleTexts::default() };
+    let mut warnings = Vec::new();
+    let rules = Rules::new(&calls, &texts, &mut warnings);
+    assert_eq!(warnings, ["`do_syscall_64` matches no function"]);
+    assert_eq!(replayed(&calls, CallOptions { rules, ..CallOptions::default() }, &bare()), all);
+}
+
+#[test]
+fn the_kernel_alone_is_shown_when_it_is_asked_for() {
+    let calls = reading();
+    let only = CallOptions { only_kernel: true, ..CallOptions::default() };
+    let expected = "do_syscall_64() {\n  vfs_read();\n} /* do_syscall_64 */\n";
+    assert_eq!(replayed(&calls, only.clone(), &bare()), expected);
+    let (functions, _) = report::functions(&calls, only.clone(), false);
+    assert!(!functions.iter().any(|function| function.name == "work"));
+    let (tree, _) = tasks::tree(&calls, only.clone());
+    assert_eq!(tree.times[0], (200, 0));
+    // What the kernel does before and behind all functions does not count.
+    let (tree, _) = tasks::tree(&calls, CallOptions::default());
+    assert_eq!(tree.times[0], (800, 0));
+    let chrome = written(|out| {
+        chrome::write(&calls, only.clone(), ChromeOptions::default(), out).unwrap();
+    });
+    assert!(chrome.contains("vfs_read") && !chrome.contains("work"), "{chrome}");
+    let options = DumpOptions { no_tasks: true, ..DumpOptions::default() };
+    let dumped = written(|out| raw::write(&calls, only, options, out).unwrap());
+    assert_eq!(dumped.lines().count(), 7);
+}
+
+#[test]
+fn files_of_the_kernel_are_dumped_whatever_filters_say() {
+    let calls = reading();
+    let texts = RuleTexts { filters: vec!["main".into()], ..RuleTexts::default() };
+    let options = CallOptions { depth: 1, ..ruled(&calls, texts) };
+    let dumped = written(|out| raw::write(&calls, options, DumpOptions::default(), out).unwrap());
+    assert_eq!(dumped.lines().count(), 2 + 7, "{dumped}");
+    let options = CallOptions { tids: vec![8], ..CallOptions::default() };
+    assert_eq!(written(|out| raw::write(&calls, options, DumpOptions::default(), out).unwrap()), "");
 }
 
 #[test]
