@@ -92,8 +92,8 @@ struct Chrome<'a> {
     /// and their names as they stand in strings.
     open: Vec<Vec<(isize, Rc<str>)>>,
     scratch: String,
-    /// Process and task of each task, as every event says them, up to the name.
-    tasks: Vec<String>,
+    /// What stands between time and name of the ends and of the begins of each task.
+    tasks: Vec<[String; 2]>,
     /// Names as they stand in strings, by their symbol.
     names: Vec<Option<Rc<str>>>,
     micros: Micros,
@@ -255,27 +255,25 @@ impl Chrome<'_> {
 
     /// Appends an event; its name is as it stands in a string.
     fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
-        self.separate();
-        self.add("{\"ts\":");
+        self.add(if self.has_event { ",\n{\"ts\":" } else { "{\"ts\":" });
+        self.has_event = true;
         self.micros.put(&mut self.text, time);
-        self.add(if is_entry { ",\"ph\":\"B\"" } else { ",\"ph\":\"E\"" });
-        self.text.extend_from_slice(self.tasks[at].as_bytes());
+        self.text.extend_from_slice(self.tasks[at][usize::from(is_entry)].as_bytes());
         self.add(name);
+        let Some(record) = values else { return self.add("\"}") };
         self.text.push(b'"');
-        if let Some(record) = values {
-            self.scratch.clear();
-            self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
-            let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
-            self.add(&format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}", json_inside(&self.scratch)));
-        }
-        self.text.push(b'}');
+        self.scratch.clear();
+        self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
+        let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
+        self.add(&format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}}}", json_inside(&self.scratch)));
     }
 }
 
-/// Process and task, the latter unless it is the former, and what stands before the name.
-fn ids(task: &CallTask) -> String {
+/// What stands between time and name of the ends and of the begins of a task: process and task, the latter unless it is the
+/// former.
+fn ids(task: &CallTask) -> [String; 2] {
     let tid = if task.pid == task.tid { String::new() } else { format!(",\"tid\":{}", task.tid) };
-    format!(",\"pid\":{}{tid},\"name\":\"", task.pid)
+    ["E", "B"].map(|kind| format!(",\"ph\":\"{kind}\",\"pid\":{}{tid},\"name\":\"", task.pid))
 }
 
 /// A text as it stands in a JSON string.
