@@ -51,7 +51,7 @@ enum Jump {
 
 /// What the name of a function says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Special {
+pub(crate) enum Special {
     None,
     Exec,
     Setjmp,
@@ -1043,7 +1043,7 @@ pub(crate) const SCHEDULE: &str = "linux:schedule";
 pub(crate) const PREEMPTED: &str = "linux:schedule (pre-empted)";
 
 /// Names that say what a function does to the stack.
-fn special(name: &str) -> Special {
+pub(crate) fn special(name: &str) -> Special {
     match name {
         "execl" | "execlp" | "execle" | "execv" | "execve" | "execvp" | "execvpe" => Special::Exec,
         "setjmp" | "_setjmp" | "sigsetjmp" | "__sigsetjmp" => Special::Setjmp,
