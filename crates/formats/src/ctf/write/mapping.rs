@@ -461,6 +461,8 @@ fn has_plain(schema: &Schema, id: FieldClassId) -> bool {
     }
     let parts = layout::children(class);
     match class.kind {
+        // Writers of what the trace was find its members by their places.
+        FieldKind::Struct(_) if parts.is_empty() => true,
         FieldKind::Struct(_) | FieldKind::Variant(_) | FieldKind::Optional(_) => {
             parts.into_iter().any(|part| has_plain(schema, part))
         }
@@ -679,6 +681,9 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));
+    if mapper.dialect == Dialect::Ctf18 && class.name.as_deref() == Some("") {
+        mapper.losses.add("empty names of event classes (they become classes without a name)", 1);
+    }
     let is_untimed = class.is_untimed && mapper.dialect == Dialect::Ctf2;
     if class.is_untimed && !is_untimed {
         mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
