@@ -575,6 +575,11 @@ impl Schema {
         &self.events[id.0 as usize]
     }
 
+    /// An event class by id, to be changed. Its numeric id and its stream class stay what they are.
+    pub fn event_mut(&mut self, id: EventClassId) -> &mut EventClass {
+        &mut self.events[id.0 as usize]
+    }
+
     /// All event classes, in the order of the metadata.
     pub fn events(&self) -> &[EventClass] {
         &self.events

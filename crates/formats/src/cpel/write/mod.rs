@@ -33,6 +33,7 @@ pub(crate) static CPEL: Target = Target {
     is_folder: false,
     // Viewers search in events that stand in the order of time.
     wants_order: true,
+    hides_fields: false,
     create: create_cpel,
     copy: Some(copy_cpel),
     settings: &[],
@@ -54,6 +55,7 @@ pub(crate) static ELOG: Target = Target {
     ],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     create: create_elog,
     copy: Some(copy_elog),
     settings: &[],
