@@ -409,6 +409,11 @@ impl<'a> EventRef<'a> {
         Ok(fields.position_bits())
     }
 
+    /// Does it end before its last field ([`Spine::cuts`])?
+    pub fn is_cut(&self) -> bool {
+        self.cut_bits().is_some()
+    }
+
     /// Where the event ends, when that is before the end of its last field.
     #[inline]
     fn cut_bits(&self) -> Option<u64> {

@@ -19,6 +19,7 @@ use tracemill_model::schema::{
 
 use super::{Dialect, tsdl};
 use crate::ctf::names;
+use crate::hiding::{Dropped, child_of, owner_of};
 use crate::target::{HiddenField, Losses};
 
 /// Alignment of every field.
@@ -731,26 +732,6 @@ pub(super) type Marks = HashMap<FieldClassId, Mark>;
 
 /// How fields are written, by stream or event class, scope and place.
 pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
-
-/// Who has a scope: a stream class or an event class.
-pub(super) fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
-    match scope {
-        Scope::PacketHeader => 0,
-        Scope::PacketContext | Scope::EventHeader | Scope::CommonContext => stream,
-        Scope::SpecificContext | Scope::Payload => event,
-    }
-}
-
-/// Fields that are left out: their owners (see [`owner_of`]), scopes, and the way down to them.
-pub(super) type Dropped = HashSet<(u32, Scope, Vec<u32>)>;
-
-/// Which child of its parent a step leads to.
-fn child_of(step: &PathStep) -> u32 {
-    match step {
-        PathStep::Member(at) | PathStep::Option(at) | PathStep::Selected(at) => *at,
-        PathStep::Element | PathStep::Content => 0,
-    }
-}
 
 /// How the nodes of a plan are written: what [`Mapper::class`] has decided. `scopes` are those of the plan's sections.
 pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Box<[Encode]> {

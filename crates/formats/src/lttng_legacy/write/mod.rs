@@ -33,6 +33,7 @@ pub(crate) static TARGET: Target = Target {
     ],
     is_folder: true,
     wants_order: false,
+    hides_fields: false,
     create,
     copy: Some(copy::copy),
     settings: &[],
