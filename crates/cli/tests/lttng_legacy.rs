@@ -420,3 +420,19 @@ fn info_shows_system_and_bookmarks() {
         assert!(sections.contains(word), "{word}: {sections}");
     }
 }
+
+#[test]
+fn events_that_end_early_leave_the_others_of_their_packet_whole_in_ctf() {
+    let folder = trace();
+    let names = |path: &str, code: i32| {
+        let run = folder.run_with("print --format jsonl -q", &[path]).ends(code, &[]);
+        let lines = util::json_lines(&run.stdout);
+        lines.iter().map(|line| (line["name"].clone(), line["ns"].clone())).collect::<Vec<_>>()
+    };
+    for to in ["ctf2", "ctf1.8"] {
+        let lost = format!("not kept in {to}: fields behind the end of their event (they become zeros) (1)");
+        folder.run(&format!("convert --to {to} -o {to} t")).ends(3, &[&lost]);
+        assert_eq!(names(to, 0), names("t", 3), "{to}");
+        folder.run_with("check", &[to]).ends(0, &[]);
+    }
+}
