@@ -1,16 +1,15 @@
 //! `tracemill convert`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
-use tracemill_engine::convert::{Conversion, is_trace, sources, target};
+use tracemill_engine::convert::{Conversion, sources, target};
 use tracemill_engine::merge::Note;
-use tracemill_engine::output::Pending;
+use tracemill_engine::output::{Pending, is_flow};
 use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
-use tracemill_engine::source::FileSystem;
 use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline;
 use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
@@ -21,6 +20,7 @@ use super::formats::WRITTEN;
 use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::open;
+use super::output::refuse;
 use super::print;
 use super::select::Typed;
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
-    refuse_existing(options, target.is_folder || options.split.is_some())?;
+    refuse(options, target.is_folder || options.split.is_some())?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     let pending = Pending::new(&options.output)?;
-    interrupt::remove_on_interrupt(pending.path().to_path_buf());
+    interrupt::remove_on_interrupt(pending.root().to_path_buf());
     let mut sources = sources(&opened.session, &streams)?;
     if let Some(veils) = &wanted.selection.veils {
         veils.cover(&mut sources);
@@ -200,14 +200,19 @@ fn lines_of(name: &str) -> Option<PrintFormat> {
 
 /// Lines are printed, to a file that appears when it is complete.
 fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error> {
-    refuse_existing(options, false)?;
-    let pending = Pending::new(&options.output)?;
-    interrupt::remove_on_interrupt(pending.path().to_path_buf());
+    refuse(options, false)?;
+    // What a pipe or standard output took stays there anyway: its lines need not wait for each other.
+    let is_stdout = options.output == Path::new("-");
+    let pending = if is_flow(&options.output) { None } else { Some(Pending::new(&options.output)?) };
+    if let Some(pending) = &pending {
+        interrupt::remove_on_interrupt(pending.root().to_path_buf());
+    }
+    let path = pending.as_ref().map_or(options.output.as_path(), Pending::path);
     let print_options = PrintOptions {
         input: options.input.clone(),
         select: options.select.clone(),
         format,
-        output: Some(pending.path().to_path_buf()),
+        output: Some(path.to_path_buf()).filter(|_| !is_stdout),
         color: When::Never,
         clock_gmt: options.clock_gmt,
         clock_date: false,
@@ -221,45 +226,15 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
     let outcome =
         print::run_hiding(&print_options, Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field })?;
     if matches!(outcome, Outcome::Done | Outcome::Partial) {
-        let _whole = interrupt::hold();
-        pending.commit()?;
+        if let Some(pending) = pending {
+            let _whole = interrupt::hold();
+            pending.commit()?;
+        }
         if let Some(path) = &options.loss_report {
             write_report(path, &options.to, &Losses::default(), None)?;
         }
     }
     Ok(outcome)
-}
-
-/// An output that is there is replaced only when the user says so, and only by its like; an input never.
-fn refuse_existing(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
-    let output = &options.output;
-    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
-    let exists = |message: String, help: &str| {
-        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
-    };
-    if !options.force {
-        return exists("the output exists already".into(), "give another name, or replace it with --force");
-    }
-    let canonical = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
-    let own = canonical(output);
-    if options
-        .input
-        .traces
-        .iter()
-        .map(|path| canonical(path))
-        .any(|input| input.starts_with(&own) || own.starts_with(&input))
-    {
-        return exists("the output would replace an input, or part of one".into(), "give another name");
-    }
-    if of.is_dir() != is_folder {
-        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
-        return exists(format!("the output is a {is} and would be a {would}"), "remove it first");
-    }
-    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, output) {
-        return exists("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
-    }
-    Ok(())
 }
 
 fn refused(target: &Target, losses: &Losses) -> Error {

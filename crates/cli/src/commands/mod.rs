@@ -13,6 +13,7 @@ pub(crate) mod info;
 mod losses;
 pub(crate) mod man;
 mod open;
+mod output;
 pub(crate) mod print;
 pub(crate) mod replay;
 pub(crate) mod report;

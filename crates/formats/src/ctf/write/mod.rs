@@ -15,6 +15,7 @@ mod merge;
 mod metadata;
 mod packets;
 mod same;
+mod shift;
 mod translate;
 mod tsdl;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::encode::{Encode, Encoder, Shortfalls, put_fixed};
-use tracemill_codec::plan::{Fault, State};
+use tracemill_codec::plan::{Fault, Plan, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, Schema, Scope, StreamClassId};
 
 use super::mapping::{Mapping, context_members};
 use crate::ctf::lttng_index;
@@ -175,20 +175,26 @@ impl StreamWriter {
                 nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
                 selectors_at: 0,
                 shortfalls: &mut self.shortfalls,
+                cut: None,
             };
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
+        let plans = &event.chunk.packet.plans;
+        let cut = event.is_cut().then(|| (plans.schema().as_ref(), plans.event_rows(class)));
+        let lost = self.shortfalls.lost_fields;
         let result = match of.selectors {
             0 => {
                 let mut encoder =
-                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut };
                 event.visit_flat(&mut self.state, &mut encoder)
             }
-            selectors => self.with_selectors(nodes, selectors, event),
+            selectors => self.with_selectors(nodes, selectors, event, cut),
         };
         match result {
+            // Nothing can stand for what it ends before.
+            Ok(()) if self.shortfalls.lost_fields > lost => self.packet.truncate(start),
             Ok(()) => {
                 if let Some(open) = &mut self.open {
                     open.loose = of.loose;
@@ -208,6 +214,7 @@ impl StreamWriter {
         nodes: &[Encode],
         selectors: usize,
         event: EventRef<'_>,
+        cut: Option<(&Schema, &Plan)>,
     ) -> std::result::Result<(), Fault> {
         let mut fields = event.fields(&mut self.state);
         let mut selectors_at = 0;
@@ -216,7 +223,8 @@ impl StreamWriter {
                 selectors_at = self.packet.len();
                 self.packet.resize(selectors_at + selectors, 0);
             }
-            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            let mut encoder =
+                Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls, cut };
             fields.visit(scope, &mut self.state, &mut encoder)?;
         }
         Ok(())
@@ -263,7 +271,7 @@ impl StreamWriter {
             let plan = input.plans.packet_context_rows(input.packet.class);
             let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
             let mut encoder =
-                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut: None };
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
@@ -318,7 +326,8 @@ impl StreamWriter {
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
-            let mut encoder = Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+            let mut encoder =
+                Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut: None };
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
@@ -414,6 +423,8 @@ impl StreamWriter {
         losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
         losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
         losses.add("absent texts that became empty", self.shortfalls.empty_texts);
+        losses.add("fields behind the end of their event (they become zeros)", self.shortfalls.cut_fields);
+        losses.add("fields behind the end of their event (it is left out)", self.shortfalls.lost_fields);
         losses
     }
 }
