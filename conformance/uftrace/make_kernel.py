@@ -2,11 +2,12 @@
 """Makes a data folder of uftrace with kernel data of the function graph tracer, for machines whose kernel has none.
 
     make_kernel.py OUT_DIR [--cpus N] [--tasks N] [--calls N] [--first-tid N] [--events] [--move] [--torn] [--loss]
-                   [--big-endian] [--32-bit] [--recorder VERSION]
+                   [--sched] [--fork] [--big-endian] [--32-bit] [--recorder VERSION]
 
 User functions call the kernel; each task stays on its processor, unless --move lets it go to others of its own between and
 inside of calls. With more tasks than processors they share them. With --torn some records are not there: calls of the kernel that nobody left or entered. With --loss one page says
-that events were lost before it, with --events there are tracepoints too, some of tasks that are not traced. The same
+that events were lost before it, with --events there are tracepoints too, some of tasks that are not traced. With --sched
+tasks give their processors away and get them back, and with --fork all tasks but the first one are forked by it. The same
 numbers make the same folder.
 """
 import argparse
@@ -15,7 +16,7 @@ import random
 import struct
 
 BASE = 0x400000
-USER = {"main": 0x1000, "work": 0x1100, "read": 0x1200}
+USER = {"main": 0x1000, "work": 0x1100, "read": 0x1200, "fork": 0x1300}
 NAMES = ["do_syscall_64", "__x64_sys_read", "ksys_read", "vfs_read", "rw_verify_area", "schedule", "asm_exc_page_fault"]
 PAGE = 4096
 
@@ -138,6 +139,8 @@ def main():
     parser.add_argument("--events", action="store_true")
     parser.add_argument("--move", action="store_true")
     parser.add_argument("--torn", action="store_true")
+    parser.add_argument("--sched", action="store_true")
+    parser.add_argument("--fork", action="store_true")
     parser.add_argument("--big-endian", action="store_true")
     parser.add_argument("--32-bit", dest="is_32_bit", action="store_true")
     parser.add_argument("--recorder", default="v0.13", help="the version of uftrace that the data says it is from")
@@ -149,7 +152,7 @@ def main():
     cpus = [Cpu(machine) for _ in range(args.cpus)]
     tids = [args.first_tid + at for at in range(args.tasks)]
     records = {tid: b"" for tid in tids}
-    rows = []
+    rows, switches = [], []
 
     def user(tid, time, kind, depth, name):
         word = kind | 5 << 3 | depth << 6 | (BASE + USER[name] + 4) << 16
@@ -177,10 +180,30 @@ def main():
             nonlocal time
             time += draw.randrange(50, 3000)
 
+        def switch(time, is_out):
+            """The system tells that a task gave its processor away, sometimes because it must, or got it back."""
+            kind = (0x2000 | 0x4000 * oddities.randrange(2)) if is_out else 0
+            switches.append((cpu, time, machine.pack("IHHIIQ", 14, kind, 24, tids[0], tid, time)))
+
         kernel(1, 1, "vfs_read")
         step()
-        user(tid, time, 0, 0, "main")
+        is_child = args.fork and at > 0
+        if is_child:
+            time += 5000
+            kernel(1, 2, "do_syscall_64")
+            step()
+            user(tid, time, 1, 1, "fork")
+        else:
+            user(tid, time, 0, 0, "main")
         step()
+        if args.fork and at == 0:
+            for name in ("fork", "do_syscall_64"):
+                user(tid, time, 0, 1, name) if name == "fork" else kernel(0, 0, name)
+                step()
+            kernel(1, 0, "do_syscall_64")
+            step()
+            user(tid, time, 1, 1, "fork")
+            step()
         for call in range(args.calls):
             depth = 1
             user(tid, time, 0, depth, "work")
@@ -190,6 +213,22 @@ def main():
             names = NAMES[:draw.randrange(1, 6)]
             for level, name in enumerate(names):
                 kernel(0, level, name)
+                step()
+            if args.sched and call % 4 == 2:
+                level = len(names)
+                kernel(0, level, "schedule")
+                step()
+                switch(time, True)
+                if at % 2 == 0 or call % 8 == 2:
+                    step()
+                    switch(time, False)
+                    step()
+                    kernel(1, level, "schedule")
+                else:
+                    # The kernel is seen at work again before.
+                    step()
+                    kernel(1, level, "schedule")
+                    switch(time + 30, False)
                 step()
             if args.events and call % 3 == 0:
                 data = common(400) + machine.pack("8siII", b"prog", call - 2, call % 4, 28 | 5 << 16)
@@ -233,13 +272,16 @@ def main():
     write("info", info)
     lines = f'SESS timestamp=4.000000000 pid={tids[0]} sid=0123456789abcdef exename="/srv/prog"\n'
     for tid in tids:
-        lines += f"TASK timestamp=4.000000001 tid={tid} pid={tids[0]}\n"
+        if args.fork and tid != tids[0]:
+            lines += f"FORK timestamp=5.000005000 pid={tid} ppid={tids[0]}\n"
+        else:
+            lines += f"TASK timestamp=4.000000001 tid={tid} pid={tids[0]}\n"
     write("task.txt", lines)
     stack = "bf800000-bf821000" if args.is_32_bit else "7ffc00000000-7ffc00021000"
     write("sid-0123456789abcdef.map", "00400000-00410000 r-xp 00000000 00:00 0                          /srv/prog\n"
           f"{stack} rw-p 00000000 00:00 0                          [stack]\n")
     symbols = "".join(f"{address:016x} T {name}\n" for name, address in USER.items())
-    write("prog.sym", f"# symbols: {len(USER)}\n# path name: /srv/prog\n{symbols}0000000000001300 ? __sym_end\n")
+    write("prog.sym", f"# symbols: {len(USER)}\n# path name: /srv/prog\n{symbols}0000000000001400 ? __sym_end\n")
     write("kallsyms", "".join(f"{address:x} T {name}\n" for name, address in machine.kernel.items())
           + f"{machine.kernel_base + 0x10000:x} T _etext\n")
     write("kernel_header", header(machine))
@@ -250,6 +292,9 @@ def main():
         losable = [page for page in cpu.losable if page >= len(cpu.pages) // 2]
         lost_page = losable[0] if args.loss and at == 0 and losable else None
         write(f"kernel-cpu{at}.dat", cpu.bytes(lost_page))
+        if args.sched:
+            own = sorted((time, data) for of, time, data in switches if of == at)
+            write(f"perf-cpu{at}.dat", b"".join(data for _, data in own))
 
 
 main()

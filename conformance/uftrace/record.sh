@@ -79,5 +79,7 @@ kernel kernel-loss --calls 200 --loss
 kernel kernel-mixed --cpus 2 --tasks 3 --calls 60 --events
 kernel kernel-moves --cpus 4 --tasks 2 --calls 80 --events --move
 kernel kernel-torn --cpus 2 --tasks 2 --calls 80 --torn
+kernel kernel-sched --cpus 2 --tasks 2 --calls 60 --sched
+kernel kernel-forks --cpus 3 --tasks 3 --calls 40 --sched --fork
 ls -- "$out_dir" | tr '\n' ' '
 printf '\n'

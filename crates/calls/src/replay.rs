@@ -595,6 +595,10 @@ impl Replay<'_> {
         let at = next.task as usize;
         let options = &self.follower.options;
         let (no_library_calls, all_events) = (options.no_library_calls, options.all_events);
+        let is_kernel = next.origin == CallOrigin::Kernel && !options.all_kernel;
+        if is_kernel && self.follower.tasks[at].user_stack_count == 0 {
+            return true;
+        }
         if next.kind == CallKind::Event {
             if self.follower.tasks[at].user_stack_count == 0 && !all_events {
                 return true;
@@ -606,10 +610,6 @@ impl Replay<'_> {
             return self.follower.would_hide(next);
         }
         if self.follower.is_left_out(at) {
-            return true;
-        }
-        let is_kernel = next.origin == CallOrigin::Kernel && !self.follower.options.all_kernel;
-        if is_kernel && self.follower.tasks[at].user_stack_count == 0 {
             return true;
         }
         let task = &mut self.follower.tasks[at];

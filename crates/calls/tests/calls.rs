@@ -533,6 +533,18 @@ fn functions_of_the_kernel_are_meant_when_they_are_asked_for() {
 }
 
 #[test]
+fn what_the_kernel_does_outside_of_functions_does_not_part_a_leaf() {
+    let own = vec![entry(100, 0, 1), entry(200, 1, 3), exit(220, 1, 3), exit(300, 0, 1)];
+    let of_kernel = |time, kind| CallRecord { origin: CallOrigin::Kernel, ..record(1, time, kind, 0, 0x900, KERNEL) };
+    let kernel = vec![of_kernel(210, CallKind::Entry), of_kernel(215, CallKind::Exit)];
+    let calls = Calls::of(vec![own, kernel]);
+    let text = replayed(&calls, CallOptions::default(), &bare());
+    assert_eq!(text, "main() {\n  leaf();\n} /* main */\n");
+    let text = replayed(&calls, CallOptions { all_kernel: true, ..CallOptions::default() }, &bare());
+    assert!(text.starts_with("main() {\n  leaf() {\ndo_syscall_64();\n  } /* leaf */\n"), "{text}");
+}
+
+#[test]
 fn the_kernel_alone_is_shown_when_it_is_asked_for() {
     let calls = reading();
     let only = CallOptions { only_kernel: true, ..CallOptions::default() };
