@@ -18,6 +18,7 @@ struct Calls {
     programs: Vec<CallProgram>,
     streams: Vec<Vec<CallRecord>>,
     has_reference: bool,
+    is_estimated: bool,
 }
 
 const NAMES: [&str; 10] =
@@ -37,7 +38,13 @@ impl Calls {
             name: "prog".into(),
         };
         let program = CallProgram { id: "0123456789abcdef".into(), name: "prog".into(), pid: 7, start: 0 };
-        Calls { tasks: vec![task(7, 0), task(8, 7)], programs: vec![program], streams, has_reference: true }
+        Calls {
+            tasks: vec![task(7, 0), task(8, 7)],
+            programs: vec![program],
+            streams,
+            has_reference: true,
+            is_estimated: false,
+        }
     }
 }
 
@@ -57,6 +64,9 @@ impl CallSource for Calls {
     }
     fn has_reference(&self) -> bool {
         self.has_reference
+    }
+    fn is_estimated(&self) -> bool {
+        self.is_estimated
     }
     fn recording(&self) -> Recording {
         Recording::default()
@@ -219,6 +229,37 @@ fn times_without_processor_are_calls() {
     let (stats, _) = report::functions(&calls, CallOptions::default(), false);
     let own = |name: &str| stats.iter().find(|stats| stats.name == name).unwrap().own.sum;
     assert_eq!((own("main"), own("work"), own("linux:schedule")), (200, 300, 400));
+}
+
+#[test]
+fn guessed_exits_move_behind_times_without_processor() {
+    let own = vec![entry(100, 0, 1), entry(200, 1, 2), exit(600, 1, 2), exit(1100, 0, 1)];
+    let [away, back] = [sched(500, event_id::SCHED_OUT), sched(900, event_id::SCHED_IN)];
+    let options = ReplayOptions { fields: vec![ReplayField::Duration], ..ReplayOptions::default() };
+    let shown = |of_system: Vec<CallRecord>| {
+        let calls = Calls { is_estimated: true, ..Calls::of(vec![own.clone(), of_system]) };
+        replayed(&calls, CallOptions::default(), &options)
+    };
+    // Half way between the end of that time and the next entry, which the guess tells, and a look later.
+    let text = shown(vec![away, back]);
+    assert!(text.contains("   0.400 us |     /* linux:schedule */\n   0.751 us |   } /* work */\n"), "{text}");
+    assert!(text.ends_with("   1.000 us | } /* main */\n"), "{text}");
+    // Without its end the guess stays.
+    let text = shown(vec![away]);
+    assert!(text.contains("   0.100 us |") && !text.contains(" h |"), "{text}");
+}
+
+#[test]
+fn elapsed_time_begins_with_the_system_where_short_calls_are_left_out() {
+    let of_system = vec![sched(20, event_id::SCHED_OUT), sched(50, event_id::SCHED_IN)];
+    let calls = Calls::of(vec![nested(), of_system]);
+    let look = ReplayOptions { fields: vec![ReplayField::Elapsed], ..ReplayOptions::default() };
+    let first = |time_filter| {
+        let text = replayed(&calls, CallOptions { time_filter, ..CallOptions::default() }, &look);
+        text.lines().nth(1).unwrap().to_string()
+    };
+    assert_eq!(first(0), "   0.050 us | main() {");
+    assert_eq!(first(1), "   0.080 us | main() {");
 }
 
 #[test]
