@@ -90,11 +90,16 @@ fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
     })
 }
 
-/// Is the path a trace, or a folder of nothing but traces?
+/// Is the path a trace, or a folder of nothing but traces, or parts of an output?
 pub fn is_trace(storage: &dyn Storage, path: &std::path::Path) -> bool {
+    let is_part = |path: &std::path::Path| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(crate::split::is_part_name)
+    };
     let probe = |path: &std::path::Path| registry::FORMATS.iter().any(|format| (format.probe)(storage, path));
     probe(path)
-        || storage.list(path).is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path)))
+        || storage
+            .list(path)
+            .is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path) || is_part(&entry.path)))
         || export::is_output(path)
 }
 

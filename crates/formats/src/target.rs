@@ -98,6 +98,8 @@ pub struct WriteOptions {
     pub index: bool,
     /// Are only some of the events of the streams wanted?
     pub is_cut: bool,
+    /// Do other outputs hold what comes before and behind? Packets then begin and end with the events that they hold.
+    pub is_part: bool,
     /// Do several sources become one trace?
     pub merge: bool,
     /// Fields whose values must not be in the output, of each source.

@@ -105,6 +105,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || options.split.is_some()
             || is_damaged
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        is_part: options.split.is_some_and(SplitBy::wants_order),
         merge: options.merge,
         hidden,
         dropped,

@@ -23,8 +23,11 @@ use std::path::Path;
 
 use folder::Folder;
 use json::Json;
-use run::{Shown, convert, lines_of, open, shown};
+use run::{Shown, convert, convert_in, lines_of, open, open_any, open_with, shown};
 use schemas::Rng;
+use tracemill_engine::session::OpenOptions;
+use tracemill_engine::split::SplitBy;
+use tracemill_formats::api::Settings;
 use tracemill_formats::target::{Losses, WriteOptions};
 use tracemill_model::schema::ByteOrder;
 use value::Shape;
@@ -342,4 +345,154 @@ fn event_logs_go_through_ctf2_and_back() {
         Ok(())
     });
     println!("{tally:#?}");
+}
+
+/// Packets of the drafts are compressed, encrypted and summed as the user wants it.
+#[test]
+fn sealed_packets_of_the_drafts_are_read_back() {
+    for_each_seed(40, |rng, folder| {
+        let path = folder.path().join("trace");
+        ctf2::random_trace(rng, true).write(&path);
+        let session = open(&path)?;
+        let key = folder.path().join("key");
+        folder.write("key", &[7; 16]);
+        for (to, compressions) in
+            [("ctf1.1", &["none", "bzip2", "gzip"][..]), ("ctf1.6", &["none", "bzip2", "gzip", "xz"])]
+        {
+            let plain = folder.path().join(format!("{to}.plain"));
+            if let Err(error) = convert(&session, to, &plain, &WriteOptions::default()) {
+                return Err(format!("{to}: {error}"));
+            }
+            let want = lines_of(&plain).map_err(|error| format!("{to}: {error}"))?;
+            let (mut settings, mut reading) = (Settings::default(), OpenOptions::default());
+            let mut set = |name: &'static str, value: &str| settings.0.insert(name, value.to_string());
+            set("packet-compression", rng.pick(compressions));
+            set("packet-checksum", rng.pick(&["none", "md5", "sha1", "crc32"]));
+            if rng.chance(50) {
+                set("packet-key-file", &key.display().to_string());
+                reading.settings.0.insert("key-file", key.display().to_string());
+            }
+            let said = format!("{to} {settings:?}");
+            let options = WriteOptions { settings, ..random_options(rng) };
+            // Of a draft and of another trace.
+            for (name, from) in [("sealed", &session), ("again", &open(&plain)?)] {
+                let out = folder.path().join(format!("{to}.{name}"));
+                convert(from, to, &out, &options).map_err(|error| format!("{said} {name}: {error}"))?;
+                let sealed = open_with(&out, &reading).map_err(|error| format!("{said} {name}: {error}"))?;
+                let found = shown(&sealed);
+                if let Some(fault) = found.faults.first() {
+                    return Err(format!("{said} {name}: {fault}"));
+                }
+                same(&want, &found.lines, Some(OF_EVENTS)).map_err(|error| format!("{said} {name}: {error}"))?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The parts together hold what the whole held.
+#[test]
+fn parts_hold_every_event_once() {
+    for_each_seed(40, |rng, folder| {
+        let path = folder.path().join("trace");
+        let is_plain = rng.chance(50);
+        ctf2::random_trace(rng, is_plain).write(&path);
+        for to in ["ctf2", "ctf1.8", "ctf1.6", "ctf1.1"] {
+            let session = open(&path)?;
+            let whole = folder.path().join(format!("{to}.whole"));
+            convert(&session, to, &whole, &WriteOptions::default()).map_err(|error| format!("{to}: {error}"))?;
+            let want = lines_of(&whole).map_err(|error| format!("{to}: {error}"))?;
+            let by = match rng.below(4) {
+                0 => SplitBy::Stream,
+                1 => SplitBy::Process,
+                2 => SplitBy::Time(rng.pick(&[1_000, 1_000_000, 1_000_000_000])),
+                _ => SplitBy::Size(rng.pick(&[1, 5000])),
+            };
+            let out = folder.path().join(format!("{to}.parts"));
+            let options = WriteOptions { is_cut: true, is_part: by.wants_order(), ..WriteOptions::default() };
+            let said = |error: String| format!("{to} {by:?}: {error}");
+            let losses = match convert_in(&session, to, &out, &options, Some(by)) {
+                // Events far apart would make too many parts.
+                Err(error) if error.contains("parts") => continue,
+                losses => losses.map_err(said)?,
+            };
+            if want.is_empty() {
+                continue;
+            }
+            // Parts of processes run beside each other, and are one trace of several folders.
+            let parts = if by == SplitBy::Process { open_any(&out) } else { open(&out) };
+            let found = shown(&parts.map_err(said)?);
+            if let Some(fault) = found.faults.first() {
+                return Err(said(fault.clone()));
+            }
+            let keys = ["ns", "name", "id", "stream", "stream_context", "event_context", "payload"];
+            same(&want, &found.lines, Some(&keys)).map_err(|error| said(format!("{losses:?} {error}")))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn lines_are_read_back() {
+    let mut compared = 0;
+    let is_all = for_each_seed(60, |rng, folder| {
+        let path = folder.path().join("trace");
+        let is_plain = rng.chance(30);
+        ctf2::random_trace(rng, is_plain).write(&path);
+        let mut sources = vec![path];
+        let data = folder.path().join("data");
+        if uftrace::write(rng, &data) > 0 {
+            sources.push(data);
+        }
+        for (format, write) in [("cpel", logs::write_cpel as fn(&mut Rng, &Path) -> usize), ("elog", logs::write_elog)]
+        {
+            let path = folder.path().join(format!("log.{format}"));
+            write(rng, &path);
+            sources.push(path);
+        }
+        for source in sources {
+            let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let want = lines_of(&source)?;
+            if want.is_empty() {
+                continue;
+            }
+            let said = |what: &str, error: String| format!("{name} {what}: {error}");
+            folder.write(&format!("{name}.jsonl"), (want.join("\n") + "\n").as_bytes());
+            let lines = folder.path().join(format!("{name}.jsonl"));
+            let session = match open(&lines) {
+                // Of clocks of a few Hz.
+                Err(error) if error.contains("more than 2^64 ns apart") => continue,
+                session => session.map_err(|error| said("read", error))?,
+            };
+            let found = shown(&session);
+            if let Some(fault) = found.faults.first() {
+                return Err(said("read", fault.clone()));
+            }
+            // Where no clock is found, they have none.
+            let has_clock = session.traces.iter().all(|trace| trace.warnings.is_empty());
+            let keys = [
+                "ns",
+                "name",
+                "id",
+                "stream",
+                "header",
+                "packet_context",
+                "stream_context",
+                "event_context",
+                "payload",
+            ];
+            let keys = (!has_clock).then_some(&keys[..]);
+            same(&want, &found.lines, keys).map_err(|error| said("read", error))?;
+            let out = folder.path().join(format!("{name}.of_lines"));
+            let losses =
+                convert(&session, "ctf2", &out, &random_options(rng)).map_err(|error| said("to ctf2", error))?;
+            let found = lines_of(&out).map_err(|error| said("as ctf2", error))?;
+            if losses.is_empty() {
+                same(&want, &found, Some(&["ns", "name", "payload"])).map_err(|error| said("as ctf2", error))?;
+                compared += 1;
+            }
+        }
+        Ok(())
+    });
+    assert!(compared > 60 || !is_all, "{compared}");
 }

@@ -133,6 +133,9 @@ impl Mapping {
                 Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
                 _ => map_clock(clock, source, &mut losses),
             };
+            if mapped.offset_seconds == i64::MAX || mapped.offset_seconds == i64::MIN {
+                losses.add("zeros of clocks more than 2^63 seconds from their origin (they are moved there)", 1);
+            }
             to.add_clock(mapped);
             in_ns.push(map);
         }

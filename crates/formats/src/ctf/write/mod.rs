@@ -248,7 +248,7 @@ impl Writer {
         for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
             self.trace_of.push(self.traces.len());
             let id = stream.id.unwrap_or(at as u64);
-            let stream = StreamWriter::new(folder.join(name), stream.class, id, mapping.order, options.packet_bytes);
+            let stream = StreamWriter::new(folder.join(name), stream.class, id, mapping.order, options);
             let stream = if options.index { stream.with_index() } else { stream };
             self.streams.push(StreamOut::New(Box::new(stream)));
         }

@@ -13,7 +13,7 @@ use tracemill_model::schema::{ByteOrder, Schema, Scope, StreamClassId};
 use super::mapping::{Mapping, context_members};
 use crate::ctf::lttng_index;
 use crate::out_file::OutFile;
-use crate::target::Losses;
+use crate::target::{Losses, WriteOptions};
 
 const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
@@ -25,6 +25,8 @@ pub(super) struct StreamWriter {
     order: ByteOrder,
     /// Size that the user wants; without it packets end with those of the input.
     packet_bytes: Option<usize>,
+    /// See [`WriteOptions::is_part`].
+    is_part: bool,
     file: OutFile,
     packet: Vec<u8>,
     /// Where the numbers stand in the packet that are known when it ends.
@@ -70,17 +72,12 @@ struct Places {
 }
 
 impl StreamWriter {
-    pub(super) fn new(
-        path: PathBuf,
-        class: StreamClassId,
-        id: u64,
-        order: ByteOrder,
-        packet_bytes: Option<usize>,
-    ) -> Self {
+    pub(super) fn new(path: PathBuf, class: StreamClassId, id: u64, order: ByteOrder, options: &WriteOptions) -> Self {
         StreamWriter {
             id,
             order,
-            packet_bytes,
+            packet_bytes: options.packet_bytes,
+            is_part: options.is_part,
             file: OutFile::new(path),
             packet: Vec::new(),
             places: Places::default(),
@@ -284,6 +281,7 @@ impl StreamWriter {
         let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
         let begin = match input_begin {
             // What follows inside a packet of the input begins with its own first event.
+            Some(_) if self.is_part && self.sequence == 0 => first,
             Some(begin) if self.latest <= begin || self.sequence == 0 => begin.min(first),
             _ => first,
         };
@@ -391,7 +389,7 @@ impl StreamWriter {
 
     /// No more events come.
     pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
-        self.end_packet(mapping, true)?;
+        self.end_packet(mapping, !self.is_part)?;
         self.input = None;
         if let Some(end) = self.pending.take() {
             let class = self.class;
