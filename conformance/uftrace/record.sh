@@ -62,9 +62,22 @@ record no-event threads --no-event
 record source-lines plain --srcline
 record small-buffers threads -b 4K
 record max-stack deep --max-stack 64
-"$src_dir/make_kernel.py" "$out_dir/kernel"
-"$src_dir/make_kernel.py" "$out_dir/kernel-cpus" --cpus 2 --tasks 2 --calls 100
-"$src_dir/make_kernel.py" "$out_dir/kernel-events" --calls 60 --events
-"$src_dir/make_kernel.py" "$out_dir/kernel-loss" --calls 200 --loss
+
+recorder=$(uftrace --version)
+# kernel NAME [OPTION...]
+kernel() {
+	local name=$1
+	shift
+	"$src_dir/make_kernel.py" "$out_dir/$name" --recorder "${recorder#uftrace }" "$@"
+}
+kernel kernel
+kernel kernel-32 --32-bit --calls 40
+kernel kernel-big --big-endian --calls 40
+kernel kernel-cpus --cpus 2 --tasks 2 --calls 100
+kernel kernel-events --calls 60 --events
+kernel kernel-loss --calls 200 --loss
+kernel kernel-mixed --cpus 2 --tasks 3 --calls 60 --events
+kernel kernel-moves --cpus 4 --tasks 2 --calls 80 --events --move
+kernel kernel-torn --cpus 2 --tasks 2 --calls 80 --torn
 ls -- "$out_dir" | tr '\n' ' '
 printf '\n'

@@ -51,7 +51,7 @@ enum Jump {
 
 /// What the name of a function says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Special {
+pub(crate) enum Special {
     None,
     Exec,
     Setjmp,
@@ -288,7 +288,7 @@ impl<'a> Follower<'a> {
     /// Is nothing special about any call, but for what its task and its name say?
     pub(crate) fn is_plain(&self) -> bool {
         let is_special = self.has_rules || self.is_estimated || self.options.no_library_calls;
-        self.has_all_tasks && self.is_enabled && !is_special
+        self.has_all_tasks && self.is_enabled && !is_special && !self.options.only_kernel
     }
 
     /// The next record, when it is ready.
@@ -498,6 +498,7 @@ impl<'a> Follower<'a> {
             return self.options.range.stop;
         }
         match (self.tasks[task].is_last_of_system, &self.merged.last_read) {
+            _ if self.tasks[task].is_in_kernel => self.tasks[task].last_time,
             (true, _) if self.options.time_filter == 0 => self.last_system_time,
             (false, Some(last_read)) => last_read.borrow()[task],
             _ => self.tasks[task].last_time,
@@ -529,9 +530,11 @@ impl<'a> Follower<'a> {
         Some(frame)
     }
 
-    /// Is a call that is closed at the end one of the kernel's outside of all functions, so that it is not shown?
+    /// Is a call that is closed at the end one that is not shown, because of who made it: the kernel outside of all
+    /// functions, or the task when only the kernel is wanted?
     pub(crate) fn is_outside(&self, task: usize, frame: &Frame) -> bool {
-        frame.is_kernel && !self.options.all_kernel && self.tasks[task].user_stack_count == 0
+        let is_of_kernel = frame.is_kernel && !self.options.all_kernel && self.tasks[task].user_stack_count == 0;
+        is_of_kernel || self.options.only_kernel && !frame.is_kernel
     }
 
     /// What was wrong with the streams that are at their end.
@@ -542,11 +545,19 @@ impl<'a> Follower<'a> {
     /// Is the record one that the options want, once it was taken?
     #[inline]
     pub fn is_shown(&mut self, record: &CallRecord) -> bool {
-        let is_kernel = record.origin == CallOrigin::Kernel && !self.options.all_kernel;
-        if is_kernel && record.kind != CallKind::Lost && self.tasks[record.task as usize].user_stack_count == 0 {
-            return false;
+        self.is_seen(record) && (record.kind != CallKind::Event || self.is_event_wanted(record))
+    }
+
+    /// Is a record looked at? What is not changes nothing but the stack.
+    #[inline]
+    pub(crate) fn is_seen(&self, record: &CallRecord) -> bool {
+        if record.kind == CallKind::Lost {
+            return true;
         }
-        record.kind != CallKind::Event || self.is_event_wanted(record)
+        match record.origin {
+            CallOrigin::Kernel => self.options.all_kernel || self.tasks[record.task as usize].user_stack_count > 0,
+            _ => !self.options.only_kernel,
+        }
     }
 
     fn is_event_wanted(&mut self, record: &CallRecord) -> bool {
@@ -907,8 +918,13 @@ impl<'a> Follower<'a> {
     /// Would an entry or event that is not taken yet be left out?
     pub(crate) fn would_hide(&self, next: &CallRecord) -> bool {
         let task = &self.tasks[next.task as usize];
-        let rule =
+        let mut rule =
             if next.kind == CallKind::Entry { self.rule(next.symbol) } else { None }.copied().unwrap_or_default();
+        // As in uftrace, which looks for rules of the 48 bits that it stores of an address here: functions of a kernel of
+        // 64 bits have none. Filters that let calls in count all the same, or these would get lost.
+        if next.origin == CallOrigin::Kernel && next.address >> 48 > 0 && rule.filter != Some(Filter::In) {
+            rule = Rule::default();
+        }
         if task.out_count > 0 {
             return true;
         }
@@ -1027,7 +1043,7 @@ pub(crate) const SCHEDULE: &str = "linux:schedule";
 pub(crate) const PREEMPTED: &str = "linux:schedule (pre-empted)";
 
 /// Names that say what a function does to the stack.
-fn special(name: &str) -> Special {
+pub(crate) fn special(name: &str) -> Special {
     match name {
         "execl" | "execlp" | "execle" | "execv" | "execve" | "execvp" | "execvpe" => Special::Exec,
         "setjmp" | "_setjmp" | "sigsetjmp" | "__sigsetjmp" => Special::Setjmp,

@@ -484,7 +484,10 @@ impl<'a> Graph<'a> {
         root.address = address;
         root.calls += 1;
         let task = &self.follower.tasks[at];
-        let frames: Vec<_> = task.below(task.stack_count).iter().map(|frame| (frame.address, frame.symbol)).collect();
+        // Where only the kernel is wanted, the way begins behind what the task itself called.
+        let skipped = if self.follower.options.only_kernel { task.user_stack_count } else { 0 };
+        let frames = task.below(task.stack_count).iter().skip(usize::try_from(skipped).unwrap_or(0));
+        let frames: Vec<_> = frames.map(|frame| (frame.address, frame.symbol)).collect();
         if frames.is_empty() {
             return;
         }

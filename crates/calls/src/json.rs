@@ -323,8 +323,11 @@ pub fn write_records(
             CallKind::Lost => ("lost", String::new()),
         };
         let text = list.item();
-        let (tid, time) = (source.tasks()[record.task as usize].tid, record.time);
-        let _ = write!(text, "{{\"type\":\"{word}\",\"tid\":{tid},\"ns\":{time}");
+        let _ = write!(text, "{{\"type\":\"{word}\"");
+        if let Some(task) = source.tasks().get(record.task as usize) {
+            let _ = write!(text, ",\"tid\":{}", task.tid);
+        }
+        let _ = write!(text, ",\"ns\":{}", record.time);
         let _ = match record.kind {
             CallKind::Lost => write!(text, ",\"lost\":{}", record.address),
             _ => write!(text, ",\"name\":{},\"address\":{}", quoted(&name), record.address),

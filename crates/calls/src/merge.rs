@@ -1,8 +1,10 @@
 //! The records of all streams in the order of time.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id};
+use tracemill_formats::calls::{
+    CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id,
+};
 
-use crate::select::{Between, CallOptions, LastRead, MixedFilter, SchedFilter, TimeFilter};
+use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFilter, TimeFilter};
 
 /// Merges the streams of a source: the smallest time first; at equal times the first stream.
 pub(crate) struct Merged<'a> {
@@ -59,7 +61,8 @@ impl<'a> Merged<'a> {
             return Merged::of(streams);
         }
         let last_read = LastRead::new(vec![0; source.tasks().len()].into());
-        let mut merged = Merged::of(filtered(streams, options, &last_read, source.is_mixed()));
+        let limits = Limits::new(options, source.tasks().len());
+        let mut merged = Merged::of(filtered(streams, options, &limits, &last_read, source.is_mixed()));
         merged.last_read = Some(last_read);
         merged
     }
@@ -202,12 +205,15 @@ impl<'a> Merged<'a> {
 fn filtered<'a>(
     streams: impl Iterator<Item = Box<dyn CallStream + 'a>>,
     options: &CallOptions,
+    limits: &Limits,
     last_read: &LastRead,
     is_mixed: bool,
 ) -> Vec<Box<dyn CallStream + 'a>> {
     let (mut wanted, mut of_system): (Vec<Box<dyn CallStream + 'a>>, _) = (Vec::new(), Vec::new());
     for mut stream in streams {
-        if options.time_filter > 0 && stream.leave_out_short(options.time_filter) {
+        let mut judge: Option<Box<dyn CallJudge>> = Some(Box::new(limits.clone()));
+        stream.be_judged(&mut judge);
+        if judge.is_none() {
             wanted.push(stream);
             continue;
         }
@@ -218,8 +224,10 @@ fn filtered<'a>(
         match origin {
             CallOrigin::System if options.time_filter > 0 => of_system.push(begun as Box<dyn CallStream + 'a>),
             CallOrigin::System => wanted.push(begun),
-            CallOrigin::Task if is_mixed => wanted.push(Box::new(MixedFilter::new(begun, options, last_read.clone()))),
-            CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, options, last_read.clone()))),
+            CallOrigin::Task if is_mixed => {
+                wanted.push(Box::new(MixedFilter::new(begun, limits.clone(), last_read.clone())))
+            }
+            CallOrigin::Task => wanted.push(Box::new(TimeFilter::new(begun, limits.clone(), last_read.clone()))),
             CallOrigin::Kernel | CallOrigin::Outside => wanted.push(begun),
         }
     }

@@ -49,7 +49,8 @@ fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&Ca
     let between = crate::follow::between(source, &calls);
     let mut follower = Follower::detached(source, calls);
     move |record: &CallRecord| {
-        if !follower.is_wanted(record) || record.origin == CallOrigin::System {
+        // What system and kernel tell stands in files of their own, away from the functions that options name.
+        if !follower.is_wanted(record) || matches!(record.origin, CallOrigin::System | CallOrigin::Kernel) {
             return follower.is_wanted(record);
         }
         follower.account(record);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Color, Findings, Ink, event_id};
+use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::distribution::Distribution;
 use crate::follow::{Follower, PREEMPTED, Plain, SCHEDULE};
@@ -282,7 +282,7 @@ impl Table {
     #[inline]
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
         let at = record.task as usize;
-        if record.origin == CallOrigin::Kernel && !follower.is_shown(record) {
+        if !follower.is_seen(record) {
             return;
         }
         match record.kind {

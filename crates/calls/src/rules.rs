@@ -98,6 +98,8 @@ pub struct Rules {
     pub(crate) is_opt_in: bool,
     /// Is only shown what a filter of source files lets in?
     pub(crate) is_location_opt_in: bool,
+    /// Was any filter or trigger typed?
+    pub(crate) has_filters: bool,
     /// Are calls left out that do not lead to a caller's function?
     pub(crate) has_callers: bool,
     /// Must the stream hold calls back until their end decides about them?
@@ -148,7 +150,8 @@ impl Pattern {
 impl Rules {
     /// Looks up the functions of the texts. What matches nothing and what means nothing is said in `warnings`.
     pub fn new(source: &dyn CallSource, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
-        let mut rules = Rules { size: texts.size, ..Rules::default() };
+        let has_filters = !texts.filters.is_empty() || !texts.triggers.is_empty();
+        let mut rules = Rules { size: texts.size, has_filters, ..Rules::default() };
         let lists = [
             (Kind::Filter, &texts.filters),
             (Kind::Trigger, &texts.triggers),
@@ -208,6 +211,11 @@ impl Rules {
     /// The size of a function, `None` when it is not known.
     pub(crate) fn size_of(&self, symbol: u32) -> Option<u64> {
         self.table.sizes.get(symbol as usize).copied().filter(|&size| size > 0)
+    }
+
+    /// Are there triggers from which on everything is shown, or nothing?
+    pub(crate) fn has_switches(&self) -> bool {
+        self.table.rules.iter().any(|rule| rule.tracing.is_some())
     }
 
     /// Is there any rule for calls?
@@ -285,7 +293,8 @@ impl Item {
         for (id, symbol) in symbols {
             let of = symbol.module.as_deref();
             let is_in_module = match module {
-                None => true,
+                // Functions of the kernel are meant when they are asked for.
+                None => of != Some(KERNEL),
                 Some(_) if is_linkage => symbol.is_library_call && of.is_some_and(|of| programs.contains(&of)),
                 Some(_) if is_kernel => of == Some(KERNEL),
                 Some(_) => wanted.is_some() && of == wanted,

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallStream, Findings, Ink, event_id};
+use tracemill_formats::calls::{
+    CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Ink, Judgement, event_id,
+};
 
 use crate::merge::is_sched_out;
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
 
 /// A stretch of time (`-r`): both ends are included, and 0 where one is open. uftrace's own words for times decide which
 /// clock an end is on.
@@ -70,15 +72,16 @@ pub struct CallOptions {
     pub rules: Rules,
     /// Show calls of the kernel outside of all functions too (`--kernel-full`).
     pub all_kernel: bool,
+    /// Show nothing but what the kernel does (`--kernel-only`).
+    pub only_kernel: bool,
     /// Colours of what is shown.
     pub ink: Ink,
 }
 
 impl CallOptions {
-    /// Is anything left out by what calls are?
-    pub fn has_filter(&self) -> bool {
-        let is_all = self.rules == Rules::default() && self.time_filter == 0;
-        !is_all || self.depth != CallOptions::default().depth
+    /// May an empty graph be empty because of what was asked for? As in uftrace, only some of the options count.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.rules.has_filters || self.time_filter > 0 || self.depth != CallOptions::default().depth
     }
 }
 
@@ -97,6 +100,7 @@ impl Default for CallOptions {
             range: TimeRange::default(),
             rules: Rules::default(),
             all_kernel: false,
+            only_kernel: false,
             ink: Ink::None,
         }
     }
@@ -108,10 +112,7 @@ impl Default for CallOptions {
 /// An entry waits for the exit that decides about it.
 pub(crate) struct TimeFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
-    threshold: u64,
-    rules: Rules,
-    /// What triggers of open calls ask for: their depth, the time and the size from there on.
-    below: Vec<(u16, u64, u64)>,
+    limits: Limits,
     block: VecDeque<CallRecord>,
     is_at_end: bool,
     /// Records that wait.
@@ -123,18 +124,86 @@ pub(crate) struct TimeFilter<'a> {
 /// By task: a time.
 pub(crate) type LastRead = Rc<RefCell<Vec<u64>>>;
 
-impl<'a> TimeFilter<'a> {
-    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, options: &CallOptions, last_read: LastRead) -> Self {
-        TimeFilter {
-            stream,
-            threshold: options.time_filter,
-            rules: options.rules.clone(),
-            below: Vec::new(),
-            block: VecDeque::new(),
-            is_at_end: false,
-            waiting: Vec::new(),
-            last_read,
+/// How long and how large calls must be, which triggers change from their functions on. Calls of a task and those of the
+/// kernel for it change it for each other, as in uftrace: what is read first counts.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    threshold: u64,
+    rules: Rules,
+    /// By task.
+    below: Rc<RefCell<Vec<Vec<Below>>>>,
+}
+
+/// What a trigger asks for, from its call on.
+#[derive(Clone, Copy)]
+struct Below {
+    depth: u16,
+    is_kernel: bool,
+    threshold: u64,
+    size: u64,
+}
+
+impl Limits {
+    pub(crate) fn new(options: &CallOptions, tasks: usize) -> Limits {
+        let below = Rc::new(RefCell::new(vec![Vec::new(); tasks]));
+        Limits { threshold: options.time_filter, rules: options.rules.clone(), below }
+    }
+
+    /// What a record must have: its rule, the time that it must take and the size that it must have.
+    fn of(&self, record: &CallRecord) -> (Rule, u64, u64) {
+        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
+        let rule = if is_call { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
+        let mut below = self.below.borrow_mut();
+        let Some(below) = below.get_mut(record.task as usize) else {
+            return (rule, self.threshold, self.rules.size);
+        };
+        let (threshold, size) =
+            below.last().map_or((self.threshold, self.rules.size), |last| (last.threshold, last.size));
+        let (threshold, size) = (rule.time.unwrap_or(threshold), rule.size.unwrap_or(size));
+        let is_kernel = record.origin == CallOrigin::Kernel;
+        match record.kind {
+            CallKind::Entry if rule.time.is_some() || rule.size.is_some() => {
+                below.push(Below { depth: record.depth, is_kernel, threshold, size });
+            }
+            CallKind::Exit => {
+                below.pop_if(|last| (last.depth, last.is_kernel) == (record.depth, is_kernel));
+            }
+            _ => {}
         }
+        (rule, threshold, size)
+    }
+
+    /// Is the call smaller than it must be? What has no symbol has no size, and goes in with the small ones.
+    fn is_small(&self, record: &CallRecord, size: u64) -> bool {
+        size > 0
+            && match (self.rules.size_of(record.symbol), record.kind) {
+                (Some(own), _) => own < size,
+                (None, kind) => kind == CallKind::Entry,
+            }
+    }
+
+    /// Is a call left out, other than because it is short?
+    fn is_unwanted(&self, rule: &Rule) -> bool {
+        self.rules.has_callers && !rule.is_caller
+    }
+}
+
+impl CallJudge for Limits {
+    fn see(&mut self, record: &CallRecord) -> Judgement {
+        let (rule, threshold, size) = self.of(record);
+        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
+        Judgement {
+            threshold,
+            is_dropped: is_call && self.is_small(record, size),
+            is_unwanted: self.is_unwanted(&rule),
+            is_shown: rule.is_traced,
+        }
+    }
+}
+
+impl<'a> TimeFilter<'a> {
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: Limits, last_read: LastRead) -> Self {
+        TimeFilter { stream, limits, block: VecDeque::new(), is_at_end: false, waiting: Vec::new(), last_read }
     }
 
     fn next(&mut self) -> Option<CallRecord> {
@@ -148,33 +217,22 @@ impl<'a> TimeFilter<'a> {
 
     /// Takes a record; true when all that waits can go on.
     fn take(&mut self, record: CallRecord) -> bool {
-        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
-        let rule = if is_call { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
-        let (threshold, size) =
-            self.below.last().map_or((self.threshold, self.rules.size), |&(_, time, size)| (time, size));
-        let (threshold, size) = (rule.time.unwrap_or(threshold), rule.size.unwrap_or(size));
+        let (rule, threshold, size) = self.limits.of(&record);
         match record.kind {
             CallKind::Entry => {
-                // What has no symbol has no size, and is left out with the small ones.
-                if size == 0 || self.rules.size_of(record.symbol).is_some_and(|own| own >= size) {
+                if !self.limits.is_small(&record, size) {
                     self.waiting.push(record);
-                }
-                if rule.time.is_some() || rule.size.is_some() {
-                    self.below.push((record.depth, threshold, size));
                 }
                 false
             }
             CallKind::Exit => {
-                if self.below.last().is_some_and(|&(depth, ..)| depth == record.depth) {
-                    self.below.pop();
-                }
-                if size > 0 && self.rules.size_of(record.symbol).is_some_and(|own| own < size) {
+                if self.limits.is_small(&record, size) {
                     return false;
                 }
                 let entry = self.waiting.iter().rposition(|waiting| waiting.kind == CallKind::Entry);
                 let is_left_out = |entry: usize| {
                     let is_short = record.time.wrapping_sub(self.waiting[entry].time) < threshold;
-                    (is_short || self.rules.has_callers && !rule.is_caller) && !rule.is_traced
+                    (is_short || self.limits.is_unwanted(&rule)) && !rule.is_traced
                 };
                 match entry {
                     Some(at) if is_left_out(at) => {
@@ -229,7 +287,7 @@ impl CallStream for TimeFilter<'_> {
 /// the order of the stream again.
 pub(crate) struct MixedFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
-    options: CallOptions,
+    limits: Limits,
     last_read: LastRead,
     /// By task.
     filters: HashMap<u32, TimeFilter<'static>>,
@@ -250,10 +308,10 @@ impl CallStream for Nothing {
 }
 
 impl<'a> MixedFilter<'a> {
-    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, options: &CallOptions, last_read: LastRead) -> Self {
+    pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: Limits, last_read: LastRead) -> Self {
         MixedFilter {
             stream,
-            options: options.clone(),
+            limits,
             last_read,
             filters: HashMap::new(),
             passed: BTreeMap::new(),
@@ -268,11 +326,11 @@ impl<'a> MixedFilter<'a> {
         if let Some(time) = self.last_read.borrow_mut().get_mut(record.task as usize) {
             *time = record.time;
         }
-        let (options, last_read) = (&self.options, &self.last_read);
+        let (limits, last_read) = (&self.limits, &self.last_read);
         let filter = self
             .filters
             .entry(record.task)
-            .or_insert_with(|| TimeFilter::new(Box::new(Nothing), options, last_read.clone()));
+            .or_insert_with(|| TimeFilter::new(Box::new(Nothing), limits.clone(), last_read.clone()));
         let held = self.held.entry(record.task).or_default();
         let before = filter.waiting.len();
         // A filter adds a record at its end or takes some from its end.
@@ -408,6 +466,10 @@ impl CallStream for Between<'_> {
         }
         out.truncate(kept);
         goes_on
+    }
+
+    fn be_judged(&mut self, judge: &mut Option<Box<dyn CallJudge>>) {
+        self.stream.be_judged(judge);
     }
 
     fn take_findings(&mut self) -> Findings {

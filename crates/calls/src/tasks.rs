@@ -109,6 +109,7 @@ pub fn tasks(source: &dyn CallSource, options: CallOptions) -> (Vec<TaskStats>, 
         let at = record.task as usize;
         match record.kind {
             CallKind::Entry | CallKind::Lost => continue,
+            CallKind::Exit if !follower.is_seen(&record) => continue,
             CallKind::Exit => {
                 if follower.left_call(at).is_none() {
                     follower.left(at);
@@ -284,6 +285,9 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
     let mut seen: Vec<Option<(u64, u64)>> = vec![None; count];
     while let Some(record) = follower.next() {
         let at = record.task as usize;
+        if !follower.is_seen(&record) {
+            continue;
+        }
         let is_shown = match record.kind {
             CallKind::Entry => {
                 let is_shown = follower.enter(&record);

@@ -17,9 +17,13 @@ struct Calls {
     tasks: Vec<CallTask>,
     programs: Vec<CallProgram>,
     streams: Vec<Vec<CallRecord>>,
+    has_reference: bool,
 }
 
-const NAMES: [&str; 8] = ["?", "main", "work", "leaf", "fork", "sigsetjmp", "longjmp", "execl"];
+const NAMES: [&str; 10] =
+    ["?", "main", "work", "leaf", "fork", "sigsetjmp", "longjmp", "execl", "do_syscall_64", "vfs_read"];
+/// The first symbol of the kernel.
+const KERNEL: u32 = 8;
 
 impl Calls {
     fn of(streams: Vec<Vec<CallRecord>>) -> Calls {
@@ -33,7 +37,7 @@ impl Calls {
             name: "prog".into(),
         };
         let program = CallProgram { id: "0123456789abcdef".into(), name: "prog".into(), pid: 7, start: 0 };
-        Calls { tasks: vec![task(7, 0), task(8, 7)], programs: vec![program], streams }
+        Calls { tasks: vec![task(7, 0), task(8, 7)], programs: vec![program], streams, has_reference: true }
     }
 }
 
@@ -50,6 +54,9 @@ impl CallStream for Blocks {
 impl CallSource for Calls {
     fn tasks(&self) -> &[CallTask] {
         &self.tasks
+    }
+    fn has_reference(&self) -> bool {
+        self.has_reference
     }
     fn recording(&self) -> Recording {
         Recording::default()
@@ -75,7 +82,8 @@ impl CallSource for Calls {
     }
     fn symbol(&self, id: u32, address: u64) -> CallSymbol {
         let name = if id == 0 { format!("<{address:x}>") } else { NAMES[id as usize].to_string() };
-        CallSymbol { name, module: None, is_library_call: id == 3, size: 16 }
+        let module = (id >= KERNEL).then(|| "[kernel]".to_string());
+        CallSymbol { name, module, is_library_call: id == 3, size: 16 }
     }
     fn library_of(&self, _name: &str) -> Option<String> {
         None
@@ -94,11 +102,15 @@ impl CallSource for Calls {
     fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
     fn dump(
         &self,
-        _options: DumpOptions,
+        options: DumpOptions,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        for record in self.streams.iter().flatten().filter(|record| record.origin == CallOrigin::Task) {
+        let is_dumped = |origin| match origin {
+            CallOrigin::Task => !options.no_tasks,
+            origin => origin == CallOrigin::Kernel,
+        };
+        for record in self.streams.iter().flatten().filter(|record| is_dumped(record.origin)) {
             if want(record) {
                 writeln!(out, "{:?} {} {}", record.kind, record.time, record.symbol)?;
             }
@@ -260,11 +272,115 @@ fn lost_records_and_jumps_keep_their_depth() {
     ];
     let text = replayed(&Calls::of(vec![jump.clone()]), CallOptions::default(), &bare());
     assert!(text.ends_with("    longjmp() {\n  } /* sigsetjmp */\n  leaf();\n} /* main */\n"), "{text}");
-    let mut out = Vec::new();
-    let options = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
-    chrome::write(&Calls::of(vec![jump]), CallOptions::default(), options, &mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    assert_eq!(text.matches("\"ph\":\"B\"").count(), text.matches("\"ph\":\"E\"").count(), "{text}");
+    let calls = Calls::of(vec![jump]);
+    let balanced = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
+    assert_eq!(chrome_events(&calls, CallOptions::default(), balanced), Ok(10));
+    // A jump is no damage, and the text of the reference is kept.
+    assert!(chrome_events(&calls, CallOptions::default(), ChromeOptions::default()).is_err());
+}
+
+/// The begins and ends of the Chrome trace of a source, when it is balanced: their number, or what is wrong.
+fn chrome_events(calls: &Calls, options: CallOptions, look: ChromeOptions) -> Result<usize, String> {
+    let text = written(|out| drop(chrome::write(calls, options, look, out).unwrap()));
+    let mut open: [Vec<&str>; 2] = Default::default();
+    let mut count = 0;
+    for line in text.lines().filter(|line| !line.contains("\"ph\":\"M\"")) {
+        let Some((_, event)) = line.split_once("\"ph\":\"") else { continue };
+        let name = event.split_once("\"name\":\"").map(|(_, rest)| &rest[..rest.find('"').unwrap()]).unwrap();
+        let open = &mut open[usize::from(event.contains("\"pid\":8"))];
+        count += 1;
+        match &event[..1] {
+            "B" => open.push(name),
+            _ if open.pop() == Some(name) => {}
+            _ => return Err(format!("{line} closes something else:\n{text}")),
+        }
+    }
+    if open.iter().all(Vec::is_empty) { Ok(count) } else { Err(format!("{open:?} are open:\n{text}")) }
+}
+
+#[test]
+fn chrome_traces_are_balanced_where_records_contradict_themselves() {
+    let of = |records: Vec<CallRecord>| Calls::of(vec![records]);
+    let events = |calls: &Calls| chrome_events(calls, CallOptions::default(), ChromeOptions::default());
+    // Without processor, as the system chose: the reference begins it nowhere.
+    let preempted = |mut records: Vec<CallRecord>| {
+        let at = records.len() - 1;
+        let [out, back] = [(900, event_id::SCHED_OUT_PREEMPTED), (950, event_id::SCHED_IN)];
+        records.splice(at..at, [sched(out.0, out.1), sched(back.0, back.1)]);
+        records
+    };
+    let split = |records: Vec<CallRecord>| {
+        let (own, of_system) = records.into_iter().partition(|record| record.origin == CallOrigin::Task);
+        Calls::of(vec![own, of_system])
+    };
+    let whole = split(preempted(nested()));
+    assert!(events(&whole).is_err());
+    assert_eq!(events(&Calls { has_reference: false, ..whole }), Ok(8));
+    // Lost records; an exit, an entry that is missing.
+    let lost = record(0, 0, CallKind::Lost, 9, 5, 0);
+    let mut with_lost = preempted(nested());
+    with_lost.insert(2, lost);
+    assert_eq!(events(&split(with_lost)), Ok(8));
+    for missing in [0, 1, 2, 3, 4] {
+        let mut records = preempted(nested());
+        records.remove(missing);
+        assert!(events(&split(records)).is_ok(), "without {missing}");
+    }
+    // What is open at the end is closed with the last record.
+    assert_eq!(events(&of(nested()[..2].to_vec())), Ok(4));
+    let stretch = TimeRange { start: 212, ..TimeRange::default() };
+    let options = CallOptions { range: stretch, ..CallOptions::default() };
+    assert_eq!(chrome_events(&of(nested()), options, ChromeOptions::default()), Ok(0));
+    // A forked task leaves the fork that its parent entered, unless it becomes another program.
+    let forked = |special| {
+        let child = vec![exit(220, 1, 4), entry(230, 1, special), entry(240, 0, 1), exit(250, 0, 1)];
+        let parent = vec![entry(100, 0, 1), entry(200, 1, 4), exit(210, 1, 4), exit(300, 0, 1)];
+        Calls::of(vec![parent, child.into_iter().map(|record| of_task(1, record)).collect()])
+    };
+    assert!(events(&forked(7)).is_err());
+    assert_eq!(events(&forked(2)), Ok(8));
+}
+
+#[test]
+fn balanced_chrome_traces_are_so_whatever_the_records() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |end: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % end
+    };
+    let look = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
+    for round in 0..400 {
+        let mut streams: Vec<Vec<CallRecord>> = Vec::new();
+        for stream in 0..3 {
+            let (mut time, mut depth) = (100, 0u16);
+            let records = (0..60).map(|_| {
+                time += below(9);
+                // Mostly calls as they come, and some of any depth.
+                let (is_entry, is_odd) = (depth == 0 || below(2) == 0, below(12) == 0);
+                let at = if is_odd { below(5) as u16 } else { depth - u16::from(!is_entry) };
+                depth = at + u16::from(is_entry);
+                let symbol = 1 + below(7) as u32;
+                let kind = if is_entry { CallKind::Entry } else { CallKind::Exit };
+                match below(30) {
+                    _ if stream == 2 => {
+                        let ids = [event_id::SCHED_OUT, event_id::SCHED_IN, event_id::SCHED_OUT_PREEMPTED];
+                        of_task(below(2) as u32, sched(time * 4, ids[below(3) as usize]))
+                    }
+                    0 => record(stream, 0, CallKind::Lost, 0, 3, 0),
+                    _ => record(stream, time, kind, at, u64::from(symbol), symbol),
+                }
+            });
+            streams.push(records.collect());
+        }
+        let calls = Calls::of(streams);
+        let range = TimeRange { start: below(2) * 200, stop: below(2) * 300, ..TimeRange::default() };
+        let depth = if below(2) == 0 { 1024 } else { 2 };
+        let options = CallOptions { range, depth, all_events: below(2) == 0, ..CallOptions::default() };
+        let events = chrome_events(&calls, options, look);
+        assert!(events.is_ok(), "round {round}: {}", events.unwrap_err());
+    }
 }
 
 #[test]
@@ -375,6 +491,78 @@ fn triggers_change_what_is_shown() {
     let options = CallOptions { time_filter: 50, ..ruled(&calls, texts) };
     let shown = replayed(&calls, options, &bare());
     assert_eq!(shown, "main() {\n  work() {\n    leaf();\n  } /* work */\n  leaf();\n  work();\n} /* main */\n");
+}
+
+/// A call of `work` that reads, and a call of the kernel behind it.
+fn reading() -> Calls {
+    let of_kernel = |time, kind, depth, symbol| CallRecord {
+        origin: CallOrigin::Kernel,
+        ..record(0, time, kind, depth, 0xffff_ffff_8100_0000 + u64::from(symbol), symbol)
+    };
+    let own = vec![entry(100, 0, 1), entry(200, 1, 2), exit(600, 1, 2), exit(900, 0, 1)];
+    let kernel = vec![
+        of_kernel(50, CallKind::Entry, 0, KERNEL),
+        of_kernel(60, CallKind::Exit, 0, KERNEL),
+        of_kernel(300, CallKind::Entry, 0, KERNEL),
+        of_kernel(320, CallKind::Entry, 1, KERNEL + 1),
+        of_kernel(380, CallKind::Exit, 1, KERNEL + 1),
+        of_kernel(500, CallKind::Exit, 0, KERNEL),
+        of_kernel(950, CallKind::Entry, 0, KERNEL),
+    ];
+    Calls::of(vec![own, kernel])
+}
+
+#[test]
+fn functions_of_the_kernel_are_meant_when_they_are_asked_for() {
+    let calls = reading();
+    let text = |filter: &str| {
+        let texts = RuleTexts { filters: vec![filter.into()], ..RuleTexts::default() };
+        replayed(&calls, ruled(&calls, texts), &bare())
+    };
+    let all = "main() {\n  work() {\n    do_syscall_64() {\n      vfs_read();\n    } /* do_syscall_64 */\n  } /* work */\n} /* main */\n";
+    assert_eq!(replayed(&calls, CallOptions::default(), &bare()), all);
+    assert_eq!(text("do_syscall_64@kernel"), "do_syscall_64() {\n  vfs_read();\n} /* do_syscall_64 */\n");
+    // The line of what is left is not joined with its end, as in uftrace.
+    let without = all.replace("      vfs_read();\n", "");
+    assert_eq!(text("!vfs_read@k"), without);
+    let texts = RuleTexts { filters: vec!["do_syscall_64".into()], ..RuleTexts::default() };
+    let mut warnings = Vec::new();
+    let rules = Rules::new(&calls, &texts, &mut warnings);
+    assert_eq!(warnings, ["`do_syscall_64` matches no function"]);
+    assert_eq!(replayed(&calls, CallOptions { rules, ..CallOptions::default() }, &bare()), all);
+}
+
+#[test]
+fn the_kernel_alone_is_shown_when_it_is_asked_for() {
+    let calls = reading();
+    let only = CallOptions { only_kernel: true, ..CallOptions::default() };
+    let expected = "do_syscall_64() {\n  vfs_read();\n} /* do_syscall_64 */\n";
+    assert_eq!(replayed(&calls, only.clone(), &bare()), expected);
+    let (functions, _) = report::functions(&calls, only.clone(), false);
+    assert!(!functions.iter().any(|function| function.name == "work"));
+    let (tree, _) = tasks::tree(&calls, only.clone());
+    assert_eq!(tree.times[0], (200, 0));
+    // What the kernel does before and behind all functions does not count.
+    let (tree, _) = tasks::tree(&calls, CallOptions::default());
+    assert_eq!(tree.times[0], (800, 0));
+    let chrome = written(|out| {
+        chrome::write(&calls, only.clone(), ChromeOptions::default(), out).unwrap();
+    });
+    assert!(chrome.contains("vfs_read") && !chrome.contains("work"), "{chrome}");
+    let options = DumpOptions { no_tasks: true, ..DumpOptions::default() };
+    let dumped = written(|out| raw::write(&calls, only, options, out).unwrap());
+    assert_eq!(dumped.lines().count(), 7);
+}
+
+#[test]
+fn files_of_the_kernel_are_dumped_whatever_filters_say() {
+    let calls = reading();
+    let texts = RuleTexts { filters: vec!["main".into()], ..RuleTexts::default() };
+    let options = CallOptions { depth: 1, ..ruled(&calls, texts) };
+    let dumped = written(|out| raw::write(&calls, options, DumpOptions::default(), out).unwrap());
+    assert_eq!(dumped.lines().count(), 2 + 7, "{dumped}");
+    let options = CallOptions { tids: vec![8], ..CallOptions::default() };
+    assert_eq!(written(|out| raw::write(&calls, options, DumpOptions::default(), out).unwrap()), "");
 }
 
 #[test]

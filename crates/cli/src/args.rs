@@ -548,6 +548,10 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) kernel_full: bool,
 
+    /// Show nothing but what the kernel does
+    #[arg(long)]
+    pub(crate) kernel_only: bool,
+
     #[command(flatten)]
     pub(crate) unused: UnusedArgs,
 
@@ -719,20 +723,85 @@ impl FromArgMatches for UnusedArgs {
 impl Args for UnusedArgs {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for (list, has_value) in UNUSED.into_iter().zip([true, false]) {
-            for &(name, letter) in list {
-                let arg = Arg::new(name).long(name).hide(true);
-                let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
-                command = command.arg(match has_value {
-                    true => arg.action(ArgAction::Append).allow_hyphen_values(true),
-                    false => arg.action(ArgAction::Count),
-                });
-            }
+            command = command.args(list.iter().map(|&(name, letter)| unused(name, letter, has_value)));
         }
         command
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
         Self::augment_args(command)
+    }
+}
+
+/// Options of uftrace that say how another of its commands looks: accepted, and without effect. It is flattened behind the
+/// options that a command has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OtherArgs;
+
+/// Their names with their letters; those of the first list have a value.
+const OTHER: [&[(&str, Option<char>)]; 2] = [
+    &[
+        ("column-offset", None),
+        ("diff-policy", None),
+        ("output-fields", Some('f')),
+        ("sample-time", None),
+        ("sort", Some('s')),
+        ("sort-column", None),
+    ],
+    &[
+        ("avg-self", None),
+        ("avg-total", None),
+        ("column-view", None),
+        ("flat", None),
+        ("libname", None),
+        ("no-args", None),
+        ("no-comment", None),
+        ("no-merge", None),
+        ("srcline", None),
+        ("task-newline", None),
+    ],
+];
+
+impl FromArgMatches for OtherArgs {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(OtherArgs)
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
+        Ok(())
+    }
+}
+
+impl Args for OtherArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let has = |name: &str| {
+            let mut known = command.get_arguments();
+            known.any(|arg| {
+                let aliases = arg.get_all_aliases().unwrap_or_default();
+                arg.get_long() == Some(name) || aliases.contains(&name)
+            })
+        };
+        let mut more = Vec::new();
+        for (list, has_value) in OTHER.into_iter().zip([true, false]) {
+            more.extend(
+                list.iter().filter(|(name, _)| !has(name)).map(|&(name, letter)| unused(name, letter, has_value)),
+            );
+        }
+        command.args(more)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// An option that has no effect, however often it is typed.
+fn unused(name: &'static str, letter: Option<char>, has_value: bool) -> Arg {
+    let arg = Arg::new(name).long(name).hide(true);
+    let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
+    match has_value {
+        true => arg.action(ArgAction::Append).allow_hyphen_values(true),
+        false => arg.action(ArgAction::Count),
     }
 }
 
@@ -752,7 +821,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) calls: CallArgs,
 
     /// Columns: none, or some of duration, tid, addr, time, delta, elapsed, task, module; behind a + they are added
-    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
 
     /// An empty line where the task changes
@@ -794,6 +863,9 @@ pub(crate) struct ReplayArgs {
     /// Form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: CallFormat,
+
+    #[command(flatten)]
+    pub(crate) other: OtherArgs,
 }
 
 /// Forms of what is shown of calls.
@@ -816,7 +888,7 @@ pub(crate) struct ReportArgs {
 
     /// Columns: none, or some of total, total-avg, total-min, total-max, self, self-avg, self-min, self-max, call, size;
     /// behind a + they are added
-    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
 
     /// Keys to sort by, such as total,call
@@ -844,7 +916,7 @@ pub(crate) struct ReportArgs {
     pub(crate) diff: Option<PathBuf>,
 
     /// How differences are shown and sorted: abs, percent, full, compact, behind no- the contrary
-    #[arg(long, value_name = "POLICY,...", requires = "diff")]
+    #[arg(long, value_name = "POLICY,...")]
     pub(crate) diff_policy: Option<String>,
 
     /// Sort differences by this value of a column: 0 the first recording, 2 the difference
@@ -862,6 +934,9 @@ pub(crate) struct ReportArgs {
     /// The option of the other half.
     #[arg(long, default_value = "table")]
     pub(crate) format: ReportFormat,
+
+    #[command(flatten)]
+    pub(crate) other: OtherArgs,
 }
 
 /// `tracemill graph`.
@@ -875,7 +950,7 @@ pub(crate) struct GraphArgs {
     pub(crate) calls: CallArgs,
 
     /// Columns: none, or some of total-time, self-time, address (with --task: tid); behind a + they are added
-    #[arg(long, short, value_name = "FIELD,...", allow_hyphen_values = true)]
+    #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
 
     /// Where the source text of functions begins, when the recording has it
@@ -889,6 +964,9 @@ pub(crate) struct GraphArgs {
     /// Form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: CallFormat,
+
+    #[command(flatten)]
+    pub(crate) other: OtherArgs,
 }
 
 /// `tracemill flame`.
@@ -958,7 +1036,7 @@ pub(crate) struct DumpArgs {
     pub(crate) mermaid: bool,
 
     /// Time of a sample of --flame-graph; 0 to let the length of the recording decide
-    #[arg(long, value_name = "TIME", requires = "flame_graph")]
+    #[arg(long, value_name = "TIME")]
     pub(crate) sample_time: Option<String>,
 
     /// Leave out arguments and return values
@@ -969,6 +1047,9 @@ pub(crate) struct DumpArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     #[arg(conflicts_with_all = ["hex", "chrome", "flame_graph", "graphviz", "mermaid"])]
     pub(crate) format: CallFormat,
+
+    #[command(flatten)]
+    pub(crate) other: OtherArgs,
 }
 
 /// `tracemill convert`.

@@ -185,6 +185,33 @@ fn options_for_recording_change_nothing() {
     assert_eq!(run.stdout, plain);
 }
 
+#[test]
+fn options_about_the_looks_of_other_commands_change_nothing() {
+    let folder = folder();
+    let all = "--avg-self --column-offset 2 --diff-policy full --sample-time 1us --sort-column 1 --flat --libname \
+        --no-args --no-comment --no-merge --srcline --task-newline --column-view --sort call";
+    // What the commands have themselves is left out.
+    let own = [
+        ("report", vec!["--avg-self", "--srcline", "--sort call"]),
+        ("graph", vec!["--srcline"]),
+        ("dump", vec!["--no-args"]),
+    ];
+    for (command, own) in own {
+        let mut options = all.to_string();
+        own.iter().for_each(|option| options = options.replace(option, ""));
+        let plain = folder.run(&format!("{command} t")).ends(0, &[]).stdout;
+        assert_eq!(folder.run(&format!("{command} t {options}")).ends(0, &[]).stdout, plain, "{command}");
+    }
+    let plain = folder.run("replay t").stdout;
+    let run =
+        folder.run("replay t --avg-total --avg-self -s call --diff-policy full --sample-time 1us --sort-column 1");
+    assert_eq!(run.stdout, plain);
+    // Who wants something else is told.
+    folder.run("replay t --chrome").ends(2, &["--chrome"]);
+    assert_eq!(folder.run("replay t --output-fields none").stdout, folder.run("replay t -f none").stdout);
+    assert_eq!(folder.run("dump t -f none").stdout, folder.run("dump t").stdout);
+}
+
 /// Bytes of a number.
 fn number(out: &mut Vec<u8>, value: u64, len: usize) {
     out.extend(&value.to_le_bytes()[..len]);

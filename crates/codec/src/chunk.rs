@@ -409,8 +409,7 @@ impl<'a> EventRef<'a> {
         Ok(fields.position_bits())
     }
 
-    /// May the event end before its last field? Fields that are not whole are shown as absent then.
-    #[inline]
+    /// Does it end before its last field ([`Spine::cuts`])?
     pub fn is_cut(&self) -> bool {
         self.cut_bits().is_some()
     }

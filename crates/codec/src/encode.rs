@@ -80,6 +80,10 @@ pub enum Encode {
     Zeros(u16),
     /// As many bytes of zeros as a blob has.
     HiddenBytes,
+    /// [`Encode::Counted`] with zeros in the place of the bytes of a blob.
+    HiddenCounted(ByteOrder),
+    /// [`Encode::CountedAt`] with zeros in the place of the bytes of a blob.
+    HiddenCountedAt(u16, ByteOrder),
 }
 
 impl Encode {
@@ -97,6 +101,8 @@ impl Encode {
             Encode::Utf8(_) | Encode::Plain => Encode::HiddenText(Encoding::Utf8),
             Encode::Rendered(at) => Encode::HiddenRendered(at),
             Encode::Bytes => Encode::HiddenBytes,
+            Encode::Counted(order) => Encode::HiddenCounted(order),
+            Encode::CountedAt(at, order) => Encode::HiddenCountedAt(at, order),
             // How many there are, which one it is, and what is hidden already.
             other => other,
         }
@@ -108,6 +114,11 @@ fn pseudonym(value: impl std::hash::Hash) -> u64 {
     use std::hash::BuildHasher;
     static KEY: std::sync::OnceLock<std::hash::RandomState> = std::sync::OnceLock::new();
     KEY.get_or_init(std::hash::RandomState::new).hash_one(value)
+}
+
+/// The same for a text.
+pub fn text_pseudonym(bytes: &[u8]) -> String {
+    format!("{:016x}", pseudonym(bytes))
 }
 
 /// What could not be written as it was.
@@ -180,7 +191,7 @@ impl Encoder<'_> {
     /// A hidden string; false when it is none.
     #[cold]
     fn hidden_text(&mut self, encode: Encode, bytes: &[u8]) {
-        let name = format!("{:016x}", pseudonym(bytes));
+        let name = text_pseudonym(bytes);
         match encode {
             Encode::HiddenText(Encoding::Utf8 | Encoding::Ascii) => self.text(name.as_bytes()),
             Encode::HiddenText(encoding) => {
@@ -210,8 +221,8 @@ impl Encoder<'_> {
     fn count(&mut self, node: NodeId, count: u64) {
         let bytes = |order| if order == ByteOrder::Little { count.to_le_bytes() } else { count.to_be_bytes() };
         match self.encode(node) {
-            Encode::Counted(order) => self.out.extend_from_slice(&bytes(order)),
-            Encode::CountedAt(at, order) => self.select(at, &bytes(order)),
+            Encode::Counted(order) | Encode::HiddenCounted(order) => self.out.extend_from_slice(&bytes(order)),
+            Encode::CountedAt(at, order) | Encode::HiddenCountedAt(at, order) => self.select(at, &bytes(order)),
             _ => {}
         }
     }
@@ -243,7 +254,7 @@ impl Encoder<'_> {
             Encode::Leb | Encode::HiddenLeb | Encode::Boolean | Encode::Present => self.zeros(1),
             Encode::Utf8(_) | Encode::Plain => self.zeros(1),
             Encode::Float32(_) => self.zeros(4),
-            Encode::Float64(_) | Encode::Counted(_) => self.zeros(8),
+            Encode::Float64(_) | Encode::Counted(_) | Encode::HiddenCounted(_) => self.zeros(8),
             Encode::Text(encoding) | Encode::HiddenText(encoding) => self.zeros(encoding.unit_bytes()),
             Encode::Zeros(bytes) => self.zeros(bytes.into()),
             Encode::Tag { bytes, .. } => {
@@ -251,7 +262,8 @@ impl Encoder<'_> {
                 return children().next().is_some_and(|option| self.blank(option, schema, plan, most));
             }
             // The selectors of the event are zeros already.
-            Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) | Encode::CountedAt(..) => {}
+            Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) => {}
+            Encode::CountedAt(..) | Encode::HiddenCountedAt(..) => {}
             Encode::Bytes | Encode::HiddenBytes => match kind {
                 FieldKind::Blob(class) => match class.length {
                     Length::Static(len) if len <= MAX_BLANK as u64 => self.zeros(len as usize),
@@ -468,12 +480,16 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        let encode = self.encode(node);
-        if encode == Encode::HiddenBytes {
-            self.zeros(bytes.len());
-        } else if encode != Encode::Parts {
-            self.count(node, bytes.len() as u64);
-            self.out.extend_from_slice(bytes);
+        match self.encode(node) {
+            Encode::Parts => {}
+            Encode::HiddenBytes | Encode::HiddenCounted(_) | Encode::HiddenCountedAt(..) => {
+                self.count(node, bytes.len() as u64);
+                self.zeros(bytes.len());
+            }
+            _ => {
+                self.count(node, bytes.len() as u64);
+                self.out.extend_from_slice(bytes);
+            }
         }
     }
 

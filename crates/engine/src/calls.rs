@@ -434,7 +434,7 @@ impl CallSource for EventCalls {
             goes_on = stream.fill(&mut records);
             for record in &records {
                 let is_in_time = options.between.is_none_or(|(from, to)| (from..=to).contains(&record.time));
-                if !want(record) || !is_in_time {
+                if !want(record) || !is_in_time || options.no_tasks {
                     continue;
                 }
                 let word = if record.kind == CallKind::Exit { "exit " } else { "entry" };

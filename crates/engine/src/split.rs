@@ -59,7 +59,6 @@ pub struct Splitter<'a> {
     events: u64,
     schema_losses: Losses,
     takes_packets: bool,
-    hides_fields: bool,
     joins_traces: bool,
     losses: Losses,
 }
@@ -94,7 +93,6 @@ impl<'a> Splitter<'a> {
             first_ns: None,
             events: 0,
             schema_losses: probe.losses(),
-            hides_fields: probe.hides_fields(),
             joins_traces: probe.joins_traces(),
             takes_packets: by == SplitBy::Stream && probe.takes_packets(),
             losses: Losses::default(),
@@ -186,10 +184,6 @@ impl<'a> Splitter<'a> {
 }
 
 impl TraceWriter for Splitter<'_> {
-    fn hides_fields(&self) -> bool {
-        self.hides_fields
-    }
-
     fn joins_traces(&self) -> bool {
         self.joins_traces
     }

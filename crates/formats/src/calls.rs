@@ -170,6 +170,11 @@ pub trait CallSource: Send + Sync {
         false
     }
 
+    /// Is there a program that shows the same recordings, whose texts are kept wherever they can be?
+    fn has_reference(&self) -> bool {
+        false
+    }
+
     /// Does a stream hold records of several tasks?
     fn is_mixed(&self) -> bool {
         false
@@ -259,6 +264,8 @@ pub struct DumpOptions {
     pub no_events: bool,
     /// Leave out where tasks gave processors away and got them.
     pub no_sched: bool,
+    /// Leave out what tasks tell themselves: the kernel and the system are shown.
+    pub no_tasks: bool,
     /// First and last time of what is shown.
     pub between: Option<(u64, u64)>,
 }
@@ -268,16 +275,36 @@ pub trait CallStream {
     /// Appends the next records; false at the end.
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool;
 
-    /// Asks a stream that was not read yet to leave out calls that take less than so many ns, with the events inside of
-    /// them; false when it leaves that to others.
-    fn leave_out_short(&mut self, _threshold: u64) -> bool {
-        false
-    }
+    /// Gives a stream that was not read yet the judge of its calls: it leaves those out that the judge does not want,
+    /// with the events inside of them. A judge is `None` again when the stream took it; the others leave it to their
+    /// readers.
+    ///
+    /// A stream that has a judge reads no further than it must, since what others read meanwhile changes the judgements.
+    fn be_judged(&mut self, _judge: &mut Option<Box<dyn CallJudge>>) {}
 
     /// What was wrong so far: what could not be read, and what the user should know. Each is given once.
     fn take_findings(&mut self) -> Findings {
         Findings::default()
     }
+}
+
+/// Decides which calls of a stream are wanted while they are read.
+pub trait CallJudge {
+    /// Sees the next record of the stream: what decides about it.
+    fn see(&mut self, record: &CallRecord) -> Judgement;
+}
+
+/// What decides about a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Judgement {
+    /// A call that takes less, in ns, is left out when it ends.
+    pub threshold: u64,
+    /// The record is left out, and nothing else with it.
+    pub is_dropped: bool,
+    /// A call that ends is left out, however long it took.
+    pub is_unwanted: bool,
+    /// A call that ends is shown, however short it was, with all that it is inside of.
+    pub is_shown: bool,
 }
 
 /// What was wrong with a stream.

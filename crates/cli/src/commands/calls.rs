@@ -122,6 +122,7 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
         no_events: args.no_event,
         all_events: args.event_full,
         all_kernel: args.kernel_full,
+        only_kernel: args.kernel_only,
         ..CallOptions::default()
     };
     options.depth = args.depth.unwrap_or(options.depth);

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::json;
 use tracemill_engine::convert::{Conversion, sources, target};
-use tracemill_engine::filter::ColumnList;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, is_flow};
 use tracemill_engine::print::Flow;
@@ -13,16 +12,17 @@ use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline;
-use tracemill_formats::target::{HiddenField, Losses, Target, TraceWriter, WriteOptions};
+use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
 use super::formats::WRITTEN;
+use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::open;
 use super::output::refuse;
 use super::print;
-use super::select::{Typed, misuse_of};
+use super::select::Typed;
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter};
 use crate::{interrupt, progress};
@@ -30,7 +30,6 @@ use crate::{interrupt, progress};
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if let Some(format) = lines_of(&options.to) {
-        refuse_hiding(options)?;
         if options.split.is_some() {
             let error = Error::misuse(format!("--split writes no {}", options.to));
             return Err(error.with_help("split the trace first, then print its parts"));
@@ -43,11 +42,19 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let typed = Typed::parse(&options.select.events)?;
     refuse(options, target.is_folder || options.split.is_some())?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
+    let (hidden, dropped) = hiding.fields(&opened.session)?;
+    if !target.hides_fields {
+        hiding.apply(&mut opened.session, &mut wanted)?;
+    }
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     let pending = Pending::new(&options.output)?;
     interrupt::remove_on_interrupt(pending.root().to_path_buf());
-    let sources = sources(&opened.session, &streams)?;
+    let mut sources = sources(&opened.session, &streams)?;
+    if let Some(veils) = &wanted.selection.veils {
+        veils.cover(&mut sources);
+    }
     let conversion = Conversion {
         session: &opened.session,
         streams: &streams,
@@ -99,17 +106,14 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || is_damaged
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
         merge: options.merge,
-        hidden: fields(&options.anonymise, ("--anonymise", "anonymised"), session)?,
-        dropped: fields(&options.drop_field, ("--drop-field", "dropped"), session)?,
+        hidden,
+        dropped,
         settings: options.target.0.clone(),
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => (target.create)(pending.path(), &sources, &write_options)?,
         Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
     };
-    if !writer.hides_fields() {
-        refuse_hiding(options)?;
-    }
     if options.merge && target.is_folder && !writer.joins_traces() {
         let error = Error::misuse(format!("--merge cannot write {}", options.to));
         return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else; files hold all traces"));
@@ -147,27 +151,6 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
             Err(Error::misuse(format!("--{name} is no option of {of}")))
         }
     }
-}
-
-/// Refuses to hide fields from a target that shows all of them.
-fn refuse_hiding(options: &ConvertOptions) -> Result<(), Error> {
-    for (option, paths) in [("--anonymise", &options.anonymise), ("--drop-field", &options.drop_field)] {
-        if !paths.is_empty() {
-            let error = Error::misuse(format!("{option} cannot write {}", options.to));
-            return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
-        }
-    }
-    Ok(())
-}
-
-/// The fields of each trace that an option names.
-fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -> Result<Vec<Vec<HiddenField>>, Error> {
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let told = |error| misuse_of(option, error);
-    let columns = ColumnList::parse(&paths.join(",")).map_err(told)?.bind(session).map_err(told)?;
-    session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
 }
 
 /// Are only some of the events wanted?
@@ -225,7 +208,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         interrupt::remove_on_interrupt(pending.root().to_path_buf());
     }
     let path = pending.as_ref().map_or(options.output.as_path(), Pending::path);
-    let outcome = print::run(&PrintOptions {
+    let print_options = PrintOptions {
         input: options.input.clone(),
         select: options.select.clone(),
         format,
@@ -239,7 +222,9 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         names: Vec::new(),
         fields: Vec::new(),
         columns: None,
-    })?;
+    };
+    let outcome =
+        print::run_hiding(&print_options, Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field })?;
     if matches!(outcome, Outcome::Done | Outcome::Partial) {
         if let Some(pending) = pending {
             let _whole = interrupt::hold();

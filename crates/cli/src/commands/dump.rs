@@ -52,6 +52,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_values: args.no_args,
             no_events: args.calls.no_event,
             no_sched: args.calls.no_sched,
+            no_tasks: args.calls.kernel_only,
             between: None,
         };
         let written = match args.format {

@@ -8,6 +8,7 @@ pub(crate) mod dump;
 pub(crate) mod flame;
 pub(crate) mod formats;
 pub(crate) mod graph;
+mod hiding;
 pub(crate) mod info;
 mod losses;
 pub(crate) mod man;

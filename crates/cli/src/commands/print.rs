@@ -14,6 +14,7 @@ use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::timeline::{self, StreamOf};
 use tracemill_model::error::Error;
 
+use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::open_telling;
 use super::select::{Typed, misuse_of, parse_option};
@@ -23,6 +24,11 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
+    run_hiding(options, Hiding::default())
+}
+
+/// The same without what must not be seen.
+pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<Outcome, Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
@@ -35,6 +41,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
+    hiding.apply(&mut opened.session, &mut wanted)?;
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
     for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {

@@ -29,6 +29,7 @@ pub(super) static CHROME: Target = Target {
     cannot_hold: &["schemas, clocks, environments and packets", "events without time"],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     create,
     copy: None,
     settings: &[],

@@ -23,8 +23,8 @@ use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::slices;
 use super::values;
 use crate::calls::{
-    CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
-    Recording, ValueStyle, event_id,
+    CallJudge, CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask,
+    DumpOptions, Findings, Judgement, Recording, ValueStyle, event_id,
 };
 
 /// Records of a block.
@@ -138,7 +138,7 @@ impl Calls {
     /// Reads a file; of a task's what begins in a part of it, which begins where a record does.
     fn open_at(&self, stream: usize, start: usize, end: usize) -> Box<dyn CallStream + '_> {
         match &self.files[stream] {
-            CallFile::Kernel(..) => Box::new(KernelCalls::new(self, self.kernel_files())),
+            CallFile::Kernel(..) => Box::new(KernelCalls::new(self, self.kernel_files(), (0, u64::MAX))),
             CallFile::Task(task, bytes) => {
                 let tid = self.tasks[*task].tid;
                 let bytes = bytes.bytes();
@@ -181,6 +181,10 @@ impl CallSource for Calls {
         self.header.features & feature::ESTIMATE_RETURN != 0
     }
 
+    fn has_reference(&self) -> bool {
+        true
+    }
+
     fn recording(&self) -> Recording {
         self.recording.clone()
     }
@@ -209,6 +213,9 @@ impl CallSource for Calls {
 
     fn open_between(&self, stream: usize, from: u64, to: u64) -> Box<dyn CallStream + '_> {
         let stream = self.file_of(stream);
+        if matches!(self.files[stream], CallFile::Kernel(..)) {
+            return Box::new(KernelCalls::new(self, self.kernel_files(), (from, to)));
+        }
         let (mut start, mut end) = (0, usize::MAX);
         if let CallFile::Task(task, bytes) = &self.files[stream] {
             let mut task = self.task(bytes.bytes(), self.tasks[*task].tid);
@@ -503,9 +510,10 @@ struct KernelCalls<'a> {
     names: &'a Names,
     /// Functions that were entered. What is left and was never entered is left out: the trace began inside of it.
     entered: HashSet<u64>,
-    /// Ns that a call takes at least.
-    threshold: u64,
-    is_begun: bool,
+    /// The first and the last time of what is wanted.
+    between: (u64, u64),
+    /// Decides which calls are wanted, unless all are.
+    judge: Option<Box<dyn CallJudge>>,
     findings: Findings,
 }
 
@@ -516,6 +524,7 @@ struct KernelCalls<'a> {
 struct Cpu<'a> {
     records: CpuRecords<'a>,
     ready: VecDeque<KernelRecord>,
+    is_at_end: bool,
     /// The task of the last record that was read, by its index and one; 0 for one that was not traced.
     last_task: u32,
     path: &'a Path,
@@ -525,11 +534,12 @@ struct Cpu<'a> {
 const READ_AHEAD: usize = 4096;
 
 impl<'a> KernelCalls<'a> {
-    fn new(calls: &'a Calls, files: std::ops::Range<usize>) -> Self {
+    fn new(calls: &'a Calls, files: std::ops::Range<usize>, between: (u64, u64)) -> Self {
         let cpus = files.filter_map(|at| match (&calls.files[at], calls.kernel.as_deref()) {
             (CallFile::Kernel(_, bytes), Some(kernel)) => {
                 let records = CpuRecords::new(kernel, bytes.bytes());
-                Some(Cpu { records, ready: VecDeque::new(), last_task: 0, path: &calls.paths[at] })
+                let ready = VecDeque::new();
+                Some(Cpu { records, ready, is_at_end: false, last_task: 0, path: &calls.paths[at] })
             }
             _ => None,
         });
@@ -538,8 +548,8 @@ impl<'a> KernelCalls<'a> {
             numbers: &calls.numbers,
             names: &calls.names,
             entered: HashSet::new(),
-            threshold: 0,
-            is_begun: false,
+            between,
+            judge: None,
             findings: Findings::default(),
         }
     }
@@ -549,13 +559,14 @@ impl<'a> KernelCalls<'a> {
         let cpu = &mut self.cpus[at];
         let (mut lost, mut before) = (None, None);
         while cpu.ready.len() < READ_AHEAD {
-            let Some(mut next) = cpu.records.next(|tid| self.numbers.contains_key(&tid)) else { break };
+            let Some(mut next) = cpu.records.next(|tid| self.numbers.contains_key(&tid)) else {
+                cpu.is_at_end = true;
+                break;
+            };
             lost = next.lost.take().or(lost);
-            let task = self.numbers.get(&next.tid);
+            let task = self.numbers.get(&next.tid).copied();
             cpu.last_task = task.map_or(0, |task| task + 1);
-            if task.is_none() {
-                continue;
-            }
+            let Some(task) = task.filter(|_| (self.between.0..=self.between.1).contains(&next.time)) else { continue };
             let is_exit = match next.call {
                 Some((address, _, false)) => {
                     self.entered.insert(address);
@@ -564,75 +575,99 @@ impl<'a> KernelCalls<'a> {
                 Some((address, _, true)) if !self.entered.contains(&address) => continue,
                 call => call.is_some(),
             };
-            let is_other = before.replace(next.tid).is_some_and(|before| before != next.tid);
-            let entry = cpu.ready.iter().rposition(|before| before.call.is_some());
-            if let Some(entry) = entry.filter(|_| is_exit)
-                && next.time.wrapping_sub(cpu.ready[entry].time) < self.threshold
-            {
-                // What was lost before a call that is left out is told with the next one.
-                lost = cpu.ready.drain(entry..).find_map(|left_out| left_out.lost).or(lost);
-                if is_other && !cpu.ready.is_empty() {
-                    break;
-                }
+            let judgement = match &mut self.judge {
+                Some(judge) => judge.see(&next.record(task, at, cpu.last_task, self.names)),
+                None => Judgement::default(),
+            };
+            if judgement.is_dropped && is_exit {
                 continue;
             }
-            next.lost = lost.take();
-            cpu.ready.push_back(next);
-            if is_other || is_exit {
+            let is_other = before.replace(next.tid).is_some_and(|before| before != next.tid);
+            let entry = cpu.ready.iter().rposition(|before| before.call.is_some());
+            let is_left_out = |entry: usize| {
+                let is_short = next.time.wrapping_sub(cpu.ready[entry].time) < judgement.threshold;
+                (is_short || judgement.is_unwanted) && !judgement.is_shown
+            };
+            if let Some(entry) = entry.filter(|&entry| is_exit && is_left_out(entry)) {
+                // What was lost before a call that is left out is told with the next one.
+                lost = cpu.ready.drain(entry..).find_map(|left_out| left_out.lost).or(lost);
+            } else if !judgement.is_dropped {
+                next.lost = lost.take();
+                cpu.ready.push_back(next);
+                if is_exit {
+                    break;
+                }
+            }
+            if is_other && !cpu.ready.is_empty() {
                 break;
             }
         }
         let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
         self.findings.faults.extend(faults);
     }
+
+    /// Takes the next record, and what was lost before it; false at the end.
+    fn take(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        for at in 0..self.cpus.len() {
+            if self.cpus[at].ready.is_empty() && !self.cpus[at].is_at_end {
+                self.load(at);
+            }
+        }
+        let times = self.cpus.iter().enumerate().filter_map(|(at, cpu)| Some((cpu.ready.front()?.time, at)));
+        let Some((_, at)) = times.min() else { return false };
+        let Some(next) = self.cpus[at].ready.pop_front() else { return false };
+        let task = self.numbers.get(&next.tid).copied().unwrap_or(0);
+        let record = next.record(task, at, self.cpus[at].last_task, self.names);
+        if let Some(count) = next.lost {
+            let lost = CallRecord { kind: CallKind::Lost, address: count, values: 0, symbol: 0, ..record };
+            out.push(CallRecord { values_len: 0, depth: 0, has_values: false, ..lost });
+        }
+        out.push(record);
+        true
+    }
+}
+
+impl KernelRecord {
+    /// The record as others see it: of a task, from the processor of a number.
+    fn record(&self, task: u32, cpu: usize, last_task: u32, names: &Names) -> CallRecord {
+        let record = CallRecord {
+            time: self.time,
+            address: self.id.into(),
+            values: 0,
+            symbol: last_task,
+            task,
+            values_len: 0,
+            depth: 0,
+            kind: CallKind::Event,
+            origin: CallOrigin::Kernel,
+            has_values: false,
+        };
+        match self.call {
+            Some((address, depth, is_exit)) => {
+                let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
+                CallRecord { address, depth, kind, symbol: names.kernel_id(address), ..record }
+            }
+            None => {
+                let values = self.from as u64 | (cpu as u64) << 48;
+                CallRecord { values, values_len: self.len as u32, has_values: true, ..record }
+            }
+        }
+    }
 }
 
 impl CallStream for KernelCalls<'_> {
-    fn leave_out_short(&mut self, threshold: u64) -> bool {
-        self.threshold = threshold;
-        true
+    fn be_judged(&mut self, judge: &mut Option<Box<dyn CallJudge>>) {
+        self.judge = judge.take();
     }
 
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
-        if !std::mem::replace(&mut self.is_begun, true) {
-            (0..self.cpus.len()).for_each(|at| self.load(at));
+        if self.judge.is_some() {
+            return self.take(out);
         }
         let end = out.len() + BLOCK;
         while out.len() < end {
-            let times = self.cpus.iter().enumerate().filter_map(|(at, cpu)| Some((cpu.ready.front()?.time, at)));
-            let Some((_, at)) = times.min() else { return false };
-            let Some(next) = self.cpus[at].ready.pop_front() else { return false };
-            let task = self.numbers.get(&next.tid).copied().unwrap_or(0);
-            let mut record = CallRecord {
-                time: next.time,
-                address: 0,
-                values: 0,
-                symbol: 0,
-                task,
-                values_len: 0,
-                depth: 0,
-                kind: CallKind::Lost,
-                origin: CallOrigin::Kernel,
-                has_values: false,
-            };
-            if let Some(count) = next.lost {
-                out.push(CallRecord { address: count, ..record });
-            }
-            match next.call {
-                Some((address, depth, is_exit)) => {
-                    (record.address, record.depth) = (address, depth);
-                    record.kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
-                    record.symbol = self.names.kernel_id(address);
-                }
-                None => {
-                    (record.kind, record.address, record.has_values) = (CallKind::Event, next.id.into(), true);
-                    (record.values, record.values_len) = (next.from as u64 | (at as u64) << 48, next.len as u32);
-                    record.symbol = self.cpus[at].last_task;
-                }
-            }
-            out.push(record);
-            if self.cpus[at].ready.is_empty() {
-                self.load(at);
+            if !self.take(out) {
+                return false;
             }
         }
         true

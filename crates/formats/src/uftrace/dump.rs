@@ -75,7 +75,7 @@ pub(super) fn write(
         shown: vec![(u64::MAX, 0, String::new()); SHOWN],
     };
     dump.header();
-    for number in 0..calls.tasks.len() {
+    for number in 0..if options.no_tasks { 0 } else { calls.tasks.len() } {
         let tid = calls.tasks[number].tid;
         let _ = writeln!(dump.text, "reading {tid}.dat");
         let file = calls.files.iter().find_map(|file| match file {
@@ -488,7 +488,8 @@ impl Dump<'_> {
                     address,
                     values: 0,
                     symbol,
-                    task: self.calls.numbers.get(&record.tid).copied().unwrap_or(0),
+                    // Tasks that were not traced are none that options name.
+                    task: self.calls.numbers.get(&record.tid).copied().unwrap_or(u32::MAX),
                     values_len: 0,
                     depth,
                     kind,

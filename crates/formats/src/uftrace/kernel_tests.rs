@@ -1,7 +1,7 @@
 //! Folders with kernel data, made of bytes.
 
 use super::tests::{Folder, LITTLE_64, MAIN, Target, folder, open, read};
-use crate::calls::{CallKind, CallOrigin, CallRecord, DumpOptions};
+use crate::calls::{CallJudge, CallKind, CallOrigin, CallRecord, DumpOptions, Judgement};
 use crate::ftrace::builder::{Order, PageBuilder, format};
 
 const DO_OPEN: u64 = 0xffff_ffff_8100_1000;
@@ -212,6 +212,74 @@ fn processors_are_merged_and_loss_comes_before_its_page() {
          0.000000300      7: [lost ]: -1 events\n\
          0.000000300      7: [exit ] __x64_sys_open(ffff81001000) depth: 0\n"
     );
+}
+
+/// Two calls of the kernel, with one inside of each.
+fn two_calls() -> Folder {
+    let mut page = KERNEL.page(200);
+    page.event(0, &KERNEL.entry(7, DO_OPEN, 0, &[]));
+    page.event(10, &KERNEL.entry(7, VFS_READ, 1, &[]));
+    page.event(10, &KERNEL.exit(7, VFS_READ, 1, 0));
+    page.event(10, &KERNEL.exit(7, DO_OPEN, 0, 0));
+    let mut next = KERNEL.page(300);
+    next.event(0, &KERNEL.entry(7, DO_OPEN, 0, &[]));
+    next.event(50, &KERNEL.entry(7, VFS_READ, 1, &[]));
+    next.event(30, &KERNEL.exit(7, VFS_READ, 1, 0));
+    next.event(20, &KERNEL.exit(7, DO_OPEN, 0, 0));
+    with_kernel(LITTLE_64, KERNEL, [vec![page, next], vec![]])
+}
+
+#[test]
+fn what_was_entered_before_a_stretch_of_time_is_not_left_in_it() {
+    let trace = open(&two_calls());
+    let calls = trace.reader.calls().unwrap();
+    let times = |from, to| {
+        let mut records = Vec::new();
+        let mut stream = calls.open_between(1, from, to);
+        while stream.fill(&mut records) {}
+        records.iter().map(|record| record.time).collect::<Vec<_>>()
+    };
+    assert_eq!(times(215, 1000), [300, 350, 380, 400]);
+    assert_eq!(times(205, 310), [210, 220, 300]);
+    // Which call an end belongs to is not asked.
+    assert_eq!(times(300, 345), [300]);
+}
+
+/// Wants what its function says.
+struct Judge(fn(&CallRecord) -> Judgement);
+
+impl CallJudge for Judge {
+    fn see(&mut self, record: &CallRecord) -> Judgement {
+        (self.0)(record)
+    }
+}
+
+#[test]
+fn calls_of_the_kernel_are_judged_while_they_are_read() {
+    let trace = open(&two_calls());
+    let calls = trace.reader.calls().unwrap();
+    let times = |judge: fn(&CallRecord) -> Judgement| {
+        let mut stream = calls.open(1);
+        let mut judge: Option<Box<dyn CallJudge>> = Some(Box::new(Judge(judge)));
+        stream.be_judged(&mut judge);
+        assert!(judge.is_none());
+        let mut records = Vec::new();
+        let mut before = 0;
+        while stream.fill(&mut records) {
+            // No further than it must.
+            assert_eq!(records.len(), before + 1);
+            before += 1;
+        }
+        records.iter().map(|record| record.time).collect::<Vec<_>>()
+    };
+    let all = [200, 210, 220, 230, 300, 350, 380, 400];
+    assert_eq!(times(|_| Judgement::default()), all);
+    // The end of a call whose inner one was shown belongs to none that waits.
+    assert_eq!(times(|_| Judgement { threshold: 25, ..Judgement::default() }), [200, 230, 300, 350, 380, 400]);
+    assert_eq!(times(|_| Judgement { threshold: 25, is_shown: true, ..Judgement::default() }), all);
+    assert_eq!(times(|_| Judgement { is_unwanted: true, ..Judgement::default() }), []);
+    let is_inner = |record: &CallRecord| Judgement { is_dropped: record.depth == 1, ..Judgement::default() };
+    assert_eq!(times(is_inner), [200, 230, 300, 400]);
 }
 
 #[test]
