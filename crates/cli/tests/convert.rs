@@ -485,6 +485,23 @@ fn what_the_target_cannot_hold_is_told() {
 }
 
 #[test]
+fn the_loss_report_counts_events_in_every_form() {
+    let folder = Folder::new();
+    let all = events(&folder, &demo("orders")).len();
+    for (options, want) in [("", all), ("--limit 7", 7), ("--begin +10ms", 0), ("--filter id==0", 0)] {
+        let selected = folder.run_with(&format!("print -q --format jsonl {options}"), &[&demo("orders")]).ends(0, &[]);
+        let want = if want == 0 { selected.stdout.lines().count() } else { want };
+        for to in ["ctf1.8", "ctf2", "ctf1.6", "uftrace", "cpel", "perfetto", "chrome", "jsonl", "csv", "text"] {
+            let form = format!("-q --force --to {to} --loss-report report {options}");
+            convert(&folder, "orders", to, &form).ends(0, &[]);
+            let text = fs::read_to_string(folder.path("report")).expect("it was written");
+            let report: Value = serde_json::from_str(&text).expect("it is JSON");
+            assert_eq!(report["events"], want, "{to} {options}");
+        }
+    }
+}
+
+#[test]
 fn lines_are_targets_too() {
     let folder = Folder::new();
     for form in ["jsonl", "csv", "text"] {
