@@ -354,6 +354,12 @@ fn an_output_never_lies_in_an_input() {
     folder.run("convert --to ctf2 -o in/orders/out in/orders").ends(1, &["inside an input"]);
     folder.run("convert --to jsonl -o in/orders/lines in/orders").ends(1, &["inside an input"]);
     folder.run("convert --to ctf2 -o in/beside in/orders").ends(0, &[]);
+    for report in ["in/orders/metadata", "in/new", "other", "other/report"] {
+        folder
+            .run(&format!("convert --to ctf2 -o other --loss-report {report} in"))
+            .ends(1, &["the loss report would"]);
+    }
+    assert!(!folder.path("other").exists());
     assert!(!folder.path("in/out").exists() && !folder.path("in/orders/out").exists());
 }
 

@@ -409,7 +409,8 @@ impl<'a> EventRef<'a> {
         Ok(fields.position_bits())
     }
 
-    /// Does it end before its last field ([`Spine::cuts`])?
+    /// May the event end before its last field? Fields that are not whole are shown as absent then.
+    #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut_bits().is_some()
     }

@@ -262,8 +262,11 @@ impl Encoder<'_> {
                 return children().next().is_some_and(|option| self.blank(option, schema, plan, most));
             }
             // The selectors of the event are zeros already.
-            Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) => {}
-            Encode::CountedAt(..) | Encode::HiddenCountedAt(..) => {}
+            Encode::Rendered(_)
+            | Encode::HiddenRendered(_)
+            | Encode::PresentAt(_)
+            | Encode::CountedAt(..)
+            | Encode::HiddenCountedAt(..) => {}
             Encode::Bytes | Encode::HiddenBytes => match kind {
                 FieldKind::Blob(class) => match class.length {
                     Length::Static(len) if len <= MAX_BLANK as u64 => self.zeros(len as usize),
