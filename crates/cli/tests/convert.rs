@@ -354,6 +354,12 @@ fn an_output_never_lies_in_an_input() {
     folder.run("convert --to ctf2 -o in/orders/out in/orders").ends(1, &["inside an input"]);
     folder.run("convert --to jsonl -o in/orders/lines in/orders").ends(1, &["inside an input"]);
     folder.run("convert --to ctf2 -o in/beside in/orders").ends(0, &[]);
+    for report in ["in/orders/metadata", "in/new", "other", "other/report"] {
+        folder
+            .run(&format!("convert --to ctf2 -o other --loss-report {report} in"))
+            .ends(1, &["the loss report would"]);
+    }
+    assert!(!folder.path("other").exists());
     assert!(!folder.path("in/out").exists() && !folder.path("in/orders/out").exists());
 }
 
@@ -482,6 +488,23 @@ fn what_the_target_cannot_hold_is_told() {
     assert!(!folder.path("strict").exists());
     folder.run("convert --to ctf2 --byte-order big -o kept --strict optional").ends(0, &[]);
     assert_eq!(events(&folder, "kept"), events(&folder, "optional"));
+}
+
+#[test]
+fn the_loss_report_counts_events_in_every_form() {
+    let folder = Folder::new();
+    let all = events(&folder, &demo("orders")).len();
+    for (options, want) in [("", all), ("--limit 7", 7), ("--begin +10ms", 0), ("--filter id==0", 0)] {
+        let selected = folder.run_with(&format!("print -q --format jsonl {options}"), &[&demo("orders")]).ends(0, &[]);
+        let want = if want == 0 { selected.stdout.lines().count() } else { want };
+        for to in ["ctf1.8", "ctf2", "ctf1.6", "uftrace", "cpel", "perfetto", "chrome", "jsonl", "csv", "text"] {
+            let form = format!("-q --force --to {to} --loss-report report {options}");
+            convert(&folder, "orders", to, &form).ends(0, &[]);
+            let text = fs::read_to_string(folder.path("report")).expect("it was written");
+            let report: Value = serde_json::from_str(&text).expect("it is JSON");
+            assert_eq!(report["events"], want, "{to} {options}");
+        }
+    }
 }
 
 #[test]

@@ -49,9 +49,9 @@ pub struct SpineFilter {
 pub enum Item {
     /// Events.
     Chunk(ReadyChunk),
-    /// A packet of which all events are wanted and can be read: only when [`Cursor::give_packets`] or, of those without
+    /// A packet of which all events are wanted and can be read, and their number: only when [`Cursor::give_packets`] or, of those without
     /// events, [`Cursor::give_empty_packets`] asked for it.
-    Packet(Arc<PacketData>),
+    Packet(Arc<PacketData>, u64),
     /// Missing events.
     Gap(Gap),
     /// A part that cannot be read.
@@ -303,7 +303,7 @@ impl Cursor {
                             self.tell_back(&data, start_bits, before, now);
                         }
                     }
-                    self.queue.push_back(Item::Packet(Arc::new(data)));
+                    self.queue.push_back(Item::Packet(Arc::new(data), times.events));
                     return;
                 }
                 let (pos, state) = (data.first_event(), data.state.clone());
@@ -377,7 +377,7 @@ impl Cursor {
             && (is_fresh && chunk.is_empty() && !gone && end == ScanEnd::Complete)
             && (of.begin_cycles.is_some() && self.is_whole(of))
         {
-            self.queue.push_back(Item::Packet(packet.data.clone()));
+            self.queue.push_back(Item::Packet(packet.data.clone(), 0));
         }
         let all = packet_bytes(&packet.data.packet);
         let read = if matches!(end, ScanEnd::Full) && packet.data.spine.is_none() { packet.pos / 8 } else { all };
@@ -524,11 +524,14 @@ struct Times {
     back: Option<(u64, u64, u64)>,
     /// What the clock of the next packet goes on from.
     clock: u64,
+    /// How many there are.
+    events: u64,
 }
 
 impl SpineSink for Times {
     #[inline]
     fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
+        self.events += 1;
         if cycles < self.largest {
             self.back.get_or_insert((start_bits, self.largest, cycles));
         } else {
@@ -540,7 +543,7 @@ impl SpineSink for Times {
 
 /// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values.
 fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Option<Times> {
-    let mut times = Times { range, largest, back: None, clock: 0 };
+    let mut times = Times { range, largest, back: None, clock: 0, events: 0 };
     let mut state = data.state.clone();
     let end = data.scan(&mut data.first_event(), &mut state, &mut times);
     times.clock = state.clock;

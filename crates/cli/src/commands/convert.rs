@@ -83,7 +83,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let may_copy = is_all(options) && can_copy(target, session);
     let sound = if may_copy { conversion.read_all() } else { None };
     let is_damaged = may_copy && sound.is_none();
-    if let Some(notes) = sound
+    if let Some((notes, events)) = sound
         && copy(target, session, pending.path())?
     {
         for note in notes {
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         }
         let _whole = interrupt::hold();
         pending.commit()?;
-        tell(options, reporter, &Losses::default(), None)?;
+        tell(options, reporter, &Losses::default(), events)?;
         return Ok(opened.reporter.outcome());
     }
     let write_options = WriteOptions {
@@ -224,7 +224,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         fields: Vec::new(),
         columns: None,
     };
-    let outcome =
+    let (outcome, events) =
         print::run_hiding(&print_options, Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field })?;
     if matches!(outcome, Outcome::Done | Outcome::Partial) {
         if let Some(pending) = pending {
@@ -232,7 +232,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
             pending.commit()?;
         }
         if let Some(path) = &options.loss_report {
-            write_report(path, &options.to, &Losses::default(), None)?;
+            write_report(path, &options.to, &Losses::default(), events)?;
         }
     }
     Ok(outcome)
@@ -246,7 +246,7 @@ fn refused(target: &Target, losses: &Losses) -> Error {
 }
 
 /// Says what was lost.
-fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
+fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: u64) -> Result<(), Error> {
     for (kind, count) in &losses.0 {
         reporter.loss(&format!("not kept in {}: {kind} ({count})", options.to));
     }
@@ -256,7 +256,7 @@ fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: 
     }
 }
 
-fn write_report(path: &Path, to: &str, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
+fn write_report(path: &Path, to: &str, losses: &Losses, events: u64) -> Result<(), Error> {
     let list: Vec<_> = losses.0.iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
     let text = format!("{}\n", json!({"format": to, "events": events, "losses": list}));
     fs::write(path, text).map_err(|error| Error::io("write the loss report", path, &error))

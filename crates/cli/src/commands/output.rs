@@ -10,9 +10,27 @@ use tracemill_model::error::{Error, ErrorKind};
 
 use crate::args::ConvertOptions;
 
+/// Refuses a loss report that would spoil an input or the output.
+fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
+    let Some(report) = options.loss_report.as_deref().filter(|report| !is_flow(report)) else { return Ok(()) };
+    let own = canonical(report);
+    let bad = |message: &str| {
+        let error = Error::new(ErrorKind::Io, message).in_file(report);
+        Err(error.with_help("give --loss-report a name outside of it"))
+    };
+    if options.input.traces.iter().any(|input| own.starts_with(canonical(input))) {
+        return bad("the loss report would lie inside an input");
+    }
+    if !is_flow(&options.output) && own.starts_with(canonical(&options.output)) {
+        return bad("the loss report would lie inside the output");
+    }
+    Ok(())
+}
+
 /// Refuses an output that is, holds or lies in an input, and one that is there, unless the user says so and it is replaced
 /// by its like.
 pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
+    refuse_report(options)?;
     let output = &options.output;
     let bad = |message: String, help: &str| {
         Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
