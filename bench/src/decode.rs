@@ -151,7 +151,7 @@ fn chunks(session: &Session, mut take: impl FnMut(usize, Chunk) -> Result<()>) -
                     }
                     // A trace that is damaged is no measure.
                     Item::Fault(error) => return Err(error.to_string()),
-                    Item::Gap(_) | Item::Packet(_) | Item::Warning(_) => {}
+                    Item::Gap(_) | Item::Packet(..) | Item::Warning(_) => {}
                 }
             }
         }
