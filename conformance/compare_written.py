@@ -6,8 +6,8 @@
 Every trace becomes CTF 1.8 with packets made anew, in both byte orders. Of a trace that babeltrace2 reads itself it must
 print the same text for the output; of any other, the text that we print for it. What both say on stderr is not
 compared. Faults of the peer are set apart: an empty string is shown as the string that it read before in that field, an
-event without a name as `<unknown>`, times of clocks that do not tick in ns are a ns off, a timeline of clocks with and without an origin is refused, and some lengths and
-selectors inside arrays end it. The last line counts: `N passed, M failed, K left out` (traces that cannot be read or converted).
+event without a name as `<unknown>`, times of clocks that do not tick in ns are a ns off, a timeline of clocks with and without an origin is refused, and lengths
+and selectors in the context of one event class, and some inside arrays, end it. The last line counts: `N passed, M failed, K left out` (traces that cannot be read or converted).
 """
 
 import os

@@ -198,3 +198,14 @@ fn control_characters_in_strings_are_escapes() {
         run.ends(3, &["bad.jsonl: byte 36: line 1: a control character in a string must be written as an escape"]);
     assert_eq!(run.stdout, "a\nz\n");
 }
+
+#[test]
+fn no_lines_are_a_trace_without_events_when_the_user_says_so() {
+    let folder = Folder::new();
+    write(&folder, "\n");
+    let run = folder.run("print --format jsonl --input-format jsonl lines.jsonl").ends(0, &[]);
+    assert_eq!((&*run.stdout, &*run.stderr), ("", ""));
+    folder.run("convert --to ctf2 -o empty --input-format jsonl lines.jsonl").ends(0, &[]);
+    folder.run("check empty").ends(0, &[]);
+    folder.run("print lines.jsonl").ends(1, &["no trace of a known format"]);
+}

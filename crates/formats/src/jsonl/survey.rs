@@ -127,6 +127,11 @@ impl Survey {
         for packet in &mut survey.packets {
             packet.bytes = packet.bytes.min(file.len() as u64 - packet.at);
         }
+        // What a trace without events prints is nothing, and that is what it is read as.
+        if survey.traces.is_empty() && file.trim_ascii().is_empty() {
+            survey.traces.push(None);
+            survey.ns.push(None);
+        }
         if survey.wrong > MAX_TOLD {
             let message = format!("{} more lines cannot be read; they are skipped", survey.wrong - MAX_TOLD);
             survey.faults.push(Error::malformed(message).in_file(path));
