@@ -65,9 +65,9 @@ pub(crate) fn end_if_stopped<T>(clean: T) -> T {
     }
 }
 
-/// Gives who writes some time to stop: what he makes anew behind our back would stay.
+/// Gives who writes some time to stop, 3 s: what he makes anew behind our back would stay.
 fn wait_for_writer() {
-    for _ in 0..200 {
+    for _ in 0..600 {
         if !IS_ASKED.load(Ordering::SeqCst) || STOPPED.load(Ordering::SeqCst) {
             return;
         }

@@ -176,43 +176,12 @@ fn a_kill_leaves_what_was_there_or_the_whole() {
 }
 
 #[test]
-fn a_kill_inside_a_write_leaves_what_was_there() {
-    let folder = Folder::new();
-    let mut killed = 0;
-    for case in cases(&folder) {
-        Run::of(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
-        // The system kills who writes behind so many blocks of a file.
-        for blocks in [0, 2, 7, 60] {
-            let script = format!("ulimit -c 0; ulimit -f {blocks}; exec \"$@\" {} -o out new", case.options);
-            let status = Command::new("sh")
-                .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tracemill")])
-                .current_dir(folder.path("."))
-                .stdin(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .expect("sh starts");
-            if status.code() == Some(0) {
-                break;
-            }
-            assert!(status.signal().is_some(), "{} {blocks}: {status}", case.options);
-            killed += 1;
-            assert!(content(&folder.path("out")) == case.before, "{} {blocks}", case.options);
-            is_no_trace(&folder, &case);
-        }
-        for name in names(&folder) {
-            remove(&folder.path(&name));
-        }
-    }
-    assert!(killed > 40, "{killed}");
-}
-
-#[test]
 fn a_disk_that_fills_is_told_and_leaves_what_was_there() {
     let folder = Folder::new();
     for case in cases(&folder) {
         Run::of(started(&folder, &case.options, "old", "out").output().expect("it starts")).ends(0, &[]);
         for blocks in [0, 2, 7, 60] {
-            let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\" {} -o out new", case.options);
+            let script = format!("ulimit -f {blocks}; exec \"$@\" {} -o out new", case.options);
             let output = Command::new("sh")
                 .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tracemill")])
                 .current_dir(folder.path("."))
