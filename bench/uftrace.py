@@ -6,7 +6,8 @@
 FOLDER is one that bench/record/record-uftrace.sh made. CPU seconds are those of the process, user and system, the least
 of the runs, which alternate between both programs; output goes to /dev/null. `RssAnon` is the largest private memory that
 was seen while the program ran. `report` is measured on a short stretch of time too: that of --range (uftrace's `-r`, as
-`100ms~101ms`), or a millisecond in the middle of the recording.
+`100ms~101ms`), or a millisecond in the middle of the recording. A run of that takes less than the clock of processes can
+tell, so it is the mean of --short-runs runs of both programs, not the least.
 """
 import argparse
 import json
@@ -64,6 +65,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--range")
+    parser.add_argument("--short-runs", type=int, default=25)
     parser.add_argument("--json")
     args = parser.parse_args()
     count = records(args.folder)
@@ -76,21 +78,26 @@ def main():
     for words in commands:
         peer = ["uftrace", words[0], "--no-pager", "-d", args.folder, *words[1:]]
         own = [args.program, words[0], "-d", args.folder, *words[1:]]
-        best = {"uftrace": (float("inf"), 0), "tracemill": (float("inf"), 0)}
+        is_short = "-r" in words
+        seconds = {"uftrace": [], "tracemill": []}
+        memory = {"uftrace": 0, "tracemill": 0}
         failed = False
-        for _ in range(args.runs):
+        for _ in range(args.short_runs if is_short else args.runs):
             for name, command in (("uftrace", peer), ("tracemill", own)):
-                seconds, memory, status = run(command)
+                taken, most, status = run(command)
                 failed |= status != 0
-                best[name] = (min(best[name][0], seconds), max(best[name][1], memory))
+                seconds[name].append(taken)
+                memory[name] = max(memory[name], most)
         title = " ".join(words[:2])
         if failed:
             print(f"{title:22} one of the programs failed")
             continue
-        (theirs, their_memory), (ours, our_memory) = best["uftrace"], best["tracemill"]
-        print(f"{title:22} {theirs:9.3f} {ours:9.3f} {theirs / max(ours, 1e-4):6.2f} {ours / count * 1e9:9.1f} "
+        theirs, ours = (sum(all) / len(all) if is_short else min(all) for all in seconds.values())
+        their_memory, our_memory = memory.values()
+        print(f"{title:22} {theirs:9.4f} {ours:9.4f} {theirs / max(ours, 1e-4):6.2f} {ours / count * 1e9:9.1f} "
               f"{their_memory / 1024:6.1f} MB {our_memory / 1024:6.1f} MB", flush=True)
-        rows.append({"command": " ".join(words), "uftrace_s": theirs, "tracemill_s": ours,
+        rows.append({"command": " ".join(words), "of_runs": "mean" if is_short else "least", "runs": len(seconds["uftrace"]),
+                     "uftrace_s": theirs, "tracemill_s": ours,
                      "uftrace_private_kib": their_memory, "tracemill_private_kib": our_memory})
     if args.json:
         version = subprocess.run(["uftrace", "--version"], capture_output=True, text=True, check=False).stdout.strip()

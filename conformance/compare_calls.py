@@ -4,12 +4,15 @@
     compare_calls.py BIN FOLDER... [--only SUBSTRING] [--show N] [--record DIR]
 
 FOLDER is a data folder of uftrace, or a folder with such folders below it. Every command of COMMANDS is run by both on
-each of them; names in braces are taken from the folder itself. JSON is compared as JSON. With --record the programs of
+each of them; names in braces are taken from the folder itself. JSON is compared as JSON; where begins and ends of uftrace
+do not fit together and ours do, only the begins must be the same. With --record the programs of
 uftrace/programs.c are compiled and recorded in many ways into the new folder DIR first (uftrace/record.sh), which needs a
 C compiler. uftrace/known.txt lists what is known to differ, mostly where uftrace is wrong.
 Without uftrace nothing is compared, and the script says so (exit status 77).
 """
 import argparse, html, json, pathlib, re, shutil, subprocess, sys
+
+from chrome_balance import imbalance
 
 # {f} and {g} are functions that are called, {s} a time in the middle as seconds, {t} another one behind it.
 COMMANDS = [line.split() for line in """
@@ -282,13 +285,15 @@ def same(words, want, have):
         # Without any call the peer leaves a comma behind the names of tasks.
         want = want.replace(b"}},\n\n]", b"}}\n]")
         try:
-            want, have = json.loads(want), json.loads(have)
-            # Without a date in the recording it is that of a file: a copy has another one.
-            for trace in (want, have):
-                trace.get("metadata", {}).pop("recorded_time", None)
-            return want == have
+            # Where the peer writes an element that is none (records were lost, or no event is shown) it is no JSON.
+            want, have = json.loads(re.sub(rb",(\s*[,\]])", rb"\1", want)), json.loads(have)
         except ValueError:
             return want == have
+        # The peer's version is its own, and the date that of a file: a copy has another one.
+        for trace in (want, have):
+            for key in ("recorded_time", "version"):
+                trace.get("metadata", {}).pop(key, None)
+        return want == have or imbalance(want) is not None and imbalance(have) is None and has_begins(have, want)
     if "--mermaid" in words:
         # The pages around the graphs are each tool's own.
         edges = lambda text: [line for line in text.splitlines() if re.match(rb" +\d+_\d+\[", line)]
@@ -300,6 +305,21 @@ def same(words, want, have):
             return text.replace(b"Self max (diff)", b"Self min (diff)")
         want, have = even(want), even(have)
     return want == have
+
+
+def has_begins(have, want):
+    """Does a balanced trace have the begins of one that is not? Times without processor that the peer begins nowhere may
+    be among them."""
+    begins = [[event for event in trace["traceEvents"] if event["ph"] == "B"] for trace in (have, want)]
+    left = iter(begins[1])
+    more = []
+    wanted = next(left, None)
+    for event in begins[0]:
+        if event == wanted:
+            wanted = next(left, None)
+        else:
+            more.append(event["name"])
+    return wanted is None and set(more) <= {"linux:schedule"}
 
 
 def main():

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Random traces of legacy LTTng (0.7, 0.8, and 2.0 to 2.6), written by the rules of the formats, and what must come out.
 
-Usage: lttng_random.py PROGRAM [--count N] [--seed S] [--damage] [--keep FOLDER] [--write FOLDER]
+Usage: lttng_random.py PROGRAM [--count N] [--seed S] [--damage] [--convert] [--keep FOLDER] [--write FOLDER]
 
 Each trace is written to a temporary folder and printed as JSON lines; name, time, cycles, CPU and payload of every event
 must be those that were written. With --damage bytes are then changed or files cut: the program must end by itself, with
-one of its exit codes, and give all events of the files that were not touched. Knows nothing of the program's code.
+one of its exit codes, and give all events of the files that were not touched. With --convert each trace is also written
+as itself (copied, and anew), converted to CTF 2 and back, and all of these must have the same lines; of damaged ones, whose
+definitions may say anything, only the events of sound files. Knows nothing of the program's code.
 """
 
 import argparse
@@ -741,12 +743,52 @@ def check_damaged(program, root, lines, touched):
     return None
 
 
+def converted(program, source, target, *options):
+    command = [program, "convert", "--progress", "never", *options, "-o", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, timeout=60)
+    error = done.stderr.decode("utf-8", "replace")
+    return None if done.returncode in (0, 3) else f"{' '.join(command)}: exit status {done.returncode}: {error[:1000]}"
+
+
+WHOLE_LINE = ("ns", "cycles", "name", "id", "stream", "cpu", "payload")
+
+
+def check_conversions(program, root, lines, touched):
+    """What is written of a trace has its lines."""
+    lines_of = lambda folder: sorted((only(entry, WHOLE_LINE) for entry in parse(run(program, folder))), key=key)
+    expected = lines_of(root)
+    steps = [("copy", root, ["--to", "lttng-legacy"]), ("anew", root, ["--to", "lttng-legacy", "--filter", "true"]),
+             ("ctf2", root, ["--to", "ctf2"]), ("back", root.parent / "ctf2", ["--to", "lttng-legacy"]),
+             ("big", root.parent / "ctf2", ["--to", "lttng-legacy", "--byte-order", "big"])]
+    for name, source, options in steps:
+        target = root.parent / name
+        why = converted(program, source, target, *options)
+        if why:
+            return why
+        # What has no event at all may be no trace.
+        if name == "ctf2" or not expected:
+            continue
+        if touched:
+            why = check_damaged(program, target, lines, touched)
+            if why:
+                return f"{name}: {why}"
+            continue
+        found = lines_of(target)
+        for one, other in zip(expected, found):
+            if one != other:
+                return f"{name}: expected {json.dumps(one)}\n   found {json.dumps(other)}"
+        if len(expected) != len(found):
+            return f"{name}: {len(expected)} events, {len(found)} came out"
+    return None
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("program")
     arguments.add_argument("--count", type=int, default=100)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--damage", action="store_true")
+    arguments.add_argument("--convert", action="store_true")
     arguments.add_argument("--keep", help="folder for the traces that fail")
     arguments.add_argument("--write", help="only write the traces, to this folder")
     options = arguments.parse_args()
@@ -761,11 +803,14 @@ def main():
                 shutil.copytree(root, Path(options.write) / str(seed))
                 continue
             try:
+                touched = None
                 if options.damage:
                     touched = damage(rng, root, lines)
                     why = check_damaged(options.program, root, lines, touched)
                 else:
                     why = compare(options.program, root, lines)
+                if options.convert and not why:
+                    why = check_conversions(options.program, root, lines, touched)
             except subprocess.TimeoutExpired:
                 why = "it does not end"
             if why:

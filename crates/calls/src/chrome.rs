@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
+use crate::consistency::is_consistent;
 use crate::follow::{Follower, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::Micros;
@@ -18,7 +19,8 @@ pub struct ChromeOptions {
     /// Leave out arguments and return values.
     pub no_values: bool,
     /// Every begin has its end and the other way round: ends without a beginning are left out, calls that were left by
-    /// others than themselves end with those.
+    /// others than themselves end with those. It is so without asking, unless the source has a reference
+    /// ([`CallSource::has_reference`]) and its records do not contradict themselves.
     pub is_balanced: bool,
 }
 
@@ -32,6 +34,13 @@ pub fn write(
     options: ChromeOptions,
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
+    let between = crate::follow::between(source, &calls);
+    let is_balanced = options.is_balanced
+        || !source.has_reference()
+        || calls.is_disabled
+        || calls.rules.has_switches()
+        || !is_consistent(source, &calls.tids, between);
+    let options = ChromeOptions { is_balanced, ..options };
     let mut chrome = Chrome {
         source,
         options,
@@ -54,21 +63,20 @@ pub fn write(
     }
     for at in 0..follower.tasks.len() {
         let last = follower.last_of(at);
-        while follower.tasks[at].stack_count > 0 {
+        while follower.tasks[at].stack_count > 0 && !is_balanced {
             let Some(frame) = follower.close(at, last).filter(|frame| !frame.is_hidden) else { continue };
             if follower.is_outside(at, &frame) {
                 continue;
             }
             let name = match frame.address {
-                event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED if options.is_balanced => SCHEDULE.to_string(),
                 // As uftrace names them here.
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => format!("<{:x}>", frame.address),
                 address => follower.known(frame.symbol, address).symbol.name.clone(),
             };
-            chrome.event(at, last, &name, false, None);
+            chrome.put(at, last, &json(&name), false, None);
             follower.left(at);
         }
-        chrome.close(at, last);
+        chrome.close(at, last, |_| true);
     }
     chrome.footer();
     out.write_all(&chrome.text)?;
@@ -80,11 +88,12 @@ struct Chrome<'a> {
     options: ChromeOptions,
     text: Vec<u8>,
     has_event: bool,
-    /// Names of the open calls of each task, when the output is balanced.
-    open: Vec<Vec<String>>,
+    /// The open calls of each task, when the output is balanced: their places on the stack, each above the one before,
+    /// and their names as they stand in strings.
+    open: Vec<Vec<(isize, Rc<str>)>>,
     scratch: String,
-    /// Process and task of each task, as every event says them, up to the name.
-    tasks: Vec<String>,
+    /// What stands between time and name of the ends and of the begins of each task.
+    tasks: Vec<[String; 2]>,
     /// Names as they stand in strings, by their symbol.
     names: Vec<Option<Rc<str>>>,
     micros: Micros,
@@ -144,8 +153,10 @@ impl Chrome<'_> {
                 follower.left(at);
             }
             CallKind::Event if follower.is_event_shown(at) => match record.address {
-                event_id::SCHED_OUT => self.event(at, record.time, SCHEDULE, true, None),
-                event_id::SCHED_IN => self.event(at, record.time, SCHEDULE, false, None),
+                event_id::SCHED_OUT => self.schedule(follower, record, true),
+                // The peer writes the end of it only.
+                event_id::SCHED_OUT_PREEMPTED if self.options.is_balanced => self.schedule(follower, record, true),
+                event_id::SCHED_IN => self.schedule(follower, record, false),
                 event_id::TASK_NAME => self.task_name(record),
                 _ => {}
             },
@@ -175,74 +186,94 @@ impl Chrome<'_> {
 
     fn call(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_entry: bool) {
         let values = (record.has_values && !self.options.no_values).then_some(record);
+        let at = record.task as usize;
+        let place = follower.tasks[at].stack_count - isize::from(is_entry);
         if !follower.options.no_library_calls
-            && !self.options.is_balanced
             && let Some(Some(name)) = self.names.get(record.symbol as usize)
         {
             let name = name.clone();
-            return self.put(record.task as usize, record.time, &name, is_entry, values);
+            return self.event(at, record.time, place, &name, is_entry, values);
         }
         let known = follower.known(record.symbol, record.address).symbol;
         if follower.options.no_library_calls && known.is_library_call {
             return;
         }
+        let name: Rc<str> = json(&known.name).into();
         // Addresses without symbol share their ids.
         if !known.name.starts_with('<') {
             let at = record.symbol as usize;
             if self.names.len() <= at {
                 self.names.resize(at + 1, None);
             }
-            self.names[at] = Some(json(&known.name).into());
+            self.names[at] = Some(name.clone());
         }
-        self.event(record.task as usize, record.time, &known.name, is_entry, values);
+        self.event(at, record.time, place, &name, is_entry, values);
     }
 
-    fn event(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
-        if self.options.is_balanced {
-            if is_entry {
-                self.open[at].push(name.to_string());
-            } else {
-                let Some(place) = self.open[at].iter().rposition(|open| open == name) else { return };
-                while self.open[at].len() > place + 1 {
-                    let inner = self.open[at].pop().unwrap_or_default();
-                    self.put(at, time, &json(&inner), false, None);
-                }
-                self.open[at].pop();
-            }
-        }
-        self.put(at, time, &json(name), is_entry, values);
+    /// A time without processor begins or ends.
+    fn schedule(&mut self, follower: &Follower<'_>, record: &CallRecord, is_entry: bool) {
+        let at = record.task as usize;
+        let place = follower.tasks[at].stack_count - isize::from(is_entry);
+        self.event(at, record.time, place, &Rc::from(SCHEDULE), is_entry, None);
     }
 
-    /// Ends what is open at the end.
-    fn close(&mut self, at: usize, time: u64) {
-        while let Some(name) = self.open[at].pop() {
-            self.put(at, time, &json(&name), false, None);
+    /// A call, or what is one for the stack, begins or ends at a place of the stack.
+    #[inline]
+    fn event(
+        &mut self,
+        at: usize,
+        time: u64,
+        place: isize,
+        name: &Rc<str>,
+        is_entry: bool,
+        values: Option<&CallRecord>,
+    ) {
+        if !self.options.is_balanced {
+            return self.put(at, time, name, is_entry, values);
+        }
+        if is_entry {
+            // What stands there was left without an exit.
+            self.close(at, time, |&(open, _)| open >= place);
+            self.open[at].push((place, name.clone()));
+        } else {
+            let open = &self.open[at];
+            let is_same = |entry: &&(isize, Rc<str>)| entry.1 == *name;
+            let found = open.iter().rfind(|entry| entry.0 == place).filter(is_same);
+            let Some(found) = found.or_else(|| open.iter().rfind(is_same)).map(|found| found.0) else { return };
+            self.close(at, time, |&(open, _)| open > found);
+            self.open[at].pop();
+        }
+        self.put(at, time, name, is_entry, values);
+    }
+
+    /// Ends the innermost open calls, as long as they are some of those that end.
+    fn close(&mut self, at: usize, time: u64, ends: impl Fn(&(isize, Rc<str>)) -> bool) {
+        while let Some((_, name)) = self.open[at].pop_if(|open| ends(open)) {
+            self.put(at, time, &name, false, None);
         }
     }
 
     /// Appends an event; its name is as it stands in a string.
     fn put(&mut self, at: usize, time: u64, name: &str, is_entry: bool, values: Option<&CallRecord>) {
-        self.separate();
-        self.add("{\"ts\":");
+        self.add(if self.has_event { ",\n{\"ts\":" } else { "{\"ts\":" });
+        self.has_event = true;
         self.micros.put(&mut self.text, time);
-        self.add(if is_entry { ",\"ph\":\"B\"" } else { ",\"ph\":\"E\"" });
-        self.text.extend_from_slice(self.tasks[at].as_bytes());
+        self.text.extend_from_slice(self.tasks[at][usize::from(is_entry)].as_bytes());
         self.add(name);
+        let Some(record) = values else { return self.add("\"}") };
         self.text.push(b'"');
-        if let Some(record) = values {
-            self.scratch.clear();
-            self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
-            let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
-            self.add(&format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}", json_inside(&self.scratch)));
-        }
-        self.text.push(b'}');
+        self.scratch.clear();
+        self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
+        let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
+        self.add(&format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}}}", json_inside(&self.scratch)));
     }
 }
 
-/// Process and task, the latter unless it is the former, and what stands before the name.
-fn ids(task: &CallTask) -> String {
+/// What stands between time and name of the ends and of the begins of a task: process and task, the latter unless it is the
+/// former.
+fn ids(task: &CallTask) -> [String; 2] {
     let tid = if task.pid == task.tid { String::new() } else { format!(",\"tid\":{}", task.tid) };
-    format!(",\"pid\":{}{tid},\"name\":\"", task.pid)
+    ["E", "B"].map(|kind| format!(",\"ph\":\"{kind}\",\"pid\":{}{tid},\"name\":\"", task.pid))
 }
 
 /// A text as it stands in a JSON string.

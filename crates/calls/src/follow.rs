@@ -51,7 +51,7 @@ enum Jump {
 
 /// What the name of a function says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Special {
+pub(crate) enum Special {
     None,
     Exec,
     Setjmp,
@@ -97,7 +97,8 @@ pub struct TaskState {
     /// Where exits are guesses: when the next entry is, and the last exit that was moved.
     next_entry: u64,
     last_moved: u64,
-    is_head_moved: bool,
+    /// The time of the exit that waits for the end of a time without processor.
+    guessed: u64,
     /// Time of its last record.
     last_time: u64,
     /// Was that one of the system's?
@@ -144,7 +145,7 @@ impl TaskState {
             self.user_stack_count -= isize::from(self.user_stack_count > 0);
         }
         self.last_time = record.time;
-        (self.is_last_of_system, self.is_head_moved) = (false, false);
+        self.is_last_of_system = false;
         true
     }
 
@@ -177,6 +178,8 @@ pub struct Follower<'a> {
     /// Records that are taken out of `merged`, and which of them is the next.
     run: Vec<CallRecord>,
     run_at: usize,
+    /// The record that was looked at last and its stream, where exits are guesses.
+    peeked: Option<(usize, CallRecord)>,
     has_all_tasks: bool,
     /// By index of the task.
     pub tasks: Vec<TaskState>,
@@ -230,6 +233,7 @@ impl<'a> Follower<'a> {
             merged,
             run: Vec::new(),
             run_at: 0,
+            peeked: None,
             has_all_tasks: options.tids.is_empty(),
             tasks: vec![state; tasks.len()],
             wanted: tasks.iter().map(|task| options.tids.is_empty() || options.tids.contains(&task.tid)).collect(),
@@ -255,6 +259,9 @@ impl<'a> Follower<'a> {
     /// The next record, without taking it. It is not yet on the stack.
     #[inline]
     pub fn peek(&mut self) -> Option<CallRecord> {
+        if self.is_estimated {
+            return self.peek_estimated();
+        }
         loop {
             let record = match self.run.get(self.run_at) {
                 Some(record) => *record,
@@ -278,9 +285,22 @@ impl<'a> Follower<'a> {
     pub fn next(&mut self) -> Option<CallRecord> {
         let record = match self.run.get(self.run_at) {
             Some(record) if self.has_all_tasks => *record,
+            _ if self.is_estimated => {
+                self.peek_estimated()?;
+                return self.take_peeked();
+            }
             _ => self.peek()?,
         };
         self.run_at += 1;
+        self.account(&record);
+        Some(record)
+    }
+
+    /// Takes the record that [`Follower::peek`] gave last, and puts it on the stack of its task. Where exits are guesses
+    /// `next` may take another one: looking at a record moves it.
+    pub(crate) fn take_peeked(&mut self) -> Option<CallRecord> {
+        let Some((stream, record)) = self.peeked.take() else { return self.next() };
+        self.merged.take_of(stream, record.task);
         self.account(&record);
         Some(record)
     }
@@ -377,7 +397,7 @@ impl<'a> Follower<'a> {
         } else {
             return None;
         };
-        (task.is_last_of_system, task.is_head_moved) = (false, false);
+        task.is_last_of_system = false;
         Some((plain, depth))
     }
 
@@ -386,9 +406,8 @@ impl<'a> Follower<'a> {
         self.run.clear();
         self.run_at = 0;
         if self.is_estimated {
-            // What is next depends on the stacks.
-            while self.merged.peek().is_some_and(|next| self.estimate(&next)) {}
-            self.run.extend(self.merged.next());
+            // What is next depends on the stacks, so nothing is taken before it is asked for.
+            return self.merged.peek().is_some();
         } else if self.has_kernel {
             let next = self.next_with_kernel();
             self.run.extend(next);
@@ -422,65 +441,73 @@ impl<'a> Follower<'a> {
         self.merged.next()
     }
 
-    /// Where exits are guesses, one that would come before a time without processor that it lies behind is moved there.
-    /// True when a time was changed that decides about what is next.
-    #[cold]
-    fn estimate(&mut self, next: &CallRecord) -> bool {
-        let at = next.task as usize;
-        let is_sched =
-            |address| matches!(address, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
-        if next.origin == CallOrigin::Task {
-            let task = &mut self.tasks[at];
-            if task.last_moved == 0 || task.is_head_moved {
-                return false;
+    /// The next record where exits are guesses, without taking it. As in uftrace each look at one counts: an exit that was
+    /// moved and what follows it are a nanosecond later every time.
+    fn peek_estimated(&mut self) -> Option<CallRecord> {
+        loop {
+            self.merged.choose();
+            let mut next = self.merged.peek()?;
+            let stream = self.merged.current();
+            if !self.is_wanted(&next) {
+                self.merged.take_of(stream, next.task);
+                continue;
             }
-            if next.kind == CallKind::Exit && next.time <= task.last_moved {
-                task.last_moved += 1;
-                task.is_head_moved = true;
-                let time = task.last_moved;
-                if let Some(own) = self.merged.own_head(next.task) {
-                    own.time = time;
+            match next.origin {
+                CallOrigin::Task => {
+                    let task = &mut self.tasks[next.task as usize];
+                    if next.time == u64::MAX {
+                        // The end of the time without processor is not there. The peer leaves the exit at the end of all
+                        // times.
+                        next.time = task.guessed;
+                    }
+                    if task.last_moved > 0 && next.kind == CallKind::Exit && next.time <= task.last_moved {
+                        task.last_moved += 1;
+                        next.time = task.last_moved;
+                    } else {
+                        (task.last_moved, task.next_entry) = (0, 0);
+                    }
                 }
-                self.merged.choose();
-                return true;
+                CallOrigin::System => self.move_exit(&next),
+                CallOrigin::Kernel | CallOrigin::Outside => {}
             }
-            (task.last_moved, task.next_entry) = (0, 0);
-            return false;
+            self.peeked = Some((stream, next));
+            return Some(next);
         }
+    }
+
+    /// Moves the next exit of a task, which is a guess, behind the time without processor that it lies in.
+    fn move_exit(&mut self, next: &CallRecord) {
+        let at = next.task as usize;
         let count = self.tasks[at].stack_count;
-        if next.origin != CallOrigin::System || !is_sched(next.address) || count <= 0 {
-            return false;
+        if count <= 0 || !(is_sched_out(next) || next.address == event_id::SCHED_IN) {
+            return;
         }
-        let Some(own) = self.merged.own_head(next.task).copied() else { return false };
+        let Some(own) = self.merged.own_head(next.task) else { return };
         let task = &mut self.tasks[at];
         if own.kind == CallKind::Entry {
             task.next_entry = 0;
-            return false;
+            return;
         }
-        let place = if next.address == event_id::SCHED_IN && count >= 2 { count - 2 } else { count - 1 };
-        let Some(&mut frame) = task.frame(place) else { return false };
-        if frame.address != own.address {
-            return false;
+        let is_in = next.address == event_id::SCHED_IN;
+        let Some(frame) = task.frame(if is_in && count >= 2 { count - 2 } else { count - 1 }) else { return };
+        let (address, entered) = (frame.address, frame.time);
+        if address != own.address {
+            return;
         }
-        let time = if next.address != event_id::SCHED_IN {
+        own.time = if !is_in {
             if task.next_entry == 0 {
-                task.next_entry = own.time.wrapping_mul(2).wrapping_sub(frame.time);
+                task.next_entry = own.time.wrapping_mul(2).wrapping_sub(entered);
+            }
+            if own.time != u64::MAX {
+                task.guessed = own.time;
             }
             u64::MAX
-        } else if task.last_moved > next.time {
-            task.last_moved
         } else {
-            task.last_moved = next.time.wrapping_add(task.next_entry) / 2;
+            if task.last_moved <= next.time {
+                task.last_moved = next.time.wrapping_add(task.next_entry) / 2;
+            }
             task.last_moved
         };
-        if own.time == time {
-            return false;
-        }
-        if let Some(own) = self.merged.own_head(next.task) {
-            own.time = time;
-        }
-        self.merged.choose();
-        true
     }
 
     #[inline]
@@ -660,12 +687,14 @@ impl<'a> Follower<'a> {
         self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
         match record.origin {
             CallOrigin::System => self.last_system_time = record.time,
-            CallOrigin::Task => self.tasks[at].is_head_moved = false,
-            CallOrigin::Kernel | CallOrigin::Outside => {}
+            CallOrigin::Task | CallOrigin::Kernel | CallOrigin::Outside => {}
         }
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
-            let is_outside = (record.kind == CallKind::Event || is_kernel) && self.tasks[at].stack_count == 0;
+            // With a time filter the peer counts what the system tells outside of all calls too.
+            let is_event = record.kind == CallKind::Event
+                && (record.origin != CallOrigin::System || self.options.time_filter == 0);
+            let is_outside = (is_event || is_kernel) && self.tasks[at].stack_count == 0;
             let is_wanted = if is_kernel { self.options.all_kernel } else { self.options.all_events };
             if !is_outside || is_wanted {
                 self.first_time = record.time;
@@ -1043,7 +1072,7 @@ pub(crate) const SCHEDULE: &str = "linux:schedule";
 pub(crate) const PREEMPTED: &str = "linux:schedule (pre-empted)";
 
 /// Names that say what a function does to the stack.
-fn special(name: &str) -> Special {
+pub(crate) fn special(name: &str) -> Special {
     match name {
         "execl" | "execlp" | "execle" | "execv" | "execve" | "execvp" | "execvpe" => Special::Exec,
         "setjmp" | "_setjmp" | "sigsetjmp" | "__sigsetjmp" => Special::Setjmp,

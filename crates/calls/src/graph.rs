@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::follow::{Follower, Frame, PREEMPTED, Plain, SCHEDULE};
 use crate::json::{List, quoted};
@@ -326,6 +326,9 @@ struct Graph<'a> {
     processes: Vec<(i64, i64)>,
     /// What the last record of each task says: where a task begins with the end of its calls.
     last_addresses: Vec<u64>,
+    /// The same of what the system told last, of any task, and which tasks it was the last record of.
+    last_of_system: u64,
+    is_last_shared: Vec<bool>,
     /// By symbol: the number of its name and one, the largest number where more than its name decides; 0 when not known.
     plain: Vec<usize>,
 }
@@ -341,6 +344,8 @@ impl<'a> Graph<'a> {
             programs: vec![(None, (1, 0)); tasks.len()],
             processes: tasks.iter().map(|task| (task.pid, task.parent)).collect(),
             last_addresses: vec![0; tasks.len()],
+            last_of_system: 0,
+            is_last_shared: vec![false; tasks.len()],
             plain: Vec::new(),
         };
         graph.build();
@@ -354,10 +359,8 @@ impl<'a> Graph<'a> {
             while is_plain && self.plain(&mut time) {}
             let Some(record) = self.follower.next() else { break };
             let at = record.task as usize;
-            self.last_addresses[at] = match record.address {
-                event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => event_id::SCHED_IN,
-                address => address,
-            };
+            *self.last_address(&record) = record.address;
+            self.is_last_shared[at] = self.is_shared(&record);
             if !self.follower.is_shown(&record) {
                 continue;
             }
@@ -412,7 +415,7 @@ impl<'a> Graph<'a> {
             return false;
         }
         let Some((plain, _)) = self.follower.take_plain() else { return false };
-        (*last, self.last_addresses[at]) = (time, address);
+        (*last, self.last_addresses[at], self.is_last_shared[at]) = (time, address, false);
         self.follower.first_time = self.follower.first_time.min(time);
         let count = self.follower.tasks[at].stack_count;
         match plain {
@@ -502,9 +505,20 @@ impl<'a> Graph<'a> {
 
     /// A task whose first call is met when all calls end: the root gets the address of its last record.
     fn start_at_end(&mut self, at: usize) {
+        let address = if self.is_last_shared[at] { self.last_of_system } else { self.last_addresses[at] };
         if let Some(tree) = self.builder.places[at].tree {
-            self.builder.trees[tree].nodes[0].address = self.last_addresses[at];
+            self.builder.trees[tree].nodes[0].address = address;
         }
+    }
+
+    /// Does the peer keep the record in the one place that it has for all that the system tells?
+    fn is_shared(&self, record: &CallRecord) -> bool {
+        record.origin == CallOrigin::System && self.follower.options.time_filter == 0
+    }
+
+    /// Where the address of the last record of a task is kept.
+    fn last_address(&mut self, record: &CallRecord) -> &mut u64 {
+        if self.is_shared(record) { &mut self.last_of_system } else { &mut self.last_addresses[record.task as usize] }
     }
 
     fn end(&mut self, at: usize) {
@@ -570,6 +584,7 @@ impl<'a> Graph<'a> {
         if self.move_to(at, record.time, record.address) && self.builder.places[at].enabled > 0 {
             let name = self.builder.name(name);
             self.add(at, name, record.address, record.address != event_id::SCHED_IN);
+            *self.last_address(record) = event_id::SCHED_IN;
         }
     }
 
@@ -599,7 +614,7 @@ impl<'a> Graph<'a> {
             values_len: 0,
             depth: 0,
             kind: CallKind::Exit,
-            origin: tracemill_formats::calls::CallOrigin::Task,
+            origin: CallOrigin::Task,
             has_values: false,
         };
         self.record(&record);

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chrome;
+mod consistency;
 pub mod distribution;
 pub mod flame;
 pub mod follow;

@@ -141,7 +141,17 @@ impl<'a> Merged<'a> {
         Some(CallRecord { time, ..record })
     }
 
-    /// The next record of a task's own stream, and what puts it in order after a change of its time.
+    /// Takes the next record of a stream, whatever the others have; it belongs to `task`.
+    pub(crate) fn take_of(&mut self, stream: usize, task: u32) {
+        self.last_task = task;
+        if let Some(head) = self.heads.get_mut(stream) {
+            head.at += 1;
+            head.load(&mut self.findings);
+        }
+        self.choose();
+    }
+
+    /// The next record of a task's own stream. When its time is changed, [`Merged::choose`] puts it in order.
     pub(crate) fn own_head(&mut self, task: u32) -> Option<&mut CallRecord> {
         let heads = self.heads.iter_mut().filter_map(|head| head.block.get_mut(head.at));
         let mut own = heads.filter(|record| record.task == task && record.origin == CallOrigin::Task);

@@ -224,6 +224,7 @@ impl Replay<'_> {
         if self.options.fields.is_empty() {
             return;
         }
+        // As the peer, which looks at the first record.
         if !self.options.flat && self.follower.has_records() {
             for (at, field) in self.options.fields.iter().enumerate() {
                 self.text.push(if at == 0 { b'#' } else { b' ' });
@@ -361,7 +362,7 @@ impl Replay<'_> {
         let leaf =
             next.filter(|next| next.task == record.task && next.depth == record.depth && next.kind == CallKind::Exit);
         if leaf.is_some() {
-            self.follower.next();
+            self.follower.take_peeked();
         }
         let frame = self.follower.tasks[at].frame(place).copied();
         self.fields(at, frame.as_ref(), leaf.is_some());
@@ -515,7 +516,7 @@ impl Replay<'_> {
             && next.task == record.task
             && next.address == event_id::SCHED_IN
         {
-            self.follower.next();
+            self.follower.take_peeked();
             shown.address = match record.address {
                 event_id::SCHED_OUT => event_id::SCHED_BOTH,
                 _ => event_id::SCHED_BOTH_PREEMPTED,
@@ -575,7 +576,7 @@ impl Replay<'_> {
             if !self.is_skipped(&next) {
                 return Some(next);
             }
-            self.follower.next();
+            self.follower.take_peeked();
             self.see_name(&next);
             match next.kind {
                 CallKind::Entry => {

@@ -213,6 +213,11 @@ impl Rules {
         self.table.sizes.get(symbol as usize).copied().filter(|&size| size > 0)
     }
 
+    /// Are there triggers from which on everything is shown, or nothing?
+    pub(crate) fn has_switches(&self) -> bool {
+        self.table.rules.iter().any(|rule| rule.tracing.is_some())
+    }
+
     /// Is there any rule for calls?
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -17,6 +17,8 @@ struct Calls {
     tasks: Vec<CallTask>,
     programs: Vec<CallProgram>,
     streams: Vec<Vec<CallRecord>>,
+    has_reference: bool,
+    is_estimated: bool,
 }
 
 const NAMES: [&str; 10] =
@@ -36,7 +38,13 @@ impl Calls {
             name: "prog".into(),
         };
         let program = CallProgram { id: "0123456789abcdef".into(), name: "prog".into(), pid: 7, start: 0 };
-        Calls { tasks: vec![task(7, 0), task(8, 7)], programs: vec![program], streams }
+        Calls {
+            tasks: vec![task(7, 0), task(8, 7)],
+            programs: vec![program],
+            streams,
+            has_reference: true,
+            is_estimated: false,
+        }
     }
 }
 
@@ -53,6 +61,12 @@ impl CallStream for Blocks {
 impl CallSource for Calls {
     fn tasks(&self) -> &[CallTask] {
         &self.tasks
+    }
+    fn has_reference(&self) -> bool {
+        self.has_reference
+    }
+    fn is_estimated(&self) -> bool {
+        self.is_estimated
     }
     fn recording(&self) -> Recording {
         Recording::default()
@@ -218,6 +232,37 @@ fn times_without_processor_are_calls() {
 }
 
 #[test]
+fn guessed_exits_move_behind_times_without_processor() {
+    let own = vec![entry(100, 0, 1), entry(200, 1, 2), exit(600, 1, 2), exit(1100, 0, 1)];
+    let [away, back] = [sched(500, event_id::SCHED_OUT), sched(900, event_id::SCHED_IN)];
+    let options = ReplayOptions { fields: vec![ReplayField::Duration], ..ReplayOptions::default() };
+    let shown = |of_system: Vec<CallRecord>| {
+        let calls = Calls { is_estimated: true, ..Calls::of(vec![own.clone(), of_system]) };
+        replayed(&calls, CallOptions::default(), &options)
+    };
+    // Half way between the end of that time and the next entry, which the guess tells, and a look later.
+    let text = shown(vec![away, back]);
+    assert!(text.contains("   0.400 us |     /* linux:schedule */\n   0.751 us |   } /* work */\n"), "{text}");
+    assert!(text.ends_with("   1.000 us | } /* main */\n"), "{text}");
+    // Without its end the guess stays.
+    let text = shown(vec![away]);
+    assert!(text.contains("   0.100 us |") && !text.contains(" h |"), "{text}");
+}
+
+#[test]
+fn elapsed_time_begins_with_the_system_where_short_calls_are_left_out() {
+    let of_system = vec![sched(20, event_id::SCHED_OUT), sched(50, event_id::SCHED_IN)];
+    let calls = Calls::of(vec![nested(), of_system]);
+    let look = ReplayOptions { fields: vec![ReplayField::Elapsed], ..ReplayOptions::default() };
+    let first = |time_filter| {
+        let text = replayed(&calls, CallOptions { time_filter, ..CallOptions::default() }, &look);
+        text.lines().nth(1).unwrap().to_string()
+    };
+    assert_eq!(first(0), "   0.050 us | main() {");
+    assert_eq!(first(1), "   0.080 us | main() {");
+}
+
+#[test]
 fn recursive_calls_count_once() {
     let calls = Calls::of(vec![vec![entry(0, 0, 2), entry(10, 1, 2), exit(40, 1, 2), exit(100, 0, 2)]]);
     let (stats, _) = report::functions(&calls, CallOptions::default(), false);
@@ -268,11 +313,115 @@ fn lost_records_and_jumps_keep_their_depth() {
     ];
     let text = replayed(&Calls::of(vec![jump.clone()]), CallOptions::default(), &bare());
     assert!(text.ends_with("    longjmp() {\n  } /* sigsetjmp */\n  leaf();\n} /* main */\n"), "{text}");
-    let mut out = Vec::new();
-    let options = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
-    chrome::write(&Calls::of(vec![jump]), CallOptions::default(), options, &mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    assert_eq!(text.matches("\"ph\":\"B\"").count(), text.matches("\"ph\":\"E\"").count(), "{text}");
+    let calls = Calls::of(vec![jump]);
+    let balanced = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
+    assert_eq!(chrome_events(&calls, CallOptions::default(), balanced), Ok(10));
+    // A jump is no damage, and the text of the reference is kept.
+    assert!(chrome_events(&calls, CallOptions::default(), ChromeOptions::default()).is_err());
+}
+
+/// The begins and ends of the Chrome trace of a source, when it is balanced: their number, or what is wrong.
+fn chrome_events(calls: &Calls, options: CallOptions, look: ChromeOptions) -> Result<usize, String> {
+    let text = written(|out| drop(chrome::write(calls, options, look, out).unwrap()));
+    let mut open: [Vec<&str>; 2] = Default::default();
+    let mut count = 0;
+    for line in text.lines().filter(|line| !line.contains("\"ph\":\"M\"")) {
+        let Some((_, event)) = line.split_once("\"ph\":\"") else { continue };
+        let name = event.split_once("\"name\":\"").map(|(_, rest)| &rest[..rest.find('"').unwrap()]).unwrap();
+        let open = &mut open[usize::from(event.contains("\"pid\":8"))];
+        count += 1;
+        match &event[..1] {
+            "B" => open.push(name),
+            _ if open.pop() == Some(name) => {}
+            _ => return Err(format!("{line} closes something else:\n{text}")),
+        }
+    }
+    if open.iter().all(Vec::is_empty) { Ok(count) } else { Err(format!("{open:?} are open:\n{text}")) }
+}
+
+#[test]
+fn chrome_traces_are_balanced_where_records_contradict_themselves() {
+    let of = |records: Vec<CallRecord>| Calls::of(vec![records]);
+    let events = |calls: &Calls| chrome_events(calls, CallOptions::default(), ChromeOptions::default());
+    // Without processor, as the system chose: the reference begins it nowhere.
+    let preempted = |mut records: Vec<CallRecord>| {
+        let at = records.len() - 1;
+        let [out, back] = [(900, event_id::SCHED_OUT_PREEMPTED), (950, event_id::SCHED_IN)];
+        records.splice(at..at, [sched(out.0, out.1), sched(back.0, back.1)]);
+        records
+    };
+    let split = |records: Vec<CallRecord>| {
+        let (own, of_system) = records.into_iter().partition(|record| record.origin == CallOrigin::Task);
+        Calls::of(vec![own, of_system])
+    };
+    let whole = split(preempted(nested()));
+    assert!(events(&whole).is_err());
+    assert_eq!(events(&Calls { has_reference: false, ..whole }), Ok(8));
+    // Lost records; an exit, an entry that is missing.
+    let lost = record(0, 0, CallKind::Lost, 9, 5, 0);
+    let mut with_lost = preempted(nested());
+    with_lost.insert(2, lost);
+    assert_eq!(events(&split(with_lost)), Ok(8));
+    for missing in [0, 1, 2, 3, 4] {
+        let mut records = preempted(nested());
+        records.remove(missing);
+        assert!(events(&split(records)).is_ok(), "without {missing}");
+    }
+    // What is open at the end is closed with the last record.
+    assert_eq!(events(&of(nested()[..2].to_vec())), Ok(4));
+    let stretch = TimeRange { start: 212, ..TimeRange::default() };
+    let options = CallOptions { range: stretch, ..CallOptions::default() };
+    assert_eq!(chrome_events(&of(nested()), options, ChromeOptions::default()), Ok(0));
+    // A forked task leaves the fork that its parent entered, unless it becomes another program.
+    let forked = |special| {
+        let child = vec![exit(220, 1, 4), entry(230, 1, special), entry(240, 0, 1), exit(250, 0, 1)];
+        let parent = vec![entry(100, 0, 1), entry(200, 1, 4), exit(210, 1, 4), exit(300, 0, 1)];
+        Calls::of(vec![parent, child.into_iter().map(|record| of_task(1, record)).collect()])
+    };
+    assert!(events(&forked(7)).is_err());
+    assert_eq!(events(&forked(2)), Ok(8));
+}
+
+#[test]
+fn balanced_chrome_traces_are_so_whatever_the_records() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |end: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % end
+    };
+    let look = ChromeOptions { is_balanced: true, ..ChromeOptions::default() };
+    for round in 0..400 {
+        let mut streams: Vec<Vec<CallRecord>> = Vec::new();
+        for stream in 0..3 {
+            let (mut time, mut depth) = (100, 0u16);
+            let records = (0..60).map(|_| {
+                time += below(9);
+                // Mostly calls as they come, and some of any depth.
+                let (is_entry, is_odd) = (depth == 0 || below(2) == 0, below(12) == 0);
+                let at = if is_odd { below(5) as u16 } else { depth - u16::from(!is_entry) };
+                depth = at + u16::from(is_entry);
+                let symbol = 1 + below(7) as u32;
+                let kind = if is_entry { CallKind::Entry } else { CallKind::Exit };
+                match below(30) {
+                    _ if stream == 2 => {
+                        let ids = [event_id::SCHED_OUT, event_id::SCHED_IN, event_id::SCHED_OUT_PREEMPTED];
+                        of_task(below(2) as u32, sched(time * 4, ids[below(3) as usize]))
+                    }
+                    0 => record(stream, 0, CallKind::Lost, 0, 3, 0),
+                    _ => record(stream, time, kind, at, u64::from(symbol), symbol),
+                }
+            });
+            streams.push(records.collect());
+        }
+        let calls = Calls::of(streams);
+        let range = TimeRange { start: below(2) * 200, stop: below(2) * 300, ..TimeRange::default() };
+        let depth = if below(2) == 0 { 1024 } else { 2 };
+        let options = CallOptions { range, depth, all_events: below(2) == 0, ..CallOptions::default() };
+        let events = chrome_events(&calls, options, look);
+        assert!(events.is_ok(), "round {round}: {}", events.unwrap_err());
+    }
 }
 
 #[test]

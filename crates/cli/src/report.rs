@@ -202,7 +202,7 @@ impl Sink {
             }
             Err(error) => {
                 let kind = tracemill_model::error::ErrorKind::Io;
-                Err(Error::new(kind, format!("cannot write to {}: {error}", self.name)))
+                Err(Error::new(kind, format!("cannot write to {}: {error}", self.name)).advised(&error))
             }
             Ok(()) => Ok(()),
         }

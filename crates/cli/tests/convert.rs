@@ -342,6 +342,78 @@ fn nothing_stays_behind_a_failure() {
     assert_eq!(names("."), ["file", "missing"]);
 }
 
+#[test]
+fn an_output_never_lies_in_an_input() {
+    let folder = Folder::new();
+    folder.copy_of("orders", "in/orders");
+    for output in ["in", "in/out", "in/orders/out", "in/../in/new/deep", "./in/orders/x.json"] {
+        let to = if output.ends_with("json") { "chrome" } else { "ctf2" };
+        let of = format!("convert --force --to {to} -o {output} in");
+        folder.run(&of).ends(1, &["input", "give a"]);
+    }
+    folder.run("convert --to ctf2 -o in/orders/out in/orders").ends(1, &["inside an input"]);
+    folder.run("convert --to jsonl -o in/orders/lines in/orders").ends(1, &["inside an input"]);
+    folder.run("convert --to ctf2 -o in/beside in/orders").ends(0, &[]);
+    for report in ["in/orders/metadata", "in/new", "other", "other/report"] {
+        folder
+            .run(&format!("convert --to ctf2 -o other --loss-report {report} in"))
+            .ends(1, &["the loss report would"]);
+    }
+    assert!(!folder.path("other").exists());
+    assert!(!folder.path("in/out").exists() && !folder.path("in/orders/out").exists());
+}
+
+#[test]
+fn standard_output_and_pipes_take_files() {
+    let folder = Folder::new();
+    for to in ["jsonl", "csv", "text", "chrome", "perfetto", "cpel", "elog"] {
+        convert(&folder, "orders", to, &format!("-q --to {to}")).ends(0, &[]);
+        let want = fs::read(folder.path(to)).expect("it was written");
+        for output in ["-", "/dev/stdout"] {
+            let mut command = util::command();
+            command.args(["convert", "-q", "--to", to, "-o", output]).arg(demo("orders"));
+            let found = command.current_dir(folder.path(".")).output().expect("it runs");
+            assert!(found.status.success(), "{to} {output}");
+            // An event log says when its file was made.
+            assert_eq!(found.stdout.len(), want.len(), "{to} {output}");
+            assert!(found.stdout == want || to == "elog" || to == "cpel", "{to} {output}");
+        }
+    }
+    convert(&folder, "orders", "-", "--to ctf2").ends(1, &["the output is a folder"]);
+    assert!(!folder.path("-").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_are_written_and_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = Folder::new();
+    // A link, so that a mistake replaces that and not the device.
+    std::os::unix::fs::symlink("/dev/null", folder.path("null")).expect("it is made");
+    std::os::unix::fs::symlink("/dev/full", folder.path("full")).expect("it is made");
+    for to in ["jsonl", "chrome"] {
+        convert(&folder, "orders", "null", &format!("--force --to {to}")).ends(0, &[]);
+        let of = fs::metadata(folder.path("null")).expect("it is there");
+        assert!(of.file_type().is_char_device(), "{to}");
+        convert(&folder, "orders", "full", &format!("--to {to}")).ends(1, &["make room"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_of_file_sizes_ends_in_an_error() {
+    let folder = Folder::new();
+    for to in ["ctf2", "jsonl", "perfetto", "csv"] {
+        let program = util::command().get_program().to_os_string();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -f 1; \"$0\" convert -q --to \"$1\" -o out \"$2\""]);
+        shell.arg(program).args([to, &demo("mill")]).current_dir(folder.path("."));
+        let run = Run::of(shell.output().expect("it runs"));
+        run.ends(1, &["File too large", "ulimit -f"]);
+        assert_eq!(fs::read_dir(folder.path(".")).expect("it is a folder").count(), 0, "{to}");
+    }
+}
+
 /// A trace of CTF 2 with an optional field, which CTF 1.8 has not.
 fn optional(folder: &Folder) {
     let byte = r#"{"type":"fixed-length-unsigned-integer","length":8,"byte-order":"little-endian","alignment":8}"#;
@@ -416,6 +488,23 @@ fn what_the_target_cannot_hold_is_told() {
     assert!(!folder.path("strict").exists());
     folder.run("convert --to ctf2 --byte-order big -o kept --strict optional").ends(0, &[]);
     assert_eq!(events(&folder, "kept"), events(&folder, "optional"));
+}
+
+#[test]
+fn the_loss_report_counts_events_in_every_form() {
+    let folder = Folder::new();
+    let all = events(&folder, &demo("orders")).len();
+    for (options, want) in [("", all), ("--limit 7", 7), ("--begin +10ms", 0), ("--filter id==0", 0)] {
+        let selected = folder.run_with(&format!("print -q --format jsonl {options}"), &[&demo("orders")]).ends(0, &[]);
+        let want = if want == 0 { selected.stdout.lines().count() } else { want };
+        for to in ["ctf1.8", "ctf2", "ctf1.6", "uftrace", "cpel", "perfetto", "chrome", "jsonl", "csv", "text"] {
+            let form = format!("-q --force --to {to} --loss-report report {options}");
+            convert(&folder, "orders", to, &form).ends(0, &[]);
+            let text = fs::read_to_string(folder.path("report")).expect("it was written");
+            let report: Value = serde_json::from_str(&text).expect("it is JSON");
+            assert_eq!(report["events"], want, "{to} {options}");
+        }
+    }
 }
 
 #[test]

@@ -113,3 +113,79 @@ fn damage_leaves_a_gap() {
         assert!(!folder.path("strict").exists());
     }
 }
+
+/// A trace whose events begin at bytes and hold fields of larger alignments, with strings between them.
+fn wide(folder: &Folder, order: &str) {
+    let metadata = format!(
+        "/* CTF 1.8 */
+        typealias integer {{ size = 8; align = 8; }} := u8;
+        typealias integer {{ size = 32; align = 32; }} := u32;
+        typealias integer {{ size = 64; align = 64; }} := u64;
+        trace {{ major = 1; minor = 8; byte_order = {order}; packet.header := struct {{ u32 magic; }}; }};
+        clock {{ name = c; freq = 1000000000; }};
+        stream {{
+            packet.context := struct {{ u32 packet_size; u32 content_size; }};
+            event.header := struct {{ u8 id; integer {{ size = 64; align = 8; map = clock.c.value; }} t; }};
+        }};
+        event {{ name = text; id = 0; fields := struct {{ string s; u32 n; }}; }};
+        event {{ name = bits; id = 1; fields := struct {{
+            integer {{ size = 3; align = 1; }} a; integer {{ size = 13; align = 1; }} b; u8 len; u64 list[len]; u8 last;
+        }}; }};
+        event {{ name = none; id = 2; }};"
+    );
+    let is_big = order == "be";
+    let number = |value: u64, len: usize| -> Vec<u8> {
+        if is_big { value.to_be_bytes()[8 - len..].to_vec() } else { value.to_le_bytes()[..len].to_vec() }
+    };
+    let mut bytes = [number(0xc1fc_1fc1, 4), vec![0; 8]].concat();
+    let align = |bytes: &mut Vec<u8>, to: usize| bytes.resize(bytes.len().next_multiple_of(to), 0xaa);
+    for at in 0..40_u8 {
+        // The largest alignment inside is that of the structure, too.
+        bytes.push(at % 3);
+        bytes.extend(number(u64::from(at), 8));
+        match at % 3 {
+            0 => {
+                align(&mut bytes, 4);
+                bytes.extend(std::iter::repeat_n(b'x', usize::from(at % 7)));
+                bytes.push(0);
+                align(&mut bytes, 4);
+                bytes.extend(number(u64::from(at) * 1_000_003, 4));
+            }
+            1 => {
+                align(&mut bytes, 8);
+                bytes.extend([at, !at, at % 4]);
+                align(&mut bytes, 8);
+                (0..at % 4).for_each(|n| bytes.extend(number(u64::from(n) << 40, 8)));
+                bytes.push(at);
+            }
+            _ => {}
+        }
+    }
+    let size = number(bytes.len() as u64 * 8, 4);
+    bytes[4..8].copy_from_slice(&size);
+    bytes[8..12].copy_from_slice(&size);
+    fs::create_dir_all(folder.path("wide")).expect("a folder");
+    folder.file("wide/metadata", metadata).file("wide/s", bytes);
+}
+
+#[test]
+fn events_move_to_places_of_other_alignments() {
+    let folder = Folder::new();
+    for order in ["le", "be"] {
+        wide(&folder, order);
+        assert_eq!(lines(&folder, &["wide"]).len(), 40, "{order}");
+        for filter in ["cycles & 1 == 0", "cycles & 3 == 1 or name == \"text\"", "name != \"text\"", "cycles > 7"] {
+            for to in ["ctf1.8", "ctf2"] {
+                folder
+                    .run_with(&format!("convert -q --force --to {to} -o out"), &["--filter", filter, "wide"])
+                    .ends(0, &[]);
+                let want = lines(&folder, &["--filter", filter, "wide"]);
+                assert_eq!(lines(&folder, &["out"]), want, "{order} {to} {filter}");
+                folder.run("check -q out").ends(0, &[]);
+                if to == "ctf1.8" {
+                    assert_eq!(file(&folder, "out/metadata"), file(&folder, "wide/metadata"), "{order} {filter}");
+                }
+            }
+        }
+    }
+}

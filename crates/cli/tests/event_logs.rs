@@ -208,3 +208,19 @@ fn a_gist_log_becomes_cpel() {
         assert_eq!(lines(&folder, &["out.cpel"]), want, "{options}");
     }
 }
+
+#[test]
+fn times_since_1970_are_no_loss_where_they_show_it() {
+    let folder = Folder::new();
+    let line = |ns: u64| format!("{{\"ns\":{ns},\"name\":\"gate\",\"payload\":{{\"lot\":{}}}}}\n", ns % 7);
+    fs::write(folder.path("late.jsonl"), line(1_700_000_000_000_000_001) + &line(1_700_000_000_000_000_009))
+        .expect("it can be written");
+    // A clock that counts from 1970 and says so: CTF keeps that.
+    folder.run("convert -q --to ctf2 -o late late.jsonl").ends(0, &[]);
+    let back_to = |ns: i64| format!("--clock-offset-ns late={}", ns - 1_700_000_000_000_000_001);
+    folder.run("convert -q --strict --to cpel -o late.cpel late").ends(0, &[]);
+    let ns: Vec<Value> = lines(&folder, &["late.cpel"]).iter().map(|line| line["ns"].clone()).collect();
+    assert_eq!(ns, [1_700_000_000_000_000_001_u64, 1_700_000_000_000_000_009]);
+    let early = format!("convert --strict --to cpel -o early.cpel {} late", back_to(999_999_999_000_000_000));
+    folder.run(&early).ends(1, &["origins of the times of events before September 2001 (times are the same) (2)"]);
+}

@@ -233,7 +233,7 @@ fn a_trace_goes_through_ctf_2_and_comes_back() {
 }
 
 #[test]
-fn a_trace_of_markers_becomes_one_of_facilities_in_both_byte_orders() {
+fn any_trace_becomes_one_of_facilities_in_both_byte_orders() {
     let folder = Folder::new();
     let mut numbers = Numbers(3);
     folder.file("m/metadata_0", lying_sub_buffers(&mut numbers, true));
@@ -241,8 +241,9 @@ fn a_trace_of_markers_becomes_one_of_facilities_in_both_byte_orders() {
     let keys = ["ns", "name", "cpu"];
     let before = events(&folder, "m", &keys);
     assert!(!before.is_empty());
+    folder.run("convert --to jsonl -o m.jsonl m");
     for order in ["little", "big"] {
-        let run = folder.run(&format!("convert --to lttng-legacy --byte-order {order} -o {order} m"));
+        let run = folder.run(&format!("convert --to lttng-legacy --byte-order {order} -o {order} m.jsonl"));
         assert_eq!(events(&folder, order, &keys), before, "{order}: {}", run.stderr);
         let info = folder.run(&format!("info --json {order}")).stdout;
         assert!(info.contains("\"0.7\""), "{info}");
@@ -418,5 +419,102 @@ fn info_shows_system_and_bookmarks() {
     let sections = json["traces"][0]["sections"].to_string();
     for word in ["system", "bookmarks", "ILP32", "12.5", "here"] {
         assert!(sections.contains(word), "{word}: {sections}");
+    }
+}
+
+/// A sub-buffer of 2.5 on a 32-bit machine, 1 MHz, of one page: events with their header word, bytes behind it.
+fn sub_buffer(begin: u64, lost: u32, events: &[(u32, u64, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = [begin, begin + 1000].map(u64::to_le_bytes).concat();
+    bytes.extend(0x00D6_B7EDu32.to_le_bytes());
+    bytes.extend([2, 5, 4, 0]);
+    bytes.extend([1000u64, 250_000, 1_000_000].map(u64::to_le_bytes).concat());
+    let events: Vec<u8> = events
+        .iter()
+        .flat_map(|(id, clock, rest)| {
+            let word = id << 27 | (*clock as u32 & 0x7ff_ffff);
+            [&word.to_le_bytes(), rest.as_slice()].concat()
+        })
+        .collect();
+    bytes.extend([1, 68 + events.len() as u32, 4096, lost, 0].map(u32::to_le_bytes).concat());
+    bytes.extend(events);
+    bytes.resize(4096, 0);
+    bytes
+}
+
+/// Markers `k.open` (id 3) and `k.far` (id 40), with their events; one event is of a marker that nothing defines.
+fn markers() -> Folder {
+    let folder = Folder::new();
+    let id = |name: &str, id: u8| [b"k\0", name.as_bytes(), &[0, id, 0, 4, 4, 4, 4, 0]].concat();
+    let format = |name: &str, format: &str| format!("k\0{name}\0{format}\0").into_bytes();
+    let metadata = [
+        (0, 1001, id("open", 3)),
+        (1, 1002, format("open", "name %s fd %d net #n2u%u")),
+        (0, 1003, id("far", 40)),
+        (1, 1004, format("far", " ")),
+    ];
+    folder.file("t/metadata_0", sub_buffer(1000, 0, &metadata));
+    let open = |name: &str, fd: i32| [name.as_bytes(), &[0], &fd.to_le_bytes(), &[1, 2]].concat();
+    let whole_clock = |clock: u64| [&[40, 0, 0, 0][..], &clock.to_le_bytes()].concat();
+    let late = 1 << 30;
+    let first = [(3, 1100, open("/a", 3)), (31, 1101, vec![40, 0]), (30, 1102, vec![9, 0, 2, 0, 7, 7])];
+    let second = [(29, late, whole_clock(late)), (3, late + 1, open("", -1))];
+    folder.file("t/k_0", [sub_buffer(1050, 0, &first), sub_buffer(late - 5, 4, &second)].concat());
+    folder.file("t/info/bookmarks", "a note");
+    folder
+}
+
+#[test]
+fn markers_are_written_as_they_were() {
+    let folder = markers();
+    let lines = |run: util::Run| run.stdout.lines().map(str::to_owned).collect::<Vec<_>>();
+    let expected = lines(folder.run("print --format jsonl t").ends(0, &["no format is known for event 9"]));
+    assert_eq!(expected.len(), 9);
+    let far = folder.path("t/k_0");
+    for (name, options) in [("copy", "t"), ("anew", "--filter true t"), ("back", "c")] {
+        folder.run("convert --to ctf2 --force -o c t").ends(0, &[]);
+        folder.run(&format!("convert --to lttng-legacy -o {name} {options}")).ends(0, &[]);
+        let found = lines(folder.run(&format!("print --format jsonl {name}")).ends(0, &[]));
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(std::fs::read(folder.path(&format!("{name}/info/bookmarks"))).expect("it is there"), b"a note");
+        let info = folder.run(&format!("info {name}")).ends(0, &[]);
+        assert!(info.stdout.contains("2 packets, 8192 bytes"), "{}", info.stdout);
+        // But for the bytes that nothing describes, down to the byte.
+        let (one, other) =
+            (std::fs::read(&far).expect("the trace"), std::fs::read(folder.path(&format!("{name}/k_0"))));
+        assert_eq!(one[4096..], other.expect("the output")[4096..], "{name}");
+    }
+}
+
+#[test]
+fn markers_that_are_used_are_always_defined() {
+    let folder = markers();
+    folder.run_with("convert --to lttng-legacy -o cut t --filter", &["name == \"k.open\""]).ends(0, &[]);
+    let names = |folder: &Folder| {
+        let run = folder.run("print --format csv --columns name,payload.name cut").ends(0, &[]);
+        run.stdout.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let defined = ["metadata.core_marker_id,open", "metadata.core_marker_format,open", "k.open,/a", "k.open,"];
+    assert_eq!(names(&folder), defined);
+    folder.run_with("convert --to lttng-legacy --force -o cut t --stream", &["k_0"]).ends(0, &[]);
+    assert_eq!(names(&folder).len(), 4 + 5);
+    // The byte order is turned around with everything in it.
+    folder.run("convert --to lttng-legacy --force -o cut --byte-order big t").ends(0, &[]);
+    assert_eq!(std::fs::read(folder.path("cut/k_0")).expect("the output")[16..20], [0, 0xD6, 0xB7, 0xED]);
+    assert_eq!(names(&folder).len(), 9);
+}
+
+#[test]
+fn events_that_end_early_leave_the_others_of_their_packet_whole_in_ctf() {
+    let folder = trace();
+    let names = |path: &str, code: i32| {
+        let run = folder.run_with("print --format jsonl -q", &[path]).ends(code, &[]);
+        let lines = util::json_lines(&run.stdout);
+        lines.iter().map(|line| (line["name"].clone(), line["ns"].clone())).collect::<Vec<_>>()
+    };
+    for to in ["ctf2", "ctf1.8"] {
+        let lost = format!("not kept in {to}: fields behind the end of their event (they become zeros) (1)");
+        folder.run(&format!("convert --to {to} -o {to} t")).ends(3, &[&lost]);
+        assert_eq!(names(to, 0), names("t", 3), "{to}");
+        folder.run_with("check", &[to]).ends(0, &[]);
     }
 }

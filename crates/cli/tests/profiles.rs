@@ -109,3 +109,30 @@ fn what_has_no_calls_is_refused() {
         assert!(!folder.path("out").exists());
     }
 }
+
+#[test]
+fn chrome_has_slices_that_are_well_nested() {
+    let folder = Folder::new();
+    let lone = "ends whose beginning is missing (they are instants) (1)";
+    trace(&folder);
+    folder.run_with("convert --to chrome", &["-o", "out", "t"]).ends(0, &[lone]);
+    let text = fs::read_to_string(folder.path("out")).expect("it was written");
+    let file: Value = serde_json::from_str(&text).expect("it is JSON");
+    let events = file["traceEvents"].as_array().expect("events").iter();
+    let short = |event: &Value| json!([event["ph"], event["tid"], event["name"], event["ts"].as_f64()]);
+    let found: Vec<Value> = events.clone().filter(|event| event["ph"] != "M").map(short).collect();
+    let want = json!([
+        ["B", 5, "work", 0.01],
+        ["i", 6, "work", 0.012],
+        ["B", 6, "read", 0.015],
+        ["B", 5, "read", 0.02],
+        ["E", 5, "read", 0.03],
+        ["i", 5, "mark", 0.04],
+        ["E", 5, "work", 0.05]
+    ]);
+    assert_eq!(json!(found), want);
+    assert!(events.clone().all(|event| event["pid"] == 4), "{text}");
+    let named: Vec<Value> =
+        events.filter(|event| event["ph"] == "M").map(|event| event["args"]["name"].clone()).collect();
+    assert_eq!(json!(named), json!(["process 4", "thread 5", "thread 6"]));
+}

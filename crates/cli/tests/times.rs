@@ -90,6 +90,26 @@ fn clocks_are_moved_by_seconds_and_ns() {
 }
 
 #[test]
+fn traces_are_also_named_by_folders_around_them() {
+    let folder = util::Folder::new();
+    folder.copy_of("orders", "a/deep/orders").copy_of("mill", "a/mill").copy_of("losses", "b/kernel/x");
+    let moved = |options: &str| {
+        let run = folder.run(&format!("print a b --format jsonl {options}")).ends(0, &[]);
+        let mut moved = std::collections::BTreeMap::new();
+        for line in json_lines(&run.stdout) {
+            let name = line["trace"].as_str().expect("a name").to_string();
+            moved.entry(name).or_insert(line["ns"].as_i64().expect("a time"));
+        }
+        moved
+    };
+    let (before, near) =
+        (moved(""), moved("--clock-offset-ns a=5 --clock-offset-ns deep=10 --clock-offset-ns kernel=100"));
+    let by: Vec<i64> = before.iter().map(|(name, ns)| near[name] - ns).collect();
+    assert_eq!((before.keys().collect::<Vec<_>>(), by), (near.keys().collect(), vec![15, 5, 100]));
+    folder.run("print a b --clock-offset nope=1").ends(2, &["no trace has the name `nope`"]);
+}
+
+#[test]
 fn one_trace_of_several_is_moved_by_its_name() {
     let text = stdout("print mill orders --format jsonl --clock-offset orders=3600", &[]);
     let lines = json_lines(&text);

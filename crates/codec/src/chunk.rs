@@ -409,6 +409,12 @@ impl<'a> EventRef<'a> {
         Ok(fields.position_bits())
     }
 
+    /// May the event end before its last field? Fields that are not whole are shown as absent then.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.cut_bits().is_some()
+    }
+
     /// Where the event ends, when that is before the end of its last field.
     #[inline]
     fn cut_bits(&self) -> Option<u64> {

@@ -4,10 +4,10 @@
 //! the low bits of the first bytes in little-endian, the high ones in big-endian, as CTF counts bits. So a value never
 //! depends on where the one before it ended, and an event is written in one pass over its fields.
 
-use tracemill_model::schema::{ByteOrder, Encoding};
+use tracemill_model::schema::{ByteOrder, Encoding, FieldKind, Length, Schema};
 
 use crate::bits::{Wide, mask};
-use crate::plan::{NodeId, Visitor};
+use crate::plan::{NodeId, Plan, Visitor};
 
 /// How the field of a node is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +80,10 @@ pub enum Encode {
     Zeros(u16),
     /// As many bytes of zeros as a blob has.
     HiddenBytes,
+    /// [`Encode::Counted`] with zeros in the place of the bytes of a blob.
+    HiddenCounted(ByteOrder),
+    /// [`Encode::CountedAt`] with zeros in the place of the bytes of a blob.
+    HiddenCountedAt(u16, ByteOrder),
 }
 
 impl Encode {
@@ -97,6 +101,8 @@ impl Encode {
             Encode::Utf8(_) | Encode::Plain => Encode::HiddenText(Encoding::Utf8),
             Encode::Rendered(at) => Encode::HiddenRendered(at),
             Encode::Bytes => Encode::HiddenBytes,
+            Encode::Counted(order) => Encode::HiddenCounted(order),
+            Encode::CountedAt(at, order) => Encode::HiddenCountedAt(at, order),
             // How many there are, which one it is, and what is hidden already.
             other => other,
         }
@@ -110,6 +116,11 @@ fn pseudonym(value: impl std::hash::Hash) -> u64 {
     KEY.get_or_init(std::hash::RandomState::new).hash_one(value)
 }
 
+/// The same for a text.
+pub fn text_pseudonym(bytes: &[u8]) -> String {
+    format!("{:016x}", pseudonym(bytes))
+}
+
 /// What could not be written as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shortfalls {
@@ -119,7 +130,14 @@ pub struct Shortfalls {
     pub cut_texts: u64,
     /// Absent texts that became empty ones.
     pub empty_texts: u64,
+    /// Fields that the event ends before, and that became zeros.
+    pub cut_fields: u64,
+    /// Such fields that nothing can stand for: what they are depends on others.
+    pub lost_fields: u64,
 }
+
+/// Most bytes that stand for fields which the event ends before.
+const MAX_BLANK: usize = 1 << 16;
 
 /// Writes the fields that a plan shows.
 pub struct Encoder<'a> {
@@ -131,6 +149,8 @@ pub struct Encoder<'a> {
     pub selectors_at: usize,
     /// What was lost so far.
     pub shortfalls: &'a mut Shortfalls,
+    /// Schema and plan of an event that ends before its last field: what is absent is written as zeros.
+    pub cut: Option<(&'a Schema, &'a Plan)>,
 }
 
 impl Encoder<'_> {
@@ -171,7 +191,7 @@ impl Encoder<'_> {
     /// A hidden string; false when it is none.
     #[cold]
     fn hidden_text(&mut self, encode: Encode, bytes: &[u8]) {
-        let name = format!("{:016x}", pseudonym(bytes));
+        let name = text_pseudonym(bytes);
         match encode {
             Encode::HiddenText(Encoding::Utf8 | Encoding::Ascii) => self.text(name.as_bytes()),
             Encode::HiddenText(encoding) => {
@@ -201,10 +221,69 @@ impl Encoder<'_> {
     fn count(&mut self, node: NodeId, count: u64) {
         let bytes = |order| if order == ByteOrder::Little { count.to_le_bytes() } else { count.to_be_bytes() };
         match self.encode(node) {
-            Encode::Counted(order) => self.out.extend_from_slice(&bytes(order)),
-            Encode::CountedAt(at, order) => self.select(at, &bytes(order)),
+            Encode::Counted(order) | Encode::HiddenCounted(order) => self.out.extend_from_slice(&bytes(order)),
+            Encode::CountedAt(at, order) | Encode::HiddenCountedAt(at, order) => self.select(at, &bytes(order)),
             _ => {}
         }
+    }
+
+    /// The event ends before this field.
+    #[cold]
+    fn cut_off(&mut self, node: NodeId) {
+        let Some((schema, plan)) = self.cut else { return };
+        let most = self.out.len() + MAX_BLANK;
+        match self.blank(node, schema, plan, most) {
+            true => self.shortfalls.cut_fields += 1,
+            false => self.shortfalls.lost_fields += 1,
+        }
+    }
+
+    /// Writes a field of zeros, empty texts and no elements; false when that cannot be.
+    fn blank(&mut self, node: NodeId, schema: &Schema, plan: &Plan, most: usize) -> bool {
+        if self.out.len() > most {
+            return false;
+        }
+        let Some(of) = plan.nodes.get(node as usize) else { return false };
+        let kind = &schema.field_class(of.class).kind;
+        let children = || (node + 1..plan.nodes.len() as NodeId).filter(|&at| plan.nodes[at as usize].parent == node);
+        match self.encode(node) {
+            Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => {
+                self.zeros(usize::from(len_bits).div_ceil(8));
+            }
+            Encode::Wide { len_bits, .. } => self.zeros((len_bits as usize).div_ceil(8)),
+            Encode::Leb | Encode::HiddenLeb | Encode::Boolean | Encode::Present => self.zeros(1),
+            Encode::Utf8(_) | Encode::Plain => self.zeros(1),
+            Encode::Float32(_) => self.zeros(4),
+            Encode::Float64(_) | Encode::Counted(_) | Encode::HiddenCounted(_) => self.zeros(8),
+            Encode::Text(encoding) | Encode::HiddenText(encoding) => self.zeros(encoding.unit_bytes()),
+            Encode::Zeros(bytes) => self.zeros(bytes.into()),
+            Encode::Tag { bytes, .. } => {
+                self.zeros(bytes.into());
+                return children().next().is_some_and(|option| self.blank(option, schema, plan, most));
+            }
+            // The selectors of the event are zeros already.
+            Encode::Rendered(_)
+            | Encode::HiddenRendered(_)
+            | Encode::PresentAt(_)
+            | Encode::CountedAt(..)
+            | Encode::HiddenCountedAt(..) => {}
+            Encode::Bytes | Encode::HiddenBytes => match kind {
+                FieldKind::Blob(class) => match class.length {
+                    Length::Static(len) if len <= MAX_BLANK as u64 => self.zeros(len as usize),
+                    _ => return false,
+                },
+                _ => return false,
+            },
+            Encode::Parts => match kind {
+                FieldKind::Struct(_) => return children().all(|child| self.blank(child, schema, plan, most)),
+                FieldKind::Array(class) => {
+                    let (Length::Static(len), Some(element)) = (&class.length, children().next()) else { return false };
+                    return *len <= MAX_BLANK as u64 && (0..*len).all(|_| self.blank(element, schema, plan, most));
+                }
+                _ => return false,
+            },
+        }
+        self.out.len() <= most
     }
 
     fn text(&mut self, bytes: &[u8]) {
@@ -404,12 +483,16 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        let encode = self.encode(node);
-        if encode == Encode::HiddenBytes {
-            self.zeros(bytes.len());
-        } else if encode != Encode::Parts {
-            self.count(node, bytes.len() as u64);
-            self.out.extend_from_slice(bytes);
+        match self.encode(node) {
+            Encode::Parts => {}
+            Encode::HiddenBytes | Encode::HiddenCounted(_) | Encode::HiddenCountedAt(..) => {
+                self.count(node, bytes.len() as u64);
+                self.zeros(bytes.len());
+            }
+            _ => {
+                self.count(node, bytes.len() as u64);
+                self.out.extend_from_slice(bytes);
+            }
         }
     }
 
@@ -442,7 +525,7 @@ impl Visitor for Encoder<'_> {
                 self.shortfalls.empty_texts += 1;
                 self.out.push(0);
             }
-            _ => {}
+            _ => self.cut_off(node),
         }
     }
 }

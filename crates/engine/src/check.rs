@@ -105,7 +105,7 @@ fn check_stream(
                 })
             }
             // Nobody asked for them.
-            Item::Packet(_) => None,
+            Item::Packet(..) => None,
             Item::Gap(gap) => {
                 let what = match gap.kind {
                     GapKind::DiscardedEvents => ["event was discarded", "events were discarded"],

@@ -90,11 +90,16 @@ fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
     })
 }
 
-/// Is the path a trace, or a folder of nothing but traces?
+/// Is the path a trace, or a folder of nothing but traces, or parts of an output?
 pub fn is_trace(storage: &dyn Storage, path: &std::path::Path) -> bool {
+    let is_part = |path: &std::path::Path| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(crate::split::is_part_name)
+    };
     let probe = |path: &std::path::Path| registry::FORMATS.iter().any(|format| (format.probe)(storage, path));
     probe(path)
-        || storage.list(path).is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path)))
+        || storage
+            .list(path)
+            .is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path) || is_part(&entry.path)))
         || export::is_output(path)
 }
 
@@ -120,8 +125,8 @@ pub struct Conversion<'a> {
 
 /// How a conversion ended.
 pub struct Converted {
-    /// Events that were written; `None` when some were copied without a look at them.
-    pub events: Option<u64>,
+    /// Events that were written.
+    pub events: u64,
     /// What was lost.
     pub losses: Losses,
     /// Was it stopped? The output is not complete then.
@@ -129,22 +134,24 @@ pub struct Converted {
 }
 
 impl Conversion<'_> {
-    /// Reads everything that is wanted, and gives what came up. `None` when a part cannot be read.
-    pub fn read_all(&self) -> Option<Vec<Note>> {
-        let mut notes = Vec::new();
+    /// Reads everything that is wanted, and gives what came up and the number of events. `None` when a part cannot be
+    /// read.
+    pub fn read_all(&self) -> Option<(Vec<Note>, u64)> {
+        let (mut notes, mut events) = (Vec::new(), 0);
         for (at, mut cursor) in timeline::cursors(self.session, self.streams, self.selection).into_iter().enumerate() {
             // They are looked at all the same, without a list of their events.
             cursor.give_packets();
             while let Some(item) = cursor.next() {
                 match item {
-                    Item::Chunk(_) | Item::Packet(_) => {}
+                    Item::Chunk(ready) => events += ready.chunk.len() as u64,
+                    Item::Packet(_, count) => events += count,
                     Item::Gap(gap) => notes.push(Note::Gap(StreamIndex(at as u32), gap)),
                     Item::Warning(error) => notes.push(Note::Warning(error)),
                     Item::Fault(_) => return None,
                 }
             }
         }
-        Some(notes)
+        Some((notes, events))
     }
 
     /// Writes all events; what comes up goes to `take`, which can stop the work.
@@ -159,11 +166,10 @@ impl Conversion<'_> {
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
             events: 0,
-            has_copied: false,
         };
         let is_counted = self.skip > 0 || self.limit.is_some();
         let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
-        let events = Some(feed.events).filter(|_| !feed.has_copied);
+        let events = feed.events;
         if flow == Flow::Stop {
             return Ok(Converted { events, losses: Losses::default(), is_stopped: true });
         }
@@ -181,7 +187,6 @@ struct Feed<'a> {
     skip: u64,
     left: u64,
     events: u64,
-    has_copied: bool,
 }
 
 impl Feed<'_> {
@@ -204,13 +209,13 @@ impl Feed<'_> {
                         self.events(at, &ready, 0, ready.chunk.len())?;
                         continue;
                     }
-                    Item::Packet(packet) if !takes_packets => {
+                    Item::Packet(packet, _) if !takes_packets => {
                         self.writer.empty_packet(at, &packet)?;
                         continue;
                     }
-                    Item::Packet(packet) => {
+                    Item::Packet(packet, count) => {
                         self.writer.packet(at, &packet)?;
-                        self.has_copied = true;
+                        self.events += count;
                         continue;
                     }
                     Item::Gap(gap) => Note::Gap(StreamIndex(at as u32), gap),

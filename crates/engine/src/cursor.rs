@@ -13,6 +13,7 @@ use tracemill_model::schema::EventClassId;
 
 use crate::progress::Progress;
 use crate::survey::{cut_while_read, skipped, with_loss};
+use crate::veil::Veiled;
 
 /// A set of event classes, by index.
 #[derive(Clone, Debug, Default)]
@@ -48,9 +49,9 @@ pub struct SpineFilter {
 pub enum Item {
     /// Events.
     Chunk(ReadyChunk),
-    /// A packet of which all events are wanted and can be read: only when [`Cursor::give_packets`] or, of those without
+    /// A packet of which all events are wanted and can be read, and their number: only when [`Cursor::give_packets`] or, of those without
     /// events, [`Cursor::give_empty_packets`] asked for it.
-    Packet(Arc<PacketData>),
+    Packet(Arc<PacketData>, u64),
     /// Missing events.
     Gap(Gap),
     /// A part that cannot be read.
@@ -103,6 +104,8 @@ pub struct Cursor {
     is_done: bool,
     /// Faults of packets that opening found, with file and packet, in the order of both.
     found: std::collections::VecDeque<(u32, u64, Error)>,
+    /// Hides fields of what is read.
+    veiled: Option<Box<Veiled>>,
 }
 
 struct OpenPacket {
@@ -146,7 +149,14 @@ impl Cursor {
             gives_empty_packets: false,
             is_done: false,
             found: std::collections::VecDeque::new(),
+            veiled: None,
         }
+    }
+
+    /// Hides fields of what is read.
+    pub(crate) fn veil(&mut self, veiled: Veiled) {
+        self.plans = veiled.plans();
+        self.veiled = Some(Box::new(veiled));
     }
 
     /// Gives those faults of the trace that stand in packets of the stream: each before the packets behind it.
@@ -165,7 +175,8 @@ impl Cursor {
     pub fn give_packets(&mut self) {
         // Without a beginning a packet's clock continues from the one before, which must be read then.
         let are_timed = || self.stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
-        self.gives_packets = self.filter.classes.is_none() && (self.filter.cycles.is_none() || are_timed());
+        let is_plain = self.filter.classes.is_none() && self.veiled.is_none();
+        self.gives_packets = is_plain && (self.filter.cycles.is_none() || are_timed());
     }
 
     /// Gives packets that hold no events and say when they began, too.
@@ -205,6 +216,16 @@ impl Cursor {
     /// The next thing in the stream, `None` at its end.
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the cursor")]
     pub fn next(&mut self) -> Option<Item> {
+        let Some(mut veiled) = self.veiled.take() else { return self.next_plain() };
+        let (item, fault) = veiled.next(|| self.next_plain());
+        self.veiled = Some(veiled);
+        if let Some(fault) = fault {
+            self.queue.push_front(Item::Fault(fault));
+        }
+        item
+    }
+
+    fn next_plain(&mut self) -> Option<Item> {
         loop {
             if let Some(item) = self.queue.pop_front() {
                 return Some(item);
@@ -282,7 +303,7 @@ impl Cursor {
                             self.tell_back(&data, start_bits, before, now);
                         }
                     }
-                    self.queue.push_back(Item::Packet(Arc::new(data)));
+                    self.queue.push_back(Item::Packet(Arc::new(data), times.events));
                     return;
                 }
                 let (pos, state) = (data.first_event(), data.state.clone());
@@ -356,7 +377,7 @@ impl Cursor {
             && (is_fresh && chunk.is_empty() && !gone && end == ScanEnd::Complete)
             && (of.begin_cycles.is_some() && self.is_whole(of))
         {
-            self.queue.push_back(Item::Packet(packet.data.clone()));
+            self.queue.push_back(Item::Packet(packet.data.clone(), 0));
         }
         let all = packet_bytes(&packet.data.packet);
         let read = if matches!(end, ScanEnd::Full) && packet.data.spine.is_none() { packet.pos / 8 } else { all };
@@ -503,11 +524,14 @@ struct Times {
     back: Option<(u64, u64, u64)>,
     /// What the clock of the next packet goes on from.
     clock: u64,
+    /// How many there are.
+    events: u64,
 }
 
 impl SpineSink for Times {
     #[inline]
     fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
+        self.events += 1;
         if cycles < self.largest {
             self.back.get_or_insert((start_bits, self.largest, cycles));
         } else {
@@ -519,7 +543,7 @@ impl SpineSink for Times {
 
 /// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values.
 fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Option<Times> {
-    let mut times = Times { range, largest, back: None, clock: 0 };
+    let mut times = Times { range, largest, back: None, clock: 0, events: 0 };
     let mut state = data.state.clone();
     let end = data.scan(&mut data.first_event(), &mut state, &mut times);
     times.clock = state.clock;

@@ -19,3 +19,4 @@ pub mod source;
 pub mod split;
 pub mod survey;
 pub mod timeline;
+pub mod veil;

@@ -175,7 +175,7 @@ impl<S: Source> Merger<S> {
                     return;
                 }
                 // Nobody asked for them.
-                Item::Packet(_) => {}
+                Item::Packet(..) => {}
                 Item::Gap(gap) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),
                 Item::Fault(error) => self.notes.push(Note::Fault(error)),
                 Item::Warning(error) => self.notes.push(Note::Warning(error)),

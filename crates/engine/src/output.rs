@@ -7,28 +7,37 @@ use tracemill_model::error::{Error, Result};
 
 /// A file or folder that is being written under a name of its own, beside its final one. It is removed when it is
 /// dropped before [`Pending::commit`].
+///
+/// What takes bytes and keeps none (standard output, a pipe, a device) has no name to give: the bytes wait in the
+/// temporary folder and go there once they are complete.
 pub struct Pending {
     target: PathBuf,
     path: PathBuf,
+    /// What is removed with the output: the output, or the folder that was made for it.
+    root: PathBuf,
     is_done: bool,
 }
 
 impl Pending {
-    /// Output for `target`. Nothing is made yet; what a killed process of the same number left is removed.
+    /// Output for `target`. Nothing is made there yet; what a killed process of the same number left is removed.
     ///
     /// # Errors
-    /// When the target has no name (`/`, `..`).
+    /// When the target has no name (`/`, `..`), or the temporary folder that it needs cannot be written.
     pub fn new(target: &Path) -> Result<Pending> {
+        if is_flow(target) {
+            let root = std::env::temp_dir().join(part_name(std::ffi::OsStr::new("tracemill")));
+            remove(&root);
+            private_folder(&root).map_err(|error| Error::io("make a temporary folder", &root, &error))?;
+            let path = root.join("output");
+            return Ok(Pending { target: target.to_path_buf(), path, root, is_done: false });
+        }
         let Some(name) = target.file_name() else {
             return Err(Error::misuse(format!("`{}` is no name for an output", target.display())));
         };
-        let mut part = std::ffi::OsString::from(".");
-        part.push(name);
-        part.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(part);
+        let path = target.with_file_name(part_name(name));
         // Its name holds the number of this process, so what is there was left by one that was killed, long ago.
         remove(&path);
-        Ok(Pending { target: target.to_path_buf(), path, is_done: false })
+        Ok(Pending { target: target.to_path_buf(), root: path.clone(), path, is_done: false })
     }
 
     /// Where to write.
@@ -36,11 +45,19 @@ impl Pending {
         &self.path
     }
 
+    /// What an interrupt has to remove.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Gives the output its final name, once its bytes are on the disk. What has the name is replaced.
     ///
     /// # Errors
     /// When the disk does not take it; the target is then what it was.
     pub fn commit(mut self) -> Result<()> {
+        if is_flow(&self.target) {
+            return self.pour();
+        }
         sync(&self.path)?;
         let target = self.target.clone();
         let failed = |error: std::io::Error| Error::io("give the output its name", &target, &error);
@@ -66,14 +83,56 @@ impl Pending {
         let _ = fs::File::open(parent).and_then(|folder| folder.sync_all());
         Ok(())
     }
+
+    /// Hands the bytes over to what keeps none. Who reads them may have enough before the end.
+    fn pour(&self) -> Result<()> {
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(Error::io("write the output", &self.target, &error)),
+        };
+        let poured = fs::File::open(&self.path).and_then(|mut from| {
+            if self.target == Path::new("-") {
+                let mut to = std::io::stdout().lock();
+                std::io::copy(&mut from, &mut to)?;
+                return std::io::Write::flush(&mut to);
+            }
+            let mut to = fs::OpenOptions::new().write(true).open(&self.target)?;
+            std::io::copy(&mut from, &mut to).map(|_| ())
+        });
+        poured.or_else(failed)
+    }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.is_done {
-            remove(&self.path);
+            remove(&self.root);
         }
     }
+}
+
+/// Does the path take bytes without keeping them: standard output (`-`), a pipe, a device? Descriptors of the process are
+/// that too: what they lead to is not ours to replace.
+pub fn is_flow(path: &Path) -> bool {
+    let is_descriptor = ["/dev/stdout", "/dev/stderr"].iter().any(|known| path == Path::new(known))
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|known| path.starts_with(known));
+    path == Path::new("-") || is_descriptor || fs::metadata(path).is_ok_and(|of| !of.is_file() && !of.is_dir())
+}
+
+/// The name under which what gets `name` is written.
+fn part_name(name: &std::ffi::OsStr) -> std::ffi::OsString {
+    let mut part = std::ffi::OsString::from(".");
+    part.push(name);
+    part.push(format!(".{}.part", std::process::id()));
+    part
+}
+
+/// A new folder that nobody else can look into.
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 /// Is the path of the form under which [`Pending`] writes: what a process left that was killed?

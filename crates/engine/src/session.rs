@@ -165,16 +165,26 @@ impl Session {
         Ok(())
     }
 
-    /// The trace of this name, or of a name that ends in `/` and this.
+    /// The trace of this name, or of a name that ends in `/` and this; otherwise all below this folder, or the only one
+    /// that has it in its name.
     fn named(&self, name: &str) -> Result<Vec<usize>> {
         let exact: Vec<usize> = (0..self.traces.len()).filter(|&at| self.traces[at].name == name).collect();
         let tails: Vec<usize> = (0..self.traces.len())
             .filter(|&at| self.traces[at].name.strip_suffix(name).is_some_and(|head| head.ends_with('/')))
             .collect();
+        let folder = name.trim_end_matches('/');
+        let holding = |is_held: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            (0..self.traces.len()).filter(|&at| is_held(&self.traces[at].name)).collect()
+        };
+        let below =
+            holding(&|name| !folder.is_empty() && name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')));
+        let inside = holding(&|name| !folder.is_empty() && name.contains(&format!("/{folder}/")));
         let names = || self.traces.iter().map(|trace| format!("`{}`", trace.name)).collect::<Vec<_>>().join(", ");
         match (exact.as_slice(), tails.as_slice()) {
             ([_, ..], _) => Ok(exact),
             ([], [_]) => Ok(tails),
+            ([], []) if !below.is_empty() => Ok(below),
+            ([], []) if inside.len() == 1 => Ok(inside),
             ([], []) => {
                 let error = Error::misuse(format!("no trace has the name `{name}`"));
                 Err(error.with_help(format!("the traces are {}", names())))

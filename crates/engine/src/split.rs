@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOptions};
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
 use crate::filter::{FilterEvent, KeyBy, KeyReader, KeyValue};
@@ -51,15 +51,16 @@ pub struct Splitter<'a> {
     streams: &'a [StreamOf],
     keys: Option<KeyReader>,
     key: Vec<u8>,
-    /// Parts that are open, by key; one at a time where parts come one after the other.
-    open: HashMap<Vec<u8>, Box<dyn TraceWriter>>,
+    /// Parts that are open, by key, with their paths; one at a time where parts come one after the other.
+    open: HashMap<Vec<u8>, (PathBuf, Box<dyn TraceWriter>)>,
+    /// What the parts hold that are complete.
+    written: Content,
     names: HashMap<String, u32>,
     current: Option<u64>,
     first_ns: Option<i128>,
     events: u64,
     schema_losses: Losses,
     takes_packets: bool,
-    hides_fields: bool,
     joins_traces: bool,
     losses: Losses,
 }
@@ -89,12 +90,12 @@ impl<'a> Splitter<'a> {
             keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::First(PROCESS))),
             key: Vec::new(),
             open: HashMap::new(),
+            written: Content::default(),
             names: HashMap::new(),
             current: None,
             first_ns: None,
             events: 0,
             schema_losses: probe.losses(),
-            hides_fields: probe.hides_fields(),
             joins_traces: probe.joins_traces(),
             takes_packets: by == SplitBy::Stream && probe.takes_packets(),
             losses: Losses::default(),
@@ -112,10 +113,10 @@ impl<'a> Splitter<'a> {
                 .map_err(|error| Error::io("make the folder", &self.folder, &error))?;
             let path = self.folder.join(free_name(&mut self.names, &name()));
             let writer = (self.target.create)(&path, self.sources, self.options)?;
-            self.open.insert(self.key.clone(), writer);
+            self.open.insert(self.key.clone(), (path, writer));
         }
         match self.open.get_mut(&self.key) {
-            Some(writer) => Ok(&mut **writer),
+            Some((_, writer)) => Ok(&mut **writer),
             None => Err(Error::misuse("a part of the output is missing")),
         }
     }
@@ -123,8 +124,12 @@ impl<'a> Splitter<'a> {
     fn close_all(&mut self) -> Result<()> {
         let mut parts: Vec<_> = self.open.drain().collect();
         parts.sort_by(|a, b| a.0.cmp(&b.0));
-        for (_, part) in parts {
+        for (_, (path, part)) in parts {
             let mut losses = part.finish()?;
+            if path.symlink_metadata().is_err() {
+                return Err(vanished(&path));
+            }
+            self.written.add(&path);
             // Those of the schema are the same in every part, and count once.
             for (kind, count) in &self.schema_losses.0 {
                 if let Some(own) = losses.0.get_mut(kind) {
@@ -149,7 +154,7 @@ impl<'a> Splitter<'a> {
             self.current = Some(number);
         }
         self.key.clear();
-        self.part(|| format!("part-{number:06}"))
+        self.part(|| part_name(number))
     }
 
     fn number_of(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
@@ -174,7 +179,7 @@ impl<'a> Splitter<'a> {
     }
 
     fn last_path(&self, number: u64) -> PathBuf {
-        self.folder.join(format!("part-{number:06}"))
+        self.folder.join(part_name(number))
     }
 
     fn stream_part(&mut self, stream: usize) -> Result<&mut dyn TraceWriter> {
@@ -186,10 +191,6 @@ impl<'a> Splitter<'a> {
 }
 
 impl TraceWriter for Splitter<'_> {
-    fn hides_fields(&self) -> bool {
-        self.hides_fields
-    }
-
     fn joins_traces(&self) -> bool {
         self.joins_traces
     }
@@ -235,17 +236,23 @@ impl TraceWriter for Splitter<'_> {
                 self.next_part(number)?.gap(stream, gap)
             }
             // Nobody knows whose events are missing: each part says so that is there.
-            SplitBy::Process => self.open.values_mut().try_for_each(|part| part.gap(stream, gap)),
+            SplitBy::Process => self.open.values_mut().try_for_each(|(_, part)| part.gap(stream, gap)),
         }
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
-        self.open.values_mut().try_for_each(|part| part.end_stream(stream))
+        self.open.values_mut().try_for_each(|(_, part)| part.end_stream(stream))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         self.close_all()?;
         std::fs::create_dir_all(&self.folder).map_err(|error| Error::io("make the folder", &self.folder, &error))?;
+        // A writer looks after the files of its own part only.
+        let mut found = Content::default();
+        found.add(&self.folder);
+        if found != self.written {
+            return Err(vanished(&self.folder));
+        }
         let mut losses = std::mem::take(&mut self.losses);
         losses.extend(&self.schema_losses);
         Ok(losses)
@@ -282,12 +289,45 @@ fn free_name(names: &mut HashMap<String, u32>, name: &str) -> String {
     }
 }
 
+fn vanished(path: &Path) -> Error {
+    Error::new(ErrorKind::Io, "files of the parts were removed while others were written").in_file(path)
+}
+
+/// Files, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Content {
+    files: u64,
+    bytes: u64,
+}
+
+impl Content {
+    /// Adds a file, or all files in a folder.
+    fn add(&mut self, path: &Path) {
+        let Ok(of) = std::fs::symlink_metadata(path) else { return };
+        if !of.is_dir() {
+            self.files += 1;
+            self.bytes += of.len();
+            return;
+        }
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| self.add(&entry.path()));
+    }
+}
+
 /// Bytes of a file, or of all files in a folder.
 fn size_of(path: &Path) -> u64 {
-    let Ok(of) = std::fs::symlink_metadata(path) else { return 0 };
-    if !of.is_dir() {
-        return of.len();
-    }
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| size_of(&entry.path())).sum()
+    let mut content = Content::default();
+    content.add(path);
+    content.bytes
+}
+
+/// The name of a part of a split by time or size.
+fn part_name(number: u64) -> String {
+    format!("part-{number:06}")
+}
+
+/// Is it the name of a part of a split by time or size?
+pub fn is_part_name(name: &str) -> bool {
+    let digits = name.strip_prefix("part-").unwrap_or_default();
+    digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

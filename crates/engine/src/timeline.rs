@@ -10,9 +10,10 @@ use crate::cursor::{ClassSet, Cursor, Item, SpineFilter};
 use crate::merge::{Merger, Rank, Source};
 use crate::pattern::Pattern;
 use crate::session::Session;
+use crate::veil::Veils;
 
 /// What is read of a session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Selection {
     /// First wanted time in ns, included.
     pub begin_ns: Option<i128>,
@@ -27,6 +28,8 @@ pub struct Selection {
     /// Are faults of packets that opening found (see [`stream_of_fault`]) told again where those packets stand, before
     /// the events behind them?
     pub faults_in_place: bool,
+    /// What is hidden of the traces.
+    pub veils: Option<Arc<Veils>>,
 }
 
 /// A stream of the timeline.
@@ -107,6 +110,9 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
         let mut cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
+        if let Some(veils) = &selection.veils {
+            cursor.veil(veils.stream(of));
+        }
         if selection.faults_in_place {
             cursor.tell_faults(&session.traces[of.trace].faults);
         }

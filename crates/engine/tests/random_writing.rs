@@ -237,6 +237,12 @@ fn what_is_written_is_read_back() {
                 want.iter_mut().for_each(without_name);
                 found.iter_mut().for_each(without_name);
             }
+            if name == "cpel" {
+                // An event of nothing but a name becomes a record, which has a code, a track and a datum.
+                let first = |event: &String| event.lines().next().map(str::to_string).unwrap_or_default();
+                want = want.iter().map(first).collect();
+                found = found.iter().map(first).collect();
+            }
             if name == "uftrace" {
                 // An event of nothing but a name becomes a user event, and has its name in the payload.
                 let of = |event: &str, name: &str| format!("{name} {}", event.split([' ', '\n']).nth(1).unwrap_or(""));
@@ -244,6 +250,14 @@ fn what_is_written_is_read_back() {
                 let own =
                     |event: &str| event.split("random:").nth(1).unwrap_or("").split('"').next().map(str::to_string);
                 found = found.iter().map(|event| of(event, &own(event).unwrap_or_default())).collect();
+            }
+            if name == "cpel" {
+                // An event of nothing but a name has that of its code, and members that say which; no stream keeps an
+                // order of its own.
+                let of = |event: &String| event.lines().next().unwrap_or("").to_string();
+                (want, found) = (want.iter().map(of).collect(), found.iter().map(of).collect());
+                want.sort();
+                found.sort();
             }
             let differs = want.iter().zip(&found).position(|(a, b)| a != b);
             if let Some(at) = differs {

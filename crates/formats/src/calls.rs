@@ -170,6 +170,11 @@ pub trait CallSource: Send + Sync {
         false
     }
 
+    /// Is there a program that shows the same recordings, whose texts are kept wherever they can be?
+    fn has_reference(&self) -> bool {
+        false
+    }
+
     /// Does a stream hold records of several tasks?
     fn is_mixed(&self) -> bool {
         false

@@ -32,6 +32,9 @@ pub struct Target {
     pub is_folder: bool,
     /// Must events of all streams come in the order of time (otherwise stream after stream)?
     pub wants_order: bool,
+    /// Does it hide and leave out fields itself ([`WriteOptions::hidden`], [`WriteOptions::dropped`])? Others get events
+    /// and schemas of which that is true already ([`Veil`](crate::veil::Veil)).
+    pub hides_fields: bool,
     /// Begins to write traces at a path where nothing is. Touches no file yet.
     pub create: Create,
     /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
@@ -95,6 +98,8 @@ pub struct WriteOptions {
     pub index: bool,
     /// Are only some of the events of the streams wanted?
     pub is_cut: bool,
+    /// Do other outputs hold what comes before and behind? Packets then begin and end with the events that they hold.
+    pub is_part: bool,
     /// Do several sources become one trace?
     pub merge: bool,
     /// Fields whose values must not be in the output, of each source.
@@ -133,11 +138,6 @@ pub struct HiddenField {
 
 /// Writes events.
 pub trait TraceWriter {
-    /// Does it hide what [`WriteOptions::hidden`] names, and leave out what [`WriteOptions::dropped`] does?
-    fn hides_fields(&self) -> bool {
-        false
-    }
-
     /// Does it make one trace of several sources ([`WriteOptions::merge`])? What is a file always does.
     fn joins_traces(&self) -> bool {
         false

@@ -108,7 +108,19 @@ impl Error {
 
     /// An error of the operating system while doing `what` on `path`.
     pub fn io(what: &str, path: &Path, error: &std::io::Error) -> Self {
-        Error::new(ErrorKind::Io, format!("cannot {what}: {error}")).in_file(path)
+        Error::new(ErrorKind::Io, format!("cannot {what}: {error}")).in_file(path).advised(error)
+    }
+
+    /// Says what helps against an error of the operating system, where something does.
+    pub fn advised(self, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded => self.with_help("make room there, or write to another disk"),
+            FileTooLarge => {
+                self.with_help("raise the limit of the size of files (`ulimit -f`), or write smaller parts")
+            }
+            _ => self,
+        }
     }
 
     /// What the caller can do about it.

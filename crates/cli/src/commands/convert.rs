@@ -1,28 +1,28 @@
 //! `tracemill convert`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
-use tracemill_engine::convert::{Conversion, is_trace, sources, target};
-use tracemill_engine::filter::ColumnList;
+use tracemill_engine::convert::{Conversion, sources, target};
 use tracemill_engine::merge::Note;
-use tracemill_engine::output::Pending;
+use tracemill_engine::output::{Pending, is_flow};
 use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
-use tracemill_engine::source::FileSystem;
 use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline;
-use tracemill_formats::target::{HiddenField, Losses, Target, TraceWriter, WriteOptions};
+use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
 use super::formats::WRITTEN;
+use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::open;
+use super::output::refuse;
 use super::print;
-use super::select::{Typed, misuse_of};
+use super::select::Typed;
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter};
 use crate::{interrupt, progress};
@@ -30,7 +30,6 @@ use crate::{interrupt, progress};
 /// Writes traces in another format.
 pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if let Some(format) = lines_of(&options.to) {
-        refuse_hiding(options)?;
         if options.split.is_some() {
             let error = Error::misuse(format!("--split writes no {}", options.to));
             return Err(error.with_help("split the trace first, then print its parts"));
@@ -41,13 +40,21 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
-    refuse_existing(options, target.is_folder || options.split.is_some())?;
+    refuse(options, target.is_folder || options.split.is_some())?;
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
+    let (hidden, dropped) = hiding.fields(&opened.session)?;
+    if !target.hides_fields {
+        hiding.apply(&mut opened.session, &mut wanted)?;
+    }
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     let pending = Pending::new(&options.output)?;
-    interrupt::remove_on_interrupt(pending.path().to_path_buf());
-    let sources = sources(&opened.session, &streams)?;
+    interrupt::remove_on_interrupt(pending.root().to_path_buf());
+    let mut sources = sources(&opened.session, &streams)?;
+    if let Some(veils) = &wanted.selection.veils {
+        veils.cover(&mut sources);
+    }
     let conversion = Conversion {
         session: &opened.session,
         streams: &streams,
@@ -76,7 +83,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let may_copy = is_all(options) && can_copy(target, session);
     let sound = if may_copy { conversion.read_all() } else { None };
     let is_damaged = may_copy && sound.is_none();
-    if let Some(notes) = sound
+    if let Some((notes, events)) = sound
         && copy(target, session, pending.path())?
     {
         for note in notes {
@@ -84,7 +91,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         }
         let _whole = interrupt::hold();
         pending.commit()?;
-        tell(options, reporter, &Losses::default(), None)?;
+        tell(options, reporter, &Losses::default(), events)?;
         return Ok(opened.reporter.outcome());
     }
     let write_options = WriteOptions {
@@ -98,18 +105,16 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || options.split.is_some()
             || is_damaged
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
+        is_part: options.split.is_some_and(SplitBy::wants_order),
         merge: options.merge,
-        hidden: fields(&options.anonymise, ("--anonymise", "anonymised"), session)?,
-        dropped: fields(&options.drop_field, ("--drop-field", "dropped"), session)?,
+        hidden,
+        dropped,
         settings: options.target.0.clone(),
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => (target.create)(pending.path(), &sources, &write_options)?,
         Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
     };
-    if !writer.hides_fields() {
-        refuse_hiding(options)?;
-    }
     if options.merge && target.is_folder && !writer.joins_traces() {
         let error = Error::misuse(format!("--merge cannot write {}", options.to));
         return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else; files hold all traces"));
@@ -147,27 +152,6 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
             Err(Error::misuse(format!("--{name} is no option of {of}")))
         }
     }
-}
-
-/// Refuses to hide fields from a target that shows all of them.
-fn refuse_hiding(options: &ConvertOptions) -> Result<(), Error> {
-    for (option, paths) in [("--anonymise", &options.anonymise), ("--drop-field", &options.drop_field)] {
-        if !paths.is_empty() {
-            let error = Error::misuse(format!("{option} cannot write {}", options.to));
-            return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else"));
-        }
-    }
-    Ok(())
-}
-
-/// The fields of each trace that an option names.
-fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -> Result<Vec<Vec<HiddenField>>, Error> {
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let told = |error| misuse_of(option, error);
-    let columns = ColumnList::parse(&paths.join(",")).map_err(told)?.bind(session).map_err(told)?;
-    session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
 }
 
 /// Are only some of the events wanted?
@@ -217,14 +201,19 @@ fn lines_of(name: &str) -> Option<PrintFormat> {
 
 /// Lines are printed, to a file that appears when it is complete.
 fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error> {
-    refuse_existing(options, false)?;
-    let pending = Pending::new(&options.output)?;
-    interrupt::remove_on_interrupt(pending.path().to_path_buf());
-    let outcome = print::run(&PrintOptions {
+    refuse(options, false)?;
+    // What a pipe or standard output took stays there anyway: its lines need not wait for each other.
+    let is_stdout = options.output == Path::new("-");
+    let pending = if is_flow(&options.output) { None } else { Some(Pending::new(&options.output)?) };
+    if let Some(pending) = &pending {
+        interrupt::remove_on_interrupt(pending.root().to_path_buf());
+    }
+    let path = pending.as_ref().map_or(options.output.as_path(), Pending::path);
+    let print_options = PrintOptions {
         input: options.input.clone(),
         select: options.select.clone(),
         format,
-        output: Some(pending.path().to_path_buf()),
+        output: Some(path.to_path_buf()).filter(|_| !is_stdout),
         color: When::Never,
         clock_gmt: options.clock_gmt,
         clock_date: false,
@@ -234,47 +223,19 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         names: Vec::new(),
         fields: Vec::new(),
         columns: None,
-    })?;
+    };
+    let (outcome, events) =
+        print::run_hiding(&print_options, Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field })?;
     if matches!(outcome, Outcome::Done | Outcome::Partial) {
-        let _whole = interrupt::hold();
-        pending.commit()?;
+        if let Some(pending) = pending {
+            let _whole = interrupt::hold();
+            pending.commit()?;
+        }
         if let Some(path) = &options.loss_report {
-            write_report(path, &options.to, &Losses::default(), None)?;
+            write_report(path, &options.to, &Losses::default(), events)?;
         }
     }
     Ok(outcome)
-}
-
-/// An output that is there is replaced only when the user says so, and only by its like; an input never.
-fn refuse_existing(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
-    let output = &options.output;
-    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
-    let exists = |message: String, help: &str| {
-        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
-    };
-    if !options.force {
-        return exists("the output exists already".into(), "give another name, or replace it with --force");
-    }
-    let canonical = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
-    let own = canonical(output);
-    if options
-        .input
-        .traces
-        .iter()
-        .map(|path| canonical(path))
-        .any(|input| input.starts_with(&own) || own.starts_with(&input))
-    {
-        return exists("the output would replace an input, or part of one".into(), "give another name");
-    }
-    if of.is_dir() != is_folder {
-        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
-        return exists(format!("the output is a {is} and would be a {would}"), "remove it first");
-    }
-    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, output) {
-        return exists("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
-    }
-    Ok(())
 }
 
 fn refused(target: &Target, losses: &Losses) -> Error {
@@ -285,7 +246,7 @@ fn refused(target: &Target, losses: &Losses) -> Error {
 }
 
 /// Says what was lost.
-fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
+fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: u64) -> Result<(), Error> {
     for (kind, count) in &losses.0 {
         reporter.loss(&format!("not kept in {}: {kind} ({count})", options.to));
     }
@@ -295,7 +256,7 @@ fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: 
     }
 }
 
-fn write_report(path: &Path, to: &str, losses: &Losses, events: Option<u64>) -> Result<(), Error> {
+fn write_report(path: &Path, to: &str, losses: &Losses, events: u64) -> Result<(), Error> {
     let list: Vec<_> = losses.0.iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
     let text = format!("{}\n", json!({"format": to, "events": events, "losses": list}));
     fs::write(path, text).map_err(|error| Error::io("write the loss report", path, &error))

@@ -14,6 +14,7 @@ use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::timeline::{self, StreamOf};
 use tracemill_model::error::Error;
 
+use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::open_telling;
 use super::select::{Typed, misuse_of, parse_option};
@@ -23,6 +24,11 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
+    run_hiding(options, Hiding::default()).map(|(outcome, _)| outcome)
+}
+
+/// The same without what must not be seen; gives the number of lines, too.
+pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(Outcome, u64), Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
@@ -31,17 +37,18 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     // What stops at the first fault gives the events before it: faults of packets are told where those stand.
     let in_place = options.input.strict;
     let is_told = |fault: &Error| !in_place || fault.place().packet.is_none();
-    let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok(Outcome::Nothing) };
+    let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok((Outcome::Nothing, 0)) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
+    hiding.apply(&mut opened.session, &mut wanted)?;
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
     for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {
         for fault in of.faults.iter().filter(|fault| !is_told(fault)) {
             // A file without packets is no stream, and other streams may not be wanted.
             if timeline::stream_of_fault(&streams, trace, fault).is_none() && opened.reporter.fault(fault) {
-                return Ok(Outcome::Nothing);
+                return Ok((Outcome::Nothing, 0));
             }
         }
     }
@@ -70,6 +77,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         before: Before::Nothing,
         skip: options.select.skip,
         left: options.select.limit.unwrap_or(u64::MAX),
+        printed: 0,
         failed: None,
         stopped: false,
         wall: WallClock::new(TimeStyle { date: true, ..text.time }),
@@ -82,7 +90,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         let _shown = progress::show(&options.input, &opened.session.progress, has_lines);
         print(&opened.session, &mut merger, &plan, opened.jobs, |output| printer.take(output));
     }
-    let (failed, stopped) = (printer.failed.take(), printer.stopped);
+    let (failed, stopped, lines) = (printer.failed.take(), printer.stopped, printer.printed);
     if options.format == PrintFormat::Text && text.color {
         // The peer ends a coloured text so.
         sink.write(b"\x1b[0m")?;
@@ -90,9 +98,9 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     sink.flush()?;
     match failed {
         Some(error) => Err(error),
-        None if sink.is_closed => Ok(Outcome::Done),
-        None if stopped => Ok(Outcome::Nothing),
-        None => Ok(opened.reporter.outcome()),
+        None if sink.is_closed => Ok((Outcome::Done, lines)),
+        None if stopped => Ok((Outcome::Nothing, lines)),
+        None => Ok((opened.reporter.outcome(), lines)),
     }
 }
 
@@ -146,6 +154,8 @@ struct LinePrinter<'a> {
     before: Before,
     skip: u64,
     left: u64,
+    /// Lines so far.
+    printed: u64,
     failed: Option<Error>,
     stopped: bool,
     wall: WallClock,
@@ -184,6 +194,7 @@ impl LinePrinter<'_> {
         let taken = (rendered.lines - skipped).min(self.left);
         self.skip -= skipped;
         self.left -= taken;
+        self.printed += taken;
         let inserted = parts[1].len();
         let hole = parts[0].len();
         let end_of = |lines: u64| match lines.checked_sub(1) {

@@ -24,6 +24,7 @@ pub(super) static FIREFOX: Target = Target {
     cannot_hold: &["values and contexts", "packets, clocks and environments"],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     settings: &[],
     create: |path, sources, _| {
         let sink = Firefox { spill: Spill::new(path), threads: Vec::new(), nodes: 0, cut: 0 };

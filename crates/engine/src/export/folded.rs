@@ -22,6 +22,7 @@ pub(super) static FOLDED: Target = Target {
     ],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     settings: &[],
     create: |path, sources, _| Ok(Box::new(Follower::new(path, sources, Folded::default())?)),
     copy: None,

@@ -19,6 +19,7 @@ pub(super) static SPEEDSCOPE: Target = Target {
     cannot_hold: &["values, contexts, events that are no calls", "packets, clocks and environments"],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     settings: &[],
     create: |path, sources, _| {
         let sink = Speedscope { spill: Spill::new(path), is_filled: Vec::new() };

@@ -106,6 +106,15 @@ impl Drop for Map {
     }
 }
 
+/// Lets writing behind the largest size that files may have end in an error, not in a signal that ends the process.
+pub fn refuse_large_files_by_error() {
+    #[cfg(unix)]
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 #[cfg(unix)]
 mod guard {
     //! The SIGBUS handler. It uses only what a signal handler may: atomics, `mmap` and `sigaction`.

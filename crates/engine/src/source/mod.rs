@@ -3,6 +3,7 @@
 mod mmap;
 mod packed;
 
+pub use self::mmap::refuse_large_files_by_error;
 pub use self::packed::Packed;
 
 use std::fs;

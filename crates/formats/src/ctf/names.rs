@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use tracemill_model::schema::{FieldClassId, FieldKind, Schema};
+use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Schema, VariantOption};
 
 /// Line of metadata whose names of members are coded.
 pub(super) const MARK: &str = "/* tracemill: members are named in code, _xHEX_ is a character */";
@@ -61,6 +61,10 @@ fn character(text: &str) -> Option<(char, usize)> {
     digits[len..].starts_with('_').then_some((c, len + 3))
 }
 
+/// The members of a structure that stands for a variant whose options are named in code, too: the enumeration and the
+/// variant that it selects.
+pub(super) const TAGGED: [&str; 2] = ["tag", "value"];
+
 /// The same schema with the names that its coded ones stand for.
 pub(super) fn with_plain_names(schema: &Schema) -> Schema {
     let mut schema = schema.clone();
@@ -68,6 +72,11 @@ pub(super) fn with_plain_names(schema: &Schema) -> Schema {
         let id = FieldClassId(at as u32);
         let mut class = schema.field_class(id).clone();
         let FieldKind::Struct(structure) = &mut class.kind else { continue };
+        if let [tag, value] = structure.members.as_slice()
+            && [&*tag.name, &*value.name] == TAGGED
+        {
+            plain_options(&mut schema, tag.class, value.class);
+        }
         for member in &mut structure.members {
             member.name = Arc::from(plain(&member.name));
         }
@@ -75,6 +84,37 @@ pub(super) fn with_plain_names(schema: &Schema) -> Schema {
     }
     schema.has_coded_names = false;
     schema
+}
+
+/// Are the labels the names of the options, in their order?
+pub(super) fn is_tag(labels: &[Mapping], options: &[VariantOption]) -> bool {
+    labels.len() == options.len()
+        && labels.iter().zip(options).all(|(of, option)| option.name.as_ref() == Some(&of.label))
+}
+
+/// Names the options of a variant, and the labels that select them, as they were named before.
+fn plain_options(schema: &mut Schema, tag: FieldClassId, value: FieldClassId) {
+    let (mut labels, mut options) = (schema.field_class(tag).clone(), schema.field_class(value).clone());
+    let (FieldKind::Integer(integer), FieldKind::Variant(variant)) = (&mut labels.kind, &mut options.kind) else {
+        return;
+    };
+    let Some(mappings) = &integer.mappings else { return };
+    let is_one_each = mappings.len() == variant.options.len()
+        && mappings.iter().zip(&variant.options).all(|(of, option)| option.raw_name.as_ref() == Some(&of.label));
+    if !is_one_each {
+        return;
+    }
+    for option in &mut variant.options {
+        option.name = option.name.as_deref().map(|name| plain(name).into());
+        option.raw_name = option.name.clone();
+    }
+    let plain = mappings
+        .iter()
+        .zip(&variant.options)
+        .map(|(mapping, option)| Mapping { label: option.name.clone().unwrap_or_default(), ..mapping.clone() });
+    integer.mappings = Some(plain.collect());
+    schema.set_field_class(tag, labels);
+    schema.set_field_class(value, options);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! From what the lines are to streams and classes of traces.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -97,6 +97,8 @@ impl Kinds {
             survey.warnings.push(error);
         }
         let mut known: HashMap<(usize, TimeKind), Vec<usize>> = HashMap::new();
+        // Traces whose span was looked at.
+        let mut far = HashSet::new();
         for of in &survey.streams {
             let group = &survey.groups[of.group];
             let mut time = of.kind;
@@ -119,6 +121,15 @@ impl Kinds {
                 }
                 None => {
                     candidates.push(self.streams.len());
+                    if time == TimeKind::Ns && far.insert(group.trace) {
+                        let span = survey.ns[group.trace].map_or(0, |(low, high)| high.saturating_sub(low));
+                        if span > u64::MAX.into() {
+                            let message = "times of a trace are more than 2^64 ns apart: later ones are held there";
+                            let help = "lines of a trace whose clock can be found have no such limit";
+                            let error = Error::unsupported(message).with_help(help);
+                            survey.faults.push(error.in_file(path));
+                        }
+                    }
                     let base_ns = match survey.ns[group.trace] {
                         Some((low, high)) if low < 0 || high > u64::MAX.into() => low,
                         _ => 0,

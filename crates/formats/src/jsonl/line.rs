@@ -45,6 +45,8 @@ pub(super) struct Line {
     pub(super) event_mark: u64,
     /// Of the text of its packet context and its CPU.
     pub(super) context_mark: u64,
+    /// The same, whether it has a time or not.
+    pub(super) any_time_mark: u64,
     /// The first key that the format does not know.
     pub(super) unknown: Option<Token>,
 }
@@ -141,8 +143,10 @@ impl Line {
         }
         let id = |id: Option<u64>| mix(id.unwrap_or(0), u64::from(id.is_some()));
         let time = own.time_kind() as u64;
-        let stream = mix(mix(trace_mark, id(own.stream)), time);
-        own.stream_mark = marks[..STREAM_SCOPES].iter().fold(stream, |mark, &scope| mix(mark, scope));
+        let of_shapes = |stream| marks[..STREAM_SCOPES].iter().fold(stream, |mark, &scope| mix(mark, scope));
+        let stream = mix(trace_mark, id(own.stream));
+        own.stream_mark = of_shapes(mix(stream, time));
+        own.any_time_mark = mix(mix(context, of_shapes(stream)), id(own.cpu.map(u64::from)));
         own.event_mark = marks[STREAM_SCOPES..]
             .iter()
             .fold(mix(mix(own.stream_mark, name_mark), id(own.id)), |mark, &scope| mix(mark, scope));

@@ -94,6 +94,8 @@ pub(super) struct Survey {
     pub(super) event_of: HashMap<u64, usize>,
     pub(super) stream_of: HashMap<u64, usize>,
     pub(super) context_of: HashMap<u64, usize>,
+    /// The same without regard to times: lines without a time are in the packet of those around them.
+    with_any_time: HashMap<u64, usize>,
     /// The smallest and the largest ns of each trace.
     pub(super) ns: Vec<Option<(i128, i128)>>,
     pub(super) faults: Vec<Error>,
@@ -278,12 +280,24 @@ impl Survey {
             self.contexts[context].lines.1 = number;
             return Some(context);
         }
+        // Lines without a time have the class of the first lines that have one.
+        let first_kind = self.groups[self.streams[stream].group].first_kind;
+        let kind = own.time_kind();
+        let is_joined = kind == TimeKind::None || first_kind.is_none_or(|first| first == kind);
+        if let (true, Some(&context)) = (is_joined, self.with_any_time.get(&own.any_time_mark)) {
+            self.context_of.insert(own.context_mark, context);
+            self.contexts[context].lines.1 = number;
+            return Some(context);
+        }
         if self.contexts.len() >= MAX_CONTEXTS {
             return None;
         }
         let (lines, last) = ((number, number), None);
         self.contexts.push(ContextInfo { stream, cpu: own.cpu, lines, last, packet: usize::MAX });
         self.context_of.insert(own.context_mark, self.contexts.len() - 1);
+        if is_joined {
+            self.with_any_time.insert(own.any_time_mark, self.contexts.len() - 1);
+        }
         Some(self.contexts.len() - 1)
     }
 }

@@ -8,7 +8,7 @@ mod directory;
 mod facilities;
 pub(crate) mod info;
 mod layout;
-mod open;
+pub(crate) mod open;
 mod reader;
 mod scan;
 pub(crate) mod write;
@@ -41,6 +41,13 @@ const CALLS: &[crate::calls::CallEvents] = &[
 /// Events say no task: each has a stream of its own.
 const fn calls(entry: &'static str, exit: &'static str) -> crate::calls::CallEvents {
     crate::calls::CallEvents { entry, exit, address: Some("this_fn"), task: &[], process: &[], task_name: &[] }
+}
+
+/// Is it a plain path below a folder?
+pub(crate) fn is_below(name: &str) -> bool {
+    use std::path::Component;
+    !name.is_empty()
+        && std::path::Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
 }
 
 /// The files of the trace that hold no events.
-fn other_files(storage: &dyn Storage, root: &Path) -> Vec<(String, Arc<dyn Bytes>)> {
+pub(crate) fn other_files(storage: &dyn Storage, root: &Path) -> Vec<(String, Arc<dyn Bytes>)> {
     let mut files = Vec::new();
     for folder in [DEFINITIONS, "info"] {
         for entry in storage.list(&root.join(folder)).unwrap_or_default() {

@@ -52,6 +52,16 @@ pub(super) struct Found {
     event_faults: u32,
 }
 
+impl Found {
+    /// Keeps what is written anew apart from the end of the block, where an event without any byte may have its body:
+    /// where that is cut belongs to its place.
+    fn part(&mut self) {
+        if self.copied.is_empty() {
+            self.copied.push(0);
+        }
+    }
+}
+
 /// Reads the events of one block, up to a number of them at a time.
 pub(super) struct Scanner<'a> {
     pub(super) header: &'a TraceHeader,
@@ -228,6 +238,7 @@ impl<'a> Scanner<'a> {
         tsc: u64,
         found: &mut Found,
     ) -> Result<(), Stop> {
+        found.part();
         let begin = found.copied.len();
         if let Mode::Compact { bytes, is_big } = info.mode {
             let value = u64::from(data).to_le_bytes();
@@ -281,6 +292,7 @@ impl<'a> Scanner<'a> {
         place.offset = end.min(limit);
         found.oddities.push((start, Oddity::Unknown(facility, event)));
         let Some(class) = self.table.open else { return Ok(()) };
+        found.part();
         let body_bits = self.copied_bits(found.copied.len());
         found.copied.extend_from_slice(&[event, facility, 0, 0]);
         found.spine.push(class, place.tsc, self.bits(start), body_bits);

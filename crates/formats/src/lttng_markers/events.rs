@@ -7,13 +7,13 @@ use super::header::{AlignRule, u16_at, u32_at, u64_at};
 
 /// Bits of the clock in an event header.
 pub(crate) const CLOCK_BITS: u32 = 27;
-const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
+pub(crate) const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
 /// Ids of the header that say what follows it, instead of a marker: id, size and clock; id and size; id.
-const ID_SIZE_CLOCK: u32 = 29;
-const ID_SIZE: u32 = 30;
-const ID_ONLY: u32 = 31;
+pub(crate) const ID_SIZE_CLOCK: u32 = 29;
+pub(crate) const ID_SIZE: u32 = 30;
+pub(crate) const ID_ONLY: u32 = 31;
 /// A size that stands in 32 more bits.
-const LONG_SIZE: u16 = 0xffff;
+pub(crate) const LONG_SIZE: u16 = 0xffff;
 
 /// Where the payload of a marker begins and ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ impl Layout {
 
     /// Where the payload begins that follows a header ending at `at`.
     #[inline]
-    fn begin(&self, at: usize) -> usize {
+    pub(crate) fn begin(&self, at: usize) -> usize {
         align(at, self.align_bytes)
     }
 
@@ -78,7 +78,7 @@ impl Layout {
 
 /// The next multiple of a power of two.
 #[inline]
-fn align(at: usize, to: u32) -> usize {
+pub(crate) fn align(at: usize, to: u32) -> usize {
     let mask = to as usize - 1;
     at.saturating_add(mask) & !mask
 }

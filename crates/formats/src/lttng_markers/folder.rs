@@ -18,6 +18,7 @@ const CONTROL: &str = "control";
 const FLIGHT: &str = "flight-";
 
 /// A file that may be a channel of a CPU.
+#[derive(Clone, Debug)]
 pub(crate) struct ChannelFile {
     pub path: PathBuf,
     /// Its path below the folder of the trace.
@@ -32,7 +33,7 @@ pub(crate) struct ChannelFile {
 }
 
 impl ChannelFile {
-    fn new(path: PathBuf, relative: String) -> Self {
+    pub(crate) fn new(path: PathBuf, relative: String) -> Self {
         let numbered = split_name(&relative);
         let (prefix, cpu) = numbered.unwrap_or((&relative, 0));
         let (folder, name) = prefix.rsplit_once('/').map_or(("", prefix), |(folder, name)| (folder, name));

@@ -129,6 +129,27 @@ impl Header {
         })
     }
 
+    /// Its bytes: what [`Header::parse`] reads.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.header_bytes as usize);
+        let mut put = |value: u64, len: usize| match self.order {
+            ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..len]),
+            ByteOrder::Big => out.extend_from_slice(&value.to_be_bytes()[8 - len..]),
+        };
+        put(self.begin_cycles, 8);
+        put(self.end_cycles, 8);
+        put(MAGIC.into(), 4);
+        [MAJOR, self.minor, self.arch_size, self.alignment].into_iter().for_each(|byte| put(byte.into(), 1));
+        [self.start.seconds, self.start.microseconds, self.start.frequency].into_iter().for_each(|word| put(word, 8));
+        let unused = self.total_bytes.saturating_sub(self.data_bytes);
+        let size = if self.minor >= 5 { self.data_bytes } else { unused };
+        [self.start.scale, size, self.total_bytes].into_iter().for_each(|word| put(word.into(), 4));
+        [self.events_lost, self.corrupt].into_iter().flatten().for_each(|word| put(word.into(), 4));
+        // 2.0 counted the padding behind the structure.
+        out.resize(self.header_bytes as usize, 0);
+        out
+    }
+
     /// How fields and headers are aligned here.
     pub(crate) fn rule(&self) -> AlignRule {
         AlignRule::of(self.minor)

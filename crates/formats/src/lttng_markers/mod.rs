@@ -12,6 +12,7 @@ mod reader;
 mod schema;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write;
 
 use crate::api::{Format, Setting};
 

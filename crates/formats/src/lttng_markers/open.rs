@@ -15,7 +15,7 @@ use super::events::Walk;
 use super::folder::{self, ChannelFile, Start};
 use super::header::{Header, MIN_LEN};
 use super::metadata::{self, Definitions, Dialect};
-use super::reader::{FilePlan, Piece, Reader};
+use super::reader::{FilePlan, Kept, Piece, Reader};
 use super::schema::{Builder, ChannelClass};
 use crate::api::{DataFile, Found, OpenTrace, Section, Settings, Storage, Stream};
 
@@ -84,10 +84,12 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
     told.faults.extend(builder.faults.drain(..).map(place));
     told.warnings.extend(builder.warnings.drain(..).map(place));
     let schema = Arc::new(builder.schema);
-    let mut reader = Reader::default();
+    let mut reader =
+        Reader { parts: crate::lttng_legacy::open::other_files(storage, &found.path), ..Reader::default() };
     let mut streams = Vec::new();
     for (file, class) in files.into_iter().zip(classes) {
         let (packets, pieces) = packets(&file, &class);
+        reader.kept.push(Kept { name: file.name.clone(), bytes: file.bytes.clone() });
         let is_told = file.name.is_metadata();
         reader
             .files

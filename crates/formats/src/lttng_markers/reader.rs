@@ -3,15 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracemill_codec::chunk::{PacketData, Spine};
+use tracemill_codec::chunk::{Bytes, PacketData, Spine};
 use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::schema::Part;
 
-use super::blocks::slice;
+use super::blocks::{self, slice};
 use super::events::{CLOCK_BITS, Fit, Found, Shape, Walk};
+use super::folder::ChannelFile;
 use super::metadata::lost_error;
 use super::schema::ChannelClass;
+use super::write;
 use crate::api::{OpenedPacket, PacketReader, Stream};
 
 /// Pieces begin at a multiple of this, so that alignments stay what they are in the sub-buffer.
@@ -55,13 +58,23 @@ pub(crate) struct FilePlan {
     pub is_told: bool,
 }
 
+/// A file, for writing it again.
+pub(crate) struct Kept {
+    pub name: ChannelFile,
+    pub bytes: Arc<dyn Bytes>,
+}
+
 /// Opens packets of a trace.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Reader {
     /// By name of the stream.
     pub files: HashMap<String, FilePlan>,
+    /// The same files, in the order of the trace.
+    pub kept: Vec<Kept>,
+    /// Files beside the channels.
+    pub parts: Vec<(String, Arc<dyn Bytes>)>,
     /// Ids that were told not to fit, by stream class.
-    told: Mutex<HashSet<(u32, u16)>>,
+    pub told: Mutex<HashSet<(u32, u16)>>,
 }
 
 impl Reader {
@@ -100,6 +113,18 @@ impl Reader {
 }
 
 impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let own = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
+        let mut parts: Vec<Part> = self.parts.iter().map(own).collect();
+        for Kept { name, bytes } in &self.kept {
+            // Walked over again, as few need it.
+            let blocks = blocks::walk(&name.path, bytes.bytes()).blocks;
+            let of = write::parts_of(name, bytes.bytes(), &blocks);
+            parts.extend(of.into_iter().map(|(name, bytes)| Part { name, bytes: bytes.into() }));
+        }
+        Ok(parts)
+    }
+
     /// Headers may state an end before their last event, and a beginning behind their first.
     fn has_proven_times(&self) -> bool {
         false

@@ -182,6 +182,10 @@ impl CallSource for Calls {
         self.header.features & feature::ESTIMATE_RETURN != 0
     }
 
+    fn has_reference(&self) -> bool {
+        true
+    }
+
     fn recording(&self) -> Recording {
         self.recording.clone()
     }

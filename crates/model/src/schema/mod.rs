@@ -575,6 +575,11 @@ impl Schema {
         &self.events[id.0 as usize]
     }
 
+    /// An event class by id, to be changed. Its numeric id and its stream class stay what they are.
+    pub fn event_mut(&mut self, id: EventClassId) -> &mut EventClass {
+        &mut self.events[id.0 as usize]
+    }
+
     /// All event classes, in the order of the metadata.
     pub fn events(&self) -> &[EventClass] {
         &self.events
@@ -616,14 +621,15 @@ impl Schema {
         }
     }
 
-    /// Has an event header of this class fields that are neither the id nor the time of the event?
+    /// Has a header or a packet context of this class fields without a meaning to the reader: others than the id and the
+    /// time of an event, or sizes, times and counters of a packet?
     pub fn says_more(&self, id: FieldClassId) -> bool {
         let class = self.field_class(id);
         match &class.kind {
             FieldKind::Struct(of) => of.members.iter().any(|member| self.says_more(member.class)),
             FieldKind::Variant(of) => of.options.iter().any(|option| self.says_more(option.class)),
             FieldKind::Optional(of) => self.says_more(of.content),
-            _ => !class.roles.has(Role::EventClassId) && !class.roles.has(Role::Timestamp),
+            _ => class.roles.is_empty(),
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) static PERFETTO: Target = Target {
     ],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     settings: &[],
     create,
     copy: None,

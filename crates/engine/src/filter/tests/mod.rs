@@ -125,7 +125,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         match item {
             Item::Chunk(ready) => chunk = Some(ready.chunk),
             Item::Fault(error) | Item::Warning(error) => panic!("{error}"),
-            Item::Gap(_) | Item::Packet(_) => {}
+            Item::Gap(_) | Item::Packet(..) => {}
         }
     }
     (trace, chunk)

@@ -17,12 +17,15 @@ use super::spool::{Output, Spool};
 use super::tracks::{Rule, Tracks};
 use super::{ClassKey, count_gap, count_headers, own_name, put_u32};
 use crate::cpel::container::{Kind, NAME_BYTES};
+use crate::cpel::settings::Wishes;
 use crate::target::{Losses, Source, TraceWriter, WriteOptions};
 
 /// Name of the string table, as programs of VPP call theirs.
 const TABLE: &str = "FileStrtab";
 /// Most events of a section: its length has 32 bits.
 const MAX_EVENTS: u64 = (u32::MAX as u64 - 72) / 20;
+/// Seconds from 1970 to 9 September 2001: times of 10^18 ns and more are taken as dates (decision 21).
+const SINCE_2001: u64 = 1_000_000_000;
 /// Most codes: each takes memory.
 const MAX_CODES: usize = 1 << 20;
 
@@ -44,8 +47,12 @@ pub(super) struct Log {
     /// Events with times, then those without.
     sections: [Vec<Section>; 2],
     rate: u32,
+    /// Ticks of a second.
+    frequency: u64,
     is_unix: bool,
     date: Option<u32>,
+    /// Events that do not show that their clock counts from 1970.
+    before_2001: u64,
     losses: Losses,
     scratch: Vec<u8>,
     text: Vec<u8>,
@@ -139,7 +146,8 @@ impl Log {
         }
         let clocks: Vec<(&ClockClass, &Source)> = clocks(sources).into_iter().flatten().collect();
         let is_unix = !clocks.is_empty() && clocks.iter().all(|(clock, _)| clock.origin == ClockOrigin::Unix);
-        let origins = clocks.iter().filter(|(clock, _)| clock.origin != ClockOrigin::Unknown).count();
+        // A log says no origin. Times from 2001 on say by their size that they count from 1970, if all of them do.
+        let origins = clocks.iter().filter(|(clock, _)| !is_unix && clock.origin != ClockOrigin::Unknown).count();
         losses.add("origins of clocks of streams (times are the same)", origins as u64);
         let rate = rate(&clocks);
         if rate.is_none() {
@@ -169,8 +177,10 @@ impl Log {
             strings: Strings::new(Spool::new(path, "strings")),
             sections: [Vec::new(), Vec::new()],
             rate: rate.unwrap_or(NS_PER_SECOND as u32),
+            frequency: Wishes::default().frequency_of(rate.unwrap_or(NS_PER_SECOND as u32)).max(1),
             is_unix,
             date: None,
+            before_2001: 0,
             losses,
             scratch: Vec::new(),
             text: Vec::new(),
@@ -289,9 +299,10 @@ impl TraceWriter for Log {
         let times = self.streams[stream].times.as_ref().filter(|_| !is_untimed);
         let time = times.map_or(event.cycles(), |times| times.of(event.cycles(), &mut self.losses));
         let is_timed = times.is_some();
-        if is_timed && self.is_unix && self.date.is_none() {
-            let frequency = crate::cpel::settings::Wishes::default().frequency_of(self.rate).max(1);
-            self.date = Some(u32::try_from(time / frequency).unwrap_or(0));
+        if is_timed && self.is_unix {
+            let seconds = time / self.frequency;
+            self.date.get_or_insert(u32::try_from(seconds).unwrap_or(0));
+            self.before_2001 += u64::from(seconds < SINCE_2001);
         }
         self.scratch.clear();
         put_record(&mut self.scratch, time, [code, track, datum], self.order);
@@ -323,6 +334,8 @@ impl TraceWriter for Log {
         if self.sections.iter().all(Vec::is_empty) {
             self.sections[0].push(Section { count: 0, spool: Spool::new(self.output.path(), "events") });
         }
+        let before = self.before_2001;
+        self.losses.add("origins of the times of events before September 2001 (times are the same)", before);
         let Log { output, mut strings, definitions, track_names, mut sections, rate, date, losses, .. } = *self;
         let path = output.path().to_path_buf();
         let failed = Output::failed(&path);

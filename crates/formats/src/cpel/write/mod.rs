@@ -14,7 +14,7 @@ use std::path::Path;
 use tracemill_codec::chunk::EventRef;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, EventClassId};
+use tracemill_model::schema::{ByteOrder, EventClassId, Member};
 
 use crate::api::OpenTrace;
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
@@ -25,7 +25,7 @@ pub(crate) static CPEL: Target = Target {
     description: "CPEL event logs, version 1",
     cannot_hold: &[
         "types of fields (they become text, but for one integer of 32 bits)",
-        "origins of clocks",
+        "origins of clocks other than 1970, and that one for times before September 2001",
         "counts of discarded events and lost packets",
         "packet contexts and event headers",
         "times before the zero of their clock",
@@ -33,6 +33,7 @@ pub(crate) static CPEL: Target = Target {
     is_folder: false,
     // Viewers search in events that stand in the order of time.
     wants_order: true,
+    hides_fields: false,
     create: create_cpel,
     copy: Some(copy_cpel),
     settings: &[],
@@ -54,6 +55,7 @@ pub(crate) static ELOG: Target = Target {
     ],
     is_folder: false,
     wants_order: true,
+    hides_fields: false,
     create: create_elog,
     copy: Some(copy_elog),
     settings: &[],
@@ -128,8 +130,9 @@ fn count_headers(losses: &mut Losses, sources: &[Source]) {
         for stream in &source.streams {
             let class = schema.stream(stream.class);
             let has_more = |root, known: &[&str]| {
-                let members = fields::members(schema, root);
-                members.iter().any(|member| !known.contains(&&*member.name))
+                // What only describes the packet, or is the id or the time of an event, says nothing more.
+                let is_more = |member: &Member| !known.contains(&&*member.name) && schema.says_more(member.class);
+                fields::members(schema, root).iter().any(is_more)
             };
             losses.add("fields of packet contexts", u64::from(has_more(class.packet_context, &["cpu_id"])));
             let has_header = has_more(class.event_header, &["id", "timestamp", "v"]);

@@ -17,7 +17,9 @@ use tracemill_model::schema::{
     StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::Dialect;
+use super::{Dialect, tsdl};
+use crate::ctf::names;
+use crate::hiding::{Dropped, child_of, owner_of};
 use crate::target::{HiddenField, Losses};
 
 /// Alignment of every field.
@@ -314,9 +316,28 @@ impl<'a> Mapper<'a> {
         FieldKind::Integer(IntegerClass { base: DisplayBase::Hexadecimal, ..integer })
     }
 
+    /// The labels of numbers of up to 64 bits: no other has a label in TSDL.
+    fn narrow_mappings(&mut self, mappings: &[Mapping]) -> Arc<[Mapping]> {
+        const LEAST: i128 = i64::MIN as i128;
+        const MOST: i128 = u64::MAX as i128;
+        let mut lost = 0;
+        let mut narrow = |mapping: &Mapping| {
+            let is_narrow = |&(low, high): &Range| low >= LEAST && high <= MOST;
+            lost += mapping.ranges.iter().filter(|range| !is_narrow(range)).count() as u64;
+            let held = mapping.ranges.iter().map(|&(low, high)| (low.max(LEAST), high.min(MOST)));
+            Mapping { ranges: held.filter(|(low, high)| low <= high).collect(), ..mapping.clone() }
+        };
+        let narrowed: Vec<Mapping> = mappings.iter().map(&mut narrow).collect();
+        self.losses.add("labels of numbers beyond 64 bits", lost);
+        narrowed.into_iter().filter(|mapping| !mapping.ranges.is_empty()).collect()
+    }
+
     /// Each label once: an object of JSON has each key once.
     fn mappings(&mut self, mappings: &Arc<[Mapping]>) -> Arc<[Mapping]> {
-        if self.dialect == Dialect::Ctf18 || is_one_each(mappings) {
+        if self.dialect == Dialect::Ctf18 {
+            return self.narrow_mappings(mappings);
+        }
+        if is_one_each(mappings) {
             return mappings.iter().filter(|mapping| !mapping.ranges.is_empty()).cloned().collect();
         }
         let mut joined: Vec<Mapping> = Vec::new();
@@ -462,6 +483,10 @@ impl<'a> Mapper<'a> {
         }
         let Some(FieldKind::Integer(selector)) = self.kind_at(&class.selector) else { return None };
         let mappings = selector.mappings.as_ref()?;
+        if self.is_tagged(&class.selector) && names::is_tag(mappings, &class.options) {
+            // What is no identifier is written in code.
+            return Some(mappings.iter().map(|mapping| mapping.label.clone()).collect());
+        }
         let label = |option: &VariantOption| {
             let names = [option.raw_name.as_ref(), option.name.as_ref()];
             let mapping = names.into_iter().flatten().find_map(|name| {
@@ -470,9 +495,28 @@ impl<'a> Mapper<'a> {
             })?;
             let same = mappings.iter().filter(|other| other.label == mapping.label);
             let ranges: Vec<Range> = same.flat_map(|other| other.ranges.clone()).collect();
-            (ranges == option.ranges && is_identifier(&mapping.label)).then(|| mapping.label.clone())
+            // What looks like code would be read as code, and words of the language are no names.
+            let is_plain = is_identifier(&mapping.label)
+                && names::coded(&mapping.label) == *mapping.label
+                && !tsdl::is_word(&mapping.label)
+                // Readers take one underscore away.
+                && option.name.as_deref() == Some(mapping.label.strip_prefix('_').unwrap_or(&mapping.label));
+            (ranges == option.ranges && is_plain).then(|| mapping.label.clone())
         };
         class.options.iter().map(label).collect()
+    }
+
+    /// Is the variant that is mapped the second member of a structure of a tag and its value?
+    fn is_tagged(&self, selector: &FieldPath) -> bool {
+        let (Some((PathStep::Member(1), around)), Some((PathStep::Member(0), of))) =
+            (self.steps.split_last(), selector.steps.split_last())
+        else {
+            return false;
+        };
+        let parent = self.kind_at(&FieldPath { scope: self.scope, steps: around.to_vec() });
+        let Some(FieldKind::Struct(parent)) = parent else { return false };
+        let is_named = parent.members.iter().map(|member| &*member.name).eq(names::TAGGED);
+        is_named && selector.scope == self.scope && of == around
     }
 
     fn variant_with_labels(&mut self, class: &VariantClass, labels: Vec<Arc<str>>) -> Result<FieldClassId> {
@@ -491,12 +535,15 @@ impl<'a> Mapper<'a> {
         self.losses.add("variants whose selector is no enumeration of their options (they get a tag of their own)", 1);
         let mut options = Vec::with_capacity(class.options.len());
         let mut mappings = Vec::new();
+        let mut taken = HashSet::new();
         for (at, option) in class.options.iter().enumerate() {
             let content = self.inside(PathStep::Option(at as u32), option.class)?;
-            let label: Arc<str> = format!("option{at}").into();
+            // Lines show the place of an option without a name.
+            let own: Arc<str> = option.name.clone().unwrap_or_else(|| at.to_string().into());
+            let name = free_name(&own, &own, &mut taken);
             let ranges = vec![(at as i128, at as i128)];
-            mappings.push(Mapping { label: label.clone(), ranges: ranges.clone() });
-            options.push(VariantOption { name: Some(label.clone()), raw_name: Some(label), ranges, class: content });
+            mappings.push(Mapping { label: name.clone(), ranges: ranges.clone() });
+            options.push(VariantOption { raw_name: Some(name.clone()), name: Some(name), ranges, class: content });
         }
         let tag = IntegerClass {
             byte_order: self.order,
@@ -505,7 +552,8 @@ impl<'a> Mapper<'a> {
         };
         let tag = self.add(FieldKind::Integer(tag));
         let value = self.add(FieldKind::Variant(VariantClass { selector: before(), options }));
-        Ok(self.pair([("tag", tag), ("value", value)]))
+        let [of_tag, of_value] = names::TAGGED;
+        Ok(self.pair([(of_tag, tag), (of_value, value)]))
     }
 
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
@@ -684,26 +732,6 @@ pub(super) type Marks = HashMap<FieldClassId, Mark>;
 
 /// How fields are written, by stream or event class, scope and place.
 pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
-
-/// Who has a scope: a stream class or an event class.
-pub(super) fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
-    match scope {
-        Scope::PacketHeader => 0,
-        Scope::PacketContext | Scope::EventHeader | Scope::CommonContext => stream,
-        Scope::SpecificContext | Scope::Payload => event,
-    }
-}
-
-/// Fields that are left out: their owners (see [`owner_of`]), scopes, and the way down to them.
-pub(super) type Dropped = HashSet<(u32, Scope, Vec<u32>)>;
-
-/// Which child of its parent a step leads to.
-fn child_of(step: &PathStep) -> u32 {
-    match step {
-        PathStep::Member(at) | PathStep::Option(at) | PathStep::Selected(at) => *at,
-        PathStep::Element | PathStep::Content => 0,
-    }
-}
 
 /// How the nodes of a plan are written: what [`Mapper::class`] has decided. `scopes` are those of the plan's sections.
 pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Box<[Encode]> {

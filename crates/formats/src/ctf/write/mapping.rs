@@ -8,14 +8,15 @@ use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::schema::{
     BlobClass, ByteOrder, ClockClass, ClockId, EventClass, EventClassId, FieldClassId, FieldKind, Length, Member, Role,
     Roles, Schema, Scope, StreamClass, StreamClassId,
 };
 
 use super::Dialect;
-use super::fields::{Dropped, Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name, owner_of};
+use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
+use crate::hiding::{self, Dropped};
 use crate::target::{HiddenField, Losses, STORED, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -116,7 +117,7 @@ impl Mapping {
         dropped: &[HiddenField],
     ) -> Result<Mapping> {
         let from = source.schema.clone();
-        let dropped = droppable(&from, dropped)?;
+        let dropped = hiding::droppable(&from, dropped)?;
         let mut to = Schema::new(dialect.format());
         let mut losses = Losses::default();
         to.byte_order = order;
@@ -132,6 +133,9 @@ impl Mapping {
                 Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
                 _ => map_clock(clock, source, &mut losses),
             };
+            if mapped.offset_seconds == i64::MAX || mapped.offset_seconds == i64::MIN {
+                losses.add("zeros of clocks more than 2^63 seconds from their origin (they are moved there)", 1);
+            }
             to.add_clock(mapped);
             in_ns.push(map);
         }
@@ -206,7 +210,7 @@ impl Mapping {
     /// # Errors
     /// When other fields could not be read without one of them.
     pub(super) fn hide(&mut self, fields: &[HiddenField]) -> Result<()> {
-        refuse_used(&self.from, fields, "--anonymise cannot change it", |_| false)?;
+        hiding::refuse_used_values(&self.from, fields)?;
         self.hidden = fields.to_vec();
         Ok(())
     }
@@ -267,85 +271,6 @@ impl Mapping {
         self.events[class.0 as usize].own_ids.insert((id, name.to_vec()), free);
         free
     }
-}
-
-/// Refuses fields that others need for their lengths or kinds. `is_gone` says which of the users do not count.
-fn refuse_used(
-    schema: &Schema,
-    fields: &[HiddenField],
-    help: &str,
-    is_gone: impl Fn(&(u32, Scope, Vec<u32>)) -> bool,
-) -> Result<()> {
-    for field in fields {
-        let class = schema.event(field.class);
-        let stream = schema.stream(class.stream);
-        let roots = [
-            (Scope::CommonContext, stream.common_context),
-            (Scope::SpecificContext, class.specific_context),
-            (Scope::Payload, class.payload),
-        ];
-        let mut stack: Vec<(Scope, Vec<u32>, FieldClassId)> =
-            roots.into_iter().filter_map(|(scope, root)| Some((scope, Vec::new(), root?))).collect();
-        while let Some((scope, way, id)) = stack.pop() {
-            let place = (owner_of(scope, (class.stream.0, field.class.0)), scope, way);
-            if is_gone(&place) {
-                continue;
-            }
-            let user = schema.field_class(id);
-            let path = layout::reference(user).filter(|path| path.scope == field.scope);
-            if path.is_some_and(|path| leads_into(path, &field.children)) {
-                let name = class.name.as_deref().unwrap_or_default();
-                let message = format!("a field of `{name}` says the length or the kind of another one");
-                return Err(Error::unsupported(message).with_help(help));
-            }
-            for (at, child) in layout::children(user).into_iter().enumerate() {
-                let way = place.2.iter().copied().chain([at as u32]).collect();
-                stack.push((scope, way, child));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The fields that are left out, by their owners.
-///
-/// # Errors
-/// When others could not be read without one of them, or one is no member of a structure.
-fn droppable(schema: &Schema, fields: &[HiddenField]) -> Result<Dropped> {
-    let mut dropped = Dropped::new();
-    for field in fields {
-        let class = schema.event(field.class);
-        let mut id = schema.scope_root(field.scope, field.class);
-        for (at, child) in field.children.iter().enumerate() {
-            let parent = id.map(|id| schema.field_class(id));
-            let is_last = at + 1 == field.children.len();
-            if is_last && !parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Struct(_))) {
-                let message = "only members of structures can be left out";
-                return Err(Error::unsupported(message).with_help("name the field that holds it with --drop-field"));
-            }
-            id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
-        }
-        if field.children.is_empty() {
-            let message = format!("`{}` is not a field, but all of them", field.scope.key());
-            return Err(Error::unsupported(message).with_help("name fields in it with --drop-field"));
-        }
-        let owner = owner_of(field.scope, (class.stream.0, field.class.0));
-        dropped.insert((owner, field.scope, field.children.clone()));
-    }
-    let help = "--drop-field cannot leave it out alone: drop the other field, too";
-    refuse_used(schema, fields, help, |place| dropped.contains(place))?;
-    Ok(dropped)
-}
-
-/// Does a path end at a field or below it?
-fn leads_into(path: &tracemill_model::schema::FieldPath, children: &[u32]) -> bool {
-    use tracemill_model::schema::PathStep;
-    let is_child = |(step, child): (&PathStep, &u32)| match step {
-        PathStep::Member(at) | PathStep::Option(at) => at == child,
-        // Any option may be the selected one.
-        _ => true,
-    };
-    children.len() <= path.steps.len() && path.steps.iter().zip(children).all(is_child)
 }
 
 /// Counts the names that CTF 1.8 has no place for.
@@ -461,6 +386,8 @@ fn has_plain(schema: &Schema, id: FieldClassId) -> bool {
     }
     let parts = layout::children(class);
     match class.kind {
+        // Writers of what the trace was find its members by their places.
+        FieldKind::Struct(_) if parts.is_empty() => true,
         FieldKind::Struct(_) | FieldKind::Variant(_) | FieldKind::Optional(_) => {
             parts.into_iter().any(|part| has_plain(schema, part))
         }
@@ -679,6 +606,9 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));
+    if mapper.dialect == Dialect::Ctf18 && class.name.as_deref() == Some("") {
+        mapper.losses.add("empty names of event classes (they become classes without a name)", 1);
+    }
     let is_untimed = class.is_untimed && mapper.dialect == Dialect::Ctf2;
     if class.is_untimed && !is_untimed {
         mapper.losses.add("event classes without time (their events get the time of the event before)", 1);

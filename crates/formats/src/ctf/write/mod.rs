@@ -15,6 +15,7 @@ mod merge;
 mod metadata;
 mod packets;
 mod same;
+mod shift;
 mod translate;
 mod tsdl;
 
@@ -37,7 +38,7 @@ use self::packets::StreamWriter;
 use self::same::SameStream;
 use crate::ctf::names;
 use crate::ctf::packets::METADATA_PART;
-use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use crate::target::{HiddenField, Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
 pub(crate) static CTF2: Target = Target {
@@ -46,6 +47,7 @@ pub(crate) static CTF2: Target = Target {
     cannot_hold: &["floating point numbers wider than 64 bits"],
     is_folder: true,
     wants_order: false,
+    hides_fields: true,
     create: create_ctf2,
     copy: Some(copy::copy_ctf2),
     settings: &[],
@@ -68,6 +70,7 @@ pub(crate) static CTF18: Target = Target {
     ],
     is_folder: true,
     wants_order: false,
+    hides_fields: true,
     create: create_ctf18,
     copy: Some(copy::copy_ctf18),
     settings: &[],
@@ -163,9 +166,12 @@ impl Writer {
                 None => {
                     let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
                     let mut mapping = writer.mapping(dialect, source, headers, options)?;
-                    // The definitions of the origin have the fields that are left out.
-                    let drops = options.dropped.get(writer.traces.len()).is_some_and(|dropped| !dropped.is_empty());
-                    mapping.to.origin = if drops { None } else { origin(source, &names, false) };
+                    // Tables of the origin may have what is hidden, and its definitions what is left out.
+                    let has_any = |fields: &[Vec<HiddenField>]| {
+                        fields.get(writer.traces.len()).is_some_and(|fields| !fields.is_empty())
+                    };
+                    let is_changed = has_any(&options.hidden) || has_any(&options.dropped);
+                    mapping.to.origin = if is_changed { None } else { origin(source, &names, false) };
                     writer.add_streams(&mapping, source, &folder, names, options);
                     Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) }
                 }
@@ -242,7 +248,7 @@ impl Writer {
         for (at, (stream, name)) in source.streams.iter().zip(names).enumerate() {
             self.trace_of.push(self.traces.len());
             let id = stream.id.unwrap_or(at as u64);
-            let stream = StreamWriter::new(folder.join(name), stream.class, id, mapping.order, options.packet_bytes);
+            let stream = StreamWriter::new(folder.join(name), stream.class, id, mapping.order, options);
             let stream = if options.index { stream.with_index() } else { stream };
             self.streams.push(StreamOut::New(Box::new(stream)));
         }
@@ -274,10 +280,6 @@ fn text_of(dialect: Dialect, schema: &Schema, marks: &Marks, comment: &str) -> V
 }
 
 impl TraceWriter for Writer {
-    fn hides_fields(&self) -> bool {
-        true
-    }
-
     fn joins_traces(&self) -> bool {
         true
     }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::encode::{Encode, Encoder, Shortfalls, put_fixed};
-use tracemill_codec::plan::{Fault, State};
+use tracemill_codec::plan::{Fault, Plan, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, Schema, Scope, StreamClassId};
 
 use super::mapping::{Mapping, context_members};
 use crate::ctf::lttng_index;
 use crate::out_file::OutFile;
-use crate::target::Losses;
+use crate::target::{Losses, WriteOptions};
 
 const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
@@ -25,6 +25,8 @@ pub(super) struct StreamWriter {
     order: ByteOrder,
     /// Size that the user wants; without it packets end with those of the input.
     packet_bytes: Option<usize>,
+    /// See [`WriteOptions::is_part`].
+    is_part: bool,
     file: OutFile,
     packet: Vec<u8>,
     /// Where the numbers stand in the packet that are known when it ends.
@@ -70,17 +72,12 @@ struct Places {
 }
 
 impl StreamWriter {
-    pub(super) fn new(
-        path: PathBuf,
-        class: StreamClassId,
-        id: u64,
-        order: ByteOrder,
-        packet_bytes: Option<usize>,
-    ) -> Self {
+    pub(super) fn new(path: PathBuf, class: StreamClassId, id: u64, order: ByteOrder, options: &WriteOptions) -> Self {
         StreamWriter {
             id,
             order,
-            packet_bytes,
+            packet_bytes: options.packet_bytes,
+            is_part: options.is_part,
             file: OutFile::new(path),
             packet: Vec::new(),
             places: Places::default(),
@@ -175,20 +172,26 @@ impl StreamWriter {
                 nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
                 selectors_at: 0,
                 shortfalls: &mut self.shortfalls,
+                cut: None,
             };
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
+        let plans = &event.chunk.packet.plans;
+        let cut = event.is_cut().then(|| (plans.schema().as_ref(), plans.event_rows(class)));
+        let lost = self.shortfalls.lost_fields;
         let result = match of.selectors {
             0 => {
                 let mut encoder =
-                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut };
                 event.visit_flat(&mut self.state, &mut encoder)
             }
-            selectors => self.with_selectors(nodes, selectors, event),
+            selectors => self.with_selectors(nodes, selectors, event, cut),
         };
         match result {
+            // Nothing can stand for what it ends before.
+            Ok(()) if self.shortfalls.lost_fields > lost => self.packet.truncate(start),
             Ok(()) => {
                 if let Some(open) = &mut self.open {
                     open.loose = of.loose;
@@ -208,6 +211,7 @@ impl StreamWriter {
         nodes: &[Encode],
         selectors: usize,
         event: EventRef<'_>,
+        cut: Option<(&Schema, &Plan)>,
     ) -> std::result::Result<(), Fault> {
         let mut fields = event.fields(&mut self.state);
         let mut selectors_at = 0;
@@ -216,7 +220,8 @@ impl StreamWriter {
                 selectors_at = self.packet.len();
                 self.packet.resize(selectors_at + selectors, 0);
             }
-            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            let mut encoder =
+                Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls, cut };
             fields.visit(scope, &mut self.state, &mut encoder)?;
         }
         Ok(())
@@ -263,7 +268,7 @@ impl StreamWriter {
             let plan = input.plans.packet_context_rows(input.packet.class);
             let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
             let mut encoder =
-                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut: None };
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
@@ -276,6 +281,7 @@ impl StreamWriter {
         let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
         let begin = match input_begin {
             // What follows inside a packet of the input begins with its own first event.
+            Some(_) if self.is_part && self.sequence == 0 => first,
             Some(begin) if self.latest <= begin || self.sequence == 0 => begin.min(first),
             _ => first,
         };
@@ -318,7 +324,8 @@ impl StreamWriter {
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
-            let mut encoder = Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+            let mut encoder =
+                Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut: None };
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
@@ -382,7 +389,7 @@ impl StreamWriter {
 
     /// No more events come.
     pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
-        self.end_packet(mapping, true)?;
+        self.end_packet(mapping, !self.is_part)?;
         self.input = None;
         if let Some(end) = self.pending.take() {
             let class = self.class;
@@ -414,6 +421,8 @@ impl StreamWriter {
         losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
         losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
         losses.add("absent texts that became empty", self.shortfalls.empty_texts);
+        losses.add("fields behind the end of their event (they become zeros)", self.shortfalls.cut_fields);
+        losses.add("fields behind the end of their event (it is left out)", self.shortfalls.lost_fields);
         losses
     }
 }

@@ -16,6 +16,7 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
 
+use super::shift::{can_shift, shift};
 use crate::out_file::OutFile;
 use crate::target::Losses;
 
@@ -42,6 +43,8 @@ struct Layout {
 struct Rules {
     /// Alignment of event headers.
     header_align: u64,
+    /// Largest alignment inside an event, or that of its header: bits of events move by multiples of it.
+    step_bits: u64,
     /// Fewest bits of a time stamp in an event header; 64 when there is none.
     time_bits: u32,
     order: ByteOrder,
@@ -49,7 +52,7 @@ struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { header_align: 1, time_bits: 64, order: ByteOrder::default() }
+        Rules { header_align: 1, step_bits: 1, time_bits: 64, order: ByteOrder::default() }
     }
 }
 
@@ -62,7 +65,15 @@ pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
     let is_patched = has(Role::PacketTotalSize) && has(Role::PacketContentSize) && (!is_timed || knows_begin);
     let counts = [Role::PacketSequence, Role::DiscardedEvents, Role::PacketBegin, Role::PacketEnd];
     let all = counts.into_iter().all(|role| has(role) || !has_role(schema, class, role));
-    is_patched && all && layout.event_align <= layout.rules.header_align
+    is_patched && all && (layout.event_align <= layout.rules.header_align || can_shift(schema, roots_of(schema, class)))
+}
+
+/// The scopes of all events of a stream class.
+fn roots_of(schema: &Schema, class: StreamClassId) -> impl Iterator<Item = FieldClassId> {
+    let stream = schema.stream(class);
+    let events = stream.events.values().map(|event| schema.event(*event));
+    let roots = events.flat_map(|event| [event.specific_context, event.payload]);
+    roots.chain([stream.event_header, stream.common_context]).flatten()
 }
 
 /// Has a field of the packet's header or context the role, wherever it stands?
@@ -90,10 +101,7 @@ impl Layout {
         if let Some(header) = stream.event_header {
             layout.rules.header_align = schema.field_class(header).align_bits.into();
         }
-        let events = stream.events.values().map(|event| schema.event(*event));
-        let roots = events.flat_map(|event| [event.specific_context, event.payload]);
-        let mut stack: Vec<FieldClassId> =
-            roots.chain([stream.event_header, stream.common_context]).flatten().collect();
+        let mut stack: Vec<FieldClassId> = roots_of(schema, class).collect();
         stack.sort_unstable();
         stack.dedup();
         while let Some(id) = stack.pop() {
@@ -113,6 +121,7 @@ impl Layout {
             }
             stack.extend(layout::children(class));
         }
+        layout.rules.step_bits = layout.event_align.max(layout.rules.header_align);
         layout
     }
 
@@ -253,13 +262,32 @@ impl SameStream {
             self.unreadable += 1;
             return Ok(());
         };
-        let count = to.saturating_sub(from);
-        let bytes = event.chunk.packet.input().bytes;
-        copy_bits(bytes, from, &mut self.packet, at, count, rules.order);
-        self.bits = at + count;
+        if at.wrapping_sub(from) & (rules.step_bits - 1) == 0 {
+            let count = to.saturating_sub(from);
+            let bytes = event.chunk.packet.input().bytes;
+            copy_bits(bytes, from, &mut self.packet, at, count, rules.order);
+            self.bits = at + count;
+        } else if !self.shift(event, (from, to), at) {
+            return Ok(());
+        }
         self.end = self.end.max(event.cycles());
         self.begin = self.begin.min(event.cycles());
         Ok(())
+    }
+
+    /// Puts an event at a place of another alignment.
+    #[cold]
+    fn shift(&mut self, event: EventRef<'_>, range: (u64, u64), at: u64) -> bool {
+        let before = self.packet.len();
+        match shift(&self.schema, event, range, &mut self.packet, at, &mut self.state) {
+            Some(end) => self.bits = end,
+            None => {
+                self.packet.truncate(before);
+                self.unreadable += 1;
+                return false;
+            }
+        }
+        true
     }
 
     /// Begins a packet with an event: the first one of a packet of the input, or one that is too far behind the last.
@@ -384,7 +412,7 @@ fn put_bit(bytes: &mut [u8], at: u64, order: ByteOrder, set: bool) {
 }
 
 /// Copies bits to the end of a packet; bytes where both begin at one.
-fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
+pub(super) fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
     let end = ((to_bits + count).div_ceil(8)) as usize;
     // Most events are whole bytes behind whole bytes.
     if (from_bits | to_bits | count) & 7 == 0

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use tracemill_model::schema::{
     ByteOrder, ClockClass, ClockId, ClockOrigin, DisplayBase, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
-    IntegerClass, Length, PathStep, Role, Schema, Scope, StreamClass,
+    IntegerClass, Length, Member, PathStep, Role, Schema, Scope, StreamClass,
 };
 
 use super::fields::{BEFORE, is_identifier};
@@ -16,8 +16,15 @@ use crate::ctf::{names, uuid_text};
 
 /// Writes the metadata of a schema whose fields have classes of CTF 1.8 only.
 pub(super) fn write(schema: &Schema, comment: &str) -> Vec<u8> {
-    let mut writer =
-        Writer { schema, out: String::new(), roots: [None; 6], clock: None, around: Vec::new(), has_coded: false };
+    let mut writer = Writer {
+        schema,
+        out: String::new(),
+        roots: [None; 6],
+        clock: None,
+        around: Vec::new(),
+        has_coded: false,
+        is_tagged: false,
+    };
     writer.line(0, &format!("/* {} */", comment.replace("*/", "* /")));
     writer.trace();
     writer.environment();
@@ -59,6 +66,50 @@ pub(super) fn member_name(name: &str) -> String {
     format!("_{}", names::coded(name))
 }
 
+/// The name of an option of a variant, and the label that selects it. Readers take one underscore in front away.
+fn option_name(name: &str) -> String {
+    let code = names::coded(name);
+    match is_identifier(&code) && !code.starts_with('_') && !is_word(&code) {
+        true => code,
+        false => format!("_{code}"),
+    }
+}
+
+/// Is it a word of the language?
+pub(super) fn is_word(text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "align",
+        "callsite",
+        "char",
+        "clock",
+        "const",
+        "double",
+        "enum",
+        "env",
+        "event",
+        "float",
+        "floating_point",
+        "int",
+        "integer",
+        "long",
+        "short",
+        "signed",
+        "stream",
+        "string",
+        "struct",
+        "trace",
+        "typealias",
+        "typedef",
+        "unsigned",
+        "variant",
+        "void",
+        "_Bool",
+        "_Complex",
+        "_Imaginary",
+    ];
+    WORDS.contains(&text)
+}
+
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -95,6 +146,8 @@ struct Writer<'a> {
     around: Vec<(FieldClassId, usize)>,
     /// Is the name of a member coded?
     has_coded: bool,
+    /// Is the field that is written an enumeration, or the variant that it selects, whose options are named in code?
+    is_tagged: bool,
 }
 
 impl Writer<'_> {
@@ -222,12 +275,14 @@ impl Writer<'_> {
                 self.out.push_str("struct {\n");
                 let mut last: Option<String> = None;
                 self.around.push((id, 0));
+                let is_tagged = self.is_tag(&structure.members);
                 for member in &structure.members {
                     self.indent(depth + 1);
                     let name = member_name(&member.name);
                     // Names with a meaning to readers stand as they are.
                     let name = if self.is_own(member.class) { member.name.to_string() } else { name };
                     self.has_coded |= name.strip_prefix('_').is_some_and(|name| *name != *member.name);
+                    self.is_tagged = is_tagged;
                     let suffix = self.class(member.class, last.as_deref(), depth + 1);
                     let _ = writeln!(self.out, " {name}{suffix};");
                     last = Some(name);
@@ -251,11 +306,14 @@ impl Writer<'_> {
             }
             FieldKind::Variant(variant) => {
                 let selector = self.reference(&variant.selector, before);
+                let is_tagged = std::mem::take(&mut self.is_tagged);
                 let _ = writeln!(self.out, "variant <{selector}> {{");
                 for option in &variant.options {
                     self.indent(depth + 1);
                     let suffix = self.class(option.class, None, depth + 1);
-                    let _ = writeln!(self.out, " {}{suffix};", option.raw_name.as_deref().unwrap_or("option"));
+                    let raw = option.raw_name.as_deref().unwrap_or("option");
+                    let raw = if is_tagged { self.option_name(raw) } else { raw.to_string() };
+                    let _ = writeln!(self.out, " {raw}{suffix};");
                 }
                 self.indent(depth);
                 self.out.push('}');
@@ -271,12 +329,28 @@ impl Writer<'_> {
         String::new()
     }
 
+    /// Are the members an enumeration and the variant whose options have its labels as names?
+    fn is_tag(&self, members: &[Member]) -> bool {
+        let [tag, value] = members else { return false };
+        let kinds = [tag, value].map(|member| &self.schema.field_class(member.class).kind);
+        let [FieldKind::Integer(integer), FieldKind::Variant(variant)] = kinds else { return false };
+        [&*tag.name, &*value.name] == names::TAGGED
+            && integer.mappings.as_ref().is_some_and(|labels| names::is_tag(labels, &variant.options))
+    }
+
+    fn option_name(&mut self, name: &str) -> String {
+        let coded = option_name(name);
+        self.has_coded |= coded.strip_prefix('_').unwrap_or(&coded) != name;
+        coded
+    }
+
     /// Has the field a role, or is it the array of the UUID?
     fn is_own(&self, id: FieldClassId) -> bool {
         !self.schema.field_class(id).roles.is_empty()
     }
 
     fn integer(&mut self, integer: &IntegerClass, align_bits: u32, has_clock: bool) {
+        let is_tagged = std::mem::take(&mut self.is_tagged);
         if let Some(mappings) = &integer.mappings {
             self.out.push_str("enum : ");
             self.plain_integer(integer, align_bits, has_clock);
@@ -285,7 +359,8 @@ impl Writer<'_> {
             for mapping in mappings.iter() {
                 for (low, high) in &mapping.ranges {
                     let comma = if std::mem::replace(&mut is_first, false) { "" } else { ", " };
-                    let label = quoted(&mapping.label);
+                    let label = if is_tagged { self.option_name(&mapping.label) } else { mapping.label.to_string() };
+                    let label = quoted(&label);
                     let _ = match low == high {
                         true => write!(self.out, "{comma}{label} = {low}"),
                         false => write!(self.out, "{comma}{label} = {low} ... {high}"),

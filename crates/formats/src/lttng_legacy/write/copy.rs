@@ -11,7 +11,6 @@ use crate::api::OpenTrace;
 /// Copies tracefiles, definitions and `info/`. Not when something is damaged, which would stay damaged.
 pub(super) fn copy(trace: &OpenTrace, to: &Path) -> Result<bool> {
     let is_whole = trace.schema.format == "lttng-legacy"
-        && trace.schema.version.0 == 0
         && trace.faults.is_empty()
         && trace.streams.iter().flat_map(|stream| &stream.files).all(|file| file.path.is_file());
     if !is_whole {
@@ -25,6 +24,9 @@ pub(super) fn copy(trace: &OpenTrace, to: &Path) -> Result<bool> {
         for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
             copy_file(&entry.path(), &to.join(folder).join(entry.file_name()))?;
         }
+    }
+    if trace.schema.version.0 != 0 {
+        return Ok(true);
     }
     for folder in ["eventdefs", "control"].map(|name| to.join(name)) {
         fs::create_dir_all(&folder).map_err(|error| Error::io("make the folder", &folder, &error))?;

@@ -1,5 +1,7 @@
 //! From values to the bytes of an event (section 6.1): the other direction of `layout`.
 
+use std::ops::Range;
+
 use tracemill_codec::value::Value;
 
 use super::super::definitions::{FieldDefinition, Kind, Type};
@@ -21,14 +23,54 @@ pub(super) fn pad(out: &mut Vec<u8>, align: u8) {
     out.resize(out.len().next_multiple_of(usize::from(align.max(1))), 0);
 }
 
+/// Bytes with places that say nothing: another member of a union may have something there.
+#[derive(Clone, Default)]
+struct Image {
+    bytes: Vec<u8>,
+    holes: Vec<Range<usize>>,
+}
+
+impl Image {
+    fn pad(&mut self, align: u8) {
+        let before = self.bytes.len();
+        pad(&mut self.bytes, align);
+        if self.bytes.len() > before {
+            self.holes.push(before..self.bytes.len());
+        }
+    }
+
+    /// Puts what another image says from `begin` on over this one, which keeps the rest.
+    fn overlay(&mut self, other: &Image, begin: usize) {
+        let mut at = begin;
+        let later = other.holes.iter().filter(|hole| hole.start >= begin).cloned();
+        for hole in later.chain(std::iter::once(other.bytes.len()..other.bytes.len())) {
+            self.bytes[at..hole.start].copy_from_slice(&other.bytes[at..hole.start]);
+            at = hole.end;
+        }
+        // A hole stays one where the other says nothing either, or ends before.
+        let is_said = |at: &usize| *at < other.bytes.len() && !other.holes.iter().any(|hole| hole.contains(at));
+        let (before, own): (Vec<_>, Vec<_>) = self.holes.drain(..).partition(|hole| hole.start < begin);
+        self.holes = before;
+        for at in own.into_iter().flatten().filter(|at| !is_said(at)) {
+            match self.holes.last_mut() {
+                Some(last) if last.end == at && last.start >= begin => last.end = at + 1,
+                _ => self.holes.push(at..at + 1),
+            }
+        }
+    }
+}
+
 impl Form {
     /// Appends fields; an absent one ends them.
     pub(super) fn fields(&self, fields: &[FieldDefinition], values: &[Value], out: &mut Vec<u8>) -> Result<(), Absent> {
-        fields.iter().zip(values).try_for_each(|(field, value)| {
-            let before = out.len();
+        let mut image = Image { bytes: std::mem::take(out), holes: Vec::new() };
+        let done = fields.iter().zip(values).try_for_each(|(field, value)| {
+            let before = image.bytes.len();
             // What is not whole is not there.
-            self.field(&field.class, value, out).inspect_err(|_| out.truncate(before))
-        })
+            self.field(&field.class, value, &mut image).inspect_err(|_| image.bytes.truncate(before))
+        });
+        *out = image.bytes;
+        done
     }
 
     fn align_of(&self, class: &Type) -> u8 {
@@ -45,66 +87,64 @@ impl Form {
         align.min(self.sizes.align).max(1)
     }
 
-    fn field(&self, class: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), Absent> {
+    fn field(&self, class: &Type, value: &Value, out: &mut Image) -> Result<(), Absent> {
         if value.is_null() {
             return Err(Absent);
         }
         let is_big = self.is_big || class.is_network;
         match &class.kind {
             Kind::Integer(_) | Kind::Enumeration(_) => {
-                pad(out, self.align_of(class));
-                self.integer(class, value.integer().unwrap_or(0), out);
+                out.pad(self.align_of(class));
+                self.integer(class, value.integer().unwrap_or(0), &mut out.bytes);
             }
             Kind::Float(bytes) => {
-                pad(out, self.align_of(class));
+                out.pad(self.align_of(class));
                 let real = if let Value::Real(real) = value { *real } else { 0.0 };
                 let image = if *bytes == 4 { u64::from((real as f32).to_bits()) } else { real.to_bits() };
-                put(image, *bytes, self.floats_are_big || class.is_network, out);
+                put(image, *bytes, self.floats_are_big || class.is_network, &mut out.bytes);
             }
             Kind::String => {
                 let text = value.bytes().unwrap_or_default();
-                out.extend_from_slice(&text[..memchr::memchr(0, text).unwrap_or(text.len())]);
-                out.push(0);
-                pad(out, self.sizes.tail());
+                out.bytes.extend_from_slice(&text[..memchr::memchr(0, text).unwrap_or(text.len())]);
+                out.bytes.push(0);
+                out.pad(self.sizes.tail());
             }
             Kind::Array(_, element) => {
-                pad(out, self.align_of(class));
+                out.pad(self.align_of(class));
                 value.elements().unwrap_or_default().iter().try_for_each(|value| self.field(element, value, out))?;
             }
             Kind::Sequence(length, element) => {
                 let elements = value.elements().unwrap_or_default();
-                pad(out, self.align_of(class));
+                out.pad(self.align_of(class));
                 let bytes = if let Kind::Integer(integer) = length.kind { self.sizes.of(integer) } else { 4 };
-                put(elements.len() as u64, bytes, is_big || length.is_network, out);
-                pad(out, self.align_of(element));
+                put(elements.len() as u64, bytes, is_big || length.is_network, &mut out.bytes);
+                out.pad(self.align_of(element));
                 elements.iter().try_for_each(|value| self.field(element, value, out))?;
-                pad(out, self.sizes.tail());
+                out.pad(self.sizes.tail());
             }
             Kind::Struct(fields) => {
-                pad(out, self.align_of(class));
+                out.pad(self.align_of(class));
                 let Value::Struct(members) = value else { return Err(Absent) };
                 for (field, (_, value)) in fields.iter().zip(members) {
                     self.field(&field.class, value, out)?;
                 }
             }
             Kind::Union(fields) => {
-                pad(out, self.align_of(class));
+                out.pad(self.align_of(class));
                 let Value::Struct(members) = value else { return Err(Absent) };
-                let begin = out.len();
+                let begin = out.bytes.len();
                 let mut images = Vec::new();
                 for (field, (_, value)) in fields.iter().zip(members) {
                     let mut image = out.clone();
                     self.field(&field.class, value, &mut image)?;
-                    images.push(image.split_off(begin));
+                    images.push(image);
                 }
                 // The longest last, or its padding would hide what shorter ones have there: floats of the members may
                 // not keep all bits, integers do.
-                images.sort_by_key(Vec::len);
-                let mut own = images.pop().unwrap_or_default();
-                for image in images {
-                    own[..image.len()].copy_from_slice(&image);
-                }
-                out.append(&mut own);
+                images.sort_by_key(|image| image.bytes.len());
+                let Some(mut own) = images.pop() else { return Ok(()) };
+                images.iter().for_each(|image| own.overlay(image, begin));
+                *out = own;
             }
         }
         Ok(())

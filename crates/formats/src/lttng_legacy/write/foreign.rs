@@ -13,7 +13,8 @@ use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldClassId, FieldKind, Length, Schema, Scope,
+    ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldClassId, FieldKind, Length, Member, Schema,
+    Scope,
 };
 
 use super::super::block::TraceHeader;
@@ -104,7 +105,11 @@ impl Foreign {
         let clock = clock(source, &mut header, &mut losses);
         for class in source.streams.iter().map(|stream| source.schema.stream(stream.class)) {
             let has_more = |root: Option<FieldClassId>| match root.map(|root| &source.schema.field_class(root).kind) {
-                Some(FieldKind::Struct(members)) => members.members.iter().any(|member| &*member.name != "cpu_id"),
+                // What only describes the packet, or is the id or the time of an event, says nothing more.
+                Some(FieldKind::Struct(root)) => {
+                    let is_more = |member: &Member| &*member.name != "cpu_id" && source.schema.says_more(member.class);
+                    root.members.iter().any(is_more)
+                }
                 _ => false,
             };
             losses.add("fields of packet contexts", u64::from(has_more(class.packet_context)));

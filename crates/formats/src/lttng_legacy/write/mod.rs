@@ -1,4 +1,4 @@
-//! Writing LTTng 0.7: a trace of 0.7 or 0.8 as it was, any other with facilities of its own.
+//! Writing LTTng 0.7: a trace of 0.7 or 0.8 as it was, one of 2.x too, any other with facilities of its own.
 
 mod blocks;
 mod concepts;
@@ -15,12 +15,13 @@ use tracemill_model::packet::Gap;
 
 use self::foreign::Foreign;
 use self::own::Own;
+use crate::lttng_markers::write::Own as Markers;
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// LTTng 0.7.
 pub(crate) static TARGET: Target = Target {
     names: &["lttng-legacy"],
-    description: "LTTng 0.7: facilities, with their definitions; 0.8 when the trace was one",
+    description: "LTTng 0.7: facilities, with their definitions; 0.8 or 2.x when the trace was one",
     cannot_hold: &[
         "counts of discarded events and lost packets",
         "packet contexts and event headers",
@@ -32,6 +33,7 @@ pub(crate) static TARGET: Target = Target {
     ],
     is_folder: true,
     wants_order: false,
+    hides_fields: false,
     create,
     copy: Some(copy::copy),
     settings: &[],
@@ -44,12 +46,14 @@ fn create(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box
         let folder =
             if sources.len() == 1 { path.to_path_buf() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
         writer.place_of.extend((0..source.streams.len()).map(|stream| (at, stream)));
-        let is_own = source.origin.format == "lttng-legacy" && source.origin.version.0 == 0;
-        let own = if is_own { Own::new(&folder, source)? } else { None };
-        writer.traces.push(match own {
-            Some(own) => Trace::Own(Box::new(own)),
-            None => Trace::Foreign(Box::new(Foreign::new(&folder, source, options))),
-        });
+        let is_own = source.origin.format == "lttng-legacy";
+        let own = match source.origin.version.0 {
+            0 if is_own => Own::new(&folder, source)?.map(|own| Trace::Own(Box::new(own))),
+            2 if is_own => Markers::new(&folder, source, options).map(|own| Trace::Markers(Box::new(own))),
+            _ => None,
+        };
+        let foreign = || Trace::Foreign(Box::new(Foreign::new(&folder, source, options)));
+        writer.traces.push(own.unwrap_or_else(foreign));
     }
     Ok(Box::new(writer))
 }
@@ -62,6 +66,7 @@ struct Writer {
 
 enum Trace {
     Own(Box<Own>),
+    Markers(Box<Markers>),
     Foreign(Box<Foreign>),
 }
 
@@ -69,6 +74,7 @@ impl Trace {
     fn losses(&self) -> &Losses {
         match self {
             Trace::Own(own) => &own.losses,
+            Trace::Markers(own) => &own.losses,
             Trace::Foreign(foreign) => &foreign.losses,
         }
     }
@@ -85,6 +91,7 @@ impl TraceWriter for Writer {
         let (trace, stream) = self.place_of[stream];
         match &mut self.traces[trace] {
             Trace::Own(own) => own.event(stream, event),
+            Trace::Markers(own) => own.event(stream, event),
             Trace::Foreign(foreign) => foreign.event(stream, event),
         }
     }
@@ -100,6 +107,7 @@ impl TraceWriter for Writer {
         let (trace, stream) = self.place_of[stream];
         match &mut self.traces[trace] {
             Trace::Own(own) => own.end_stream(stream),
+            Trace::Markers(own) => own.end_stream(stream),
             Trace::Foreign(foreign) => foreign.end_stream(stream),
         }
     }
@@ -111,6 +119,7 @@ impl TraceWriter for Writer {
         for trace in &mut self.traces {
             match trace {
                 Trace::Own(own) => own.finish()?,
+                Trace::Markers(own) => own.finish()?,
                 Trace::Foreign(foreign) => foreign.finish()?,
             }
         }

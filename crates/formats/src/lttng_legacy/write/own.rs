@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -15,6 +15,7 @@ use super::super::classes::Flavor;
 use super::super::definitions::{DefinitionFile, EventDefinition};
 use super::super::directory::Candidate;
 use super::super::facilities::{CORE, CoreEvent, Library, Load, Messages, core_definition, core_events};
+use super::super::is_below;
 use super::super::layout::{Sizes, number};
 use super::blocks::{EventOut, TraceFile, make_folder_of};
 use super::encode::{Form, put};
@@ -349,9 +350,4 @@ fn header_of(source: &Source, name: &str) -> Option<(TraceHeader, Vec<u8>)> {
     let header = TraceHeader::read(heads).ok()?;
     let whole = heads.len() / header.len * header.len;
     Some((header, heads[..whole].to_vec()))
-}
-
-/// Is it a plain path below a folder?
-fn is_below(name: &str) -> bool {
-    !name.is_empty() && Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
 }

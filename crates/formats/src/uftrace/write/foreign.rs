@@ -97,6 +97,18 @@ impl Foreign {
                 && (class.payload.or(class.specific_context)).is_some()
         });
         losses.add("fields of classes of events that are no calls", lossy.count() as u64);
+        let calls = self
+            .schema
+            .events()
+            .iter()
+            .filter(|class| meaning(&self.schema, class, class.name.as_deref().unwrap_or("")).is_some());
+        let other = calls.map(|class| match class.payload.map(|root| &self.schema.field_class(root).kind) {
+            Some(FieldKind::Struct(payload)) => {
+                payload.members.iter().filter(|member| !is_of_call(&member.name)).count()
+            }
+            _ => 0,
+        });
+        losses.add("fields of calls beside function and task", other.sum::<usize>() as u64);
         losses.add("streams without a clock", self.clocks.iter().filter(|clock| clock.is_none()).count() as u64);
         losses
     }
@@ -269,6 +281,11 @@ impl Foreign {
         info.extend_from_slice(text.as_bytes());
         info
     }
+}
+
+/// Does a record of a call hold what the member of a payload says?
+fn is_of_call(name: &str) -> bool {
+    TASKS.contains(&name) || ["addr", "func", "symbol", "depth"].contains(&name)
 }
 
 /// Is it the beginning or the end of a call?

@@ -26,6 +26,7 @@ pub(crate) static TARGET: Target = Target {
     is_folder: true,
     // Several streams may have events of one task, which have one file.
     wants_order: true,
+    hides_fields: false,
     create,
     copy: Some(copy),
     settings: &[],

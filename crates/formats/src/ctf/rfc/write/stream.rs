@@ -39,6 +39,8 @@ pub(super) struct StreamWriter {
     latest: u64,
     /// Counters as the packet before has them.
     count: Option<u64>,
+    /// Bits that count packets, as packets of its own format say.
+    count_bits: Option<u64>,
     discarded: u64,
     /// Packets that are missing before the next one, and whether something is that no packet tells.
     lost: u64,
@@ -73,6 +75,7 @@ impl StreamWriter {
             state: Some(0),
             latest: 0,
             count: None,
+            count_bits: None,
             discarded: 0,
             lost: 0,
             has_pending: false,
@@ -295,7 +298,9 @@ impl StreamWriter {
             let field = fields.iter().find(|(_, of, _)| *of == Some(meaning));
             field.and_then(|(_, _, class)| class.as_integer()).map_or(64, |int| int.size)
         };
-        let count_bits = stored(Meaning::CountBits).unwrap_or(64).min(width(Meaning::Count).into()) as u32;
+        // A packet that tells only what is missing behind the last one counts as that does.
+        self.count_bits = stored(Meaning::CountBits).or(self.count_bits);
+        let count_bits = self.count_bits.unwrap_or(64).min(width(Meaning::Count).into()) as u32;
         let same = |a: u64, b: u64, bits: u32| (a ^ b) & tracemill_codec::bits::mask(bits.clamp(1, 64)) == 0;
         let is_start = self.count.is_none();
         let next = match self.count {
@@ -326,6 +331,9 @@ impl StreamWriter {
         set(Meaning::Compression, schemes.compression);
         set(Meaning::Encryption, schemes.encryption);
         set(Meaning::ChecksumScheme, schemes.checksum);
+        if let (true, None, Some(bits)) = (is_own, &input, self.count_bits) {
+            set(Meaning::CountBits, bits);
+        }
         if !is_own {
             set(Meaning::CountBits, 32);
             let cpu = input.as_ref().and_then(|(packet, _)| packet.cpu);

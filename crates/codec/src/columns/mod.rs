@@ -4,13 +4,16 @@
 //! offsets again. Their columns are filled one after the other by tight loops over the events: where each event stands
 //! is a column itself, moved on by each field of variable size. Any other class is filled by its row plan.
 
-use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
+mod rows;
+mod steps;
 
-use crate::bits::Wide;
+use tracemill_model::schema::{EventClassId, Scope};
+
 use crate::chunk::EventRef;
-use crate::plan::{Fault, NodeId, Op, Plan, State, Visitor};
-use crate::quick::zero_at;
+use crate::plan::{Fault, NodeId, Op, State};
 use crate::trace_plans::TracePlans;
+use rows::Filler;
+use steps::{Step, column_of, fill, load, steps_of, surroundings};
 
 /// Values of a column, in their own width (the layout of Arrow arrays).
 #[derive(Clone, PartialEq, Debug)]
@@ -132,6 +135,26 @@ impl Values {
     }
 }
 
+/// Calls a macro with the vector and the type of a column of numbers.
+macro_rules! with_numbers {
+    ($values:expr, $do:ident) => {
+        match $values {
+            Values::U8(values) => $do!(values, u8),
+            Values::I8(values) => $do!(values, i8),
+            Values::U16(values) => $do!(values, u16),
+            Values::I16(values) => $do!(values, i16),
+            Values::U32(values) => $do!(values, u32),
+            Values::I32(values) => $do!(values, i32),
+            Values::U64(values) => $do!(values, u64),
+            Values::I64(values) => $do!(values, i64),
+            Values::F32(values) => $do!(values, f32),
+            Values::F64(values) => $do!(values, f64),
+            Values::Boolean(_) | Values::Bytes { .. } => {}
+        }
+    };
+}
+use with_numbers;
+
 /// Fills the columns of one event class.
 pub struct Gatherer {
     /// Steps over whole bytes; `None` for a class that needs its row plan.
@@ -154,51 +177,6 @@ pub(crate) struct Fills {
 }
 
 type Shape = (NodeId, std::mem::Discriminant<Values>, usize, bool);
-
-/// Fills a column, or moves the place of each event on. Small, as that of thousands of classes are used in turn.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Step {
-    column: u32,
-    /// In bytes from the place of the event.
-    offset: u32,
-    what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum What {
-    Number {
-        big: bool,
-    },
-    /// Keeps a number for the steps that follow; fills no column.
-    Save {
-        bytes: u8,
-        big: bool,
-        slot: u32,
-    },
-    /// A null-terminated string; the place moves behind it.
-    Str,
-    /// Text of a fixed number of bytes.
-    Text {
-        len: u32,
-    },
-    /// Text or a blob of a number of bytes that was saved; the place moves behind it.
-    SavedBytes {
-        slot: u32,
-        is_text: bool,
-    },
-    /// An array; the place moves behind it when the length was saved.
-    Array {
-        len: Len,
-        bytes: u8,
-        big: bool,
-    },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Len {
-    Fixed(u32),
-    Saved(u32),
-}
 
 impl Gatherer {
     /// A gatherer of all leaf fields of a class: common context, specific context and payload.
@@ -281,408 +259,6 @@ impl Gatherer {
     }
 }
 
-impl Step {
-    /// Does it move the place of the event?
-    fn moves(&self) -> bool {
-        matches!(self.what, What::Str | What::SavedBytes { .. } | What::Array { len: Len::Saved(_), .. })
-    }
-}
-
-/// The column that an instruction of a row plan fills.
-fn column_of(op: &Op) -> Option<(NodeId, Values)> {
-    Some(match *op {
-        Op::U8 { node } => (node, Values::U8(Vec::new())),
-        Op::S8 { node } => (node, Values::I8(Vec::new())),
-        Op::U16 { node, .. } => (node, Values::U16(Vec::new())),
-        Op::S16 { node, .. } => (node, Values::I16(Vec::new())),
-        Op::U32 { node, .. } => (node, Values::U32(Vec::new())),
-        Op::S32 { node, .. } => (node, Values::I32(Vec::new())),
-        Op::U64 { node, .. } => (node, Values::U64(Vec::new())),
-        Op::S64 { node, .. } => (node, Values::I64(Vec::new())),
-        Op::F32 { node, .. } => (node, Values::F32(Vec::new())),
-        Op::F64 { node, .. } | Op::Float { node, .. } => (node, Values::F64(Vec::new())),
-        Op::Bits { node, signed: true, .. } | Op::Leb { node, signed: true } => (node, Values::I64(Vec::new())),
-        Op::Bits { node, .. } | Op::Leb { node, .. } => (node, Values::U64(Vec::new())),
-        Op::Boolean { node, .. } => (node, Values::Boolean(Vec::new())),
-        Op::Wide { node, .. }
-        | Op::Str { node, .. }
-        | Op::StrBytes { node, .. }
-        | Op::Blob { node, .. }
-        | Op::Rendered { node, .. } => (node, Values::bytes()),
-        Op::Integers { node, bytes, signed, .. } => {
-            let values = match (bytes, signed) {
-                (1, false) => Values::U8(Vec::new()),
-                (1, true) => Values::I8(Vec::new()),
-                (2, false) => Values::U16(Vec::new()),
-                (2, true) => Values::I16(Vec::new()),
-                (4, false) => Values::U32(Vec::new()),
-                (4, true) => Values::I32(Vec::new()),
-                (_, false) => Values::U64(Vec::new()),
-                (_, true) => Values::I64(Vec::new()),
-            };
-            (node + 1, values)
-        }
-        _ => return None,
-    })
-}
-
-/// The arrays around a node, outermost first, and whether an optional or a variant is around it.
-fn surroundings(schema: &Schema, plan: &Plan, node: NodeId) -> (Vec<NodeId>, bool) {
-    let (mut arrays, mut may_be_absent, mut at) = (Vec::new(), false, node);
-    loop {
-        let parent = plan.nodes[at as usize].parent;
-        if parent == at {
-            break;
-        }
-        at = parent;
-        match schema.field_class(plan.nodes[at as usize].class).kind {
-            FieldKind::Array(_) => arrays.push(at),
-            FieldKind::Optional(_) | FieldKind::Variant(_) => may_be_absent = true,
-            _ => {}
-        }
-    }
-    arrays.reverse();
-    (arrays, may_be_absent)
-}
-
-/// The steps of a row plan of whole bytes without choices, `None` for any other.
-fn steps_of(plan: &Plan, of_node: &[Option<usize>], slots: &mut usize) -> Option<Vec<Step>> {
-    let mut steps = Vec::new();
-    let mut offset = 0u32;
-    // What the plan's slots hold here: a number of the metadata, or a column of saved lengths.
-    let mut known: Vec<(u16, Len)> = Vec::new();
-    let mut last: Option<(u32, u8, bool)> = None;
-    let column = |node: NodeId| of_node[node as usize].map(|column| column as u32);
-    for op in plan.ops.iter() {
-        let (bytes, big) = match *op {
-            // Places are on byte boundaries and every step takes whole bytes.
-            Op::Align { mask: 0..=7 } => continue,
-            Op::BeginStruct { .. } | Op::EndStruct { .. } | Op::Fit { .. } => continue,
-            // Counted from where the event stands, which steps of variable size have left.
-            Op::Seek { bytes } if !steps.iter().any(Step::moves) => {
-                offset = bytes;
-                continue;
-            }
-            Op::Advance { bits } if bits % 8 == 0 => {
-                offset = offset.checked_add(u32::try_from(bits / 8).ok()?)?;
-                continue;
-            }
-            Op::Set { slot, value } => {
-                known.push((slot, Len::Fixed(u32::try_from(value).ok()?)));
-                continue;
-            }
-            Op::Save { slot } => {
-                let (offset, bytes, big) = last?;
-                steps.push(Step { column: 0, offset, what: What::Save { bytes, big, slot: *slots as u32 } });
-                known.push((slot, Len::Saved(*slots as u32)));
-                *slots += 1;
-                continue;
-            }
-            Op::Str { node, unit: 1 } => {
-                steps.push(Step { column: column(node)?, offset, what: What::Str });
-                offset = 0;
-                continue;
-            }
-            Op::StrBytes { node, unit: 1, len } | Op::Blob { node, len } => {
-                let is_text = matches!(op, Op::StrBytes { .. });
-                let column = column(node)?;
-                match known.iter().rev().find(|(slot, _)| *slot == len)?.1 {
-                    Len::Fixed(len) if is_text => {
-                        steps.push(Step { column, offset, what: What::Text { len } });
-                        offset = offset.checked_add(len)?;
-                    }
-                    Len::Fixed(_) => return None,
-                    Len::Saved(slot) => {
-                        steps.push(Step { column, offset, what: What::SavedBytes { slot, is_text } });
-                        offset = 0;
-                    }
-                }
-                continue;
-            }
-            Op::Integers { node, len, bytes, big, .. } => {
-                let len = known.iter().rev().find(|(slot, _)| *slot == len)?.1;
-                steps.push(Step { column: column(node + 1)?, offset, what: What::Array { len, bytes, big } });
-                offset = match len {
-                    Len::Fixed(len) => offset.checked_add(len.checked_mul(bytes.into())?)?,
-                    Len::Saved(_) => 0,
-                };
-                continue;
-            }
-            Op::U8 { .. } | Op::S8 { .. } => (1, false),
-            Op::U16 { big, .. } | Op::S16 { big, .. } => (2, big),
-            Op::U32 { big, .. } | Op::S32 { big, .. } | Op::F32 { big, .. } => (4, big),
-            Op::U64 { big, .. } | Op::S64 { big, .. } | Op::F64 { big, .. } => (8, big),
-            _ => return None,
-        };
-        let node = op.node()?;
-        steps.push(Step { column: column(node)?, offset, what: What::Number { big } });
-        last = Some((offset, bytes, big));
-        offset = offset.checked_add(bytes.into())?;
-    }
-    Some(steps)
-}
-
-/// Runs a step over all events. Bytes that are not there read as zeros: the boundary pass has seen them all, so they
-/// are missing only when the file was cut under us, which the reader of chunks tells.
-fn fill(step: Step, content: &[u8], places: &mut [usize], slots: &mut [Vec<u64>], columns: &mut [Column]) {
-    let (column, offset) = (step.column as usize, step.offset as usize);
-    match step.what {
-        What::Number { big } => number(&mut columns[column].values, content, places, offset, big),
-        What::Save { bytes, big, slot } => {
-            let slot = slot as usize;
-            let read = |place: &usize| match bytes {
-                1 => u64::from(load::<1>(content, place + offset)[0]),
-                2 => order(big, load(content, place + offset), u16::from_le_bytes, u16::from_be_bytes).into(),
-                4 => order(big, load(content, place + offset), u32::from_le_bytes, u32::from_be_bytes).into(),
-                _ => order(big, load(content, place + offset), u64::from_le_bytes, u64::from_be_bytes),
-            };
-            slots[slot].clear();
-            slots[slot].extend(places.iter().map(read));
-        }
-        What::Str => {
-            for place in places {
-                let rest = content.get(*place + offset..).unwrap_or(&[]);
-                let len = zero_at(rest).unwrap_or(rest.len());
-                columns[column].values.push_bytes(&rest[..len]);
-                *place += offset + len + 1;
-            }
-        }
-        What::Text { len } => {
-            let len = len as usize;
-            for place in places {
-                let bytes = slice(content, *place + offset, len);
-                let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-                columns[column].values.push_bytes(&bytes[..end]);
-            }
-        }
-        What::SavedBytes { slot, is_text } => {
-            for (place, &len) in places.iter_mut().zip(&slots[slot as usize]) {
-                let bytes = slice(content, *place + offset, len as usize);
-                let end = if is_text { memchr::memchr(0, bytes) } else { None };
-                columns[column].values.push_bytes(&bytes[..end.unwrap_or(bytes.len())]);
-                *place += offset + len as usize;
-            }
-        }
-        What::Array { len, bytes, big } => {
-            let bytes = usize::from(bytes);
-            let column = &mut columns[column];
-            for (at, place) in places.iter_mut().enumerate() {
-                let len = match len {
-                    Len::Fixed(len) => len as usize,
-                    Len::Saved(slot) => slots[slot as usize][at] as usize,
-                };
-                let elements = slice(content, *place + offset, len.saturating_mul(bytes));
-                extend(&mut column.values, elements, big);
-                if let Some(list) = column.lists.first_mut() {
-                    list.push(column.values.len() as u32);
-                }
-            }
-            if let Len::Saved(slot) = len {
-                for (place, &len) in places.iter_mut().zip(&slots[slot as usize]) {
-                    *place += offset + len as usize * bytes;
-                }
-            }
-        }
-    }
-}
-
-fn slice(content: &[u8], from: usize, len: usize) -> &[u8] {
-    content.get(from..).map_or(&[], |rest| &rest[..len.min(rest.len())])
-}
-
-#[inline]
-fn load<const N: usize>(content: &[u8], at: usize) -> [u8; N] {
-    content.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-}
-
-#[inline]
-fn order<const N: usize, T>(big: bool, bytes: [u8; N], little: fn([u8; N]) -> T, other: fn([u8; N]) -> T) -> T {
-    if big { other(bytes) } else { little(bytes) }
-}
-
-/// Calls a macro with the vector and the type of a column of numbers.
-macro_rules! with_numbers {
-    ($values:expr, $do:ident) => {
-        match $values {
-            Values::U8(values) => $do!(values, u8),
-            Values::I8(values) => $do!(values, i8),
-            Values::U16(values) => $do!(values, u16),
-            Values::I16(values) => $do!(values, i16),
-            Values::U32(values) => $do!(values, u32),
-            Values::I32(values) => $do!(values, i32),
-            Values::U64(values) => $do!(values, u64),
-            Values::I64(values) => $do!(values, i64),
-            Values::F32(values) => $do!(values, f32),
-            Values::F64(values) => $do!(values, f64),
-            Values::Boolean(_) | Values::Bytes { .. } => {}
-        }
-    };
-}
-
-fn number(values: &mut Values, content: &[u8], places: &[usize], offset: usize, big: bool) {
-    macro_rules! read {
-        ($values:expr, $type:ty) => {
-            if big {
-                $values.extend(places.iter().map(|place| <$type>::from_be_bytes(load(content, place + offset))))
-            } else {
-                $values.extend(places.iter().map(|place| <$type>::from_le_bytes(load(content, place + offset))))
-            }
-        };
-    }
-    with_numbers!(values, read);
-}
-
-fn extend(values: &mut Values, elements: &[u8], big: bool) {
-    macro_rules! read {
-        ($values:expr, $type:ty) => {{
-            let chunks = elements.chunks_exact(size_of::<$type>()).filter_map(|chunk| chunk.first_chunk());
-            if big {
-                $values.extend(chunks.map(|chunk| <$type>::from_be_bytes(*chunk)))
-            } else {
-                $values.extend(chunks.map(|chunk| <$type>::from_le_bytes(*chunk)))
-            }
-        }};
-    }
-    with_numbers!(values, read);
-}
-
-impl Column {
-    /// Brings a level to a number of entries: lists that are not there are empty, values that are not there are null.
-    fn pad(&mut self, level: usize, expected: usize) {
-        if let Some(list) = self.lists.get_mut(level) {
-            let last = list.last().copied().unwrap_or(0);
-            list.resize(list.len().max(expected + 1), last);
-            return;
-        }
-        while self.values.len() < expected {
-            self.push_null();
-        }
-    }
-
-    fn push_null(&mut self) {
-        macro_rules! push {
-            ($values:expr, $type:ty) => {
-                $values.push(Default::default())
-            };
-        }
-        match &mut self.values {
-            Values::Boolean(values) => values.push(false),
-            Values::Bytes { .. } => self.values.push_bytes(&[]),
-            values => with_numbers!(values, push),
-        }
-        self.mark(false);
-    }
-
-    fn mark(&mut self, is_there: bool) {
-        let len = self.values.len();
-        if let Some(validity) = &mut self.validity {
-            validity.resize(len - 1, true);
-            validity.push(is_there);
-        }
-    }
-}
-
-/// Fills columns from a visit.
-struct Filler<'a> {
-    gatherer: &'a Gatherer,
-    columns: &'a mut [Column],
-    /// Lengths of the arrays that are open.
-    lens: Vec<u64>,
-}
-
-impl Filler<'_> {
-    fn push(&mut self, node: NodeId, push: impl FnOnce(&mut Values)) {
-        if let Some(at) = self.gatherer.of_node[node as usize] {
-            let column = &mut self.columns[at];
-            push(&mut column.values);
-            column.mark(true);
-        }
-    }
-
-    /// The first `finished` elements of the list that is open in an array are complete.
-    fn finish_elements(&mut self, array: NodeId, finished: u64) {
-        for &(column, place) in &self.gatherer.inside[array as usize] {
-            let column = &mut self.columns[column];
-            let begin = column.lists[place].last().copied().unwrap_or(0) as usize;
-            column.pad(place + 1, begin + finished as usize);
-        }
-    }
-}
-
-impl Visitor for Filler<'_> {
-    fn unsigned(&mut self, node: NodeId, value: u64) {
-        macro_rules! push {
-            ($values:expr, $type:ty) => {
-                $values.push(value as $type)
-            };
-        }
-        self.push(node, |values| with_numbers!(values, push));
-    }
-
-    fn signed(&mut self, node: NodeId, value: i64) {
-        macro_rules! push {
-            ($values:expr, $type:ty) => {
-                $values.push(value as $type)
-            };
-        }
-        self.push(node, |values| with_numbers!(values, push));
-    }
-
-    fn wide(&mut self, node: NodeId, value: &Wide) {
-        let Some(at) = self.gatherer.of_node[node as usize] else { return };
-        match self.columns[at].values {
-            Values::Bytes { .. } => self.push(node, |values| values.push_bytes(value.to_decimal().as_bytes())),
-            // A LEB128 integer beyond 64 bits has no place among those of 64.
-            _ => self.columns[at].push_null(),
-        }
-    }
-
-    fn boolean(&mut self, node: NodeId, value: bool) {
-        self.push(node, |values| {
-            if let Values::Boolean(values) = values {
-                values.push(value);
-            }
-        });
-    }
-
-    fn real(&mut self, node: NodeId, value: f64) {
-        macro_rules! push {
-            ($values:expr, $type:ty) => {
-                $values.push(value as $type)
-            };
-        }
-        self.push(node, |values| with_numbers!(values, push));
-    }
-
-    fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        self.push(node, |values| values.push_bytes(bytes));
-    }
-
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.push(node, |values| values.push_bytes(bytes));
-    }
-
-    fn begin_array(&mut self, _node: NodeId, len: u64) {
-        self.lens.push(len);
-    }
-
-    fn element(&mut self, node: NodeId, index: u64) {
-        if index > 0 {
-            self.finish_elements(node, index);
-        }
-    }
-
-    fn end_array(&mut self, node: NodeId) {
-        let len = self.lens.pop().unwrap_or(0);
-        self.finish_elements(node, len);
-        for &(column, place) in &self.gatherer.inside[node as usize] {
-            let list = &mut self.columns[column].lists[place];
-            let begin = list.last().copied().unwrap_or(0);
-            list.push(begin + len as u32);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -695,6 +271,7 @@ mod tests {
     use crate::chunk::Chunk;
     use crate::chunk::{ChunkSink, PacketData};
     use crate::plan::Input;
+    use crate::plan::Visitor;
     use crate::trace_plans::{EventVisitor, ScanEnd};
 
     fn leaf(schema: &mut Schema, class: IntegerClass) -> FieldClassId {

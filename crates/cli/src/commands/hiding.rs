@@ -1,0 +1,48 @@
+//! `--anonymise` and `--drop-field`: which fields they name, and taking them from what is read.
+
+use tracemill_engine::filter::ColumnList;
+use tracemill_engine::session::Session;
+use tracemill_engine::veil::Veils;
+use tracemill_formats::target::HiddenField;
+use tracemill_model::error::Error;
+
+use super::select::{Wanted, misuse_of};
+
+/// Fields of each trace.
+type Fields = Vec<Vec<HiddenField>>;
+
+/// What must not be in the output, as it was typed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Hiding<'a> {
+    /// Fields whose values are hidden.
+    pub(super) anonymise: &'a [String],
+    /// Fields that are left out.
+    pub(super) drop_field: &'a [String],
+}
+
+impl Hiding<'_> {
+    /// The fields of each trace: those that are hidden, and those that are left out.
+    pub(super) fn fields(self, session: &Session) -> Result<(Fields, Fields), Error> {
+        let hidden = fields(self.anonymise, ("--anonymise", "anonymised"), session)?;
+        Ok((hidden, fields(self.drop_field, ("--drop-field", "dropped"), session)?))
+    }
+
+    /// Takes them from what is read, once all else is bound to the session; so is the filter from then on.
+    pub(super) fn apply(self, session: &mut Session, wanted: &mut Wanted) -> Result<(), Error> {
+        let (hidden, dropped) = self.fields(session)?;
+        if !hidden.is_empty() || !dropped.is_empty() {
+            wanted.selection.veils = Some(Veils::apply(session, &hidden, &dropped, wanted.filter.take())?);
+        }
+        Ok(())
+    }
+}
+
+/// The fields of each trace that an option names.
+fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -> Result<Fields, Error> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let told = |error| misuse_of(option, error);
+    let columns = ColumnList::parse(&paths.join(",")).map_err(told)?.bind(session).map_err(told)?;
+    session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
+}

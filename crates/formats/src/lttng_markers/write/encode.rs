@@ -1,0 +1,98 @@
+//! From values to the bytes of an event: the other direction of `events`.
+
+use tracemill_codec::value::Value;
+use tracemill_model::schema::ByteOrder;
+
+use super::super::events::{CLOCK_BITS, CLOCK_MASK, ID_ONLY, ID_SIZE, ID_SIZE_CLOCK, LONG_SIZE, Layout, Shape, align};
+use super::super::format_string::{Field, FieldKind};
+
+/// A marker that can be written.
+pub(super) struct Form {
+    pub(super) fields: Vec<Field>,
+    layout: Layout,
+    /// The most that its fields are aligned to.
+    alignment: u8,
+}
+
+impl Form {
+    pub(super) fn new(fields: Vec<Field>, alignment: u8, shape: Shape) -> Self {
+        Form { layout: Layout::of(&fields, alignment, shape.rule), fields, alignment }
+    }
+
+    /// Appends the payload, whose places count from its own beginning. Fields without a value are 0 or empty.
+    pub(super) fn payload(&self, shape: Shape, values: &[Value], out: &mut Vec<u8>) {
+        let begin = out.len();
+        for (at, field) in self.fields.iter().enumerate() {
+            let value = values.get(at);
+            match field.kind {
+                FieldKind::Text => {
+                    let text = value.and_then(Value::bytes).unwrap_or_default();
+                    out.extend_from_slice(&text[..memchr::memchr(0, text).unwrap_or(text.len())]);
+                    out.push(0);
+                }
+                FieldKind::Integer { len_bytes, is_network_order, .. } => {
+                    let len = usize::from(len_bytes);
+                    let to = shape.rule.bytes(self.alignment, len_bytes.into());
+                    out.resize(begin + align(out.len() - begin, to), 0);
+                    let number = value.and_then(Value::integer).unwrap_or(0) as u64;
+                    put(number, len, if is_network_order { ByteOrder::Big } else { shape.order }, out);
+                }
+            }
+        }
+    }
+}
+
+/// What an event consists of.
+pub(super) struct EventOut<'a> {
+    pub(super) id: u16,
+    /// The clock before it, as its reader has it.
+    pub(super) before: u64,
+    pub(super) cycles: u64,
+    /// Its marker, when one with this id can be decoded.
+    pub(super) form: Option<&'a Form>,
+    /// Its payload; `None` when that could not be decoded.
+    pub(super) payload: Option<&'a [u8]>,
+}
+
+impl EventOut<'_> {
+    /// Appends the event to a sub-buffer, with the header that the tracers gave it.
+    pub(super) fn put(&self, shape: Shape, out: &mut Vec<u8>) {
+        let Shape { order, rule, alignment } = shape;
+        out.resize(align(out.len(), rule.bytes(alignment, 4)), 0);
+        // One wrap of the low bits could be told from them too; the tracers wrote the whole clock already then.
+        let is_near = self.cycles >= self.before && self.cycles >> CLOCK_BITS == self.before >> CLOCK_BITS;
+        let kind = match (is_near, self.payload) {
+            (false, _) => ID_SIZE_CLOCK,
+            (true, None) => ID_SIZE,
+            (true, Some(_)) if u32::from(self.id) < ID_SIZE_CLOCK => u32::from(self.id),
+            (true, Some(_)) => ID_ONLY,
+        };
+        put(u64::from(kind) << CLOCK_BITS | self.cycles & CLOCK_MASK, 4, order, out);
+        if kind >= ID_SIZE_CLOCK {
+            put(self.id.into(), 2, order, out);
+        }
+        if matches!(kind, ID_SIZE_CLOCK | ID_SIZE) {
+            let size = self.payload.map_or(0, <[u8]>::len);
+            put(size.min(LONG_SIZE.into()) as u64, 2, order, out);
+            if size >= usize::from(LONG_SIZE) {
+                put(size as u64, 4, order, out);
+            }
+        }
+        if kind == ID_SIZE_CLOCK {
+            out.resize(align(out.len(), rule.bytes(alignment, 8)), 0);
+            put(self.cycles, 8, order, out);
+        }
+        if let Some(form) = self.form {
+            out.resize(form.layout.begin(out.len()), 0);
+        }
+        out.extend_from_slice(self.payload.unwrap_or_default());
+    }
+}
+
+/// Appends the low bytes of a number.
+pub(super) fn put(value: u64, bytes: usize, order: ByteOrder, out: &mut Vec<u8>) {
+    match order {
+        ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..bytes]),
+        ByteOrder::Big => out.extend_from_slice(&value.to_be_bytes()[8 - bytes..]),
+    }
+}
