@@ -1044,6 +1044,21 @@ pub(crate) fn between(source: &dyn CallSource, options: &CallOptions) -> Option<
     (!range.is_whole()).then(|| range.between(first_time(source, options).unwrap_or(0)))
 }
 
+/// The same where the records of all tasks count: elapsed time begins with the first one of any task.
+pub(crate) fn between_of_all(source: &dyn CallSource, options: &CallOptions) -> Option<(u64, u64)> {
+    let range = &options.range;
+    let first = || (0..source.stream_count()).filter_map(|stream| first_record(source, stream)).map(|it| it.time).min();
+    (!range.is_whole()).then(|| range.between(if range.is_elapsed() { first() } else { None }.unwrap_or(0)))
+}
+
+/// The first record of a stream of a task.
+fn first_record(source: &dyn CallSource, stream: usize) -> Option<CallRecord> {
+    let mut records = Vec::new();
+    let mut stream = source.open(stream);
+    while records.is_empty() && stream.fill(&mut records) {}
+    records.first().filter(|record| record.origin == CallOrigin::Task).copied()
+}
+
 /// The time from which elapsed time counts, as far as it must be known before anything is read: of the tasks that are not
 /// wanted the first record, otherwise, for a stretch of time, the first record of the first task.
 fn first_time(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
@@ -1052,10 +1067,7 @@ fn first_time(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
     }
     let (mut unwanted, mut first): (Option<u64>, Option<u64>) = (None, None);
     for stream in 0..source.stream_count() {
-        let mut records = Vec::new();
-        let mut stream = source.open(stream);
-        while records.is_empty() && stream.fill(&mut records) {}
-        let Some(record) = records.first().filter(|record| record.origin == CallOrigin::Task) else { continue };
+        let Some(record) = first_record(source, stream) else { continue };
         let is_wanted = options.tids.is_empty() || options.tids.contains(&source.tasks()[record.task as usize].tid);
         if is_wanted {
             first.get_or_insert(record.time);

@@ -13,8 +13,9 @@ use crate::select::{CallOptions, Stretch};
 /// Those of the writer.
 pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
+    let between_of_all = crate::follow::between_of_all(source, &calls);
     let mut want = chooser(source, calls);
-    source.dump(DumpOptions { between, ..options }, &mut want, out)
+    source.dump(DumpOptions { between, between_of_all, ..options }, &mut want, out)
 }
 
 /// Shows `see` the same records.
@@ -28,11 +29,12 @@ pub(crate) fn each(
     see: &mut dyn FnMut(&CallRecord),
 ) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
+    let between_of_all = crate::follow::between_of_all(source, &calls);
     let mut want = chooser(source, calls);
     let (mut stretch, mut task) = (between.map(Stretch::new), None);
     let mut both = |record: &CallRecord| {
         if task.replace((record.task, record.origin)) != Some((record.task, record.origin)) {
-            stretch = between.map(Stretch::new);
+            stretch = if record.origin == CallOrigin::Task { between } else { between_of_all }.map(Stretch::new);
         }
         let is_in_time = stretch.as_mut().is_none_or(|stretch| stretch.has(record));
         if want(record) && is_in_time {
@@ -41,7 +43,7 @@ pub(crate) fn each(
         // Nothing of the text is needed.
         false
     };
-    source.dump(DumpOptions { between, ..options }, &mut both, &mut io::sink())
+    source.dump(DumpOptions { between, between_of_all, ..options }, &mut both, &mut io::sink())
 }
 
 /// Which records are wanted.

@@ -150,7 +150,15 @@ impl Limits {
     }
 
     /// What a record must have: its rule, the time that it must take and the size that it must have.
+    #[inline]
     fn of(&self, record: &CallRecord) -> (Rule, u64, u64) {
+        if self.rules.is_empty() {
+            return (Rule::default(), self.threshold, self.rules.size);
+        }
+        self.of_rules(record)
+    }
+
+    fn of_rules(&self, record: &CallRecord) -> (Rule, u64, u64) {
         let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
         let rule = if is_call { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
         let mut below = self.below.borrow_mut();

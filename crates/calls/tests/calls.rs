@@ -574,6 +574,20 @@ fn functions_of_the_kernel_are_meant_when_they_are_asked_for() {
 }
 
 #[test]
+fn a_length_of_time_begins_with_the_first_record_of_all_in_files_of_all() {
+    let own = vec![entry(100, 0, 1), exit(150, 0, 1)];
+    let other = vec![of_task(1, entry(40, 0, 1)), of_task(1, exit(60, 0, 1))];
+    let of_kernel =
+        |time| CallRecord { origin: CallOrigin::Kernel, ..record(0, time, CallKind::Entry, 0, 0x900, KERNEL) };
+    let calls = Calls::of(vec![own, other, vec![of_kernel(110), of_kernel(130)]]);
+    let range = TimeRange { stop: 80, is_stop_elapsed: true, ..TimeRange::default() };
+    let options = CallOptions { range, ..CallOptions::default() };
+    let dumped = written(|out| json::write_records(&calls, options, DumpOptions::default(), out).unwrap());
+    let times: Vec<&str> = dumped.split("\"ns\":").skip(1).filter_map(|rest| rest.split(',').next()).collect();
+    assert_eq!(times, ["100", "150", "40", "60", "110"], "{dumped}");
+}
+
+#[test]
 fn what_the_kernel_does_outside_of_functions_does_not_part_a_leaf() {
     let own = vec![entry(100, 0, 1), entry(200, 1, 3), exit(220, 1, 3), exit(300, 0, 1)];
     let of_kernel = |time, kind| CallRecord { origin: CallOrigin::Kernel, ..record(1, time, kind, 0, 0x900, KERNEL) };

@@ -268,6 +268,8 @@ pub struct DumpOptions {
     pub no_tasks: bool,
     /// First and last time of what is shown.
     pub between: Option<(u64, u64)>,
+    /// The same of what system and kernel tell, in files of all tasks.
+    pub between_of_all: Option<(u64, u64)>,
 }
 
 /// The records of a stream, block by block.

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_sched: args.calls.no_sched,
             no_tasks: args.calls.kernel_only,
             between: None,
+            between_of_all: None,
         };
         let written = match args.format {
             CallFormat::Text | CallFormat::Html => raw::write(source, call_options, options, &mut sink.as_writer()),

@@ -1,6 +1,7 @@
 //! The records of a folder as calls.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::classes::{EXTERNAL, EventNames};
 use super::dump::{self, Header};
 use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
 use super::info::feature;
-use super::kernel::{CpuRecords, Kernel, KernelRecord};
+use super::kernel::{CpuRecords, Kernel};
 use super::messages;
 use super::names::{Module, Names, Resolver};
 use super::naming::Naming;
@@ -506,10 +507,8 @@ impl CallStream for PerfCalls<'_> {
 /// The records of all processors of the kernel, in the order of time.
 struct KernelCalls<'a> {
     cpus: Vec<Cpu<'a>>,
-    numbers: &'a HashMap<i64, u32>,
-    names: &'a Names,
-    /// Functions that were entered. What is left and was never entered is left out: the trace began inside of it.
-    entered: HashSet<u64>,
+    tasks: TaskNumbers<'a>,
+    functions: Functions<'a>,
     /// The first and the last time of what is wanted.
     between: (u64, u64),
     /// Decides which calls are wanted, unless all are.
@@ -523,15 +522,92 @@ struct KernelCalls<'a> {
 /// of the task of the last record that it has read. Here that decides only when a task that waits is taken to run again.
 struct Cpu<'a> {
     records: CpuRecords<'a>,
-    ready: VecDeque<KernelRecord>,
+    ready: VecDeque<Ready>,
     is_at_end: bool,
     /// The task of the last record that was read, by its index and one; 0 for one that was not traced.
     last_task: u32,
     path: &'a Path,
 }
 
+/// A record, and how many were lost before it.
+struct Ready {
+    record: CallRecord,
+    lost: Option<u64>,
+}
+
 /// Records of a processor that are read ahead.
 const READ_AHEAD: usize = 4096;
+
+/// The numbers of tasks by their ids; those that were asked for last are at hand.
+struct TaskNumbers<'a> {
+    all: &'a HashMap<i64, u32>,
+    recent: [Cell<(i64, Option<u32>)>; RECENT_TASKS],
+}
+
+/// A power of two.
+const RECENT_TASKS: usize = 16;
+
+impl TaskNumbers<'_> {
+    #[inline]
+    fn of(&self, tid: i64) -> Option<u32> {
+        let recent = &self.recent[tid as usize % RECENT_TASKS];
+        let (known, number) = recent.get();
+        if known == tid {
+            return number;
+        }
+        let number = self.all.get(&tid).copied();
+        recent.set((tid, number));
+        number
+    }
+}
+
+/// The functions of the kernel that were met; those that were met last are at hand.
+struct Functions<'a> {
+    names: &'a Names,
+    all: Vec<Function>,
+    by_address: HashMap<u64, u32>,
+    /// Their places in `all`, by the ends of their addresses.
+    recent: Vec<u32>,
+}
+
+/// A function of the kernel.
+#[derive(Clone, Copy)]
+struct Function {
+    address: u64,
+    symbol: u32,
+    /// What is left and was never entered is left out: the trace began inside of it.
+    is_entered: bool,
+}
+
+/// A power of two.
+const RECENT_FUNCTIONS: usize = 1024;
+
+impl<'a> Functions<'a> {
+    fn new(names: &'a Names) -> Self {
+        Functions { names, all: Vec::new(), by_address: HashMap::new(), recent: vec![0; RECENT_FUNCTIONS] }
+    }
+
+    #[inline]
+    fn at(&mut self, address: u64) -> &mut Function {
+        // Functions begin at multiples of 16.
+        let slot = (address ^ address >> 4 ^ address >> 14) as usize % RECENT_FUNCTIONS;
+        let recent = self.recent[slot] as usize;
+        let is_known = self.all.get(recent).is_some_and(|function| function.address == address);
+        let at = if is_known { recent } else { self.find(address, slot) };
+        &mut self.all[at]
+    }
+
+    #[cold]
+    fn find(&mut self, address: u64, slot: usize) -> usize {
+        let next = self.all.len() as u32;
+        let at = *self.by_address.entry(address).or_insert(next);
+        if at == next {
+            self.all.push(Function { address, symbol: self.names.kernel_id(address), is_entered: false });
+        }
+        self.recent[slot] = at;
+        at as usize
+    }
+}
 
 impl<'a> KernelCalls<'a> {
     fn new(calls: &'a Calls, files: std::ops::Range<usize>, between: (u64, u64)) -> Self {
@@ -543,11 +619,12 @@ impl<'a> KernelCalls<'a> {
             }
             _ => None,
         });
+        // No task has this id.
+        let none = || Cell::new((i64::MIN, None));
         KernelCalls {
             cpus: cpus.collect(),
-            numbers: &calls.numbers,
-            names: &calls.names,
-            entered: HashSet::new(),
+            tasks: TaskNumbers { all: &calls.numbers, recent: std::array::from_fn(|_| none()) },
+            functions: Functions::new(&calls.names),
             between,
             judge: None,
             findings: Findings::default(),
@@ -559,41 +636,55 @@ impl<'a> KernelCalls<'a> {
         let cpu = &mut self.cpus[at];
         let (mut lost, mut before) = (None, None);
         while cpu.ready.len() < READ_AHEAD {
-            let Some(mut next) = cpu.records.next(|tid| self.numbers.contains_key(&tid)) else {
+            let Some(next) = cpu.records.next(|tid| self.tasks.of(tid).is_some()) else {
                 cpu.is_at_end = true;
                 break;
             };
-            lost = next.lost.take().or(lost);
-            let task = self.numbers.get(&next.tid).copied();
+            lost = next.lost.or(lost);
+            let task = self.tasks.of(next.tid);
             cpu.last_task = task.map_or(0, |task| task + 1);
             let Some(task) = task.filter(|_| (self.between.0..=self.between.1).contains(&next.time)) else { continue };
-            let is_exit = match next.call {
-                Some((address, _, false)) => {
-                    self.entered.insert(address);
-                    false
-                }
-                Some((address, _, true)) if !self.entered.contains(&address) => continue,
-                call => call.is_some(),
+            let mut record = CallRecord {
+                time: next.time,
+                address: next.id.into(),
+                values: next.from as u64 | (at as u64) << 48,
+                symbol: cpu.last_task,
+                task,
+                values_len: next.len as u32,
+                depth: 0,
+                kind: CallKind::Event,
+                origin: CallOrigin::Kernel,
+                has_values: true,
             };
+            if let Some((address, depth, is_exit)) = next.call {
+                let function = self.functions.at(address);
+                if is_exit && !function.is_entered {
+                    continue;
+                }
+                function.is_entered = true;
+                record.kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
+                (record.address, record.depth, record.symbol) = (address, depth, function.symbol);
+                (record.values, record.values_len, record.has_values) = (0, 0, false);
+            }
+            let is_exit = record.kind == CallKind::Exit;
             let judgement = match &mut self.judge {
-                Some(judge) => judge.see(&next.record(task, at, cpu.last_task, self.names)),
+                Some(judge) => judge.see(&record),
                 None => Judgement::default(),
             };
             if judgement.is_dropped && is_exit {
                 continue;
             }
-            let is_other = before.replace(next.tid).is_some_and(|before| before != next.tid);
-            let entry = cpu.ready.iter().rposition(|before| before.call.is_some());
+            let is_other = before.replace(task).is_some_and(|before| before != task);
+            let entry = || cpu.ready.iter().rposition(|before| before.record.kind != CallKind::Event);
             let is_left_out = |entry: usize| {
-                let is_short = next.time.wrapping_sub(cpu.ready[entry].time) < judgement.threshold;
+                let is_short = next.time.wrapping_sub(cpu.ready[entry].record.time) < judgement.threshold;
                 (is_short || judgement.is_unwanted) && !judgement.is_shown
             };
-            if let Some(entry) = entry.filter(|&entry| is_exit && is_left_out(entry)) {
+            if is_exit && let Some(entry) = entry().filter(|&entry| is_left_out(entry)) {
                 // What was lost before a call that is left out is told with the next one.
                 lost = cpu.ready.drain(entry..).find_map(|left_out| left_out.lost).or(lost);
             } else if !judgement.is_dropped {
-                next.lost = lost.take();
-                cpu.ready.push_back(next);
+                cpu.ready.push_back(Ready { record, lost: lost.take() });
                 if is_exit {
                     break;
                 }
@@ -608,50 +699,27 @@ impl<'a> KernelCalls<'a> {
 
     /// Takes the next record, and what was lost before it; false at the end.
     fn take(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        let mut first: Option<(u64, usize)> = None;
         for at in 0..self.cpus.len() {
             if self.cpus[at].ready.is_empty() && !self.cpus[at].is_at_end {
                 self.load(at);
             }
+            let time = self.cpus[at].ready.front().map(|next| next.record.time);
+            if let Some(time) = time.filter(|&time| first.is_none_or(|(first, _)| time < first)) {
+                first = Some((time, at));
+            }
         }
-        let times = self.cpus.iter().enumerate().filter_map(|(at, cpu)| Some((cpu.ready.front()?.time, at)));
-        let Some((_, at)) = times.min() else { return false };
-        let Some(next) = self.cpus[at].ready.pop_front() else { return false };
-        let task = self.numbers.get(&next.tid).copied().unwrap_or(0);
-        let record = next.record(task, at, self.cpus[at].last_task, self.names);
-        if let Some(count) = next.lost {
+        let Some(cpu) = first.and_then(|(_, at)| self.cpus.get_mut(at)) else { return false };
+        let Some(Ready { mut record, lost }) = cpu.ready.pop_front() else { return false };
+        if record.kind == CallKind::Event {
+            record.symbol = cpu.last_task;
+        }
+        if let Some(count) = lost {
             let lost = CallRecord { kind: CallKind::Lost, address: count, values: 0, symbol: 0, ..record };
             out.push(CallRecord { values_len: 0, depth: 0, has_values: false, ..lost });
         }
         out.push(record);
         true
-    }
-}
-
-impl KernelRecord {
-    /// The record as others see it: of a task, from the processor of a number.
-    fn record(&self, task: u32, cpu: usize, last_task: u32, names: &Names) -> CallRecord {
-        let record = CallRecord {
-            time: self.time,
-            address: self.id.into(),
-            values: 0,
-            symbol: last_task,
-            task,
-            values_len: 0,
-            depth: 0,
-            kind: CallKind::Event,
-            origin: CallOrigin::Kernel,
-            has_values: false,
-        };
-        match self.call {
-            Some((address, depth, is_exit)) => {
-                let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
-                CallRecord { address, depth, kind, symbol: names.kernel_id(address), ..record }
-            }
-            None => {
-                let values = self.from as u64 | (cpu as u64) << 48;
-                CallRecord { values, values_len: self.len as u32, has_values: true, ..record }
-            }
-        }
     }
 }
 

@@ -211,6 +211,11 @@ impl Dump<'_> {
         self.options.between.is_none_or(|(from, to)| (from..=to).contains(&time))
     }
 
+    /// The same in a file of all tasks.
+    fn is_in_time_of_all(&self, time: u64) -> bool {
+        self.options.between_of_all.is_none_or(|(from, to)| (from..=to).contains(&time))
+    }
+
     fn task(
         &mut self,
         task: &mut TaskBytes<'_>,
@@ -496,7 +501,7 @@ impl Dump<'_> {
                     origin: CallOrigin::Kernel,
                     has_values: false,
                 });
-                if !is_wanted || !self.is_in_time(record.time) {
+                if !is_wanted || !self.is_in_time_of_all(record.time) {
                     continue;
                 }
                 let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
@@ -564,7 +569,7 @@ impl Dump<'_> {
                         has_values: false,
                     })
                 });
-                if self.options.no_sched && is_sched || is_left_out || !self.is_in_time(event.time) {
+                if self.options.no_sched && is_sched || is_left_out || !self.is_in_time_of_all(event.time) {
                     continue;
                 }
                 self.line(event.time, event.tid.into());

@@ -51,6 +51,9 @@ pub(super) struct KernelFormat {
     pub name: String,
     pub form: Form,
     pub print: PrintFormat,
+    /// The field with the task that a record is of, and those with tasks that it may be about.
+    task: Option<Field>,
+    others: [Option<Field>; 2],
 }
 
 /// What the records of a format are.
@@ -152,7 +155,9 @@ impl Kernel {
             let message = format!("the number {} of `{name}` is that of `{}`", format.id, known.name);
             return Err(Error::new(ErrorKind::Inconsistent, message));
         }
-        self.formats.insert(format.id, KernelFormat { format, name, form, print });
+        let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
+        let others = [next, other];
+        self.formats.insert(format.id, KernelFormat { format, name, form, print, task, others });
         Ok(())
     }
 
@@ -180,19 +185,16 @@ impl Kernel {
     /// The task of a record. Where that one was not traced, it may be about one that was.
     fn tid(&self, known: Option<&KernelFormat>, record: &[u8], is_traced: impl Fn(i64) -> bool) -> i64 {
         let machine = self.machine();
-        let number = |name: &str| {
-            let field = known?.format.field(name)?;
-            i64::try_from(field.integer(record, machine)?).ok()
-        };
+        let number = |field: &Field| i64::try_from(field.integer(record, machine)?).ok();
         // Where every kernel has it, whatever is left of a format.
         let usual = || record.get(4..8).map(|bytes| i64::from(machine.number(bytes) as u32 as i32));
-        let own = number("common_pid").or_else(usual);
+        let own = known.and_then(|known| number(known.task.as_ref()?)).or_else(usual);
         let own = own.unwrap_or(-1);
-        if is_traced(own) || !matches!(known.map(|known| &known.form), Some(Form::Event)) {
+        let Some(known) = known.filter(|known| matches!(known.form, Form::Event) && !is_traced(own)) else {
             return own;
-        }
-        let others = ["next_pid", "pid"].into_iter().filter_map(number);
-        others.into_iter().find(|&tid| is_traced(tid)).unwrap_or(own)
+        };
+        let mut others = known.others.iter().flatten().filter_map(number);
+        others.find(|&tid| is_traced(tid)).unwrap_or(own)
     }
 
     /// Packets of a file, and what is known of its stream.
