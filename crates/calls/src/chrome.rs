@@ -152,7 +152,7 @@ impl Chrome<'_> {
                 }
                 follower.left(at);
             }
-            CallKind::Event if follower.is_event_shown(at) => match record.address {
+            CallKind::Event if follower.is_event_shown(record) => match record.address {
                 event_id::SCHED_OUT => self.schedule(follower, record, true),
                 // The peer writes the end of it only.
                 event_id::SCHED_OUT_PREEMPTED if self.options.is_balanced => self.schedule(follower, record, true),

@@ -114,7 +114,7 @@ pub fn write_replay(
                 let (Some(depth), Some(frame)) = (depth, frame) else { continue };
                 ("exit", depth, Some(frame.time))
             }
-            CallKind::Event if follower.is_event_shown(at) && frame.is_some() => {
+            CallKind::Event if follower.is_event_shown(&record) && frame.is_some() => {
                 ("event", follower.tasks[at].display_depth, None)
             }
             CallKind::Event => continue,

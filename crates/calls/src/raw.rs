@@ -74,7 +74,7 @@ fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&Ca
                 follower.left(at);
                 return is_shown && !is_library_call;
             }
-            CallKind::Event => return follower.is_event_shown(at),
+            CallKind::Event => return follower.is_event_shown(record),
             CallKind::Lost => {}
         }
         !is_library_call
