@@ -38,8 +38,9 @@ pub fn write(
     let is_balanced = options.is_balanced
         || !source.has_reference()
         || calls.is_disabled
+        || between.is_some()
         || calls.rules.has_switches()
-        || !is_consistent(source, &calls.tids, between);
+        || !is_consistent(source, &calls.tids);
     let options = ChromeOptions { is_balanced, ..options };
     let mut chrome = Chrome {
         source,

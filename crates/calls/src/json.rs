@@ -307,7 +307,7 @@ pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn W
 pub fn write_records(
     source: &dyn CallSource,
     calls: CallOptions,
-    options: DumpOptions,
+    options: DumpOptions<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut list = List::new("records");

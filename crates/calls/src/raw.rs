@@ -11,10 +11,16 @@ use crate::select::{CallOptions, Stretch};
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: DumpOptions<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
+    let tids = calls.tids.clone();
     let mut want = chooser(source, calls);
-    source.dump(DumpOptions { between, ..options }, &mut want, out)
+    source.dump(DumpOptions { between, tids: &tids, ..options }, &mut want, out)
 }
 
 /// Shows `see` the same records.
@@ -24,10 +30,11 @@ pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, 
 pub(crate) fn each(
     source: &dyn CallSource,
     calls: CallOptions,
-    options: DumpOptions,
+    options: DumpOptions<'_>,
     see: &mut dyn FnMut(&CallRecord),
 ) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
+    let tids = calls.tids.clone();
     let mut want = chooser(source, calls);
     let (mut stretch, mut task) = (between.map(Stretch::new), None);
     let mut both = |record: &CallRecord| {
@@ -41,7 +48,7 @@ pub(crate) fn each(
         // Nothing of the text is needed.
         false
     };
-    source.dump(DumpOptions { between, ..options }, &mut both, &mut io::sink())
+    source.dump(DumpOptions { between, tids: &tids, ..options }, &mut both, &mut io::sink())
 }
 
 /// Which records are wanted.

@@ -111,7 +111,7 @@ impl CallSource for Calls {
     fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
     fn dump(
         &self,
-        _options: DumpOptions,
+        _options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {

@@ -53,6 +53,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_events: args.calls.no_event,
             no_sched: args.calls.no_sched,
             between: None,
+            tids: &[],
         };
         let written = match args.format {
             CallFormat::Text | CallFormat::Html => raw::write(source, call_options, options, &mut sink.as_writer()),

@@ -311,7 +311,7 @@ impl CallSource for Calls {
 
     fn dump(
         &self,
-        options: DumpOptions,
+        options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {
