@@ -38,8 +38,9 @@ pub fn write(
     let is_balanced = options.is_balanced
         || !source.has_reference()
         || calls.is_disabled
+        || between.is_some()
         || calls.rules.has_switches()
-        || !is_consistent(source, &calls.tids, between);
+        || !is_consistent(source, &calls.tids);
     let options = ChromeOptions { is_balanced, ..options };
     let mut chrome = Chrome {
         source,
@@ -152,7 +153,7 @@ impl Chrome<'_> {
                 }
                 follower.left(at);
             }
-            CallKind::Event if follower.is_event_shown(at) => match record.address {
+            CallKind::Event if follower.is_event_shown(record) => match record.address {
                 event_id::SCHED_OUT => self.schedule(follower, record, true),
                 // The peer writes the end of it only.
                 event_id::SCHED_OUT_PREEMPTED if self.options.is_balanced => self.schedule(follower, record, true),

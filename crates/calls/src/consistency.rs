@@ -10,23 +10,13 @@ use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, Cal
 use crate::follow::{Special, special};
 
 /// Can all calls be followed from their entries to their exits? Damage and lost records say no. `tids`: the tasks that are
-/// wanted, unless it is empty. `between`: the times of the records that are wanted, unless all are.
-pub(crate) fn is_consistent(source: &dyn CallSource, tids: &[i64], between: Option<(u64, u64)>) -> bool {
+/// wanted, unless it is empty.
+pub(crate) fn is_consistent(source: &dyn CallSource, tids: &[i64]) -> bool {
     let mut functions = Functions { source, tids, known: Vec::new() };
-    (0..source.stream_count()).all(|stream| {
-        let stream = match between {
-            None => source.open(stream),
-            Some((from, to)) => source.open_between(stream, from, to),
-        };
-        is_stream_consistent(stream, &mut functions, between)
-    })
+    (0..source.stream_count()).all(|stream| is_stream_consistent(source.open(stream), &mut functions))
 }
 
-fn is_stream_consistent(
-    mut stream: Box<dyn CallStream + '_>,
-    functions: &mut Functions<'_>,
-    between: Option<(u64, u64)>,
-) -> bool {
+fn is_stream_consistent(mut stream: Box<dyn CallStream + '_>, functions: &mut Functions<'_>) -> bool {
     let mut block: Vec<CallRecord> = Vec::new();
     let mut depths = None;
     let mut goes_on = true;
@@ -40,9 +30,8 @@ fn is_stream_consistent(
             if record.kind == CallKind::Lost {
                 return false;
             }
-            let is_wanted = between.is_none_or(|(from, to)| (from..=to).contains(&record.time));
             // What the kernel does is shown inside of the calls of tasks only, and may begin anywhere.
-            if record.origin != CallOrigin::Task || !is_wanted {
+            if record.origin != CallOrigin::Task {
                 continue;
             }
             let depths = depths.get_or_insert_with(|| Depths::new(is_forked(functions.source, record)));

@@ -1031,10 +1031,17 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Is an event shown where its task is now?
-    pub fn is_event_shown(&self, task: usize) -> bool {
-        let task = &self.tasks[task];
-        task.depth_left > 0 && task.out_count == 0 && (!self.options.rules.is_opt_in || task.in_count > 0)
+    /// Is an event that was taken shown where its task is now?
+    pub fn is_event_shown(&self, record: &CallRecord) -> bool {
+        let task = &self.tasks[record.task as usize];
+        // A time without processor has a place on the stack, if it is not over the stack.
+        let place = match record.address {
+            event_id::SCHED_IN => task.stack_count,
+            event_id::SCHED_OUT => task.stack_count - 1,
+            _ => 0,
+        };
+        let has_place = usize::try_from(place).is_ok_and(|place| place < task.max_depth);
+        has_place && task.depth_left > 0 && task.out_count == 0 && (!self.options.rules.is_opt_in || task.in_count > 0)
     }
 }
 

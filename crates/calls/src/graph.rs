@@ -382,7 +382,7 @@ impl<'a> Graph<'a> {
                     }
                     self.follower.left(at);
                 }
-                CallKind::Event if self.follower.is_event_shown(at) => self.event(&record),
+                CallKind::Event if self.follower.is_event_shown(&record) => self.event(&record),
                 _ => {}
             }
         }
@@ -988,7 +988,7 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
                 }
                 follower.left(at);
             }
-            CallKind::Event if follower.is_event_shown(at) => {
+            CallKind::Event if follower.is_event_shown(&record) => {
                 if matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT) {
                     let name = builder.name(SCHEDULE);
                     let is_entry = record.address == event_id::SCHED_OUT;

@@ -114,7 +114,7 @@ pub fn write_replay(
                 let (Some(depth), Some(frame)) = (depth, frame) else { continue };
                 ("exit", depth, Some(frame.time))
             }
-            CallKind::Event if follower.is_event_shown(at) && frame.is_some() => {
+            CallKind::Event if follower.is_event_shown(&record) && frame.is_some() => {
                 ("event", follower.tasks[at].display_depth, None)
             }
             CallKind::Event => continue,
@@ -307,7 +307,7 @@ pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn W
 pub fn write_records(
     source: &dyn CallSource,
     calls: CallOptions,
-    options: DumpOptions,
+    options: DumpOptions<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut list = List::new("records");

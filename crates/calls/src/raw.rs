@@ -11,11 +11,17 @@ use crate::select::{CallOptions, Stretch};
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    options: DumpOptions<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
     let between_of_all = crate::follow::between_of_all(source, &calls);
+    let tids = calls.tids.clone();
     let mut want = chooser(source, calls);
-    source.dump(DumpOptions { between, between_of_all, ..options }, &mut want, out)
+    source.dump(DumpOptions { between, between_of_all, tids: &tids, ..options }, &mut want, out)
 }
 
 /// Shows `see` the same records.
@@ -25,11 +31,12 @@ pub fn write(source: &dyn CallSource, calls: CallOptions, options: DumpOptions, 
 pub(crate) fn each(
     source: &dyn CallSource,
     calls: CallOptions,
-    options: DumpOptions,
+    options: DumpOptions<'_>,
     see: &mut dyn FnMut(&CallRecord),
 ) -> io::Result<()> {
     let between = crate::follow::between(source, &calls);
     let between_of_all = crate::follow::between_of_all(source, &calls);
+    let tids = calls.tids.clone();
     let mut want = chooser(source, calls);
     let (mut stretch, mut task) = (between.map(Stretch::new), None);
     let mut both = |record: &CallRecord| {
@@ -43,7 +50,7 @@ pub(crate) fn each(
         // Nothing of the text is needed.
         false
     };
-    source.dump(DumpOptions { between, between_of_all, ..options }, &mut both, &mut io::sink())
+    source.dump(DumpOptions { between, between_of_all, tids: &tids, ..options }, &mut both, &mut io::sink())
 }
 
 /// Which records are wanted.
@@ -77,7 +84,7 @@ fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&Ca
                 follower.left(at);
                 return is_shown && !is_library_call;
             }
-            CallKind::Event => return follower.is_event_shown(at),
+            CallKind::Event => return follower.is_event_shown(record),
             CallKind::Lost => {}
         }
         !is_library_call

@@ -503,7 +503,7 @@ impl Replay<'_> {
 
     fn event(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        if !self.follower.is_event_shown(at) {
+        if !self.follower.is_event_shown(record) {
             return;
         }
         self.newline(at);
@@ -573,7 +573,7 @@ impl Replay<'_> {
             if next.kind == CallKind::Lost {
                 return None;
             }
-            if !self.is_skipped(&next) {
+            if !self.is_skipped(current.task, &next) {
                 return Some(next);
             }
             self.follower.take_peeked();
@@ -592,8 +592,13 @@ impl Replay<'_> {
     }
 
     /// Is the record, which is not taken yet, one that is not shown?
-    fn is_skipped(&mut self, next: &CallRecord) -> bool {
+    fn is_skipped(&mut self, current: u32, next: &CallRecord) -> bool {
         let at = next.task as usize;
+        // The peer looks for its name in the program of the task that is shown.
+        let is_known = |source: &dyn CallSource| {
+            let program = |task: u32| source.program_at(task as usize, next.time).0;
+            next.task == current || program(next.task) == program(current)
+        };
         let options = &self.follower.options;
         let (no_library_calls, all_events) = (options.no_library_calls, options.all_events);
         let is_kernel = next.origin == CallOrigin::Kernel && !options.all_kernel;
@@ -601,10 +606,19 @@ impl Replay<'_> {
             return true;
         }
         if next.kind == CallKind::Event {
-            if self.follower.tasks[at].user_stack_count == 0 && !all_events {
+            // Neither are events of a task whose program is not known yet.
+            let is_unknown = || {
+                let source = self.follower.source;
+                let is_asked = source.has_reference() && next.origin != CallOrigin::Kernel;
+                is_asked && source.program_at(at, next.time).0.is_none()
+            };
+            if self.follower.tasks[at].user_stack_count == 0 && (!all_events || is_unknown()) {
                 return true;
             }
-        } else if no_library_calls && self.follower.known(next.symbol, next.address).symbol.is_library_call {
+        } else if no_library_calls
+            && self.follower.known(next.symbol, next.address).symbol.is_library_call
+            && is_known(self.follower.source)
+        {
             return true;
         }
         if next.kind != CallKind::Exit {

@@ -322,7 +322,7 @@ impl Table {
 
     fn event(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
         let at = record.task as usize;
-        if !follower.is_shown(record) || !follower.is_event_shown(at) || record.address != event_id::SCHED_IN {
+        if !follower.is_shown(record) || !follower.is_event_shown(record) || record.address != event_id::SCHED_IN {
             return;
         }
         let count = follower.tasks[at].stack_count;

@@ -118,7 +118,7 @@ pub fn tasks(source: &dyn CallSource, options: CallOptions) -> (Vec<TaskStats>, 
                 follower.leaving(at);
             }
             CallKind::Event => {
-                if !follower.is_shown(&record) || !follower.is_event_shown(at) {
+                if !follower.is_shown(&record) || !follower.is_event_shown(&record) {
                     continue;
                 }
             }
@@ -304,7 +304,7 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
                 follower.left(at);
                 is_shown
             }
-            CallKind::Event => follower.is_shown(&record) && follower.is_event_shown(at),
+            CallKind::Event => follower.is_shown(&record) && follower.is_event_shown(&record),
             CallKind::Lost => true,
         };
         if !is_shown {

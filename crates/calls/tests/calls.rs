@@ -74,8 +74,11 @@ impl CallSource for Calls {
     fn programs(&self) -> &[CallProgram] {
         &self.programs
     }
-    fn program_at(&self, _task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
-        // The second one, where there is one, begins at 1000.
+    fn program_at(&self, task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
+        // Of three each task has its own. The second one, where there are two, begins at 1000.
+        if self.programs.len() == 3 {
+            return (Some(task), (0, u64::MAX));
+        }
         match self.programs.len() > 1 && time >= 1000 {
             true => (Some(1), (1000, u64::MAX)),
             false => (Some(0), (0, 1000)),
@@ -112,7 +115,7 @@ impl CallSource for Calls {
     fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
     fn dump(
         &self,
-        options: DumpOptions,
+        options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
@@ -380,6 +383,36 @@ fn chrome_traces_are_balanced_where_records_contradict_themselves() {
     };
     assert!(events(&forked(7)).is_err());
     assert_eq!(events(&forked(2)), Ok(8));
+}
+
+#[test]
+fn times_without_processor_over_the_stack_are_not_shown() {
+    let of_system = vec![sched(700, event_id::SCHED_OUT), sched(800, event_id::SCHED_IN)];
+    let nested = |count: u16| (0..count).map(|depth| entry(100 + u64::from(depth), depth, 2)).collect();
+    let events = |count| {
+        let calls = Calls::of(vec![nested(count), of_system.clone()]);
+        chrome_events(&calls, CallOptions::default(), ChromeOptions::default())
+    };
+    // 64 calls may be open.
+    assert_eq!(events(63), Ok(2 * 64));
+    assert_eq!(events(64), Ok(2 * 64));
+}
+
+#[test]
+fn calls_to_libraries_of_another_program_are_not_skipped() {
+    let program = |pid| CallProgram { id: format!("{pid}"), name: "prog".into(), pid, start: 0 };
+    let own = vec![entry(990, 0, 1), exit(1500, 0, 1)];
+    let child = |record| of_task(1, record);
+    let other =
+        vec![child(entry(995, 0, 3)), child(exit(996, 0, 3)), child(entry(1100, 0, 3)), child(exit(1200, 0, 3))];
+    let options = CallOptions { no_library_calls: true, ..CallOptions::default() };
+    let shown = |programs| {
+        let calls = Calls { programs, ..Calls::of(vec![own.clone(), other.clone()]) };
+        replayed(&calls, options.clone(), &bare())
+    };
+    // What stands between the begin of a call and its end is skipped when it is not shown, so that it is a leaf.
+    assert_eq!(shown(vec![program(7)]), "main();\n");
+    assert_eq!(shown(vec![program(7), program(8), program(9)]), "main() {\n} /* main */\n");
 }
 
 #[test]

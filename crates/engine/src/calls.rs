@@ -423,7 +423,7 @@ impl CallSource for EventCalls {
 
     fn dump(
         &self,
-        options: DumpOptions,
+        options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {

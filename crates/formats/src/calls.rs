@@ -244,7 +244,7 @@ pub trait CallSource: Send + Sync {
     /// Those of the writer.
     fn dump(
         &self,
-        options: DumpOptions,
+        options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
     ) -> io::Result<()>;
@@ -255,7 +255,7 @@ pub trait CallSource: Send + Sync {
 
 /// What a dump of records holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DumpOptions {
+pub struct DumpOptions<'a> {
     /// Show bytes too.
     pub hex: bool,
     /// Leave out arguments and return values.
@@ -270,6 +270,8 @@ pub struct DumpOptions {
     pub between: Option<(u64, u64)>,
     /// The same of what system and kernel tell, in files of all tasks.
     pub between_of_all: Option<(u64, u64)>,
+    /// The tasks whose records are read; empty for all.
+    pub tids: &'a [i64],
 }
 
 /// The records of a stream, block by block.

@@ -55,6 +55,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_tasks: args.calls.kernel_only,
             between: None,
             between_of_all: None,
+            tids: &[],
         };
         let written = match args.format {
             CallFormat::Text | CallFormat::Html => raw::write(source, call_options, options, &mut sink.as_writer()),

@@ -394,7 +394,11 @@ impl Maker {
             let spec = Spec::read(part.trim(), word, specs.is_arm);
             spec.filter(|spec| spec.is_return_value == self.want_return_values)
         };
-        let list: SpecList = text.into_iter().flat_map(|text| text.split(',')).filter_map(read).collect();
+        // Of two of one place, as structures without bytes are, the recorder keeps one.
+        let mut list = SpecList::new();
+        for spec in text.into_iter().flat_map(|text| text.split(',')).filter_map(read) {
+            add(&mut list, spec);
+        }
         if !list.is_empty() {
             return list;
         }

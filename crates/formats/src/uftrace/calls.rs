@@ -167,7 +167,10 @@ impl Calls {
                 })
             }
             CallFile::Messages(bytes) => {
-                Box::new(MessageCalls { messages: messages::places(bytes.bytes()).into_iter() })
+                // Without tasks there is none that they could belong to.
+                let has_tasks = !self.tasks.is_empty();
+                let messages = if has_tasks { messages::places(bytes.bytes()) } else { Vec::new() };
+                Box::new(MessageCalls { messages: messages.into_iter() })
             }
         }
     }
@@ -315,7 +318,7 @@ impl CallSource for Calls {
 
     fn dump(
         &self,
-        options: DumpOptions,
+        options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {

@@ -61,7 +61,7 @@ pub(super) struct Header {
 /// Writes all records that `want` is true for.
 pub(super) fn write(
     calls: &Calls,
-    options: DumpOptions,
+    options: DumpOptions<'_>,
     want: &mut dyn FnMut(&CallRecord) -> bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -82,7 +82,8 @@ pub(super) fn write(
             CallFile::Task(task, bytes) if *task == number => Some(bytes),
             _ => None,
         });
-        if let Some(bytes) = file {
+        let is_read = options.tids.is_empty() || options.tids.contains(&tid);
+        if let Some(bytes) = file.filter(|_| is_read) {
             let mut task = calls.task(bytes.bytes(), tid);
             let (from, to) = match options.between {
                 Some((from, to)) => slices::around(&mut task, from, to),
@@ -123,7 +124,7 @@ fn call(record: Record, symbol: u32, task: u32, has_values: bool) -> CallRecord 
 
 struct Dump<'a> {
     calls: &'a Calls,
-    options: DumpOptions,
+    options: DumpOptions<'a>,
     /// Lines that are complete, and those behind them.
     bytes: Vec<u8>,
     text: String,

@@ -59,7 +59,7 @@ fn full_name(symbol: &str) -> Option<String> {
     // Names inside of functions are shown without what those return.
     let options = if symbol.starts_with("_ZZ") { options.no_return_type() } else { options };
     parsed.structured_demangle(&mut out, &options).ok()?;
-    Some(literals(&out.0))
+    Some(without_empty_packs(&literals(&out.0)))
 }
 
 /// Numbers of template arguments with the letters of their types: `(unsigned long)0` as `0ul`.
@@ -96,6 +96,37 @@ fn literals(text: &str) -> String {
     out + rest
 }
 
+/// The library writes what stands around an empty pack of template arguments, and the form of a pack's only number.
+fn without_empty_packs(text: &str) -> String {
+    if !text.contains(", >") && !text.contains("&)") && !text.contains("...") && !text.contains("<, ") {
+        return text.to_string();
+    }
+    let mut text = text.replace("()...", "");
+    while let Some(end) = text.find(")...") {
+        let start = text[..end].rfind('(').map_or(end, |start| start + 1);
+        let is_number = start < end && text[start..end].bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_number {
+            break;
+        }
+        text.replace_range(end..end + 4, "");
+        text.replace_range(start - 1..start, "");
+    }
+    // Innermost first: what is left of one may stand beside the next.
+    for (odd, even) in [(", &&)", ")"), (", &)", ")"), (", &&,", ","), (", , ", ", "), (", , ", ", "), ("<, ", "<")] {
+        text = text.replace(odd, even);
+    }
+    text = text.replace(", >", ">");
+    // A reference to a function has a blank before it.
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("(&&)") {
+        out += &rest[..at];
+        out += if out.ends_with(' ') { "(&&)" } else { "()" };
+        rest = &rest[at + 4..];
+    }
+    out + rest
+}
+
 /// Text that does not become longer than a name may.
 struct Limited(String);
 
@@ -125,6 +156,10 @@ mod tests {
         assert_eq!(Naming::Full.show(constructor), shown);
         let shown = Naming::Full.show("_ZNSt11_Tuple_implILm0EJPiEEC2Ev");
         assert_eq!(shown, "std::_Tuple_impl<0ul, int*>::_Tuple_impl()");
+        let shown = Naming::Full.show("_ZSt11make_uniqueI3DerJEENSt8__detail9_MakeUniqIT_E15__single_objectEDpOT0_");
+        assert_eq!(shown, "std::__detail::_MakeUniq<Der>::__single_object std::make_unique<Der>()");
+        let function = "_Z1fOFviE";
+        assert_eq!(Naming::Full.show(function), "f(void (&&)(int))");
         for form in [Naming::Simple, Naming::Full, Naming::Stored] {
             assert_eq!((form.show("main"), form.show("_Z")), ("main".to_string(), "_Z".to_string()));
         }

@@ -277,6 +277,24 @@ fn events_of_the_user_are_read() {
 }
 
 #[test]
+fn messages_without_tasks_belong_to_nobody() {
+    let mut folder = folder(LITTLE_64, "", Vec::new());
+    folder.0.insert("extern.dat".into(), b"0.000000100 hello\n".to_vec());
+    folder.0.remove("7.dat");
+    // A list that names no task.
+    let info = folder.0.get_mut("info").unwrap();
+    let at = info.windows(6).position(|bytes| bytes == b"tids=7").unwrap();
+    info[at + 5] = b'x';
+    let trace = open(&folder);
+    let source = trace.reader.calls().unwrap();
+    let mut records = Vec::new();
+    for stream in 0..source.stream_count() {
+        source.open(stream).fill(&mut records);
+    }
+    assert!(source.tasks().is_empty() && records.is_empty(), "{records:?}");
+}
+
+#[test]
 fn perf_and_messages_are_streams_of_their_own() {
     let mut perf = Vec::new();
     let mut put = |kind: u64, flags: u64, body: &[(u64, usize)], tid: u64, time: u64| {
@@ -410,6 +428,10 @@ fn a_step_back_in_time_keeps_its_place() {
 fn a_folder_without_records_opens() {
     let mut folder = folder(LITTLE_64, "", Vec::new());
     folder.0.remove("7.dat");
+    // A list that names no task.
+    let info = folder.0.get_mut("info").unwrap();
+    let at = info.windows(6).position(|bytes| bytes == b"tids=7").unwrap();
+    info[at + 5] = b'x';
     let trace = open(&folder);
     assert_eq!((trace.streams.len(), trace.warnings.len(), trace.faults.len()), (0, 1, 0));
 }
