@@ -23,10 +23,11 @@ use std::path::Path;
 
 use folder::Folder;
 use json::Json;
-use run::{Shown, convert, convert_in, lines_of, open, open_any, open_with, shown};
+use run::{Shown, convert, convert_in, lines_of, open, open_all, open_any, open_with, shown};
 use schemas::Rng;
 use tracemill_engine::session::OpenOptions;
 use tracemill_engine::split::SplitBy;
+use tracemill_engine::timeline::Selection;
 use tracemill_formats::api::Settings;
 use tracemill_formats::target::{Losses, WriteOptions};
 use tracemill_model::schema::ByteOrder;
@@ -411,7 +412,7 @@ fn parts_hold_every_event_once() {
             let out = folder.path().join(format!("{to}.parts"));
             let options = WriteOptions { is_cut: true, is_part: by.wants_order(), ..WriteOptions::default() };
             let said = |error: String| format!("{to} {by:?}: {error}");
-            let losses = match convert_in(&session, to, &out, &options, Some(by)) {
+            let losses = match convert_in(&session, to, &out, &options, Some(by), &Selection::default()) {
                 // Events far apart would make too many parts.
                 Err(error) if error.contains("parts") => continue,
                 losses => losses.map_err(said)?,
@@ -495,4 +496,102 @@ fn lines_are_read_back() {
         Ok(())
     });
     assert!(compared > 60 || !is_all, "{compared}");
+}
+
+/// A cut by time holds the events of that time, bit for bit; twice the same.
+#[test]
+fn cuts_hold_what_they_should() {
+    let mut cut = 0;
+    for_each_seed(60, |rng, folder| {
+        let path = folder.path().join("trace");
+        let is_plain = rng.chance(20);
+        ctf2::random_trace(rng, is_plain).write(&path);
+        let old = folder.path().join("old");
+        convert(&open(&path)?, "ctf1.8", &old, &WriteOptions::default())?;
+        for (name, path, targets) in [("ctf2", &path, &["ctf2", "ctf1.8"][..]), ("ctf1.8", &old, &["ctf1.8", "ctf2"])] {
+            let session = open(path)?;
+            let all = shown(&session).lines;
+            let ns_of = |line: &String| Json::parse(line).member("ns").and_then(Json::integer);
+            let mut times: Vec<i128> = all.iter().filter_map(ns_of).collect();
+            times.sort_unstable();
+            if times.is_empty() {
+                continue;
+            }
+            let any = |rng: &mut Rng| Some(times[rng.below(times.len() as u64) as usize]).filter(|_| rng.chance(80));
+            let (begin_ns, end_ns) = (any(rng), any(rng));
+            let selection = Selection { begin_ns, end_ns, ..Selection::default() };
+            let want: Vec<String> = all
+                .iter()
+                .filter(|line| {
+                    let ns = ns_of(line);
+                    // Streams without a clock are not cut.
+                    ns.is_none_or(|ns| begin_ns.is_none_or(|begin| begin <= ns) && end_ns.is_none_or(|end| ns <= end))
+                })
+                .cloned()
+                .collect();
+            for to in targets {
+                let out = folder.path().join(format!("{name}.{to}.cut"));
+                let said = |error: String| format!("{name} to {to}, {begin_ns:?} to {end_ns:?}: {error}");
+                let is_cut = begin_ns.is_some() || end_ns.is_some();
+                let options = WriteOptions { is_cut, ..WriteOptions::default() };
+                let losses = convert_in(&session, to, &out, &options, None, &selection).map_err(said)?;
+                let found = lines_of(&out).map_err(said)?;
+                if found.len() != want.len() {
+                    return Err(said(format!("{} of {} events: {}", want.len(), all.len(), found.len())));
+                }
+                let has_coded = name != *to && want.iter().any(|line| line.contains("_x"));
+                let is_same_shape = name == *to || losses.is_empty() && name == "ctf1.8";
+                if is_same_shape && !has_coded {
+                    same(&want, &found, Some(OF_EVENTS)).map_err(said)?;
+                    cut += 1;
+                }
+            }
+        }
+        Ok(())
+    });
+    assert!(cut > 0);
+}
+
+/// Several traces become one that holds the events of all.
+#[test]
+fn merged_traces_hold_the_events_of_all() {
+    for_each_seed(60, |rng, folder| {
+        let mut paths = Vec::new();
+        for at in 0..2 + rng.below(2) {
+            let path = folder.path().join(format!("t{at}"));
+            let is_plain = rng.chance(50);
+            ctf2::random_trace(rng, is_plain).write(&path);
+            paths.push(path);
+        }
+        if rng.chance(30) {
+            // The same trace twice has everything in common.
+            paths.push(folder.path().join("again"));
+            let name = paths[0].clone();
+            convert(&open(&name)?, "ctf2", &folder.path().join("again"), &WriteOptions::default())?;
+        }
+        let session = open_all(&paths, &OpenOptions::default())?;
+        let want = shown(&session).lines;
+        for to in ["ctf2", "ctf1.8"] {
+            let out = folder.path().join(format!("{to}.merged"));
+            let options = WriteOptions { merge: true, ..random_options(rng) };
+            let said = |error: String| format!("{to}: {error}");
+            convert_in(&session, to, &out, &options, None, &Selection::default()).map_err(said)?;
+            // Twice the same trace is one of several folders, whose time goes back.
+            let merged = open_any(&out).map_err(said)?;
+            if merged.traces.len() != 1 {
+                return Err(said(format!("{} traces", merged.traces.len())));
+            }
+            let Shown { lines: found, faults, .. } = shown(&merged);
+            if let Some(fault) = faults.first() {
+                return Err(said(fault.clone()));
+            }
+            let keys: &[&str] = match to {
+                "ctf2" => &["ns", "name", "stream_context", "event_context", "payload"],
+                // Values have other shapes there, and empty names are none.
+                _ => &["ns"],
+            };
+            same(&want, &found, Some(keys)).map_err(said)?;
+        }
+        Ok(())
+    });
 }
