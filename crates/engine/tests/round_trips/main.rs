@@ -25,7 +25,7 @@ use folder::Folder;
 use json::Json;
 use run::{Shown, convert, convert_in, lines_of, open, open_all, open_any, open_with, shown};
 use schemas::Rng;
-use tracemill_engine::session::OpenOptions;
+use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::split::SplitBy;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::api::Settings;
@@ -275,6 +275,26 @@ fn ctf2_is_read_written_and_read_back() {
     assert!(!is_all || tally.compared.get("ctf2").is_some_and(|&count| count > 30), "{tally:?}");
 }
 
+/// Formats that are read and written.
+const FORMATS: &[&str] = &["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "elog", "ctf2"];
+
+/// A trace is written in a format, and what comes out goes through CTF 2 and back.
+fn becomes(session: &Session, to: &str, rng: &mut Rng, folder: &Folder, tally: &mut Tally) -> Result<(), String> {
+    let out = folder.path().join(to);
+    match convert(session, to, &out, &random_options(rng)) {
+        Err(error) => {
+            *tally.refused.entry(format!("{to}: {error}")).or_default() += 1;
+            Ok(())
+        }
+        // A folder of uftrace without a record is none.
+        Ok(_) if to == "uftrace" && !std::fs::read_dir(&out).is_ok_and(|mut all| all.any(has_records)) => Ok(()),
+        Ok(losses) => {
+            tally.lost(to, &losses);
+            round_trips(&out, to, rng, folder, tally)
+        }
+    }
+}
+
 fn has_records(entry: std::io::Result<std::fs::DirEntry>) -> bool {
     entry.is_ok_and(|entry| {
         entry.path().extension().is_some_and(|ext| ext == "dat") && entry.metadata().is_ok_and(|of| of.len() > 0)
@@ -289,21 +309,7 @@ fn every_format_goes_through_ctf2_and_back() {
         let path = folder.path().join("trace");
         ctf2::random_trace(rng, is_plain).write(&path);
         let session = open(&path)?;
-        for to in ["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "elog", "ctf2"] {
-            let out = folder.path().join(to);
-            match convert(&session, to, &out, &random_options(rng)) {
-                Err(error) => *tally.refused.entry(format!("{to}: {error}")).or_default() += 1,
-                Ok(losses) => {
-                    tally.lost(to, &losses);
-                    // A folder of uftrace without a record is none.
-                    if to == "uftrace" && !std::fs::read_dir(&out).is_ok_and(|mut all| all.any(has_records)) {
-                        continue;
-                    }
-                    round_trips(&out, to, rng, folder, &mut tally)?;
-                }
-            }
-        }
-        Ok(())
+        FORMATS.iter().try_for_each(|to| becomes(&session, to, rng, folder, &mut tally))
     });
     println!("{tally:#?}");
 }
@@ -324,7 +330,9 @@ fn folders_of_uftrace_go_through_ctf2_and_back() {
         if found != records {
             return Err(format!("{records} records, {found} lines"));
         }
-        round_trips(&path, "uftrace", rng, folder, &mut tally)
+        round_trips(&path, "uftrace", rng, folder, &mut tally)?;
+        let to = rng.pick(FORMATS);
+        if to == "uftrace" { Ok(()) } else { becomes(&session, to, rng, folder, &mut tally) }
     });
     println!("{tally:#?}");
 }
@@ -342,6 +350,10 @@ fn event_logs_go_through_ctf2_and_back() {
                 return Err(format!("{format}: {events} events, {found} lines"));
             }
             round_trips(&path, format, rng, folder, &mut tally)?;
+            let to = rng.pick(FORMATS);
+            if !["cpel", "elog"].contains(&to) {
+                becomes(&open(&path)?, to, rng, &Folder::new("trips-on"), &mut tally)?;
+            }
         }
         Ok(())
     });
