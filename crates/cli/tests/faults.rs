@@ -169,3 +169,46 @@ fn what_a_killed_run_left_is_no_trace() {
     let run = folder.run("print .").ends(0, &[said]);
     assert_eq!(run.stdout, folder.run("print good").ends(0, &[]).stdout);
 }
+
+#[test]
+fn what_is_lost_is_counted_and_refused_when_strict() {
+    let folder = Folder::new();
+    let (mut lossy, mut whole) = (0, 0);
+    for trace in ["mill", "orders", "losses"] {
+        for to in targets() {
+            let run = folder.run_with(&format!("convert --to {to} --loss-report report -o out"), &[&demo(trace)]);
+            if run.code != Some(0) {
+                // It holds nothing of such a trace at all.
+                assert!(run.code == Some(1) && !folder.path("out").exists(), "{trace} {to}: {}", run.stderr);
+                continue;
+            }
+            let report = fs::read_to_string(folder.path("report")).expect("it was written");
+            let report: Value = serde_json::from_str(&report).expect("it is JSON");
+            let losses = report["losses"].as_array().expect("a list");
+            for loss in losses {
+                let said = format!("not kept in {to}: {} ({})", loss["kind"].as_str().unwrap_or(""), loss["count"]);
+                assert!(run.stderr.contains(&said), "{trace} {to}: `{said}` is not in {}", run.stderr);
+            }
+            let written = content(&folder.path("out"));
+            let _ = fs::remove_dir_all(folder.path("out"));
+            let _ = fs::remove_file(folder.path("out"));
+            let _ = fs::remove_file(folder.path("report"));
+            let strict = folder.run_with(&format!("convert --strict --to {to} -o out"), &[&demo(trace)]);
+            if losses.is_empty() {
+                assert!(strict.code == Some(0), "{trace} {to}: {}", strict.stderr);
+                assert!(content(&folder.path("out")) == written, "{trace} {to}");
+                whole += 1;
+            } else {
+                // What is known before the first event is enough to refuse.
+                let strict = strict.ends(1, &["--strict forbids that"]);
+                let mut kinds = losses.iter().filter_map(|loss| loss["kind"].as_str());
+                assert!(kinds.any(|kind| strict.stderr.contains(kind)), "{trace} {to}: {}", strict.stderr);
+                assert!(names(&folder).is_empty(), "{trace} {to}: {:?}", names(&folder));
+                lossy += 1;
+            }
+            let _ = fs::remove_dir_all(folder.path("out"));
+            let _ = fs::remove_file(folder.path("out"));
+        }
+    }
+    assert!(lossy > 10 && whole > 10, "{lossy} {whole}");
+}

@@ -23,10 +23,11 @@ use std::path::Path;
 
 use folder::Folder;
 use json::Json;
-use run::{Shown, convert, convert_in, lines_of, open, open_any, open_with, shown};
+use run::{Shown, convert, convert_in, lines_of, open, open_all, open_any, open_with, shown};
 use schemas::Rng;
-use tracemill_engine::session::OpenOptions;
+use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::split::SplitBy;
+use tracemill_engine::timeline::Selection;
 use tracemill_formats::api::Settings;
 use tracemill_formats::target::{Losses, WriteOptions};
 use tracemill_model::schema::ByteOrder;
@@ -274,6 +275,26 @@ fn ctf2_is_read_written_and_read_back() {
     assert!(!is_all || tally.compared.get("ctf2").is_some_and(|&count| count > 30), "{tally:?}");
 }
 
+/// Formats that are read and written.
+const FORMATS: &[&str] = &["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "elog", "ctf2"];
+
+/// A trace is written in a format, and what comes out goes through CTF 2 and back.
+fn becomes(session: &Session, to: &str, rng: &mut Rng, folder: &Folder, tally: &mut Tally) -> Result<(), String> {
+    let out = folder.path().join(to);
+    match convert(session, to, &out, &random_options(rng)) {
+        Err(error) => {
+            *tally.refused.entry(format!("{to}: {error}")).or_default() += 1;
+            Ok(())
+        }
+        // A folder of uftrace without a record is none.
+        Ok(_) if to == "uftrace" && !std::fs::read_dir(&out).is_ok_and(|mut all| all.any(has_records)) => Ok(()),
+        Ok(losses) => {
+            tally.lost(to, &losses);
+            round_trips(&out, to, rng, folder, tally)
+        }
+    }
+}
+
 fn has_records(entry: std::io::Result<std::fs::DirEntry>) -> bool {
     entry.is_ok_and(|entry| {
         entry.path().extension().is_some_and(|ext| ext == "dat") && entry.metadata().is_ok_and(|of| of.len() > 0)
@@ -288,21 +309,7 @@ fn every_format_goes_through_ctf2_and_back() {
         let path = folder.path().join("trace");
         ctf2::random_trace(rng, is_plain).write(&path);
         let session = open(&path)?;
-        for to in ["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "uftrace", "cpel", "elog", "ctf2"] {
-            let out = folder.path().join(to);
-            match convert(&session, to, &out, &random_options(rng)) {
-                Err(error) => *tally.refused.entry(format!("{to}: {error}")).or_default() += 1,
-                Ok(losses) => {
-                    tally.lost(to, &losses);
-                    // A folder of uftrace without a record is none.
-                    if to == "uftrace" && !std::fs::read_dir(&out).is_ok_and(|mut all| all.any(has_records)) {
-                        continue;
-                    }
-                    round_trips(&out, to, rng, folder, &mut tally)?;
-                }
-            }
-        }
-        Ok(())
+        FORMATS.iter().try_for_each(|to| becomes(&session, to, rng, folder, &mut tally))
     });
     println!("{tally:#?}");
 }
@@ -323,7 +330,9 @@ fn folders_of_uftrace_go_through_ctf2_and_back() {
         if found != records {
             return Err(format!("{records} records, {found} lines"));
         }
-        round_trips(&path, "uftrace", rng, folder, &mut tally)
+        round_trips(&path, "uftrace", rng, folder, &mut tally)?;
+        let to = rng.pick(FORMATS);
+        if to == "uftrace" { Ok(()) } else { becomes(&session, to, rng, folder, &mut tally) }
     });
     println!("{tally:#?}");
 }
@@ -341,6 +350,10 @@ fn event_logs_go_through_ctf2_and_back() {
                 return Err(format!("{format}: {events} events, {found} lines"));
             }
             round_trips(&path, format, rng, folder, &mut tally)?;
+            let to = rng.pick(FORMATS);
+            if !["cpel", "elog"].contains(&to) {
+                becomes(&open(&path)?, to, rng, &Folder::new("trips-on"), &mut tally)?;
+            }
         }
         Ok(())
     });
@@ -411,7 +424,7 @@ fn parts_hold_every_event_once() {
             let out = folder.path().join(format!("{to}.parts"));
             let options = WriteOptions { is_cut: true, is_part: by.wants_order(), ..WriteOptions::default() };
             let said = |error: String| format!("{to} {by:?}: {error}");
-            let losses = match convert_in(&session, to, &out, &options, Some(by)) {
+            let losses = match convert_in(&session, to, &out, &options, Some(by), &Selection::default()) {
                 // Events far apart would make too many parts.
                 Err(error) if error.contains("parts") => continue,
                 losses => losses.map_err(said)?,
@@ -495,4 +508,102 @@ fn lines_are_read_back() {
         Ok(())
     });
     assert!(compared > 60 || !is_all, "{compared}");
+}
+
+/// A cut by time holds the events of that time, bit for bit; twice the same.
+#[test]
+fn cuts_hold_what_they_should() {
+    let mut cut = 0;
+    for_each_seed(60, |rng, folder| {
+        let path = folder.path().join("trace");
+        let is_plain = rng.chance(20);
+        ctf2::random_trace(rng, is_plain).write(&path);
+        let old = folder.path().join("old");
+        convert(&open(&path)?, "ctf1.8", &old, &WriteOptions::default())?;
+        for (name, path, targets) in [("ctf2", &path, &["ctf2", "ctf1.8"][..]), ("ctf1.8", &old, &["ctf1.8", "ctf2"])] {
+            let session = open(path)?;
+            let all = shown(&session).lines;
+            let ns_of = |line: &String| Json::parse(line).member("ns").and_then(Json::integer);
+            let mut times: Vec<i128> = all.iter().filter_map(ns_of).collect();
+            times.sort_unstable();
+            if times.is_empty() {
+                continue;
+            }
+            let any = |rng: &mut Rng| Some(times[rng.below(times.len() as u64) as usize]).filter(|_| rng.chance(80));
+            let (begin_ns, end_ns) = (any(rng), any(rng));
+            let selection = Selection { begin_ns, end_ns, ..Selection::default() };
+            let want: Vec<String> = all
+                .iter()
+                .filter(|line| {
+                    let ns = ns_of(line);
+                    // Streams without a clock are not cut.
+                    ns.is_none_or(|ns| begin_ns.is_none_or(|begin| begin <= ns) && end_ns.is_none_or(|end| ns <= end))
+                })
+                .cloned()
+                .collect();
+            for to in targets {
+                let out = folder.path().join(format!("{name}.{to}.cut"));
+                let said = |error: String| format!("{name} to {to}, {begin_ns:?} to {end_ns:?}: {error}");
+                let is_cut = begin_ns.is_some() || end_ns.is_some();
+                let options = WriteOptions { is_cut, ..WriteOptions::default() };
+                let losses = convert_in(&session, to, &out, &options, None, &selection).map_err(said)?;
+                let found = lines_of(&out).map_err(said)?;
+                if found.len() != want.len() {
+                    return Err(said(format!("{} of {} events: {}", want.len(), all.len(), found.len())));
+                }
+                let has_coded = name != *to && want.iter().any(|line| line.contains("_x"));
+                let is_same_shape = name == *to || losses.is_empty() && name == "ctf1.8";
+                if is_same_shape && !has_coded {
+                    same(&want, &found, Some(OF_EVENTS)).map_err(said)?;
+                    cut += 1;
+                }
+            }
+        }
+        Ok(())
+    });
+    assert!(cut > 0);
+}
+
+/// Several traces become one that holds the events of all.
+#[test]
+fn merged_traces_hold_the_events_of_all() {
+    for_each_seed(60, |rng, folder| {
+        let mut paths = Vec::new();
+        for at in 0..2 + rng.below(2) {
+            let path = folder.path().join(format!("t{at}"));
+            let is_plain = rng.chance(50);
+            ctf2::random_trace(rng, is_plain).write(&path);
+            paths.push(path);
+        }
+        if rng.chance(30) {
+            // The same trace twice has everything in common.
+            paths.push(folder.path().join("again"));
+            let name = paths[0].clone();
+            convert(&open(&name)?, "ctf2", &folder.path().join("again"), &WriteOptions::default())?;
+        }
+        let session = open_all(&paths, &OpenOptions::default())?;
+        let want = shown(&session).lines;
+        for to in ["ctf2", "ctf1.8"] {
+            let out = folder.path().join(format!("{to}.merged"));
+            let options = WriteOptions { merge: true, ..random_options(rng) };
+            let said = |error: String| format!("{to}: {error}");
+            convert_in(&session, to, &out, &options, None, &Selection::default()).map_err(said)?;
+            // Twice the same trace is one of several folders, whose time goes back.
+            let merged = open_any(&out).map_err(said)?;
+            if merged.traces.len() != 1 {
+                return Err(said(format!("{} traces", merged.traces.len())));
+            }
+            let Shown { lines: found, faults, .. } = shown(&merged);
+            if let Some(fault) = faults.first() {
+                return Err(said(fault.clone()));
+            }
+            let keys: &[&str] = match to {
+                "ctf2" => &["ns", "name", "stream_context", "event_context", "payload"],
+                // Values have other shapes there, and empty names are none.
+                _ => &["ns"],
+            };
+            same(&want, &found, Some(keys)).map_err(said)?;
+        }
+        Ok(())
+    });
 }

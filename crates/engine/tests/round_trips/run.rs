@@ -1,7 +1,7 @@
 //! Traces are opened, converted and shown as lines, as the program does it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_engine::convert::{Conversion, sources, target};
@@ -15,7 +15,8 @@ use tracemill_engine::timeline::{Selection, merger, streams};
 use tracemill_formats::target::{Losses, TraceWriter, WriteOptions};
 
 /// What a log of events without times says of itself, and lines whose clock nobody finds.
-const EXPECTED: [&str; 2] = ["has a clock rate of 0", "no clock gives the `ns` of all lines"];
+const EXPECTED: [&str; 3] =
+    ["has a clock rate of 0", "no clock gives the `ns` of all lines", "the frequency of the clock is 0"];
 
 /// Opens what can be opened without any complaint.
 pub(crate) fn open(path: &Path) -> Result<Session, String> {
@@ -36,7 +37,12 @@ pub(crate) fn open_any(path: &Path) -> Result<Session, String> {
 
 /// Opens a trace with options.
 pub(crate) fn open_with(path: &Path, options: &OpenOptions) -> Result<Session, String> {
-    let session = Session::open(&FileSystem, &[path.to_path_buf()], options).map_err(|error| error.to_string())?;
+    open_all(&[path.to_path_buf()], options)
+}
+
+/// Opens several traces as one timeline.
+pub(crate) fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Result<Session, String> {
+    let session = Session::open(&FileSystem, paths, options).map_err(|error| error.to_string())?;
     match session.failures.first() {
         Some(error) => Err(error.to_string()),
         None => Ok(session),
@@ -91,16 +97,17 @@ pub(crate) fn lines_of(path: &Path) -> Result<Vec<String>, String> {
 
 /// Writes a trace in a format.
 pub(crate) fn convert(session: &Session, to: &str, path: &Path, options: &WriteOptions) -> Result<Losses, String> {
-    convert_in(session, to, path, options, None)
+    convert_in(session, to, path, options, None, &Selection::default())
 }
 
-/// Writes a trace in a format, maybe in parts.
+/// Writes what is chosen of a trace in a format, maybe in parts.
 pub(crate) fn convert_in(
     session: &Session,
     to: &str,
     path: &Path,
     options: &WriteOptions,
     split: Option<SplitBy>,
+    selection: &Selection,
 ) -> Result<Losses, String> {
     let told = |error: tracemill_model::error::Error| error.to_string();
     let streams = streams(session, &[]).map_err(told)?;
@@ -111,11 +118,10 @@ pub(crate) fn convert_in(
         Some(by) => Box::new(Splitter::new(by, target, path, (session, &streams), &sources, options).map_err(told)?),
     };
     let known = writer.losses();
-    let selection = Selection::default();
     let conversion = Conversion {
         session,
         streams: &streams,
-        selection: &selection,
+        selection,
         filter: None,
         skip: 0,
         limit: None,

@@ -229,6 +229,10 @@ pub(super) fn load(bytes: &[u8], undo: &Undo) -> Result<Loaded> {
 }
 
 fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Loaded> {
+    let has_bad_text = match &packets {
+        Some((_, packets)) => packets.has_bad_text,
+        None => matches!(text, Cow::Owned(_)),
+    };
     let (order, packets) = packets.map_or((None, Packets::default()), |(order, packets)| (Some(order), packets));
     let Packets { session_id, uuid, mut faults, .. } = packets;
     let (dialect, minor, warning) = dialect(&text)?;
@@ -252,7 +256,7 @@ fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Lo
         }
     };
     metadata.warnings.extend(warning.map(|message| Error::new(ErrorKind::Inconsistent, message)));
-    if text.contains('\u{fffd}') {
+    if has_bad_text && text.contains('\u{fffd}') {
         metadata.warnings.push(Error::malformed("the metadata is not valid UTF-8; what is not shows as \u{fffd}"));
     }
     Ok(Loaded { dialect, minor, metadata, text, order, session_id, uuid, faults })
@@ -266,6 +270,8 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 #[derive(Default)]
 struct Packets {
     text: String,
+    /// Was it no UTF-8?
+    has_bad_text: bool,
     session_id: Option<u32>,
     uuid: Option<[u8; 16]>,
     faults: Vec<Error>,
@@ -368,7 +374,9 @@ fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
         }
         at = at.saturating_add(packet_size);
     }
-    packets.text = text_of(&text).into_owned();
+    let decoded = text_of(&text);
+    packets.has_bad_text = matches!(decoded, Cow::Owned(_));
+    packets.text = decoded.into_owned();
     Ok(packets)
 }
 
@@ -392,6 +400,8 @@ fn unpack_16(bytes: &[u8]) -> Packets {
         }
         at += end;
     }
-    packets.text = text_of(&text).into_owned();
+    let decoded = text_of(&text);
+    packets.has_bad_text = matches!(decoded, Cow::Owned(_));
+    packets.text = decoded.into_owned();
     packets
 }

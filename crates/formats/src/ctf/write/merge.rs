@@ -64,11 +64,13 @@ pub(super) fn check_header(mapping: &Mapping, source: &Source) -> Result<()> {
 /// Gives stream classes numeric ids that no other trace has: their own, where nobody has it yet.
 pub(super) fn number(mapping: &mut Mapping, taken: &mut HashSet<u64>) {
     for stream in &mut mapping.streams {
-        let mut id = stream.id;
-        while !taken.insert(id) {
-            id = taken.iter().max().map_or(0, |max| max.wrapping_add(1));
+        if !taken.insert(stream.id) {
+            let behind = taken.iter().max().and_then(|max| max.checked_add(1));
+            // Behind the largest number there is none.
+            let free = behind.or_else(|| (0..u64::MAX).find(|id| !taken.contains(id)));
+            stream.id = free.unwrap_or(stream.id);
+            taken.insert(stream.id);
         }
-        stream.id = id;
     }
 }
 
