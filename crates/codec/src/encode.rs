@@ -109,6 +109,25 @@ impl Encode {
     }
 }
 
+impl Encode {
+    /// Bytes that it takes itself at least, without those of its parts.
+    pub fn least_bytes(self) -> usize {
+        match self {
+            Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => usize::from(len_bits).div_ceil(8),
+            Encode::Wide { len_bits, .. } => len_bits.div_ceil(8) as usize,
+            Encode::Leb | Encode::HiddenLeb | Encode::Boolean | Encode::Utf8(_) | Encode::Plain | Encode::Present => 1,
+            Encode::Float32(_) => 4,
+            Encode::Float64(_) | Encode::Counted(_) | Encode::HiddenCounted(_) => 8,
+            Encode::Text(encoding) | Encode::HiddenText(encoding) => encoding.unit_bytes(),
+            Encode::Tag { bytes, .. } => bytes.into(),
+            Encode::Zeros(bytes) => bytes.into(),
+            Encode::Parts | Encode::Bytes | Encode::HiddenBytes => 0,
+            Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) => 0,
+            Encode::CountedAt(..) | Encode::HiddenCountedAt(..) => 0,
+        }
+    }
+}
+
 /// What stands for a hidden value: the same for equal ones while the program runs, and nothing that leads back.
 fn pseudonym(value: impl std::hash::Hash) -> u64 {
     use std::hash::BuildHasher;
@@ -130,6 +149,8 @@ pub struct Shortfalls {
     pub cut_texts: u64,
     /// Absent texts that became empty ones.
     pub empty_texts: u64,
+    /// Fields behind the end of their event, which became zeros.
+    pub filled: u64,
 }
 
 /// Writes the fields that a plan shows.
@@ -142,6 +163,14 @@ pub struct Encoder<'a> {
     pub selectors_at: usize,
     /// What was lost so far.
     pub shortfalls: &'a mut Shortfalls,
+}
+
+/// Writes the fields of an event that ends before its last one.
+pub struct CutEncoder<'a> {
+    /// Writes those that are there.
+    pub encoder: Encoder<'a>,
+    /// What stands for those that are not; `None` for a node that may be absent in any event.
+    pub fillers: &'a [Option<Vec<u8>>],
 }
 
 impl Encoder<'_> {
@@ -458,6 +487,58 @@ impl Visitor for Encoder<'_> {
                 self.out.push(0);
             }
             _ => {}
+        }
+    }
+}
+
+impl Visitor for CutEncoder<'_> {
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.encoder.unsigned(node, value);
+    }
+
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.encoder.signed(node, value);
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        self.encoder.wide(node, value);
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.encoder.boolean(node, value);
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        self.encoder.real(node, value);
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        self.encoder.string(node, bytes);
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.encoder.blob(node, bytes);
+    }
+
+    fn begin_variant(&mut self, node: NodeId, option: usize) {
+        self.encoder.begin_variant(node, option);
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        self.encoder.begin_optional(node);
+    }
+
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.encoder.begin_array(node, len);
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        match self.fillers.get(node as usize) {
+            Some(Some(filler)) => {
+                self.encoder.shortfalls.filled += 1;
+                self.encoder.out.extend_from_slice(filler);
+            }
+            _ => self.encoder.absent(node),
         }
     }
 }

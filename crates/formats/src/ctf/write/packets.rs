@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{Encode, Encoder, Shortfalls, put_fixed};
+use tracemill_codec::encode::{CutEncoder, Encode, Encoder, Shortfalls, put_fixed};
 use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
-use super::mapping::{Mapping, context_members};
+use super::mapping::{EventMapping, Mapping, context_members};
 use crate::ctf::lttng_index;
 use crate::out_file::OutFile;
 use crate::target::Losses;
@@ -32,6 +32,8 @@ pub(super) struct StreamWriter {
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
+    /// The last of those.
+    last: Option<Arc<PacketData>>,
     discarded: u64,
     sequence: u64,
     /// A gap that no packet tells yet, with its end.
@@ -86,6 +88,7 @@ impl StreamWriter {
             places: Places::default(),
             open: None,
             input: None,
+            last: None,
             discarded: 0,
             sequence: 0,
             pending: None,
@@ -152,6 +155,10 @@ impl StreamWriter {
             let id = event.own_id(&mut self.name).unwrap_or_default();
             own_id = Some(mapping.own_id(class, id, &self.name));
         }
+        let is_cut = event.is_cut();
+        if is_cut && mapping.events[class.0 as usize].fillers.is_none() {
+            mapping.prepare_cut(&event.chunk.packet.plans, class);
+        }
         let stream = &mapping.streams[event.chunk.packet.packet.class.0 as usize];
         let of = &mapping.events[class.0 as usize];
         let start = self.packet.len();
@@ -181,6 +188,7 @@ impl StreamWriter {
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let result = match of.selectors {
+            selectors if is_cut => self.cut(of, selectors, event),
             0 => {
                 let mut encoder =
                     Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
@@ -222,6 +230,23 @@ impl StreamWriter {
         Ok(())
     }
 
+    /// An event that ends before its last field.
+    #[cold]
+    fn cut(&mut self, of: &EventMapping, selectors: usize, event: EventRef<'_>) -> std::result::Result<(), Fault> {
+        let (nodes, fillers) = (of.nodes.as_deref().unwrap_or(&[]), of.fillers.as_deref().unwrap_or(&[]));
+        let mut fields = event.fields(&mut self.state);
+        let mut selectors_at = 0;
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            if scope == Scope::Payload {
+                selectors_at = self.packet.len();
+                self.packet.resize(selectors_at + selectors, 0);
+            }
+            let encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?;
+        }
+        Ok(())
+    }
+
     /// Something is missing here.
     pub(super) fn gap(&mut self, mapping: &Mapping, gap: &Gap, losses: &mut Losses) -> Result<()> {
         let Some(count) = gap.count else {
@@ -252,6 +277,7 @@ impl StreamWriter {
             self.end_packet(mapping, true)?;
         }
         self.input = Some(input.clone());
+        self.last = Some(input.clone());
         Ok(())
     }
 
@@ -386,14 +412,17 @@ impl StreamWriter {
         self.input = None;
         if let Some(end) = self.pending.take() {
             let class = self.class;
-            // A packet without events tells what is missing behind the last one.
+            // A packet without events tells what is missing behind the last one; what it keeps is that of the last one.
             let stream = &mapping.streams[class.0 as usize];
-            if stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true) {
+            let last = self.last.take().filter(|last| last.packet.class == class);
+            let keeps = stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true);
+            if keeps && last.is_none() {
                 self.losses.add("gaps behind the last event of a stream", 1);
                 return self.file.end();
             }
             let end = end.unwrap_or(self.latest).max(self.latest);
-            self.header(mapping, class, None, &[]);
+            let kept = last.as_ref().map_or_else(Vec::new, |last| self.kept_of(mapping, last));
+            self.header(mapping, class, last.as_deref(), &kept);
             let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, loose: 0 };
             self.flush(mapping, &open)?;
         }
@@ -414,6 +443,7 @@ impl StreamWriter {
         losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
         losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
         losses.add("absent texts that became empty", self.shortfalls.empty_texts);
+        losses.add("fields behind the end of damaged events (they become zeros)", self.shortfalls.filled);
         losses
     }
 }

@@ -326,8 +326,10 @@ impl StreamWriter {
         set(Meaning::Compression, schemes.compression);
         set(Meaning::Encryption, schemes.encryption);
         set(Meaning::ChecksumScheme, schemes.checksum);
-        if !is_own {
+        if !is_own || input.is_none() {
             set(Meaning::CountBits, 32);
+        }
+        if !is_own {
             let cpu = input.as_ref().and_then(|(packet, _)| packet.cpu);
             set(Meaning::Cpu, cpu.unwrap_or(u32::MAX).into());
             if let Some((packet, Some(values))) = &input {
