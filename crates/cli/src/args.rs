@@ -208,12 +208,22 @@ impl clap::FromArgMatches for TargetSettings {
 
 impl Args for TargetSettings {
     fn augment_args(command: clap::Command) -> clap::Command {
-        augmented::<Self>(command)
+        augmented::<Self>(command).after_long_help(losses_of_targets())
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
         Self::augment_args(command)
     }
+}
+
+/// What each output format cannot hold.
+fn losses_of_targets() -> String {
+    let mut text = String::from("What the formats cannot hold (it is counted when it is lost; --strict refuses):\n");
+    for target in tracemill_engine::convert::targets() {
+        let name = target.names.first().copied().unwrap_or_default();
+        text += &format!("  {name}: {}\n", target.cannot_hold.join("; "));
+    }
+    text
 }
 
 /// Options that choose events by what they are.

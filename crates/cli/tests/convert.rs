@@ -455,19 +455,22 @@ fn names_that_ctf_1_8_forbids_come_back() {
     let want = events(&folder, "odd");
     assert_eq!(want[0].2.as_object().map(|payload| payload.len()), Some(names.len()));
     folder.run("convert --strict --to ctf1.8 -o one odd").ends(0, &[]);
-    let coded = &events(&folder, "one")[0].2;
-    assert_eq!((&coded["a_x20_b"], &coded["a_x5f_x20_b"], &coded["plain"]), (&1.into(), &2.into(), &5.into()));
+    let plain = &events(&folder, "one")[0].2;
+    assert_eq!(*plain, want[0].2);
+    // Text shows the metadata's names, as the peer does; a filter takes the others.
+    let text = folder.run_with("print one", &["--filter", "payload.`a b` == 1"]).ends(0, &[]).stdout;
+    assert!(text.contains("{ a_x20_b = 1, a_x5f_x20_b = 2, "), "{text}");
     // Copied, made anew, and with the packets as they are.
     folder.run("convert --to ctf1.8 -o copy one").ends(0, &[]);
     folder.run("convert --to ctf1.8 --byte-order big -o anew copy").ends(0, &[]);
-    assert_eq!(events(&folder, "anew")[0].2, *coded);
+    assert_eq!(events(&folder, "anew")[0].2, *plain);
     for (at, from) in ["one", "copy", "anew"].iter().enumerate() {
         folder.run(&format!("convert --to ctf2 -o same{at} {from}")).ends(0, &[]);
         assert_eq!(events(&folder, &format!("same{at}")), want, "{from}");
         folder.run(&format!("convert --to ctf2 --byte-order big -o two{at} {from}")).ends(0, &[]);
         assert_eq!(events(&folder, &format!("two{at}")), want, "{from}");
         folder.run(&format!("convert --to ctf1.8 -o back{at} same{at}")).ends(0, &[]);
-        assert_eq!(events(&folder, &format!("back{at}"))[0].2, *coded, "{from}");
+        assert_eq!(events(&folder, &format!("back{at}"))[0].2, *plain, "{from}");
     }
 }
 
@@ -561,16 +564,65 @@ fn line_start<'l>(line: &&'l str) -> &'l str {
     line.split(" |").next().unwrap_or_default()
 }
 
+/// The section of the page that says how a format is written.
+fn section_of(format: &str) -> Option<&'static str> {
+    Some(match format {
+        "ctf2" => "CTF 2",
+        "ctf1.8" => "CTF 1.8",
+        "ctf1.1" | "ctf1.6" => "The drafts of CTF",
+        "lttng-legacy" => "LTTng 0.7",
+        "cpel" | "elog" => "CPEL and VPP's event logs",
+        "uftrace" => "uftrace",
+        "perfetto" => "Perfetto",
+        "chrome" => "Chrome",
+        "firefox" | "speedscope" | "folded" => "Profiles: folded, speedscope, firefox",
+        "parquet" | "arrow" => "Parquet and Arrow",
+        "jsonl" | "csv" | "text" => "Lines",
+        _ => return None,
+    })
+}
+
+/// A text in one line.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn the_table_of_formats_is_that_of_the_program() {
     let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
-    let mut table = String::from("| format | read | write |\n|---|---|---|\n");
+    let mut table = String::from("| format | read | write | how it is written | what it cannot hold |\n");
+    table += "|---|---|---|---|---|\n";
+    let mut anchors = Vec::new();
     for format in list["formats"].as_array().expect("a list") {
         let can = |key: &str| if format[key] == true { "yes" } else { "" };
-        table += &format!("| `{}` | {} | {} |\n", format["name"].as_str().unwrap_or(""), can("read"), can("write"));
+        let name = format["name"].as_str().unwrap_or("");
+        let lacks: Vec<&str> =
+            format["cannot_hold"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+        let how = section_of(name).filter(|_| format["write"] == true);
+        let link = how.map(|title| {
+            let anchor: String = title.chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect();
+            format!("[{title}](#{})", anchor.to_lowercase().replace(' ', "-"))
+        });
+        assert_eq!(link.is_some(), format["write"] == true, "{name} is written, and no section says how");
+        anchors.extend(how);
+        table += &format!(
+            "| `{name}` | {} | {} | {} | {} |\n",
+            can("read"),
+            can("write"),
+            link.unwrap_or_default(),
+            lacks.join("; ")
+        );
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/convert.md");
     let text = fs::read_to_string(&path).expect("the page is there");
+    for title in anchors {
+        assert!(text.lines().any(|line| line.trim_start_matches('#').trim() == title), "no section {title}");
+    }
+    let help = unwrapped(&stdout("convert --help", &[]));
+    for format in list["formats"].as_array().expect("a list") {
+        let lacks = format["cannot_hold"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        lacks.for_each(|lack| assert!(help.contains(lack), "the help does not say: {lack}"));
+    }
     let (before, rest) = text.split_once("<!-- formats -->\n").expect("it has the table");
     let (found, after) = rest.split_once("<!-- /formats -->").expect("the table ends");
     // The page describes the whole program.
@@ -578,6 +630,9 @@ fn the_table_of_formats_is_that_of_the_program() {
         |line: &&str| cfg!(feature = "columnar") || !["| `parquet`", "| `arrow`"].contains(&line_start(line));
     let found: String = found.split_inclusive('\n').filter(is_built).collect();
     if std::env::var_os("TRACEMILL_BLESS").is_some() {
+        if !cfg!(feature = "columnar") {
+            panic!("the page describes the whole program: add --features columnar");
+        }
         let text = format!("{before}<!-- formats -->\n{table}<!-- /formats -->{after}");
         fs::write(&path, text).expect("the page can be written");
     } else {

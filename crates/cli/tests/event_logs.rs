@@ -35,17 +35,21 @@ fn a_log_as_itself_is_the_same_file() {
         let want = fs::read(log(name)).expect("the demo is there");
         folder.run_with(&format!("convert -q --to {to} -o copy.{to}"), &[&log(name)]).ends(0, &[]);
         assert_eq!(file(&folder, &format!("copy.{to}")), want);
-        // Event by event, and by way of CTF 2. Events of CPEL then stand in the order of time, and the seconds of an elog
-        // are the nearest ones that have their ns.
+        // Event by event: events of CPEL then stand in the order of time.
         folder.run_with(&format!("convert -q --to {to} --limit 999999999 -o made.{to}"), &[&log(name)]).ends(0, &[]);
         let made = file(&folder, &format!("made.{to}"));
+        assert!(to == "cpel" || made == want, "{name}");
         assert_eq!(made.len(), want.len(), "{name}");
         assert_eq!(lines(&folder, &[&format!("made.{to}")]), lines(&folder, &[&log(name)]), "{name}");
         folder.run(&format!("convert -q --to {to} --limit 999999999 -o again.{to} made.{to}")).ends(0, &[]);
         assert_eq!(file(&folder, &format!("again.{to}")), made, "{name}");
         folder.run_with("convert -q --force --to ctf2 -o ctf2", &[&log(name)]).ends(0, &[]);
         folder.run(&format!("convert -q --to {to} -o back.{to} ctf2")).ends(0, &[]);
-        assert_eq!(file(&folder, &format!("back.{to}")), made, "{name}");
+        // By way of CTF 2 the seconds of an elog are the nearest ones that have their ns.
+        let back = file(&folder, &format!("back.{to}"));
+        assert!(to == "elog" || back == made, "{name}");
+        assert_eq!(back.len(), made.len(), "{name}");
+        assert_eq!(lines(&folder, &[&format!("back.{to}")]), lines(&folder, &[&log(name)]), "{name}");
     }
 }
 

@@ -84,6 +84,24 @@ fn json_has_arrays_and_nulls_and_the_cpu() {
     assert_eq!(run.stdout.lines().count(), 3);
 }
 
+#[test]
+fn an_event_that_ends_early_does_not_move_those_behind_it() {
+    let folder = trace();
+    for to in ["ctf2", "ctf1.8"] {
+        let run = folder.run(&format!("convert --to {to} -o {to} t")).ends(3, &["byte 152"]);
+        let told = format!("not kept in {to}: fields behind the end of their event (they become zeros) (1)");
+        assert!(run.stderr.contains(&told), "{}", run.stderr);
+        let run = folder.run(&format!("print -q --format csv --columns ns,name,payload.fd {to}")).ends(0, &[]);
+        let lines: Vec<&str> = run.stdout.lines().skip(2).map(|line| &line[line.find(',').unwrap_or(0)..]).collect();
+        assert_eq!(lines, [",fs.open,3", ",fs.open,4", ",fs.open,0"], "{to}");
+    }
+    // What is left out leaves the end where it is.
+    folder.run("convert -q --to jsonl -o lines --drop-field filename t").ends(3, &[]);
+    let lines = std::fs::read_to_string(folder.path("lines")).expect("it was written");
+    let payloads: Vec<&str> = lines.lines().skip(1).filter_map(|line| line.split("\"payload\":").nth(1)).collect();
+    assert_eq!(payloads, ["{\"fd\":3}}", "{\"fd\":4}}", "{\"fd\":null}}"]);
+}
+
 /// Numbers that look random and are the same in each run.
 struct Numbers(u64);
 

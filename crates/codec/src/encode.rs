@@ -4,10 +4,10 @@
 //! the low bits of the first bytes in little-endian, the high ones in big-endian, as CTF counts bits. So a value never
 //! depends on where the one before it ended, and an event is written in one pass over its fields.
 
-use tracemill_model::schema::{ByteOrder, Encoding, FieldKind, Length, Schema};
+use tracemill_model::schema::{ByteOrder, Encoding};
 
 use crate::bits::{Wide, mask};
-use crate::plan::{NodeId, Plan, Visitor};
+use crate::plan::{NodeId, Visitor};
 
 /// How the field of a node is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +109,25 @@ impl Encode {
     }
 }
 
+impl Encode {
+    /// Bytes that it takes itself at least, without those of its parts.
+    pub fn least_bytes(self) -> usize {
+        match self {
+            Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => usize::from(len_bits).div_ceil(8),
+            Encode::Wide { len_bits, .. } => len_bits.div_ceil(8) as usize,
+            Encode::Leb | Encode::HiddenLeb | Encode::Boolean | Encode::Utf8(_) | Encode::Plain | Encode::Present => 1,
+            Encode::Float32(_) => 4,
+            Encode::Float64(_) | Encode::Counted(_) | Encode::HiddenCounted(_) => 8,
+            Encode::Text(encoding) | Encode::HiddenText(encoding) => encoding.unit_bytes(),
+            Encode::Tag { bytes, .. } => bytes.into(),
+            Encode::Zeros(bytes) => bytes.into(),
+            Encode::Parts | Encode::Bytes | Encode::HiddenBytes => 0,
+            Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) => 0,
+            Encode::CountedAt(..) | Encode::HiddenCountedAt(..) => 0,
+        }
+    }
+}
+
 /// What stands for a hidden value: the same for equal ones while the program runs, and nothing that leads back.
 fn pseudonym(value: impl std::hash::Hash) -> u64 {
     use std::hash::BuildHasher;
@@ -130,14 +149,9 @@ pub struct Shortfalls {
     pub cut_texts: u64,
     /// Absent texts that became empty ones.
     pub empty_texts: u64,
-    /// Fields that the event ends before, and that became zeros.
-    pub cut_fields: u64,
-    /// Such fields that nothing can stand for: what they are depends on others.
-    pub lost_fields: u64,
+    /// Fields behind the end of their event, which became zeros.
+    pub filled: u64,
 }
-
-/// Most bytes that stand for fields which the event ends before.
-const MAX_BLANK: usize = 1 << 16;
 
 /// Writes the fields that a plan shows.
 pub struct Encoder<'a> {
@@ -149,8 +163,14 @@ pub struct Encoder<'a> {
     pub selectors_at: usize,
     /// What was lost so far.
     pub shortfalls: &'a mut Shortfalls,
-    /// Schema and plan of an event that ends before its last field: what is absent is written as zeros.
-    pub cut: Option<(&'a Schema, &'a Plan)>,
+}
+
+/// Writes the fields of an event that ends before its last one.
+pub struct CutEncoder<'a> {
+    /// Writes those that are there.
+    pub encoder: Encoder<'a>,
+    /// What stands for those that are not; `None` for a node that may be absent in any event.
+    pub fillers: &'a [Option<Vec<u8>>],
 }
 
 impl Encoder<'_> {
@@ -225,65 +245,6 @@ impl Encoder<'_> {
             Encode::CountedAt(at, order) | Encode::HiddenCountedAt(at, order) => self.select(at, &bytes(order)),
             _ => {}
         }
-    }
-
-    /// The event ends before this field.
-    #[cold]
-    fn cut_off(&mut self, node: NodeId) {
-        let Some((schema, plan)) = self.cut else { return };
-        let most = self.out.len() + MAX_BLANK;
-        match self.blank(node, schema, plan, most) {
-            true => self.shortfalls.cut_fields += 1,
-            false => self.shortfalls.lost_fields += 1,
-        }
-    }
-
-    /// Writes a field of zeros, empty texts and no elements; false when that cannot be.
-    fn blank(&mut self, node: NodeId, schema: &Schema, plan: &Plan, most: usize) -> bool {
-        if self.out.len() > most {
-            return false;
-        }
-        let Some(of) = plan.nodes.get(node as usize) else { return false };
-        let kind = &schema.field_class(of.class).kind;
-        let children = || (node + 1..plan.nodes.len() as NodeId).filter(|&at| plan.nodes[at as usize].parent == node);
-        match self.encode(node) {
-            Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => {
-                self.zeros(usize::from(len_bits).div_ceil(8));
-            }
-            Encode::Wide { len_bits, .. } => self.zeros((len_bits as usize).div_ceil(8)),
-            Encode::Leb | Encode::HiddenLeb | Encode::Boolean | Encode::Present => self.zeros(1),
-            Encode::Utf8(_) | Encode::Plain => self.zeros(1),
-            Encode::Float32(_) => self.zeros(4),
-            Encode::Float64(_) | Encode::Counted(_) | Encode::HiddenCounted(_) => self.zeros(8),
-            Encode::Text(encoding) | Encode::HiddenText(encoding) => self.zeros(encoding.unit_bytes()),
-            Encode::Zeros(bytes) => self.zeros(bytes.into()),
-            Encode::Tag { bytes, .. } => {
-                self.zeros(bytes.into());
-                return children().next().is_some_and(|option| self.blank(option, schema, plan, most));
-            }
-            // The selectors of the event are zeros already.
-            Encode::Rendered(_)
-            | Encode::HiddenRendered(_)
-            | Encode::PresentAt(_)
-            | Encode::CountedAt(..)
-            | Encode::HiddenCountedAt(..) => {}
-            Encode::Bytes | Encode::HiddenBytes => match kind {
-                FieldKind::Blob(class) => match class.length {
-                    Length::Static(len) if len <= MAX_BLANK as u64 => self.zeros(len as usize),
-                    _ => return false,
-                },
-                _ => return false,
-            },
-            Encode::Parts => match kind {
-                FieldKind::Struct(_) => return children().all(|child| self.blank(child, schema, plan, most)),
-                FieldKind::Array(class) => {
-                    let (Length::Static(len), Some(element)) = (&class.length, children().next()) else { return false };
-                    return *len <= MAX_BLANK as u64 && (0..*len).all(|_| self.blank(element, schema, plan, most));
-                }
-                _ => return false,
-            },
-        }
-        self.out.len() <= most
     }
 
     fn text(&mut self, bytes: &[u8]) {
@@ -525,7 +486,59 @@ impl Visitor for Encoder<'_> {
                 self.shortfalls.empty_texts += 1;
                 self.out.push(0);
             }
-            _ => self.cut_off(node),
+            _ => {}
+        }
+    }
+}
+
+impl Visitor for CutEncoder<'_> {
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.encoder.unsigned(node, value);
+    }
+
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.encoder.signed(node, value);
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        self.encoder.wide(node, value);
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.encoder.boolean(node, value);
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        self.encoder.real(node, value);
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        self.encoder.string(node, bytes);
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.encoder.blob(node, bytes);
+    }
+
+    fn begin_variant(&mut self, node: NodeId, option: usize) {
+        self.encoder.begin_variant(node, option);
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        self.encoder.begin_optional(node);
+    }
+
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.encoder.begin_array(node, len);
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        match self.fillers.get(node as usize) {
+            Some(Some(filler)) => {
+                self.encoder.shortfalls.filled += 1;
+                self.encoder.out.extend_from_slice(filler);
+            }
+            _ => self.encoder.absent(node),
         }
     }
 }

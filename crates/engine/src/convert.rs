@@ -1,5 +1,6 @@
 //! From a session to a target: which events go there, in what order, and what comes up on the way.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -166,6 +167,7 @@ impl Conversion<'_> {
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
             events: 0,
+            damaged: (None, None),
         };
         let is_counted = self.skip > 0 || self.limit.is_some();
         let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
@@ -187,6 +189,8 @@ struct Feed<'a> {
     skip: u64,
     left: u64,
     events: u64,
+    /// File and packet of the fault that was met last.
+    damaged: (Option<PathBuf>, Option<u64>),
 }
 
 impl Feed<'_> {
@@ -222,9 +226,7 @@ impl Feed<'_> {
                     Item::Fault(error) => Note::Fault(error),
                     Item::Warning(error) => Note::Warning(error),
                 };
-                if matches!(note, Note::Fault(_)) {
-                    self.writer.gap(at, &DAMAGE)?;
-                }
+                self.damage(&note, Some(at))?;
                 if self.note(note, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -252,6 +254,7 @@ impl Feed<'_> {
             let (before, behind) = if size == 1 { (notes, Vec::new()) } else { (Vec::new(), notes) };
             size = 4096;
             for note in before {
+                self.damage(&note, None)?;
                 if self.note(note, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -261,12 +264,27 @@ impl Feed<'_> {
                 self.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
             }
             for note in behind {
+                self.damage(&note, None)?;
                 if self.note(note, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
         }
         Ok(Flow::Continue)
+    }
+
+    /// Tells a stream, or the one in whose files it is, that a part cannot be read: once for each packet.
+    fn damage(&mut self, note: &Note, stream: Option<usize>) -> Result<()> {
+        let Note::Fault(fault) = note else { return Ok(()) };
+        let (file, packet) = (fault.place().file.clone(), fault.place().packet);
+        let is_known = packet.is_some() && self.damaged == (file.clone(), packet);
+        if fault.loses_nothing() || is_known {
+            return Ok(());
+        }
+        let has_file = |of: &StreamOf| of.stream.files.iter().any(|one| Some(&one.path) == file.as_ref());
+        let stream = stream.or_else(|| self.conversion.streams.iter().position(has_file));
+        self.damaged = (file, packet);
+        stream.map_or(Ok(()), |stream| self.writer.gap(stream, &DAMAGE))
     }
 
     fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {

@@ -168,6 +168,15 @@ impl Cursor {
         };
         let mut found: Vec<_> = faults.iter().filter_map(in_stream).collect();
         found.sort_by_key(|&(file, packet, _)| (file, packet));
+        for (file, packet, fault) in &mut found {
+            // A packet that is left out is a gap in the numbers of the others, where they have some.
+            let place = (*file, *packet);
+            let is_before = |of: &&Packet| (of.file, of.index) >= place;
+            let next = self.stream.packets.iter().filter(is_before).min_by_key(|of| (of.file, of.index));
+            if next.is_some_and(|next| (next.file, next.index) != place && next.lost_packets_before > 0) {
+                *fault = fault.clone().losing_nothing();
+            }
+        }
         self.found = found.into();
     }
 
@@ -281,6 +290,7 @@ impl Cursor {
             }
             Ok(opened) => {
                 let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
+                let is_kept = self.gives_packets && opened.can_be_copied;
                 self.queue.extend(opened.faults.into_iter().map(|fault| Item::Fault(place(fault))));
                 self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
                 self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
@@ -293,7 +303,7 @@ impl Cursor {
                     return;
                 }
                 let is_there = file.bytes.len_now() >= packet.offset_bytes + packet_bytes(packet);
-                let is_whole = self.gives_packets && data.is_in_place() && is_there && self.is_whole(packet);
+                let is_whole = is_kept && is_there && self.is_whole(packet);
                 if is_whole && let Some(times) = sound_times(&data, self.filter.cycles, self.floor) {
                     self.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
                     self.add_done(packet_bytes(&data.packet));

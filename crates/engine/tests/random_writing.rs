@@ -237,11 +237,10 @@ fn what_is_written_is_read_back() {
                 want.iter_mut().for_each(without_name);
                 found.iter_mut().for_each(without_name);
             }
-            if name == "cpel" {
-                // An event of nothing but a name becomes a record, which has a code, a track and a datum.
-                let first = |event: &String| event.lines().next().map(str::to_string).unwrap_or_default();
-                want = want.iter().map(first).collect();
-                found = found.iter().map(first).collect();
+            if name == "cpel" || name == "elog" {
+                // The payload of an event of a log is that of its format; the name says the event.
+                let of = |event: &String| event.lines().next().unwrap_or("").to_string();
+                (want, found) = (want.iter().map(of).collect(), found.iter().map(of).collect());
             }
             if name == "uftrace" {
                 // An event of nothing but a name becomes a user event, and has its name in the payload.

@@ -179,12 +179,15 @@ pub struct OpenedPacket {
     pub warnings: Vec<Error>,
     /// Events that are missing inside it.
     pub gaps: Vec<Gap>,
+    /// Is it whole and sound in its file, so that a writer of the same format can copy its bytes?
+    pub can_be_copied: bool,
 }
 
 impl OpenedPacket {
     /// A packet without any fault.
     pub fn new(data: PacketData) -> Self {
-        OpenedPacket { data, faults: Vec::new(), warnings: Vec::new(), gaps: Vec::new() }
+        let can_be_copied = data.is_in_place();
+        OpenedPacket { data, faults: Vec::new(), warnings: Vec::new(), gaps: Vec::new(), can_be_copied }
     }
 }
 

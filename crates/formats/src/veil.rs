@@ -704,7 +704,7 @@ impl Veiler {
 
     fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> Fields<'a> {
         let Veiler { texts, shortfalls, .. } = self;
-        let encoder = Encoder { out, nodes: &table.encodes, selectors_at: 0, shortfalls, cut: None };
+        let encoder = Encoder { out, nodes: &table.encodes, selectors_at: 0, shortfalls };
         Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }
     }
 

@@ -77,6 +77,7 @@ struct Inner {
     help: Option<String>,
     place: Place,
     related: Vec<(String, TextPlace)>,
+    loses_nothing: bool,
 }
 
 impl Error {
@@ -88,6 +89,7 @@ impl Error {
             help: None,
             place: Place::default(),
             related: Vec::new(),
+            loses_nothing: false,
         }))
     }
 
@@ -143,6 +145,11 @@ impl Error {
         &self.0.place
     }
 
+    /// Is everything there all the same: every event could be read, or what is missing is told otherwise?
+    pub fn loses_nothing(&self) -> bool {
+        self.0.loses_nothing
+    }
+
     /// Other places that belong to it ("first declared here").
     pub fn related(&self) -> &[(String, TextPlace)] {
         &self.0.related
@@ -152,6 +159,13 @@ impl Error {
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
+        self
+    }
+
+    /// Says that every event can be read all the same, or that what is missing is told otherwise.
+    #[must_use]
+    pub fn losing_nothing(mut self) -> Self {
+        self.0.loses_nothing = true;
         self
     }
 

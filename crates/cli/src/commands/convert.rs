@@ -11,7 +11,7 @@ use tracemill_engine::print::Flow;
 use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::split::{SplitBy, Splitter};
-use tracemill_engine::timeline;
+use tracemill_engine::timeline::{self, StreamOf};
 use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
@@ -19,7 +19,7 @@ use tracemill_model::schema::ByteOrder;
 use super::formats::WRITTEN;
 use super::hiding::Hiding;
 use super::losses::gap_text;
-use super::open::open;
+use super::open::{Opened, open_telling};
 use super::output::refuse;
 use super::print;
 use super::select::Typed;
@@ -41,7 +41,9 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
     refuse(options, target.is_folder || options.split.is_some())?;
-    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    // Faults of packets are told where those stand, so that the output can say it there too.
+    let is_told = |fault: &Error| fault.place().packet.is_none();
+    let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok(Outcome::Nothing) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
     let (hidden, dropped) = hiding.fields(&opened.session)?;
@@ -49,6 +51,10 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         hiding.apply(&mut opened.session, &mut wanted)?;
     }
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
+    wanted.selection.faults_in_place = true;
+    if tell_elsewhere(&mut opened, &streams) {
+        return Ok(Outcome::Nothing);
+    }
     let pending = Pending::new(&options.output)?;
     interrupt::remove_on_interrupt(pending.root().to_path_buf());
     let mut sources = sources(&opened.session, &streams)?;
@@ -140,6 +146,19 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     tell(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
+}
+
+/// Tells the faults of packets that no cursor comes by: a file without packets is no stream, and other streams may not be
+/// wanted. Is the work to be stopped?
+fn tell_elsewhere(opened: &mut Opened, streams: &[StreamOf]) -> bool {
+    for (trace, of) in opened.session.traces.iter().enumerate() {
+        for fault in of.faults.iter().filter(|fault| fault.place().packet.is_some()) {
+            if timeline::stream_of_fault(streams, trace, fault).is_none() && opened.reporter.fault(fault) {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// An option of another target means a mistake.

@@ -65,7 +65,7 @@ fn character(text: &str) -> Option<(char, usize)> {
 /// variant that it selects.
 pub(super) const TAGGED: [&str; 2] = ["tag", "value"];
 
-/// The same schema with the names that its coded ones stand for.
+/// The same schema with the names that its coded ones stand for; the coded ones are as the metadata have them.
 pub(super) fn with_plain_names(schema: &Schema) -> Schema {
     let mut schema = schema.clone();
     for at in 0..schema.field_class_count() {
@@ -82,7 +82,7 @@ pub(super) fn with_plain_names(schema: &Schema) -> Schema {
         }
         schema.set_field_class(id, class);
     }
-    schema.has_coded_names = false;
+    schema.has_coded_names = true;
     schema
 }
 

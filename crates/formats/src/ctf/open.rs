@@ -247,7 +247,9 @@ fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
         return ctf2::parse(metadata.text.as_bytes()).map(|schema| (schema, metadata.faults));
     }
     let mut schema = tsdl::parse(&metadata.text)?;
-    schema.has_coded_names = names::has_mark(&metadata.text);
+    if names::has_mark(&metadata.text) {
+        schema = names::with_plain_names(&schema);
+    }
     if schema.uuid.is_none() {
         schema.uuid = metadata.uuid.filter(|uuid| uuid.iter().any(|&byte| byte != 0));
     }

@@ -97,7 +97,7 @@ fn read_header_within(
             uuid_text(&want)
         );
         let fault = Error::new(ErrorKind::Inconsistent, message).with_help("its events are read all the same");
-        header.fault.get_or_insert(fault);
+        header.fault.get_or_insert(fault.losing_nothing());
     }
     header.fault = header.fault.map(|fault| fault.at_offset(offset));
     Ok(header)
@@ -134,7 +134,10 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
         let error = Error::new(ErrorKind::Truncated, message);
         // Padding that is missing costs no event.
         let is_padding = content <= rest_bits;
-        fault = Some(if is_padding { error.with_help("no event is lost: only padding is missing") } else { error });
+        fault = Some(match is_padding {
+            true => error.with_help("no event is lost: only padding is missing").losing_nothing(),
+            false => error,
+        });
     } else if !total.is_multiple_of(8) {
         fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
     }

@@ -192,7 +192,13 @@ impl PacketReader for Reader {
         packet.content_bits = (bytes.bytes().len() - base_bytes).min(len.max(found.len)) as u64 * 8;
         let data = PacketData::found(plans, file, packet, (bytes, base_bytes), found.spine);
         let data = PacketData { cpu: Some(info.cpu), ..data };
-        Ok(OpenedPacket { data, faults: found.faults.finish(), warnings: Vec::new(), gaps: found.gaps })
+        Ok(OpenedPacket {
+            data,
+            faults: found.faults.finish(),
+            warnings: Vec::new(),
+            gaps: found.gaps,
+            can_be_copied: false,
+        })
     }
 
     fn call_events(&self) -> &'static [crate::calls::CallEvents] {

@@ -109,7 +109,7 @@ fn cut(block: &Block) -> Error {
         format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
     let error = Error::new(ErrorKind::Truncated, message).at_offset(block.offset + block.here_bytes);
     if u64::from(data_bytes) <= block.here_bytes {
-        return error.with_help("no event is lost: only padding is missing");
+        return error.with_help("no event is lost: only padding is missing").losing_nothing();
     }
     let missing = u64::from(data_bytes) - block.here_bytes;
     error.with_help(format!("{missing} bytes of events are missing; those that are whole are read"))

@@ -413,7 +413,8 @@ pub struct Schema {
     pub has_peer_text: bool,
     /// What the trace was before it was converted, when it says so.
     pub origin: Option<Arc<Origin>>,
-    /// Do names of members stand for others, which the format had no place for?
+    /// Do the names of members as the metadata write them stand for others, which the format has no place for? Text lines
+    /// show those of the metadata then.
     pub has_coded_names: bool,
     field_classes: Vec<FieldClass>,
     clocks: Vec<ClockClass>,

@@ -181,7 +181,10 @@ impl Builder<'_> {
                     let mut before = Vec::from(if shown > 0 { ", " } else { " " });
                     if self.names {
                         let Palette { field_name, reset, .. } = self.palette;
-                        before.extend_from_slice(format!("{field_name}{}{reset} = ", member.name).as_bytes());
+                        // The peer knows no others than those of the metadata.
+                        let raw = || member.raw_name.strip_prefix('_').unwrap_or(&member.raw_name);
+                        let name = if self.schema.has_coded_names { raw() } else { &member.name };
+                        before.extend_from_slice(format!("{field_name}{name}{reset} = ").as_bytes());
                     }
                     shown += usize::from(self.field(member.class, path, &before, folds));
                     path.steps.pop();

@@ -13,8 +13,8 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Part, StreamClassId};
 
-use super::TRACK_BYTES;
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
+use super::{TIME_BYTES, TRACK_BYTES};
 use crate::api::{OpenedPacket, PacketReader, Stream};
 use crate::cpel::strings::MAX_TEXT;
 
@@ -355,7 +355,7 @@ impl PacketReader for Reader {
     }
 }
 
-/// Writes events anew: the track, then the arguments, big endian; strings end with a NUL.
+/// Writes events anew: the time as it is stored, in the place of a header; the track; then the arguments, big endian; strings end with a NUL.
 struct Decoder<'a> {
     reader: &'a Reader,
     out: Vec<u8>,
@@ -384,10 +384,11 @@ impl Sink for Decoder<'_> {
             self.bad_track(at, track);
         }
         // A block of fixed size, of which the end is forgotten.
-        let mut block = [0; TRACK_BYTES + BLOCK];
-        block[..TRACK_BYTES].copy_from_slice(&[t0, t1]);
-        block[TRACK_BYTES..].copy_from_slice(args);
-        let end = self.out.len() + TRACK_BYTES + len;
+        let mut block = [0; TIME_BYTES + TRACK_BYTES + BLOCK];
+        block[..TIME_BYTES].copy_from_slice(&[a, b, c, d, e, f, g, h]);
+        block[TIME_BYTES..TIME_BYTES + TRACK_BYTES].copy_from_slice(&[t0, t1]);
+        block[TIME_BYTES + TRACK_BYTES..].copy_from_slice(args);
+        let end = self.out.len() + TIME_BYTES + TRACK_BYTES + len;
         self.out.extend_from_slice(&block);
         self.out.truncate(end);
         for &(from, most) in &kind.checks {
@@ -397,7 +398,7 @@ impl Sink for Decoder<'_> {
                 break;
             }
         }
-        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits);
+        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits + TIME_BYTES as u32 * 8);
     }
 
     #[inline]
@@ -418,7 +419,7 @@ impl Sink for Decoder<'_> {
         } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
             self.no_number(at);
         }
-        self.out.extend_from_slice(&[t0, t1]);
+        self.out.extend_from_slice(&[a, b, c, d, e, f, g, h, t0, t1]);
         let track = u16::from_be_bytes([t0, t1]);
         if usize::from(track) >= header.tracks.len() {
             self.bad_track(at, track);
@@ -435,7 +436,7 @@ impl Sink for Decoder<'_> {
             }
             _ => self.put_args(at + EVENT_BYTES, of, octets),
         }
-        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits);
+        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits + TIME_BYTES as u32 * 8);
     }
 }
 

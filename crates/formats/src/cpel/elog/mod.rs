@@ -247,6 +247,9 @@ impl fmt::Debug for EventText {
 /// Octets of an event before its arguments as it is decoded: its track.
 const TRACK_BYTES: usize = 2;
 
+/// Octets of the stored time before them.
+pub(in crate::cpel) const TIME_BYTES: usize = 8;
+
 impl EventText {
     /// The string table: what is ready of it, and how all of it is found.
     #[inline]

@@ -16,6 +16,7 @@ use tracemill_model::schema::Scope;
 
 use super::spool::Output;
 use super::{count_gap, undecoded};
+use crate::cpel::elog::TIME_BYTES;
 use crate::cpel::elog::events::HEADER;
 use crate::cpel::elog::format::string_at;
 use crate::cpel::elog::header::{Arg, EPOCH_SECONDS, Header, MAGIC, UNIX_FROM, unix_ns};
@@ -252,7 +253,14 @@ impl TraceWriter for Own {
         let label_count = of.map_or(0, |of| of.label_count);
         let args = of.and_then(|of| of.args.clone());
         let ns = self.clock.as_ref().map_or(i128::from(event.cycles()), |clock| clock.ns(event.cycles()));
-        let time = time_of(ns - self.start, event.cycles(), &mut self.losses);
+        // Times far behind the ends are held there when they are read.
+        let is_far = matches!(event.cycles(), 0 | u64::MAX) && ns == i128::from(event.cycles());
+        let is_it = |time: &f64| is_far || (time * 1e9) as i128 == ns - self.start;
+        let stored = stored_time(event).filter(|time| self.is_direct && is_it(time));
+        let time = match stored {
+            Some(time) => time,
+            None => time_of(ns - self.start, event.cycles(), &mut self.losses),
+        };
         self.scratch.clear();
         self.scratch.extend_from_slice(&(number as u16).to_be_bytes());
         let is_put = match args {
@@ -303,6 +311,13 @@ impl TraceWriter for Own {
         out.flush().map_err(&failed)?;
         Ok(self.losses)
     }
+}
+
+/// The time of an event as its log has it.
+fn stored_time(event: EventRef<'_>) -> Option<f64> {
+    let at = usize::try_from(event.chunk.start_bits(event.at) / 8).ok()?;
+    let octets = event.chunk.packet.content().get(at..)?.first_chunk::<TIME_BYTES>()?;
+    Some(f64::from_bits(u64::from_be_bytes(*octets).rotate_left(32)))
 }
 
 /// Appends track, time and arguments of an event as the log's reader decodes it: other words of long numbers, and

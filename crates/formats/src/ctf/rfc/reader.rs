@@ -82,6 +82,8 @@ impl PacketReader for Reader {
             keep_whole_events(&mut data);
         }
         let mut opened = OpenedPacket::new(data);
+        // What is damaged is written anew: the output is sound.
+        opened.can_be_copied = !is_truncated && faults.is_empty();
         opened.faults = faults;
         opened.warnings.extend(check_event_sizes(&opened.data));
         Ok(opened)
@@ -103,7 +105,8 @@ impl Reader {
         match (undone, mismatch) {
             (Ok(content), mismatch) => Ok((
                 content,
-                mismatch.map(|fault| fault.with_help("its events are read all the same, unless --strict")),
+                mismatch
+                    .map(|fault| fault.with_help("its events are read all the same, unless --strict").losing_nothing()),
             )),
             (Err(error), None) => Err(error),
             // One fault for one packet: the checksum tells the cause.

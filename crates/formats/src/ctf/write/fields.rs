@@ -786,6 +786,40 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
     table.into()
 }
 
+/// What is written for each node of a plan in events that end before it: zeros, of which there are as many as its fields
+/// take at least. `None` for what may be absent anyway.
+pub(super) fn fillers(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> Box<[Option<Vec<u8>>]> {
+    let mut sizes = vec![0usize; plan.nodes.len()];
+    let mut parts: Vec<Vec<usize>> = vec![Vec::new(); plan.nodes.len()];
+    for (at, node) in plan.nodes.iter().enumerate().filter(|(at, node)| node.parent as usize != *at) {
+        parts[node.parent as usize].push(at);
+    }
+    // Parts stand behind what they are of.
+    for at in (0..plan.nodes.len()).rev() {
+        let kind = &schema.field_class(plan.nodes[at].class).kind;
+        let inside: usize = parts[at].iter().map(|part| sizes[*part]).sum();
+        sizes[at] = nodes.get(at).map_or(0, |encode| encode.least_bytes())
+            + match kind {
+                FieldKind::Struct(_) => inside,
+                FieldKind::Array(ArrayClass { length: Length::Static(len), .. }) => {
+                    inside.saturating_mul(usize::try_from(*len).unwrap_or(usize::MAX))
+                }
+                FieldKind::Blob(BlobClass { length: Length::Static(len), .. }) => *len as usize,
+                FieldKind::Variant(_) if matches!(nodes.get(at), Some(Encode::Tag { .. })) => {
+                    parts[at].first().map_or(0, |part| sizes[*part])
+                }
+                _ => 0,
+            };
+    }
+    let fill = |(at, node): (usize, &tracemill_codec::plan::Node)| {
+        let may_be_absent =
+            matches!(schema.field_class(node.class).kind, FieldKind::Optional(_) | FieldKind::Rendered(_));
+        // More than a field of an event can take.
+        (!may_be_absent).then(|| vec![0; sizes[at].min(1 << 24)])
+    };
+    plan.nodes.iter().enumerate().map(fill).collect()
+}
+
 /// What [`encodes`] needs of a mapping.
 pub(super) struct Mapped<'a> {
     pub dialect: Dialect,

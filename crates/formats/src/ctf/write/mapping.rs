@@ -15,7 +15,7 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, free_name};
+use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, fillers, free_name};
 use crate::hiding::{self, Dropped};
 use crate::target::{HiddenField, Losses, STORED, Source};
 
@@ -81,6 +81,8 @@ pub(super) struct EventMapping {
     pub(super) is_open: bool,
     /// For each node of the plan of the event's rows. Made when the first event comes.
     pub(super) nodes: Option<Box<[Encode]>>,
+    /// What stands for fields behind the end of an event. Made when the first event comes that ends early.
+    pub(super) fillers: Option<Box<[Option<Vec<u8>>]>>,
     /// Bits that its last field leaves in its last byte: no content of a packet that ends there.
     pub(super) loose: u8,
     /// Ids of classes that stand for many, once an event had them.
@@ -240,6 +242,14 @@ impl Mapping {
             let nodes = encodes(&self.mapped(), plans.header_rows(stream), owner, &[Scope::EventHeader]);
             self.streams[stream.0 as usize].header_nodes = Some(nodes);
         }
+    }
+
+    /// Makes the table of what stands for fields behind the ends of events of a class.
+    #[cold]
+    pub(super) fn prepare_cut(&mut self, plans: &TracePlans, class: EventClassId) {
+        let of = &mut self.events[class.0 as usize];
+        let nodes = of.nodes.as_deref().unwrap_or(&[]);
+        of.fillers = Some(fillers(&self.from, plans.event_rows(class), nodes));
     }
 
     /// How the members of a header or context are written that are kept: nothing for the others.
@@ -621,6 +631,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),
         nodes: None,
+        fillers: None,
         loose: 0,
         own_ids: HashMap::new(),
     })

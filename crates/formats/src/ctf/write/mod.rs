@@ -36,7 +36,6 @@ use self::fields::Marks;
 use self::mapping::{Headers, Mapping, has_own_ids};
 use self::packets::StreamWriter;
 use self::same::SameStream;
-use crate::ctf::names;
 use crate::ctf::packets::METADATA_PART;
 use crate::target::{HiddenField, Losses, Source, Target, TraceWriter, WriteOptions};
 
@@ -151,8 +150,6 @@ impl Writer {
             losses: Losses::default(),
             merged: None,
         };
-        let sources: Vec<Source> = sources.iter().map(with_plain_names).collect();
-        let sources = sources.as_slice();
         let short = below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
         if options.merge && sources.len() > 1 {
             writer.add_merged(dialect, path, sources, &short, options)?;
@@ -363,15 +360,6 @@ impl TraceWriter for Writer {
         }
         Ok(self.losses)
     }
-}
-
-/// The source with the names that its members had before they were coded.
-fn with_plain_names(source: &Source) -> Source {
-    let mut source = source.clone();
-    if source.schema.has_coded_names {
-        source.schema = Arc::new(names::with_plain_names(&source.schema));
-    }
-    source
 }
 
 fn write_metadata(folder: &Path, text: &[u8]) -> Result<()> {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{Encode, Encoder, Shortfalls, put_fixed};
-use tracemill_codec::plan::{Fault, Plan, State};
+use tracemill_codec::encode::{CutEncoder, Encode, Encoder, Shortfalls, put_fixed};
+use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
-use super::mapping::{Mapping, context_members};
+use super::mapping::{EventMapping, Mapping, context_members};
 use crate::ctf::lttng_index;
 use crate::out_file::OutFile;
 use crate::target::{Losses, WriteOptions};
@@ -34,6 +34,8 @@ pub(super) struct StreamWriter {
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
+    /// The last of those.
+    last: Option<Arc<PacketData>>,
     discarded: u64,
     sequence: u64,
     /// A gap that no packet tells yet, with its end.
@@ -83,6 +85,7 @@ impl StreamWriter {
             places: Places::default(),
             open: None,
             input: None,
+            last: None,
             discarded: 0,
             sequence: 0,
             pending: None,
@@ -149,6 +152,10 @@ impl StreamWriter {
             let id = event.own_id(&mut self.name).unwrap_or_default();
             own_id = Some(mapping.own_id(class, id, &self.name));
         }
+        let is_cut = event.is_cut();
+        if is_cut && mapping.events[class.0 as usize].fillers.is_none() {
+            mapping.prepare_cut(&event.chunk.packet.plans, class);
+        }
         let stream = &mapping.streams[event.chunk.packet.packet.class.0 as usize];
         let of = &mapping.events[class.0 as usize];
         let start = self.packet.len();
@@ -172,26 +179,21 @@ impl StreamWriter {
                 nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
                 selectors_at: 0,
                 shortfalls: &mut self.shortfalls,
-                cut: None,
             };
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
-        let plans = &event.chunk.packet.plans;
-        let cut = event.is_cut().then(|| (plans.schema().as_ref(), plans.event_rows(class)));
-        let lost = self.shortfalls.lost_fields;
         let result = match of.selectors {
+            selectors if is_cut => self.cut(of, selectors, event),
             0 => {
                 let mut encoder =
-                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut };
+                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
                 event.visit_flat(&mut self.state, &mut encoder)
             }
-            selectors => self.with_selectors(nodes, selectors, event, cut),
+            selectors => self.with_selectors(nodes, selectors, event),
         };
         match result {
-            // Nothing can stand for what it ends before.
-            Ok(()) if self.shortfalls.lost_fields > lost => self.packet.truncate(start),
             Ok(()) => {
                 if let Some(open) = &mut self.open {
                     open.loose = of.loose;
@@ -211,7 +213,6 @@ impl StreamWriter {
         nodes: &[Encode],
         selectors: usize,
         event: EventRef<'_>,
-        cut: Option<(&Schema, &Plan)>,
     ) -> std::result::Result<(), Fault> {
         let mut fields = event.fields(&mut self.state);
         let mut selectors_at = 0;
@@ -220,9 +221,25 @@ impl StreamWriter {
                 selectors_at = self.packet.len();
                 self.packet.resize(selectors_at + selectors, 0);
             }
-            let mut encoder =
-                Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls, cut };
+            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
             fields.visit(scope, &mut self.state, &mut encoder)?;
+        }
+        Ok(())
+    }
+
+    /// An event that ends before its last field.
+    #[cold]
+    fn cut(&mut self, of: &EventMapping, selectors: usize, event: EventRef<'_>) -> std::result::Result<(), Fault> {
+        let (nodes, fillers) = (of.nodes.as_deref().unwrap_or(&[]), of.fillers.as_deref().unwrap_or(&[]));
+        let mut fields = event.fields(&mut self.state);
+        let mut selectors_at = 0;
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            if scope == Scope::Payload {
+                selectors_at = self.packet.len();
+                self.packet.resize(selectors_at + selectors, 0);
+            }
+            let encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?;
         }
         Ok(())
     }
@@ -257,6 +274,7 @@ impl StreamWriter {
             self.end_packet(mapping, true)?;
         }
         self.input = Some(input.clone());
+        self.last = Some(input.clone());
         Ok(())
     }
 
@@ -268,7 +286,7 @@ impl StreamWriter {
             let plan = input.plans.packet_context_rows(input.packet.class);
             let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
             let mut encoder =
-                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut: None };
+                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
@@ -324,8 +342,7 @@ impl StreamWriter {
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
-            let mut encoder =
-                Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls, cut: None };
+            let mut encoder = Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
@@ -393,14 +410,17 @@ impl StreamWriter {
         self.input = None;
         if let Some(end) = self.pending.take() {
             let class = self.class;
-            // A packet without events tells what is missing behind the last one.
+            // A packet without events tells what is missing behind the last one; what it keeps is that of the last one.
             let stream = &mapping.streams[class.0 as usize];
-            if stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true) {
+            let last = self.last.take().filter(|last| last.packet.class == class);
+            let keeps = stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true);
+            if keeps && last.is_none() {
                 self.losses.add("gaps behind the last event of a stream", 1);
                 return self.file.end();
             }
             let end = end.unwrap_or(self.latest).max(self.latest);
-            self.header(mapping, class, None, &[]);
+            let kept = last.as_ref().map_or_else(Vec::new, |last| self.kept_of(mapping, last));
+            self.header(mapping, class, last.as_deref(), &kept);
             let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, loose: 0 };
             self.flush(mapping, &open)?;
         }
@@ -421,8 +441,7 @@ impl StreamWriter {
         losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
         losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
         losses.add("absent texts that became empty", self.shortfalls.empty_texts);
-        losses.add("fields behind the end of their event (they become zeros)", self.shortfalls.cut_fields);
-        losses.add("fields behind the end of their event (it is left out)", self.shortfalls.lost_fields);
+        losses.add("fields behind the end of their event (they become zeros)", self.shortfalls.filled);
         losses
     }
 }

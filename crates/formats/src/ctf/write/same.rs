@@ -13,7 +13,7 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
 use tracemill_codec::plan::State;
 use tracemill_model::error::Result;
-use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
 
 use super::shift::{can_shift, shift};
@@ -33,6 +33,8 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 struct Layout {
     places: Vec<Place>,
+    /// First byte of the UUID.
+    uuid: Option<usize>,
     /// Largest alignment inside an event.
     event_align: u64,
     rules: Rules,
@@ -129,6 +131,9 @@ impl Layout {
     fn locate(&mut self, schema: &Schema, id: FieldClassId, at: u64) -> Option<u64> {
         let class = schema.field_class(id);
         let at = at.next_multiple_of(class.align_bits.into());
+        if class.roles.has(Role::TraceUuid) && at.is_multiple_of(8) {
+            self.uuid = usize::try_from(at / 8).ok();
+        }
         let mut put = |len_bits: u32, order: ByteOrder| {
             if !class.roles.is_empty() && len_bits <= 64 {
                 self.places.push(Place { roles: class.roles, at_bits: at, len_bits, order });
@@ -161,6 +166,27 @@ impl Layout {
     }
 }
 
+/// A packet without its events.
+struct Last {
+    packet: Packet,
+    /// Its header and context, and how many bits they have.
+    head: Vec<u8>,
+    events_bits: u64,
+}
+
+impl Last {
+    fn of(data: &PacketData) -> Last {
+        let bytes = data.input().bytes;
+        let head = bytes.get(..data.events_bits.div_ceil(8) as usize).unwrap_or(bytes).to_vec();
+        Last { packet: data.packet.clone(), head, events_bits: data.events_bits }
+    }
+}
+
+/// Says the packet that it belongs to another trace?
+fn is_stranger(schema: &Schema, data: &PacketData) -> bool {
+    schema.uuid.is_some() && data.state.roles.uuid.is_some_and(|uuid| schema.uuid != Some(uuid))
+}
+
 /// Writes one stream.
 pub(super) struct SameStream {
     schema: Arc<Schema>,
@@ -176,6 +202,10 @@ pub(super) struct SameStream {
     end: u64,
     /// What is missing since the packet that was written last.
     lost: u64,
+    /// Packets that are missing where no packet has a number to tell it.
+    uncounted: u64,
+    /// The packet that was written last.
+    last: Option<Last>,
     /// All that is missing so far.
     discarded: u64,
     /// Sequence numbers of the packet that was written last: as stored, and as written.
@@ -201,6 +231,8 @@ impl SameStream {
             begin: 0,
             end: 0,
             lost: 0,
+            uncounted: 0,
+            last: None,
             discarded: 0,
             sequence: None,
             discarded_shift: None,
@@ -227,8 +259,13 @@ impl SameStream {
         let bytes = data.bytes.bytes();
         let to = from.saturating_add((data.packet.total_bits / 8) as usize).min(bytes.len());
         let whole = bytes.get(from..to).unwrap_or(&[]);
-        let counters = self.counters(data);
-        if counters.iter().all(|(_, stored, now)| stored == now) {
+        let counters = self.counters(&data.packet);
+        self.last = Some(Last::of(data));
+        // Padding may be missing at the end of a file.
+        let len_bits = whole.len() as u64 * 8;
+        let is_sized = data.state.roles.total_bits.is_none_or(|total| total == len_bits);
+        let is_stranger = is_stranger(&self.schema, data);
+        if counters.iter().all(|(_, stored, now)| stored == now) && is_sized && !is_stranger {
             self.file.write(whole)
         } else {
             self.packet.clear();
@@ -236,6 +273,12 @@ impl SameStream {
             let layout = self.layout(data.packet.class);
             for (role, _, now) in counters {
                 self.set(&layout, role, now);
+            }
+            if !is_sized {
+                self.set(&layout, Role::PacketTotalSize, len_bits);
+            }
+            if is_stranger {
+                self.set_uuid(&layout);
             }
             let packet = std::mem::take(&mut self.packet);
             self.file.write(&packet)?;
@@ -306,15 +349,22 @@ impl SameStream {
         self.packet.clear();
         let bytes = input.input().bytes;
         copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits, layout.rules.order);
+        self.last = Some(Last::of(input));
+        if is_stranger(&self.schema, input) {
+            self.set_uuid(layout);
+        }
         self.bits = input.events_bits;
         (self.begin, self.end) = (first, first);
         self.input = Some(input.clone());
     }
 
     /// Sequence number and counter of a packet: as stored, and as they are now.
-    fn counters(&mut self, data: &PacketData) -> Vec<(Role, u64, u64)> {
+    fn counters(&mut self, packet: &Packet) -> Vec<(Role, u64, u64)> {
         let mut counters = Vec::new();
-        if let Some(stored) = data.packet.sequence {
+        if packet.sequence.is_none() {
+            self.uncounted += self.lost;
+        }
+        if let Some(stored) = packet.sequence {
             let now = match self.sequence {
                 None => stored,
                 Some((_, before)) => before.wrapping_add(1).wrapping_add(self.lost),
@@ -327,7 +377,7 @@ impl SameStream {
         }
         self.lost = 0;
         self.pending = false;
-        if let Some(stored) = data.packet.discarded_snapshot {
+        if let Some(stored) = packet.discarded_snapshot {
             let shift = *self.discarded_shift.get_or_insert(self.discarded.wrapping_sub(stored));
             counters.push((Role::DiscardedEvents, stored, stored.wrapping_add(shift)));
         }
@@ -340,10 +390,19 @@ impl SameStream {
         }
     }
 
+    /// Makes the packet one of the trace.
+    fn set_uuid(&mut self, layout: &Layout) {
+        if let (Some(at), Some(uuid)) = (layout.uuid, self.schema.uuid)
+            && let Some(place) = self.packet.get_mut(at..at + uuid.len())
+        {
+            place.copy_from_slice(&uuid);
+        }
+    }
+
     fn end_packet(&mut self) -> Result<()> {
         let Some(input) = self.input.take() else { return Ok(()) };
         let layout = self.layout(input.packet.class);
-        let counters = self.counters(&input);
+        let counters = self.counters(&input.packet);
         for (role, stored, now) in counters {
             if stored != now {
                 self.set(&layout, role, now);
@@ -364,18 +423,45 @@ impl SameStream {
         self.end_packet()?;
         let count = gap.count.unwrap_or(0);
         match gap.kind {
-            GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
+            GapKind::DiscardedEvents => {
+                self.discarded = self.discarded.wrapping_add(count);
+                self.pending = true;
+            }
             GapKind::LostPackets => self.lost = self.lost.wrapping_add(count),
         }
-        self.pending = true;
         Ok(())
     }
 
     /// No more events come.
     pub(super) fn end(&mut self) -> Result<()> {
         self.end_packet()?;
+        self.tell_behind()?;
         self.packet = Vec::new();
         self.file.end()
+    }
+
+    /// A packet without events tells that packets are missing behind the last one, where they have numbers.
+    fn tell_behind(&mut self) -> Result<()> {
+        let Some(Last { packet, head, events_bits }) = self.last.take() else { return Ok(()) };
+        if self.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
+            return Ok(());
+        }
+        let layout = self.layout(packet.class);
+        self.packet = head;
+        // It comes behind the packet whose numbers it has.
+        self.is_split = true;
+        let is_pending = self.pending;
+        for (role, _, now) in self.counters(&packet) {
+            self.set(&layout, role, now);
+        }
+        self.pending = is_pending;
+        let end = packet.end_cycles.unwrap_or(0).max(self.end);
+        self.set(&layout, Role::PacketTotalSize, self.packet.len() as u64 * 8);
+        self.set(&layout, Role::PacketContentSize, events_bits);
+        self.set(&layout, Role::PacketBegin, end);
+        self.set(&layout, Role::PacketEnd, end);
+        let packet = std::mem::take(&mut self.packet);
+        self.file.write(&packet)
     }
 
     /// Is everything there that was written?
@@ -387,7 +473,8 @@ impl SameStream {
     pub(super) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         losses.add("events whose file changed while they were read", self.unreadable);
-        losses.add("gaps behind the last event of a stream", self.pending.into());
+        losses.add("gaps behind the last event of a stream", (self.pending || self.lost > 0).into());
+        losses.add("lost packets between packets without numbers", self.uncounted);
         losses
     }
 }

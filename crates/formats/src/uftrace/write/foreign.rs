@@ -195,7 +195,10 @@ impl Foreign {
     pub(super) fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         let task = self.last_task[stream].and_then(|tid| self.tasks.get_mut(&tid));
         match (gap.kind, gap.count, task) {
-            (GapKind::DiscardedEvents, Some(count), Some(task)) => {
+            (kind, Some(count), Some(task)) => {
+                if kind == GapKind::LostPackets {
+                    self.losses.add("numbers of events of lost packets (each counts as one)", count);
+                }
                 self.scratch.clear();
                 self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, count, None);
                 task.depth = 0;

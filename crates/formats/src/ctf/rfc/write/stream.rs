@@ -331,11 +331,10 @@ impl StreamWriter {
         set(Meaning::Compression, schemes.compression);
         set(Meaning::Encryption, schemes.encryption);
         set(Meaning::ChecksumScheme, schemes.checksum);
-        if let (true, None, Some(bits)) = (is_own, &input, self.count_bits) {
-            set(Meaning::CountBits, bits);
+        if !is_own || input.is_none() {
+            set(Meaning::CountBits, self.count_bits.filter(|_| is_own).unwrap_or(32));
         }
         if !is_own {
-            set(Meaning::CountBits, 32);
             let cpu = input.as_ref().and_then(|(packet, _)| packet.cpu);
             set(Meaning::Cpu, cpu.unwrap_or(u32::MAX).into());
             if let Some((packet, Some(values))) = &input {
