@@ -304,7 +304,7 @@ fn has_records(entry: std::io::Result<std::fs::DirEntry>) -> bool {
 #[test]
 fn every_format_goes_through_ctf2_and_back() {
     let mut tally = Tally::default();
-    for_each_seed(40, |rng, folder| {
+    for_each_seed(25, |rng, folder| {
         let is_plain = rng.chance(50);
         let path = folder.path().join("trace");
         ctf2::random_trace(rng, is_plain).write(&path);
@@ -317,7 +317,7 @@ fn every_format_goes_through_ctf2_and_back() {
 #[test]
 fn folders_of_uftrace_go_through_ctf2_and_back() {
     let mut tally = Tally::default();
-    for_each_seed(100, |rng, folder| {
+    for_each_seed(50, |rng, folder| {
         let path = folder.path().join("data");
         let records = uftrace::write(rng, &path);
         if records == 0 {
@@ -340,7 +340,7 @@ fn folders_of_uftrace_go_through_ctf2_and_back() {
 #[test]
 fn event_logs_go_through_ctf2_and_back() {
     let mut tally = Tally::default();
-    for_each_seed(150, |rng, folder| {
+    for_each_seed(50, |rng, folder| {
         for (format, write) in [("cpel", logs::write_cpel as fn(&mut Rng, &Path) -> usize), ("elog", logs::write_elog)]
         {
             let path = folder.path().join(format!("log.{format}"));
@@ -363,7 +363,7 @@ fn event_logs_go_through_ctf2_and_back() {
 /// Packets of the drafts are compressed, encrypted and summed as the user wants it.
 #[test]
 fn sealed_packets_of_the_drafts_are_read_back() {
-    for_each_seed(40, |rng, folder| {
+    for_each_seed(25, |rng, folder| {
         let path = folder.path().join("trace");
         ctf2::random_trace(rng, true).write(&path);
         let session = open(&path)?;
@@ -406,7 +406,7 @@ fn sealed_packets_of_the_drafts_are_read_back() {
 /// The parts together hold what the whole held.
 #[test]
 fn parts_hold_every_event_once() {
-    for_each_seed(40, |rng, folder| {
+    for_each_seed(25, |rng, folder| {
         let path = folder.path().join("trace");
         let is_plain = rng.chance(50);
         ctf2::random_trace(rng, is_plain).write(&path);
@@ -448,7 +448,7 @@ fn parts_hold_every_event_once() {
 #[test]
 fn lines_are_read_back() {
     let mut compared = 0;
-    let is_all = for_each_seed(60, |rng, folder| {
+    let is_all = for_each_seed(30, |rng, folder| {
         let path = folder.path().join("trace");
         let is_plain = rng.chance(30);
         ctf2::random_trace(rng, is_plain).write(&path);
@@ -514,7 +514,7 @@ fn lines_are_read_back() {
 #[test]
 fn cuts_hold_what_they_should() {
     let mut cut = 0;
-    for_each_seed(60, |rng, folder| {
+    for_each_seed(40, |rng, folder| {
         let path = folder.path().join("trace");
         let is_plain = rng.chance(20);
         ctf2::random_trace(rng, is_plain).write(&path);
@@ -567,7 +567,7 @@ fn cuts_hold_what_they_should() {
 /// Several traces become one that holds the events of all.
 #[test]
 fn merged_traces_hold_the_events_of_all() {
-    for_each_seed(60, |rng, folder| {
+    for_each_seed(30, |rng, folder| {
         let mut paths = Vec::new();
         for at in 0..2 + rng.below(2) {
             let path = folder.path().join(format!("t{at}"));
