@@ -410,6 +410,7 @@ impl<'a> EventRef<'a> {
     }
 
     /// Does it end before its last field ([`Spine::cuts`])?
+    #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut_bits().is_some()
     }
