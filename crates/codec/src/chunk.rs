@@ -409,7 +409,7 @@ impl<'a> EventRef<'a> {
         Ok(fields.position_bits())
     }
 
-    /// May the event end before its last field? Fields that are not whole are shown as absent then.
+    /// Does it end before its last field ([`Spine::cuts`])?
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut_bits().is_some()

@@ -471,7 +471,11 @@ impl StreamWriter {
     pub(super) fn end(&mut self, trace: &TraceOut) -> Result<()> {
         self.end_packet(trace, true)?;
         self.input = None;
-        if std::mem::take(&mut self.has_pending) {
+        let has_pending = std::mem::take(&mut self.has_pending);
+        if has_pending && self.count.is_none() && matches!(trace.kind, TraceKind::Own(_)) {
+            // There is no packet whose number could tell it.
+            self.losses.add("packets lost in streams of which nothing is left", self.lost);
+        } else if has_pending {
             // A packet without events tells what is missing behind the last one.
             self.begin_packet(trace, None, self.latest, false)?;
             self.end_packet(trace, false)?;
