@@ -49,12 +49,15 @@ struct Rules {
     step_bits: u64,
     /// Fewest bits of a time stamp in an event header; 64 when there is none.
     time_bits: u32,
+    /// Order of the fields that are not whole bytes.
     order: ByteOrder,
+    /// Do such fields have both orders?
+    is_mixed: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { header_align: 1, step_bits: 1, time_bits: 64, order: ByteOrder::default() }
+        Rules { header_align: 1, step_bits: 1, time_bits: 64, order: ByteOrder::default(), is_mixed: false }
     }
 }
 
@@ -67,7 +70,21 @@ pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
     let is_patched = has(Role::PacketTotalSize) && has(Role::PacketContentSize) && (!is_timed || knows_begin);
     let counts = [Role::PacketSequence, Role::DiscardedEvents, Role::PacketBegin, Role::PacketEnd];
     let all = counts.into_iter().all(|role| has(role) || !has_role(schema, class, role));
-    is_patched && all && (layout.event_align <= layout.rules.header_align || can_shift(schema, roots_of(schema, class)))
+    let is_plain = layout.event_align <= layout.rules.header_align && !layout.rules.is_mixed;
+    is_patched && all && (is_plain || can_shift(schema, roots_of(schema, class)))
+}
+
+/// Length and byte order of a field that is a number of bits.
+fn bits_of(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
+    match kind {
+        FieldKind::Integer(class) if class.is_variable_length() => None,
+        FieldKind::Integer(class) => Some((class.len_bits, class.byte_order)),
+        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
+            Some((class.len_bits, class.byte_order))
+        }
+        FieldKind::Float(class) => Some((class.len_bits, class.byte_order)),
+        _ => None,
+    }
 }
 
 /// The scopes of all events of a stream class.
@@ -106,6 +123,7 @@ impl Layout {
         let mut stack: Vec<FieldClassId> = roots_of(schema, class).collect();
         stack.sort_unstable();
         stack.dedup();
+        let mut known = None;
         while let Some(id) = stack.pop() {
             let class = schema.field_class(id);
             layout.event_align = layout.event_align.max(class.align_bits.into());
@@ -116,10 +134,11 @@ impl Layout {
                 let bits = if integer.is_variable_length() { 7 } else { integer.len_bits };
                 layout.rules.time_bits = layout.rules.time_bits.min(bits);
             }
-            if let FieldKind::Integer(integer) = &class.kind
-                && class.roles.has(Role::EventClassId)
+            if let Some((len_bits, order)) = bits_of(&class.kind)
+                && !(u64::from(len_bits) | u64::from(class.align_bits)).is_multiple_of(8)
             {
-                layout.rules.order = integer.byte_order;
+                layout.rules.is_mixed |= known.is_some_and(|known| known != order);
+                layout.rules.order = *known.get_or_insert(order);
             }
             stack.extend(layout::children(class));
         }
@@ -305,8 +324,9 @@ impl SameStream {
             self.unreadable += 1;
             return Ok(());
         };
-        if at.wrapping_sub(from) & (rules.step_bits - 1) == 0 {
-            let count = to.saturating_sub(from);
+        let count = to.saturating_sub(from);
+        let is_one_run = !rules.is_mixed || (from | at | count) & 7 == 0;
+        if is_one_run && at.wrapping_sub(from) & (rules.step_bits - 1) == 0 {
             let bytes = event.chunk.packet.input().bytes;
             copy_bits(bytes, from, &mut self.packet, at, count, rules.order);
             self.bits = at + count;
@@ -348,7 +368,8 @@ impl SameStream {
     fn begin_packet(&mut self, layout: &Layout, input: &Arc<PacketData>, first: u64) {
         self.packet.clear();
         let bytes = input.input().bytes;
-        copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits, layout.rules.order);
+        // Whole bytes: the first event overwrites what is its own of the last one.
+        copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits.next_multiple_of(8), layout.rules.order);
         self.last = Some(Last::of(input));
         if is_stranger(&self.schema, input) {
             self.set_uuid(layout);

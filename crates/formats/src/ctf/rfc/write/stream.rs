@@ -472,7 +472,8 @@ impl StreamWriter {
         self.end_packet(trace, true)?;
         self.input = None;
         let has_pending = std::mem::take(&mut self.has_pending);
-        if has_pending && self.count.is_none() && matches!(trace.kind, TraceKind::Own(_)) {
+        let is_left = self.count.is_some() || self.discarded > 0;
+        if has_pending && !is_left && matches!(trace.kind, TraceKind::Own(_)) {
             // There is no packet whose number could tell it.
             self.losses.add("packets lost in streams of which nothing is left", self.lost);
         } else if has_pending {
