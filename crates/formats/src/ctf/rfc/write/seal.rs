@@ -86,7 +86,9 @@ impl Seal {
                 encoder.finish().map_err(failed)?
             }
             2 => {
-                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+                // What zlib does when nothing else is asked for, down to the system in the header: so do other writers.
+                let builder = flate2::GzBuilder::new().operating_system(3);
+                let mut encoder = builder.write(Vec::new(), flate2::Compression::default());
                 encoder.write_all(content).map_err(failed)?;
                 encoder.finish().map_err(failed)?
             }
