@@ -1,0 +1,163 @@
+//! Options of `report`: of functions, or of the time between events.
+
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueEnum};
+
+use super::{EventOptions, InputOptions, ReportArgs};
+
+/// `tracemill report`: with an event to measure from, the time between events; otherwise function calls.
+pub(crate) enum ReportCommand {
+    /// The time between events.
+    Times(Box<ReportOptions>),
+    /// Function calls.
+    Calls(Box<ReportArgs>),
+}
+
+/// What the options of a part of a command are called.
+fn ids<T: Args>() -> Vec<String> {
+    let command = T::augment_args(clap::Command::new("part"));
+    command.get_arguments().map(|arg| arg.get_id().to_string()).collect()
+}
+
+/// Options that make it the time between events.
+const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
+
+impl FromArgMatches for ReportCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let traces = matches.get_many::<PathBuf>("traces").map_or(0, Iterator::count);
+        let wrong = |kind, message: &str| clap::Error::raw(kind, format!("{message}\n"));
+        let (times, calls) = (ids::<ReportOptions>(), ids::<ReportArgs>());
+        let is_of_times = OF_TIMES.iter().any(is_typed);
+        let (own, other) = if is_of_times { (times, calls) } else { (calls, times) };
+        if let Some(id) = other.iter().find(|id| !own.contains(id) && is_typed(&id.as_str())) {
+            let what = match is_of_times {
+                true => "is for function calls, and not for --state, --from and --to",
+                false => "is for the time between events: name them with --state, or with --from and --to",
+            };
+            let message = format!("--{} {what}", id.replace('_', "-"));
+            return Err(wrong(clap::error::ErrorKind::ArgumentConflict, &message));
+        }
+        if is_of_times {
+            if traces == 0 {
+                let message = "the time between events needs a TRACE";
+                return Err(wrong(clap::error::ErrorKind::MissingRequiredArgument, message));
+            }
+            return Ok(ReportCommand::Times(Box::new(ReportOptions::from_arg_matches(matches)?)));
+        }
+        if traces > 1 {
+            let message = "the calls of one TRACE are followed at a time; --state, --from and --to take several";
+            return Err(wrong(clap::error::ErrorKind::TooManyValues, message));
+        }
+        Ok(ReportCommand::Calls(Box::new(ReportArgs::from_arg_matches(matches)?)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = ReportCommand::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ReportCommand {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
+        let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
+        let known = ids::<ReportOptions>();
+        let more = of_calls.get_arguments().filter(|arg| !known.iter().any(|id| *id == arg.get_id().as_str()));
+        // `--filter` chooses events here; functions have the short form alone.
+        let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
+        // The same for letters of options that have no effect.
+        let taken: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+        let own = |arg: Arg| {
+            if arg.is_hide_set() && arg.get_short().is_some_and(|it| taken.contains(&it)) {
+                arg.short(None)
+            } else {
+                own(arg)
+            }
+        };
+        command.args(more.cloned().map(|arg| own(arg.help_heading("Function calls"))))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Statistics of the time between events.
+#[derive(Args)]
+#[command(
+    after_help = "EVENT is the name of an event (`*` and `?` are globs) or its number. Without --by, events are \
+grouped by their field `track`, or by their stream when they have none."
+)]
+pub(crate) struct ReportOptions {
+    #[command(flatten)]
+    pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) events: EventOptions,
+
+    /// Time from each occurrence of this event to the next, charged to the group of the earlier one
+    #[arg(long, value_name = "EVENT", conflicts_with_all = ["from", "to"], help_heading = "Analyses")]
+    pub(crate) state: Option<String>,
+
+    /// Time from this event to the event of --to of the same group
+    #[arg(long, value_name = "EVENT", requires = "to", help_heading = "Analyses")]
+    pub(crate) from: Option<String>,
+
+    /// The event that ends what --from begins
+    #[arg(long, value_name = "EVENT", requires = "from", help_heading = "Analyses")]
+    pub(crate) to: Option<String>,
+
+    /// Linear regression of the durations over their number. With --from and --to, pairs nest as calls do, the time
+    /// of inner pairs is not counted for outer ones, and they are grouped by the field `datum` of the first event
+    #[arg(long, help_heading = "Analyses")]
+    pub(crate) regress: bool,
+
+    /// With --state: a state ends at the next occurrence of its own group, not at that of any group
+    #[arg(long, requires = "state")]
+    pub(crate) within: bool,
+
+    /// Group by the values of these paths, which are those of filters, over all traces
+    #[arg(long, value_name = "PATH,...")]
+    pub(crate) by: Option<String>,
+
+    /// With --regress, --from and --to: where pairs nest [default: the field `track`, or the stream]
+    #[arg(long, value_name = "PATH,...", requires_all = ["regress", "from"])]
+    pub(crate) lane: Option<String>,
+
+    /// With --regress: say what N durations would take together; may be given again
+    #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "regress")]
+    pub(crate) model: Vec<u64>,
+
+    /// Order of the groups: total, count or group; of functions: keys, such as total,call
+    #[arg(long, short, value_name = "ORDER")]
+    pub(crate) sort: Option<String>,
+
+    /// Form of the output
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: ReportFormat,
+
+    /// Write to a file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Times without a zone are universal time instead of local time
+    #[arg(long)]
+    pub(crate) clock_gmt: bool,
+}
+
+/// Forms of reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people, in microseconds.
+    #[value(alias = "normal")]
+    Table,
+    /// Functions as a page.
+    Html,
+    /// One JSON object, in nanoseconds.
+    Json,
+    /// Comma-separated values, in nanoseconds.
+    Csv,
+}

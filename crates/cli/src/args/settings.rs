@@ -1,0 +1,126 @@
+//! Options that formats add: those of readers and of writers.
+
+use clap::{Arg, ArgAction, ArgMatches, Args};
+use tracemill_engine::convert::target_settings;
+use tracemill_formats::api::{Setting, Settings};
+use tracemill_formats::registry;
+
+/// The options that formats add: the registry names them.
+#[derive(Clone, Default)]
+pub(crate) struct FormatSettings(pub(crate) Settings);
+
+/// The options that formats add that are written.
+#[derive(Clone, Default)]
+pub(crate) struct TargetSettings(pub(crate) Settings);
+
+/// Options that a registry names.
+trait Named: Default {
+    const HEADING: &'static str;
+
+    fn list() -> Vec<&'static Setting>;
+
+    fn new(settings: Settings) -> Self;
+}
+
+impl Named for FormatSettings {
+    const HEADING: &'static str = "Options of formats";
+
+    fn list() -> Vec<&'static Setting> {
+        registry::settings()
+    }
+
+    fn new(settings: Settings) -> Self {
+        FormatSettings(settings)
+    }
+}
+
+impl Named for TargetSettings {
+    const HEADING: &'static str = "Options of formats that are written";
+
+    fn list() -> Vec<&'static Setting> {
+        target_settings()
+    }
+
+    fn new(settings: Settings) -> Self {
+        TargetSettings(settings)
+    }
+}
+
+fn typed<T: Named>(matches: &ArgMatches) -> T {
+    let mut settings = Settings::default();
+    for setting in T::list() {
+        match setting.value {
+            Some(_) => {
+                let value = matches.get_one::<String>(setting.name);
+                settings.0.extend(value.map(|value| (setting.name, value.clone())));
+            }
+            None if matches.get_flag(setting.name) => {
+                settings.0.insert(setting.name, String::new());
+            }
+            None => {}
+        }
+    }
+    T::new(settings)
+}
+
+fn augmented<T: Named>(command: clap::Command) -> clap::Command {
+    T::list().into_iter().fold(command, |command, setting| {
+        let arg = Arg::new(setting.name).long(setting.name).help(setting.help).help_heading(T::HEADING);
+        command.arg(match setting.value {
+            Some(value) => arg.value_name(value).action(ArgAction::Set).allow_hyphen_values(true),
+            None => arg.action(ArgAction::SetTrue),
+        })
+    })
+}
+
+impl clap::FromArgMatches for FormatSettings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(typed(matches))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = typed(matches);
+        Ok(())
+    }
+}
+
+impl Args for FormatSettings {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        augmented::<Self>(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for TargetSettings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(typed(matches))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = typed(matches);
+        Ok(())
+    }
+}
+
+impl Args for TargetSettings {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        augmented::<Self>(command).after_long_help(losses_of_targets())
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// What each output format cannot hold.
+fn losses_of_targets() -> String {
+    let mut text = String::from("What the formats cannot hold (it is counted when it is lost; --strict refuses):\n");
+    for target in tracemill_engine::convert::targets() {
+        let name = target.names.first().copied().unwrap_or_default();
+        text += &format!("  {name}: {}\n", target.cannot_hold.join("; "));
+    }
+    text
+}
