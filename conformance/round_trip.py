@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 KEPT = ("ns", "name", "payload")
+ALL_BUT_SIZES = ("ns", "cycles", "name", "id", "stream", "cpu", "header", "stream_context", "context", "payload")
 
 
 def run(program, *arguments):
@@ -119,6 +120,9 @@ def check(options, written, path, scratch):
     before = lines(options.program, path)
     if before is None:
         return None
+    # Of damaged packets the sizes are those of what is left.
+    is_damaged = run(options.program, "print", "--quiet", "--format", "jsonl", path).returncode == 3
+    all_keys = ALL_BUT_SIZES if is_damaged else None
     of = format_of(options.program, path)
     if options.again or options.rewrite:
         if of not in written:
@@ -128,7 +132,7 @@ def check(options, written, path, scratch):
             error = convert(options.program, of, source, output, *(NO_COPY if options.rewrite else ()))
             if error:
                 return ("fail", error)
-        found = difference(before, lines(options.program, one) or [], None)
+        found = difference(before, lines(options.program, one) or [], all_keys)
         if found:
             return ("fail", found)
         found = same_files(one, two) if os.path.isdir(one) else (None if filecmp.cmp(one, two, False) else "bytes")
@@ -150,7 +154,7 @@ def check(options, written, path, scratch):
     error = convert(options.program, of, ctf2, back)
     if error:
         return ("fail", error)
-    found = difference(before, lines(options.program, back) or [], None)
+    found = difference(before, lines(options.program, back) or [], all_keys)
     return ("fail", found) if found else ("pass", "")
 
 

@@ -474,8 +474,9 @@ impl StreamWriter {
         let has_pending = std::mem::take(&mut self.has_pending);
         let is_left = self.count.is_some() || self.discarded > 0;
         if has_pending && !is_left && matches!(trace.kind, TraceKind::Own(_)) {
-            // There is no packet whose number could tell it.
+            // There is no packet whose number could tell it. What has no packet when it is read is no stream either.
             self.losses.add("packets lost in streams of which nothing is left", self.lost);
+            return self.file.end();
         } else if has_pending {
             // A packet without events tells what is missing behind the last one.
             self.begin_packet(trace, None, self.latest, false)?;
