@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 KEPT = ("ns", "name", "payload")
-ALL_BUT_SIZES = ("ns", "cycles", "name", "id", "stream", "cpu", "header", "stream_context", "context", "payload")
+ALL_BUT_SIZES = ("ns", "cycles", "name", "id", "stream", "cpu", "header", "stream_context", "event_context", "payload")
 
 
 def run(program, *arguments):
