@@ -75,3 +75,57 @@ fn what_cannot_be_anonymised_is_refused() {
     run("--to chrome --anonymise header.id").ends(2, &["header"]);
     assert!(!folder.path("out").exists());
 }
+
+#[test]
+fn all_fields_of_a_scope_are_hidden_when_it_is_named() {
+    let folder = Folder::new();
+    let before = lines(&folder, &demo("orders"));
+    for to in ["ctf2", "jsonl", "elog"] {
+        let options = format!("convert -q --force --to {to} -o {to} --anonymise stream_context");
+        folder.run_with(&options, &[&demo("orders")]).ends(0, &[]);
+    }
+    for to in ["ctf2", "jsonl"] {
+        let after = lines(&folder, to);
+        assert_eq!(after.len(), before.len());
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(before["payload"], after["payload"]);
+            let (Some(old), Some(new)) = (before["stream_context"].as_object(), after["stream_context"].as_object())
+            else {
+                panic!("contexts are there")
+            };
+            assert_eq!(old.len(), new.len());
+            assert!(old.iter().all(|(name, value)| new[name] != *value), "{to}: {new:?}");
+        }
+    }
+    // Nor are tasks called by what is in a structure that is hidden.
+    let tracks: Vec<Value> = lines(&folder, "elog").iter().map(|line| line["payload"]["track_name"].clone()).collect();
+    for context in before.iter().map(|line| &line["stream_context"]) {
+        let Some(name) = context["procname"].as_str() else { continue };
+        assert!(tracks.iter().all(|track| !track.as_str().is_some_and(|track| track.contains(name))), "{tracks:?}");
+    }
+}
+
+#[test]
+fn parts_by_process_have_no_names_of_hidden_values() {
+    let folder = Folder::new();
+    let ids: Vec<String> =
+        lines(&folder, &demo("orders")).iter().map(|line| line["stream_context"]["vpid"].to_string()).collect();
+    for to in ["ctf2", "ctf1.8", "cpel"] {
+        for option in ["--anonymise", "--drop-field"] {
+            let options = format!("convert -q --to {to} --split process -o {to}{option} {option} vpid");
+            folder.run_with(&options, &[&demo("orders")]).ends(0, &[]);
+            let parts = format!("{to}{option}");
+            for entry in std::fs::read_dir(folder.path(&parts)).expect("it is a folder").flatten() {
+                let name = entry.file_name().into_string().expect("it is text");
+                assert!(!ids.iter().any(|id| name.split('.').any(|part| part == id)), "{to} {option}: {name}");
+            }
+            if to.starts_with("ctf") {
+                folder.run(&format!("check -q {parts}")).ends(0, &[]);
+                let after = lines(&folder, &parts);
+                assert_eq!(after.len(), ids.len());
+                let key = after[0]["stream_context"]["vpid"].to_string();
+                assert_eq!(folder.path(&parts).join(key).exists(), option == "--anonymise");
+            }
+        }
+    }
+}

@@ -9,7 +9,7 @@ use tracemill_formats::target::{HiddenField, Source};
 use tracemill_formats::veil::{Veil, Veiler};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::{FieldKind, Origin, Schema};
+use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
 
 use crate::cursor::{Item, ReadyChunk};
 use crate::filter::{Filter, FilterEvent, Matcher};
@@ -94,7 +94,15 @@ fn names_task(schema: &Schema, field: &HiddenField) -> bool {
         }
         root = layout::children(class).into_iter().nth(*child as usize);
     }
-    name.is_some_and(|name| TASKS.contains(&&*name))
+    name.is_some_and(|name| TASKS.contains(&&*name)) || root.is_some_and(|root| has_task(schema, root))
+}
+
+/// Does a field have the id or the name of a task inside?
+fn has_task(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    let is_one = matches!(&class.kind, FieldKind::Struct(structure)
+        if structure.members.iter().any(|member| TASKS.contains(&&*member.name)));
+    is_one || layout::children(class).into_iter().any(|child| has_task(schema, child))
 }
 
 /// The items of one stream, with its fields hidden.

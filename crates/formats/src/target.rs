@@ -132,8 +132,15 @@ pub struct HiddenField {
     pub class: EventClassId,
     /// Where it is: a context or the payload.
     pub scope: Scope,
-    /// The way down from the root: which child.
+    /// The way down from the root: which child. The root itself, with all fields of the scope, when there is none.
     pub children: Vec<u32>,
+}
+
+impl HiddenField {
+    /// Is it a whole context or payload, and that of this class?
+    pub(crate) fn is_all_of(&self, class: u32, scope: Scope) -> bool {
+        self.children.is_empty() && self.class.0 == class && self.scope == scope
+    }
 }
 
 /// Writes events.

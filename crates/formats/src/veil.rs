@@ -332,6 +332,9 @@ impl Table {
                 if let FieldKind::Array(array) = &schema.field_class(plan.nodes[parent].class).kind {
                     is_bit = bit_of(schema, array);
                 }
+            } else {
+                let scope = places[at].0;
+                places[at].2 = veil.hidden.iter().any(|field| field.is_all_of(owner.1, scope));
             }
             let (_, _, is_hidden, is_gone) = places[at];
             let hide = |encode: Encode| if is_hidden { encode.hidden() } else { encode };

@@ -46,9 +46,11 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok(Outcome::Nothing) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    let (hidden, dropped) = hiding.fields(&opened.session)?;
-    if !target.hides_fields {
+    let (mut hidden, mut dropped) = hiding.fields(&opened.session)?;
+    // Parts by process have names that events say, so these are hidden before, whatever the target can do.
+    if !target.hides_fields || options.split == Some(SplitBy::Process) {
         hiding.apply(&mut opened.session, &mut wanted)?;
+        (hidden, dropped) = Default::default();
     }
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = true;

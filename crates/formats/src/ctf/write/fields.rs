@@ -768,6 +768,9 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
             let is_own = || mapped.dropped.contains(&(owner_of(scope, owner), scope, way.clone()));
             is_dropped[at] = is_dropped[parent] || !mapped.dropped.is_empty() && is_own();
             ways[at] = (way, is_hidden);
+        } else {
+            let scope = places[at].0;
+            ways[at].1 = mapped.hidden.iter().any(|field| field.is_all_of(owner.1, scope));
         }
         let (scope, steps) = &places[at];
         let special = mapped.special.get(&(owner_of(*scope, owner), *scope, steps.clone()));

@@ -381,7 +381,10 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     classes.dedup();
     // Packets hold cycles, and a drift moves each of them.
     let has_drift = source.drift.is_some();
+    // Where fields were hidden before, nothing says what the trace was: its packets are not those of any file.
+    let is_veiled = source.origin.format.is_empty();
     if !is_ctf
+        || is_veiled
         || has_form
         || has_drift
         || options.is_cut && !classes.iter().all(|class| same::can_be_cut(&source.schema, *class))
@@ -402,10 +405,10 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     }
 }
 
-/// What the output says that the trace was; nothing when it has always been of this format.
+/// What the output says that the trace was; nothing when it has always been of this format, or fields of it were hidden.
 fn origin(source: &Source, files: &[String], has_same_packets: bool) -> Option<Arc<Origin>> {
     let of = &source.origin;
-    if of.format == Dialect::Ctf2.format() {
+    if of.format.is_empty() || of.format == Dialect::Ctf2.format() {
         return None;
     }
     let streams = files.iter().zip(&source.streams).map(|(file, stream)| (file.clone(), stream.origin_name.clone()));

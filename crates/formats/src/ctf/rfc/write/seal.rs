@@ -86,9 +86,9 @@ impl Seal {
                 encoder.finish().map_err(failed)?
             }
             2 => {
-                // What zlib does when nothing else is asked for, down to the system in the header: so do other writers.
+                // The smallest that zlib makes, with its system in the header: so do other writers.
                 let builder = flate2::GzBuilder::new().operating_system(3);
-                let mut encoder = builder.write(Vec::new(), flate2::Compression::default());
+                let mut encoder = builder.write(Vec::new(), flate2::Compression::best());
                 encoder.write_all(content).map_err(failed)?;
                 encoder.finish().map_err(failed)?
             }
