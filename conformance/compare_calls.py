@@ -138,6 +138,7 @@ dump
 dump -F {f}
 dump -N {f}
 dump -D 2
+dump -C {g}
 dump -H {g}
 dump -r {s}~{t}
 dump -r ~100us
