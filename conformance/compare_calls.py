@@ -37,6 +37,7 @@ replay -C {g}
 replay -H {f}
 replay -H {g}
 replay -D 2
+replay -D 1 -f none -D 3 -f +time
 replay -D 1 -F {f}
 replay -t 10us
 replay -t 1us -T {g}@trace
@@ -71,6 +72,8 @@ report -s call,func
 report --avg-total
 report --avg-self
 report --avg-total -s max
+report --avg-total -f all
+report --avg-self -f +size -s self
 report --srcline
 report --no-libcall
 report --no-event
@@ -135,6 +138,7 @@ dump
 dump -F {f}
 dump -N {f}
 dump -D 2
+dump -C {g}
 dump -H {g}
 dump -r {s}~{t}
 dump -r ~100us
@@ -146,16 +150,19 @@ dump --flame-graph
 dump --flame-graph --sample-time 10us
 dump --flame-graph --sample-time 0
 dump --flame-graph -F {f}
+dump --flame-graph --no-libcall
 dump --flame-graph -t 5us
 dump --flame-graph -r {s}~{t}
 dump --graphviz
 dump --graphviz -F {f}
+dump --graphviz --no-libcall
 dump --graphviz -D 3 --no-sched
 dump --mermaid
 dump --mermaid -N {f}
 dump --chrome
 dump --chrome -F {f}
 dump --chrome -D 2
+dump --chrome --no-libcall
 dump --chrome -t 5us
 dump --chrome -r {s}~{t}
 dump --chrome --no-args

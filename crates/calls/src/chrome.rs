@@ -74,7 +74,10 @@ pub fn write(
                 event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED => format!("<{:x}>", frame.address),
                 address => follower.known(frame.symbol, address).symbol.name.clone(),
             };
-            chrome.put(at, last, &json(&name), false, None);
+            // Its begin was not written.
+            if !follower.is_skipped_library_call(frame.symbol, frame.address) {
+                chrome.put(at, last, &json(&name), false, None);
+            }
             follower.left(at);
         }
         chrome.close(at, last, |_| true);

@@ -311,6 +311,12 @@ impl<'a> Follower<'a> {
         self.has_all_tasks && self.is_enabled && !is_special && !self.options.only_kernel
     }
 
+    /// Is it a call to a library, where these are not wanted?
+    #[inline]
+    pub(crate) fn is_skipped_library_call(&mut self, symbol: u32, address: u64) -> bool {
+        self.options.no_library_calls && self.known(symbol, address).symbol.is_library_call
+    }
+
     /// The next record, when it is ready.
     #[inline]
     pub(crate) fn ready(&self) -> Option<&CallRecord> {

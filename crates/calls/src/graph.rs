@@ -544,8 +544,7 @@ impl<'a> Graph<'a> {
         if !self.move_to(at, record.time, record.address) {
             return;
         }
-        let options = &self.follower.options;
-        if options.no_library_calls && self.follower.known(record.symbol, record.address).symbol.is_library_call {
+        if self.follower.is_skipped_library_call(record.symbol, record.address) {
             return;
         }
         let name = self.builder.symbol(&mut self.follower, record.symbol, record.address);
@@ -977,14 +976,18 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
         let at = record.task as usize;
         match record.kind {
             CallKind::Entry if follower.enter(&record) => {
-                let name = builder.symbol(&mut follower, record.symbol, record.address);
-                fold(&mut follower, &mut builder, at, name, record.address, true, sample);
+                if !follower.is_skipped_library_call(record.symbol, record.address) {
+                    let name = builder.symbol(&mut follower, record.symbol, record.address);
+                    fold(&mut follower, &mut builder, at, name, record.address, true, sample);
+                }
                 follower.entered(at);
             }
             CallKind::Exit => {
                 if follower.left_call(at).is_some() {
                     follower.leaving(at);
-                    fold(&mut follower, &mut builder, at, 0, record.address, false, sample);
+                    if !follower.is_skipped_library_call(record.symbol, record.address) {
+                        fold(&mut follower, &mut builder, at, 0, record.address, false, sample);
+                    }
                 }
                 follower.left(at);
             }
@@ -1003,7 +1006,9 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
         while follower.tasks[at].stack_count > 0 {
             let closed = follower.close(at, last).filter(|frame| !frame.is_hidden);
             if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
-                fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
+                if !follower.is_skipped_library_call(frame.symbol, frame.address) {
+                    fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
+                }
                 follower.left(at);
             }
         }

@@ -223,6 +223,27 @@ fn options_leave_calls_out() {
 }
 
 #[test]
+fn dumps_leave_calls_to_libraries_out() {
+    let calls = Calls::of(vec![nested()]);
+    let only = CallOptions { no_library_calls: true, ..CallOptions::default() };
+    let folded = |calls: &Calls| {
+        let mut out = Vec::new();
+        graph::write_folded(calls, only.clone(), 1, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    // Their time is not that of their callers.
+    assert_eq!(folded(&calls), "main 1200\nmain;work 95\n");
+    // The program ended inside of one: it has no begin, and no end either.
+    let open = Calls::of(vec![vec![entry(100, 0, 1), entry(200, 1, 3), entry(300, 2, 2), exit(400, 2, 2)]]);
+    assert_eq!(folded(&open), "main 100\nmain;work 100\n");
+    let mut out = Vec::new();
+    chrome::write(&open, only.clone(), ChromeOptions::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(!text.contains("leaf"), "{text}");
+    assert_eq!((text.matches("\"ph\":\"B\"").count(), text.matches("\"ph\":\"E\"").count()), (2, 2), "{text}");
+}
+
+#[test]
 fn times_without_processor_are_calls() {
     let own = vec![entry(100, 0, 1), entry(200, 1, 2), exit(900, 1, 2), exit(1000, 0, 1)];
     let system = vec![sched(300, event_id::SCHED_OUT), sched(700, event_id::SCHED_IN)];

@@ -58,6 +58,32 @@ fn folder() -> Folder {
 }
 
 #[test]
+fn the_last_one_of_an_option_counts() {
+    let folder = folder();
+    let text = |command: &str| {
+        let run = folder.run(command);
+        assert_eq!(run.code, Some(0), "{command}: {}", run.stderr);
+        run.stdout
+    };
+    assert_eq!(text("replay t -q -D 1 -f none -D 2 -f tid --flat --flat"), text("replay t -q -D 2 -f tid --flat"));
+    assert_eq!(text("graph t -q -f all --no-event --no-event -f none"), text("graph t -q -f none --no-event"));
+    assert_eq!(text("dump t -q -D 1 -D 3"), text("dump t -q -D 3"));
+    assert_eq!(text("report t -q -s call -D 1 -s func -D 3"), text("report t -q -s func -D 3"));
+}
+
+#[test]
+fn columns_that_are_named_are_not_those_of_averages() {
+    let folder = folder();
+    for columns in ["all", "+size", "total,call"] {
+        let plain = folder.run(&format!("report t -q -f {columns}")).stdout;
+        assert!(!plain.is_empty());
+        for average in ["--avg-total", "--avg-self"] {
+            assert_eq!(folder.run(&format!("report t -q {average} -f {columns}")).stdout, plain, "{average} {columns}");
+        }
+    }
+}
+
+#[test]
 fn calls_between_other_events_are_followed() {
     let folder = folder();
     let run = folder.run("replay t").ends(0, &["1 ends of calls belong to no open call"]);

@@ -342,6 +342,7 @@ pub(crate) enum PatternArg {
 
 /// `tracemill replay`.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
@@ -408,6 +409,7 @@ pub(crate) enum CallFormat {
 
 /// Statistics of function calls.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
@@ -467,6 +469,7 @@ pub(crate) struct ReportArgs {
 
 /// `tracemill graph`.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct GraphArgs {
     /// Only what this function calls, and who calls it
     #[arg(long, value_name = "NAME")]
@@ -497,6 +500,7 @@ pub(crate) struct GraphArgs {
 
 /// `tracemill flame`.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct FlameArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
@@ -533,6 +537,7 @@ pub(crate) enum FlameFormat {
 
 /// `tracemill dump`.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,

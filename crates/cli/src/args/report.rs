@@ -77,7 +77,9 @@ impl Args for ReportCommand {
                 own(arg)
             }
         };
-        command.args(more.cloned().map(|arg| own(arg.help_heading("Function calls"))))
+        let more = more.cloned().map(|arg| own(arg.help_heading("Function calls")));
+        // As in the other commands that follow calls, the last one wins.
+        command.args(more).args_override_self(true)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

@@ -120,9 +120,12 @@ fn no_key(name: &str, known: impl Iterator<Item = &'static str>) -> Error {
 }
 
 fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
-    let (columns, key) = if args.avg_total {
+    // As in uftrace, whoever names the columns gets those, and the order that is usual.
+    let is_of_total = args.avg_total && args.fields.is_none();
+    let is_of_own = args.avg_self && args.fields.is_none();
+    let (columns, key) = if is_of_total {
         (vec![Column::TotalMean, Column::TotalMin, Column::TotalMax], Column::TotalMean)
-    } else if args.avg_self {
+    } else if is_of_own {
         (vec![Column::OwnMean, Column::OwnMin, Column::OwnMax], Column::OwnMean)
     } else {
         let defaults = ReportOptions::default();
@@ -143,7 +146,7 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
     }
     let mut keys = Vec::new();
     for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
-        let of_mean = match (name, args.avg_total, args.avg_self) {
+        let of_mean = match (name, is_of_total, is_of_own) {
             ("avg" | "min" | "max", true, _) => format!("total-{name}"),
             ("avg" | "min" | "max", _, true) => format!("self-{name}"),
             _ => name.to_string(),
