@@ -84,6 +84,18 @@ fn columns_that_are_named_are_not_those_of_averages() {
 }
 
 #[test]
+fn a_trace_that_only_describes_calls_has_none() {
+    let folder = Folder::new();
+    let module = [event(2, 1, 7, &[0x1000, 0x100]), b"/srv/prog\0".to_vec()].concat();
+    folder.file("t/metadata", METADATA).file("t/s", module);
+    for command in ["replay", "report", "graph", "flame", "dump --chrome"] {
+        let run =
+            folder.run(&format!("{command} t")).ends(1, &["the trace has no function calls", "formats with calls"]);
+        assert_eq!(run.stdout, "", "{command}");
+    }
+}
+
+#[test]
 fn calls_between_other_events_are_followed() {
     let folder = folder();
     let run = folder.run("replay t").ends(0, &["1 ends of calls belong to no open call"]);

@@ -140,7 +140,8 @@ impl EventCalls {
             base_ns: 0,
         };
         calls.survey();
-        Some(calls)
+        // Some formats describe calls in every trace.
+        (!calls.tasks.is_empty()).then_some(calls)
     }
 
     /// Finds tasks and functions.

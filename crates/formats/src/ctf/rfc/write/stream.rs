@@ -45,6 +45,8 @@ pub(super) struct StreamWriter {
     /// Packets that are missing before the next one, and whether something is that no packet tells.
     lost: u64,
     has_pending: bool,
+    /// Are all its packets lost?
+    is_gone: bool,
     shortfalls: Shortfalls,
     losses: Losses,
 }
@@ -79,6 +81,7 @@ impl StreamWriter {
             discarded: 0,
             lost: 0,
             has_pending: false,
+            is_gone: false,
             shortfalls: Shortfalls::default(),
             losses: Losses::default(),
         }
@@ -476,14 +479,16 @@ impl StreamWriter {
         if has_pending && !is_left && matches!(trace.kind, TraceKind::Own(_)) {
             // There is no packet whose number could tell it. What has no packet when it is read is no stream either.
             self.losses.add("packets lost in streams of which nothing is left", self.lost);
-            return self.file.end();
+            self.is_gone = true;
         } else if has_pending {
             // A packet without events tells what is missing behind the last one.
             self.begin_packet(trace, None, self.latest, false)?;
             self.end_packet(trace, false)?;
         }
-        // A stream without packets is an empty file.
-        self.file.write(&[])?;
+        if !self.is_gone {
+            // A stream without packets is an empty file.
+            self.file.write(&[])?;
+        }
         self.file.end()
     }
 
