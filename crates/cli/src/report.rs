@@ -148,6 +148,8 @@ impl Sink {
         match path {
             None => Ok(Sink { writer: Box::new(std::io::stdout().lock()), name: "stdout".into(), is_closed: false }),
             Some(path) => {
+                // An interrupt that has removed what was begun must not find it made again.
+                let _whole = interrupt::hold();
                 let file = std::fs::File::create(path).map_err(|error| Error::io("write the file", path, &error))?;
                 Ok(Sink { writer: Box::new(file), name: path.display().to_string(), is_closed: false })
             }
