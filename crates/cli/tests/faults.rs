@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use util::{Folder, Run, stdout};
+use util::{Folder, Run, content, stdout};
 
 fn demo(trace: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
@@ -29,21 +29,6 @@ fn names(folder: &Folder) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
-}
-
-/// Everything in a file, or in the files of a folder.
-fn content(path: &Path) -> Vec<(String, Vec<u8>)> {
-    if path.is_file() {
-        return vec![(String::new(), fs::read(path).expect("it can be read"))];
-    }
-    let mut all = Vec::new();
-    for entry in fs::read_dir(path).expect("it is a folder").flatten() {
-        for (name, bytes) in content(&entry.path()) {
-            all.push((format!("{}/{name}", entry.file_name().to_string_lossy()), bytes));
-        }
-    }
-    all.sort();
-    all
 }
 
 #[test]

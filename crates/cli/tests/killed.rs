@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use util::{Folder, Run, plain_trace, stdout};
+use util::{Folder, Run, content, plain_trace, stdout};
 
 const CLASSES: &str = "
     event { name = \"work_begin\"; id = 0; };
@@ -50,21 +50,6 @@ fn targets() -> Vec<String> {
     let split = names.iter().filter(|name| !lines.contains(&name.as_str()));
     let split: Vec<String> = split.map(|name| format!("{name} --split time=1us")).collect();
     names.into_iter().chain(split).map(|name| format!("convert -q --force --to {name}")).collect()
-}
-
-/// Everything in a file, or in the files of a folder.
-fn content(path: &Path) -> Vec<(String, Vec<u8>)> {
-    if path.is_file() {
-        return vec![(String::new(), fs::read(path).expect("it can be read"))];
-    }
-    let mut all = Vec::new();
-    for entry in fs::read_dir(path).expect("it is a folder").flatten() {
-        for (name, bytes) in content(&entry.path()) {
-            all.push((format!("{}/{name}", entry.file_name().to_string_lossy()), bytes));
-        }
-    }
-    all.sort();
-    all
 }
 
 /// What is in a folder beside the sources, also what begins with a dot.

@@ -196,3 +196,18 @@ pub(crate) fn plain_trace(folder: &Folder, name: &str, classes: &str, bytes: &[u
     fs::write(folder.path(name).join("metadata"), metadata).expect("the folder is there");
     fs::write(folder.path(name).join("s"), bytes).expect("the folder is there");
 }
+
+/// Everything in a file, or in the files of a folder.
+pub(crate) fn content(path: &Path) -> Vec<(String, Vec<u8>)> {
+    if path.is_file() {
+        return vec![(String::new(), fs::read(path).expect("it can be read"))];
+    }
+    let mut all = Vec::new();
+    for entry in fs::read_dir(path).expect("it is a folder").flatten() {
+        for (name, bytes) in content(&entry.path()) {
+            all.push((format!("{}/{name}", entry.file_name().to_string_lossy()), bytes));
+        }
+    }
+    all.sort();
+    all
+}

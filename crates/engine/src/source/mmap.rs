@@ -106,7 +106,9 @@ impl Drop for Map {
     }
 }
 
-/// Lets writing behind the largest size that files may have end in an error, not in a signal that ends the process.
+/// Lets writing behind the largest size that files may have end in an error, not in a signal that ends the process and
+/// leaves what was begun. One call at the start of a program; it is here as no safe one exists, and this file has what is
+/// unsafe.
 pub fn refuse_large_files_by_error() {
     #[cfg(unix)]
     // SAFETY: ignoring a signal runs no code of ours.

@@ -12,6 +12,7 @@ mod json;
 mod logs;
 mod nasty;
 mod run;
+// The tests of codec use more of it.
 #[path = "../../../codec/tests/random/schemas.rs"]
 #[allow(dead_code)]
 mod schemas;
