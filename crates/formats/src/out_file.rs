@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tracemill_model::error::{Error, ErrorKind, Result};
 
@@ -75,4 +75,9 @@ impl OutFile {
 /// Makes a folder, with those around it.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
+}
+
+/// Is it a plain path below a folder? What a trace says of its own parts may be anything.
+pub(crate) fn is_below(name: &str) -> bool {
+    !name.is_empty() && Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
 }

@@ -127,21 +127,7 @@ pub(crate) fn packed(
 }
 
 fn packet_of(class: StreamClassId, offset_bytes: u64, len_bytes: u64, index: usize) -> Packet {
-    Packet {
-        file: 0,
-        index: index as u64,
-        offset_bytes,
-        total_bits: len_bytes * 8,
-        content_bits: len_bytes * 8,
-        class,
-        stream_id: None,
-        begin_cycles: None,
-        end_cycles: None,
-        discarded_snapshot: None,
-        sequence: None,
-        discarded_before: 0,
-        lost_packets_before: 0,
-    }
+    Packet { index: index as u64, ..Packet::new(class, offset_bytes, len_bytes * 8) }
 }
 
 fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {

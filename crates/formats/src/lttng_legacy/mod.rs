@@ -43,12 +43,5 @@ const fn calls(entry: &'static str, exit: &'static str) -> crate::calls::CallEve
     crate::calls::CallEvents { entry, exit, address: Some("this_fn"), task: &[], process: &[], task_name: &[] }
 }
 
-/// Is it a plain path below a folder?
-pub(crate) fn is_below(name: &str) -> bool {
-    use std::path::Component;
-    !name.is_empty()
-        && std::path::Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
-}
-
 #[cfg(test)]
 mod tests;

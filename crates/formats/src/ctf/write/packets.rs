@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{CutEncoder, Encode, Encoder, Shortfalls, put_fixed};
+use tracemill_codec::encode::{CutEncoder, Encoder, Shortfalls, put_fixed};
 use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
@@ -185,13 +185,12 @@ impl StreamWriter {
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let result = match of.selectors {
-            selectors if is_cut => self.cut(of, selectors, event),
-            0 => {
+            0 if !is_cut => {
                 let mut encoder =
                     Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
                 event.visit_flat(&mut self.state, &mut encoder)
             }
-            selectors => self.with_selectors(nodes, selectors, event),
+            _ => self.by_scopes(of, is_cut, event),
         };
         match result {
             Ok(()) => {
@@ -208,38 +207,22 @@ impl StreamWriter {
         Ok(())
     }
 
-    fn with_selectors(
-        &mut self,
-        nodes: &[Encode],
-        selectors: usize,
-        event: EventRef<'_>,
-    ) -> std::result::Result<(), Fault> {
-        let mut fields = event.fields(&mut self.state);
-        let mut selectors_at = 0;
-        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-            if scope == Scope::Payload {
-                selectors_at = self.packet.len();
-                self.packet.resize(selectors_at + selectors, 0);
-            }
-            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
-            fields.visit(scope, &mut self.state, &mut encoder)?;
-        }
-        Ok(())
-    }
-
-    /// An event that ends before its last field.
-    #[cold]
-    fn cut(&mut self, of: &EventMapping, selectors: usize, event: EventRef<'_>) -> std::result::Result<(), Fault> {
+    /// Writes an event with lengths and choices that no field of its own holds, or one that ends before its last field:
+    /// of that with what stands for the others.
+    fn by_scopes(&mut self, of: &EventMapping, is_cut: bool, event: EventRef<'_>) -> std::result::Result<(), Fault> {
         let (nodes, fillers) = (of.nodes.as_deref().unwrap_or(&[]), of.fillers.as_deref().unwrap_or(&[]));
         let mut fields = event.fields(&mut self.state);
         let mut selectors_at = 0;
         for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
             if scope == Scope::Payload {
                 selectors_at = self.packet.len();
-                self.packet.resize(selectors_at + selectors, 0);
+                self.packet.resize(selectors_at + of.selectors, 0);
             }
-            let encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
-            fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?;
+            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            match is_cut {
+                true => fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?,
+                false => fields.visit(scope, &mut self.state, &mut encoder)?,
+            }
         }
         Ok(())
     }

@@ -15,10 +15,10 @@ use super::super::classes::Flavor;
 use super::super::definitions::{DefinitionFile, EventDefinition};
 use super::super::directory::Candidate;
 use super::super::facilities::{CORE, CoreEvent, Library, Load, Messages, core_definition, core_events};
-use super::super::is_below;
 use super::super::layout::{Sizes, number};
 use super::blocks::{EventOut, TraceFile, make_folder_of};
 use super::encode::{Form, put};
+use crate::out_file::is_below;
 use crate::target::{Losses, Source};
 
 /// Part that lists the facility loads.

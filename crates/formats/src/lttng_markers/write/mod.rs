@@ -17,8 +17,7 @@ use super::folder::ChannelFile;
 use super::format_string;
 use super::header::Header;
 use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
-use crate::lttng_legacy::is_below;
-use crate::out_file::OutFile;
+use crate::out_file::{OutFile, is_below};
 use crate::target::{Losses, Source, WriteOptions};
 
 /// Parts with the headers of the sub-buffers of a file begin so.
@@ -65,8 +64,6 @@ pub(crate) struct Own {
     streams: Vec<Stream>,
     /// A file of metadata, for what must be said when none of them is among the streams.
     control: Option<Stream>,
-    /// Markers that events have: channel and id.
-    used: BTreeSet<(String, u16)>,
     said_ids: BTreeSet<(String, u16)>,
     said_formats: BTreeSet<(String, String)>,
     /// What cannot be kept.
@@ -82,6 +79,8 @@ struct Stream {
     next: usize,
     packet: Option<Arc<PacketData>>,
     open: Option<Open>,
+    /// Markers that its events have.
+    used: BTreeSet<u16>,
     /// The markers of the channel that can be decoded, by id.
     forms: HashMap<u16, Form>,
 }
@@ -128,7 +127,6 @@ impl Own {
             files,
             streams,
             control,
-            used: BTreeSet::new(),
             said_ids: BTreeSet::new(),
             said_formats: BTreeSet::new(),
             losses,
@@ -156,13 +154,10 @@ impl Own {
         };
         if of.is_metadata {
             self.note(id, values.as_deref().unwrap_or_default());
-        } else {
-            let channel = if self.definitions.channels.contains_key(&of.channel) { &of.channel } else { "" };
-            if !self.used.contains(&(channel.to_string(), id)) {
-                self.used.insert((channel.to_string(), id));
-            }
         }
-        self.streams[stream].write(id, event.cycles(), values.as_deref())
+        let of = &mut self.streams[stream];
+        of.used.insert(id);
+        of.write(id, event.cycles(), values.as_deref())
     }
 
     /// Remembers what an event of the metadata says.
@@ -188,9 +183,16 @@ impl Own {
 
     /// Says what the definitions of used markers were that were left out: without them their events mean nothing.
     fn say_missing(&mut self) -> Result<()> {
+        let channels = &self.definitions.channels;
+        let mut used = BTreeSet::new();
+        for of in self.streams.iter().filter(|of| !of.is_metadata) {
+            // Before 2.3 ids belong to the whole trace.
+            let channel = if channels.contains_key(&of.channel) { of.channel.as_str() } else { "" };
+            used.extend(of.used.iter().map(|&id| (channel.to_string(), id)));
+        }
         let mut missing = Vec::new();
-        for (channel, id) in &self.used {
-            let Some(known) = self.definitions.channels.get(channel) else { continue };
+        for (channel, id) in &used {
+            let Some(known) = channels.get(channel) else { continue };
             let Some(marker) = known.ids.get(id) else { continue };
             let mut names = vec![Value::Text(marker.name.clone().into_bytes())];
             if self.dialect == Dialect::WithChannel {
@@ -251,7 +253,8 @@ impl Stream {
         }
         let is_metadata = file.is_metadata();
         let out = OutFile::with_buffer(file.path, BUFFER);
-        Stream { out, channel: file.channel, is_metadata, heads, next: 0, packet: None, open: None, forms }
+        let (channel, used) = (file.channel, BTreeSet::new());
+        Stream { out, channel, is_metadata, heads, next: 0, packet: None, open: None, used, forms }
     }
 
     /// Begins the sub-buffer that begins at this time; where none does, the one that is open goes on.
