@@ -223,7 +223,7 @@ fn a_folder_that_vanishes_is_told() {
             let mut child = started(&folder, &case.options, "new", "below/out").spawn().expect("the program starts");
             std::thread::sleep(moment(&mut seed, case.takes));
             // Files may be made while it is removed.
-            let is_removed = (0..20).any(|_| fs::remove_dir_all(folder.path("below")).is_ok());
+            let is_removed = (0..1000).any(|_| fs::remove_dir_all(folder.path("below")).is_ok());
             let status = child.wait().expect("it ends");
             let out = folder.path("below/out");
             match status.code() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// A file or folder that is being written under a name of its own, beside its final one. It is removed when it is
 /// dropped before [`Pending::commit`].
@@ -15,6 +15,8 @@ pub struct Pending {
     path: PathBuf,
     /// What is removed with the output: the output, or the folder that was made for it.
     root: PathBuf,
+    /// The folder that was made, open: no other folder is the same one while it is.
+    folder: Option<fs::File>,
     is_done: bool,
 }
 
@@ -29,7 +31,7 @@ impl Pending {
             remove(&root);
             private_folder(&root).map_err(|error| Error::io("make a temporary folder", &root, &error))?;
             let path = root.join("output");
-            return Ok(Pending { target: target.to_path_buf(), path, root, is_done: false });
+            return Ok(Pending { target: target.to_path_buf(), path, root, folder: None, is_done: false });
         }
         let Some(name) = target.file_name() else {
             return Err(Error::misuse(format!("`{}` is no name for an output", target.display())));
@@ -37,7 +39,7 @@ impl Pending {
         let path = target.with_file_name(part_name(name));
         // Its name holds the number of this process, so what is there was left by one that was killed, long ago.
         remove(&path);
-        Ok(Pending { target: target.to_path_buf(), root: path.clone(), path, is_done: false })
+        Ok(Pending { target: target.to_path_buf(), root: path.clone(), path, folder: None, is_done: false })
     }
 
     /// Where to write.
@@ -50,6 +52,28 @@ impl Pending {
         &self.root
     }
 
+    /// Makes the folder that the output is, with those around it. When somebody removes it after this, the output does not
+    /// get its name, also when those who write made a folder of its name again for the rest.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn make_folder(&mut self) -> Result<()> {
+        let failed = |error: std::io::Error| Error::io("make the folder", &self.path, &error);
+        fs::create_dir_all(&self.path).map_err(failed)?;
+        if cfg!(unix) {
+            self.folder = Some(fs::File::open(&self.path).map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    /// Is the folder still the one that was made?
+    fn is_mine(&self) -> bool {
+        match &self.folder {
+            None => true,
+            Some(folder) => is_same(folder, &self.path).unwrap_or(false),
+        }
+    }
+
     /// Gives the output its final name, once its bytes are on the disk. What has the name is replaced.
     ///
     /// # Errors
@@ -59,6 +83,10 @@ impl Pending {
             return self.pour();
         }
         sync(&self.path)?;
+        if !self.is_mine() {
+            let error = Error::new(ErrorKind::Io, "the output was removed while it was written");
+            return Err(error.in_file(&self.target));
+        }
         let target = self.target.clone();
         let failed = |error: std::io::Error| Error::io("give the output its name", &target, &error);
         let is_folder = fs::symlink_metadata(&target).is_ok_and(|of| of.is_dir());
@@ -101,6 +129,20 @@ impl Pending {
         });
         poured.or_else(failed)
     }
+}
+
+/// Is what is open the same as what has a name now?
+#[cfg(unix)]
+fn is_same(open: &fs::File, path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (own, named) = (open.metadata()?, fs::symlink_metadata(path)?);
+    Ok((own.dev(), own.ino()) == (named.dev(), named.ino()))
+}
+
+/// Folders are not opened here.
+#[cfg(not(unix))]
+fn is_same(_: &fs::File, path: &Path) -> std::io::Result<bool> {
+    Ok(path.is_dir())
 }
 
 impl Drop for Pending {
@@ -163,4 +205,31 @@ fn sync(path: &Path) -> Result<()> {
         return Ok(());
     }
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(failed)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_removed_and_made_again_gets_no_name() {
+        let around = std::env::temp_dir().join(format!("tracemill-output-{}", std::process::id()));
+        let target = around.join("out");
+        for is_removed in [true, false] {
+            let mut pending = Pending::new(&target).expect("it has a name");
+            pending.make_folder().expect("it can be made");
+            let path = pending.path().to_path_buf();
+            if is_removed {
+                fs::remove_dir_all(&path).expect("it is there");
+                fs::create_dir(&path).expect("it is not");
+            }
+            fs::write(path.join("file"), "content").expect("the folder is there");
+            match pending.commit() {
+                Ok(()) => assert!(!is_removed),
+                Err(error) => assert!(is_removed && error.to_string().contains("removed"), "{error}"),
+            }
+            assert_eq!((target.join("file").exists(), path.exists()), (!is_removed, false));
+        }
+        fs::remove_dir_all(around).expect("it is there");
+    }
 }

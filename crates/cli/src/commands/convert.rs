@@ -40,7 +40,8 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let typed = Typed::parse(&options.select.events)?;
-    refuse(options, target.is_folder || options.split.is_some())?;
+    let is_folder = target.is_folder || options.split.is_some();
+    refuse(options, is_folder)?;
     // Faults of packets are told where those stand, so that the output can say it there too.
     let is_told = |fault: &Error| fault.place().packet.is_none();
     let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok(Outcome::Nothing) };
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if tell_elsewhere(&mut opened, &streams) {
         return Ok(Outcome::Nothing);
     }
-    let pending = Pending::new(&options.output)?;
+    let mut pending = Pending::new(&options.output)?;
     interrupt::remove_on_interrupt(pending.root().to_path_buf());
     let mut sources = sources(&opened.session, &streams)?;
     if let Some(veils) = &wanted.selection.veils {
@@ -91,6 +92,9 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let may_copy = is_all(options) && can_copy(target, session);
     let sound = if may_copy { conversion.read_all() } else { None };
     let is_damaged = may_copy && sound.is_none();
+    if sound.is_some() && is_folder {
+        pending.make_folder()?;
+    }
     if let Some((notes, events)) = sound
         && copy(target, session, pending.path())?
     {
@@ -129,6 +133,9 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     if options.input.strict && !writer.losses().is_empty() {
         return Err(refused(target, &writer.losses()));
+    }
+    if is_folder {
+        pending.make_folder()?;
     }
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
