@@ -105,8 +105,8 @@ pub struct Interpreter<'a> {
     end_bits: u64,
     /// Every field that some other field refers to.
     selectors: HashSet<FieldPath>,
-    /// Those of them that are decoded and still there.
-    values: HashMap<FieldPath, i128>,
+    /// Those of them that are decoded and still there; `None` for one that does not fit 64 bits.
+    values: HashMap<FieldPath, Option<i128>>,
     place: FieldPath,
     names: Vec<&'a str>,
     open_arrays: u32,
@@ -195,7 +195,7 @@ impl<'a> Interpreter<'a> {
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => Ok(number_value(&self.bits_of(id, bits)?, false)),
             FieldKind::Boolean(bits) => {
                 let value = self.bits_of(id, bits)?.contains(&true);
-                self.values.extend(self.looked_up().into_iter().map(|path| (path, i128::from(value))));
+                self.values.extend(self.looked_up().into_iter().map(|path| (path, Some(i128::from(value)))));
                 Ok(Value::Bool(value))
             }
             FieldKind::Float(FloatClass { len_bits, byte_order, reversed_bits }) => {
@@ -255,7 +255,6 @@ impl<'a> Interpreter<'a> {
     }
 
     fn integer(&mut self, id: FieldClassId, class: &FieldClass, integer: &IntegerClass) -> Result<Value> {
-        let start = self.pos_bits;
         let bits = if integer.is_variable_length() {
             self.leb128(id)?
         } else {
@@ -265,15 +264,9 @@ impl<'a> Interpreter<'a> {
         let low = wide.limbs[0];
         let sign = integer.signed && bits[bits.len() - 1];
         let top_is_sign = bits.iter().skip(if integer.signed { 63 } else { 64 }).all(|&bit| bit == sign);
-        let looked_up = self.looked_up();
-        if !looked_up.is_empty() {
-            if !top_is_sign {
-                self.pos_bits = start;
-                return Err(self.fault(id, FaultKind::HugeSelector));
-            }
-            let value = if integer.signed { i128::from(low as i64) } else { i128::from(low) };
-            self.values.extend(looked_up.into_iter().map(|path| (path, value)));
-        }
+        let value = if integer.signed { i128::from(low as i64) } else { i128::from(low) };
+        let value = top_is_sign.then_some(value);
+        self.values.extend(self.looked_up().into_iter().map(|path| (path, value)));
         // No id is larger than 64 bits, and no packet: such a number counts as the largest.
         let is_huge = match wide.to_i128() {
             Some(value) if integer.signed => i64::try_from(value).is_err(),
@@ -376,7 +369,7 @@ impl<'a> Interpreter<'a> {
 
     fn array(&mut self, id: FieldClassId, array: &ArrayClass) -> Result<Value> {
         if self.selectors.contains(&self.place) {
-            self.values.insert(self.place.clone(), i128::from(self.pos_bits));
+            self.values.insert(self.place.clone(), Some(i128::from(self.pos_bits)));
         }
         let element_align = self.schema.field_class(array.element).align_bits;
         let len = self.length(id, &array.length, element_align)?;
@@ -420,7 +413,7 @@ impl<'a> Interpreter<'a> {
 
     /// Is the bit not set, or the array of bits not there?
     fn is_unmarked(&self, path: &FieldPath, index: u32) -> bool {
-        let Some(&start) = self.values.get(path) else { return true };
+        let Some(&Some(start)) = self.values.get(path) else { return true };
         let at = start as u64 + u64::from(index);
         let Some(byte) = self.bytes.get((at / 8) as usize).filter(|_| at < self.end_bits) else { return true };
         let mut id = self.roots[path.scope as usize];
@@ -506,7 +499,8 @@ impl<'a> Interpreter<'a> {
     }
 
     fn selector(&self, id: FieldClassId, path: &FieldPath) -> Result<i128> {
-        self.values.get(path).copied().ok_or_else(|| self.fault(id, FaultKind::AbsentSelector))
+        let value = self.values.get(path).ok_or_else(|| self.fault(id, FaultKind::AbsentSelector))?;
+        value.ok_or_else(|| self.fault(id, FaultKind::HugeSelector))
     }
 
     /// The paths by which lengths and selectors look the current field up.

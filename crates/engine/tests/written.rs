@@ -100,7 +100,7 @@ fn what_is_written_reads_back() {
     let (mut compared, mut events, mut lossy, mut refused) = (0, 0, 0, 0);
     for seed in seeds {
         let mut rng = Rng::new(seed);
-        let mut schema = random_schema(&mut rng);
+        let mut schema = random_schema(&mut rng, 1);
         if rng.chance(50) {
             let clock = schema.add_clock(ClockClass::nanoseconds("clock"));
             schema.stream_mut(STREAM).default_clock = Some(clock);

@@ -122,7 +122,7 @@ fn any_trace_becomes_a_log_with_all_its_events() {
     let mut all = 0;
     for seed in seeds(300) {
         let mut rng = Rng::new(seed);
-        let mut schema = random_schema(&mut rng);
+        let mut schema = random_schema(&mut rng, 1);
         if rng.chance(80) {
             let unix = rng.chance(50);
             let clock = ClockClass {

@@ -380,12 +380,17 @@ pub(crate) enum Op {
     Save {
         slot: u16,
     },
-    /// The same for an integer that may have more than 64 bits.
+    /// The same for an integer that may have more than 64 bits; `fits` gets 1 when it has not.
     SaveWide {
         slot: u16,
+        fits: u16,
     },
     /// Refuses a length or selector whose field is absent: `slot` is 1 when what holds it is there.
     Require {
+        slot: u16,
+    },
+    /// Refuses a length or selector that does not fit 64 bits: `slot` is 1 when it does.
+    RequireFit {
         slot: u16,
     },
     /// `len` is 0 for LEB128; a `wide` integer may have more than 64 bits, and then counts as the largest of those.

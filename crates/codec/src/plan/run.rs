@@ -108,15 +108,10 @@ impl Plan {
             .map_err(|(kind, at)| Fault { kind, at_bits: *pos_bits, node: self.node_at(at) })
     }
 
-    /// The field that an instruction is about: it or the next one says; a value is saved behind its field.
+    /// The field that an instruction is about: it or the next one says.
     #[cold]
     fn node_at(&self, at: usize) -> NodeId {
-        let (before, from) = self.ops.split_at(at);
-        let found = match from.first() {
-            Some(Op::Save { .. } | Op::SaveWide { .. }) => before.iter().rev().find_map(|op| op.node()),
-            _ => from.iter().find_map(|op| op.node()),
-        };
-        found.unwrap_or(0)
+        self.ops[at..].iter().find_map(|op| op.node()).unwrap_or(0)
     }
 }
 
@@ -230,17 +225,7 @@ fn run_list<V: Visitor>(
     visitor: &mut V,
 ) -> Result<(), (FaultKind, usize)> {
     let content = input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[]);
-    let mut run = Run {
-        input,
-        content,
-        pos: *pos_bits,
-        last: 0,
-        last_bits: 0,
-        is_huge: false,
-        wide_bits: 0,
-        idle: 0,
-        fault: None,
-    };
+    let mut run = Run { input, content, pos: *pos_bits, last: 0, last_bits: 0, is_huge: false, idle: 0, fault: None };
     let mut at = start;
     while let Some(&op) = ops.get(at) {
         match run.step(op, at, tables, state, visitor) {
@@ -264,8 +249,6 @@ struct Run<'a> {
     last: u64,
     last_bits: u32,
     is_huge: bool,
-    /// What the wide integer read last takes.
-    wide_bits: u64,
     /// Elements without size in the outermost array.
     idle: u32,
     /// Why the event ends early. Beside the result of each step, so that this stays in registers.
@@ -329,7 +312,7 @@ impl<'a> Run<'a> {
         self.need(u64::from(len))?;
         let wide = Wide::read(self.input.bytes, self.pos, len, order(big), reversed, signed);
         self.pos += u64::from(len);
-        self.set_wide(&wide, u64::from(len));
+        self.set_wide(&wide);
         Ok(wide)
     }
 
@@ -502,12 +485,14 @@ impl<'a> Run<'a> {
             Op::Locate { bytes, len } => state.slots[usize::from(len)] = self.locate(bytes, state.body_bits)?,
             Op::Set { slot, value } => state.slots[usize::from(slot)] = value,
             Op::Save { slot } => state.slots[usize::from(slot)] = self.last,
-            Op::SaveWide { slot } => {
-                if self.is_huge {
-                    self.pos -= self.wide_bits;
+            Op::SaveWide { slot, fits } => {
+                state.slots[usize::from(slot)] = self.last;
+                state.slots[usize::from(fits)] = u64::from(!self.is_huge);
+            }
+            Op::RequireFit { slot } => {
+                if state.slots[usize::from(slot)] == 0 {
                     return Err(self.fail(FaultKind::HugeSelector));
                 }
-                state.slots[usize::from(slot)] = self.last;
             }
             Op::Require { slot } => {
                 if state.slots.get(usize::from(slot)).is_none_or(|&is_there| is_there == 0) {
@@ -629,7 +614,7 @@ impl<'a> Run<'a> {
             }
             None => {
                 let wide = bits::leb128_wide(bytes, signed);
-                self.set_wide(&wide, len as u64 * 8);
+                self.set_wide(&wide);
                 visitor.wide(node, &wide);
             }
         }
@@ -706,9 +691,8 @@ impl<'a> Run<'a> {
         at < self.input.end_bits && bits::read_bits(self.input.bytes, at, 1, order(index & 1 == 1), false) == 1
     }
 
-    fn set_wide(&mut self, wide: &Wide, taken_bits: u64) {
+    fn set_wide(&mut self, wide: &Wide) {
         self.last = wide.limbs[0];
-        self.wide_bits = taken_bits;
         self.is_huge = match wide.to_i128() {
             Some(value) if wide.signed => i64::try_from(value).is_err(),
             Some(value) => u64::try_from(value).is_err(),
@@ -752,7 +736,9 @@ impl Op {
             | Op::Fit { len, .. }
             | Op::BeginArray { len, .. }
             | Op::Integers { len, .. } => Some(len),
-            Op::Select { slot, .. } | Op::Optional { slot, .. } | Op::Require { slot } => Some(slot),
+            Op::Select { slot, .. } | Op::Optional { slot, .. } | Op::Require { slot } | Op::RequireFit { slot } => {
+                Some(slot)
+            }
             Op::LookUp { from, .. } => Some(from),
             Op::Unmarked { place, .. } => Some(place),
             Op::Unit { base, .. } => Some(base),
@@ -804,6 +790,7 @@ impl Op {
             | Op::Save { .. }
             | Op::SaveWide { .. }
             | Op::Require { .. }
+            | Op::RequireFit { .. }
             | Op::Role { .. }
             | Op::Clock { .. }
             | Op::Uuid

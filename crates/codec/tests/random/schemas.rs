@@ -98,8 +98,8 @@ pub(crate) struct Generator<'r> {
     closed: Vec<FieldClassId>,
 }
 
-/// A schema of one stream class with a few event classes.
-pub(crate) fn random_schema(rng: &mut Rng) -> Schema {
+/// A schema of a number of stream classes with a few event classes each.
+pub(crate) fn random_schema(rng: &mut Rng, streams: usize) -> Schema {
     let is_hostile = rng.chance(15);
     let order = rng.pick(&[ByteOrder::Little, ByteOrder::Big]);
     let mixed = rng.pick(&[0, 0, 5, 20, 100]);
@@ -116,17 +116,26 @@ pub(crate) fn random_schema(rng: &mut Rng) -> Schema {
         is_hostile,
         closed: Vec::new(),
     };
-    generator.trace();
+    generator.trace(streams);
     generator.schema
 }
 
 impl Generator<'_> {
-    fn trace(&mut self) {
+    fn trace(&mut self, streams: usize) {
         self.schema.packet_header = self.maybe_root(Scope::PacketHeader, 60);
+        let (shared, shared_marks) = (self.selectors.len(), self.marks.len());
+        for id in 0..streams {
+            self.stream(id as u64);
+            self.selectors.truncate(shared);
+            self.marks.truncate(shared_marks);
+        }
+    }
+
+    fn stream(&mut self, id: u64) {
         let packet_context = self.maybe_root(Scope::PacketContext, 60);
         let event_header = self.event_header();
         let common_context = self.maybe_root(Scope::CommonContext, 40);
-        let class = StreamClass { packet_context, event_header, common_context, ..StreamClass::default() };
+        let class = StreamClass { id, packet_context, event_header, common_context, ..StreamClass::default() };
         let stream = self.schema.add_stream(class).unwrap();
         let (shared, shared_marks) = (self.selectors.len(), self.marks.len());
         for at in 0..1 + self.rng.below(4) {

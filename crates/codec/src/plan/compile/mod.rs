@@ -12,7 +12,7 @@ mod containers;
 mod shared;
 
 pub use shared::{Known, SharedSlots};
-use shared::{bit_field, marks, selected_at};
+use shared::{bit_field, is_wide, marks, selected_at};
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
 use crate::layout;
@@ -46,6 +46,8 @@ pub struct Compiler<'s> {
     root_nodes: Vec<Option<NodeId>>,
     slots: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
+    /// Slots that say whether the value of a field fits 64 bits, for those that may not.
+    fits: HashMap<FieldPath, u16>,
     /// The fields with a slot which stand in the selected option of a variant.
     joined: Vec<FieldPath>,
     /// Slots of values and marks come first, then those of the loops around the field that is being compiled.
@@ -105,6 +107,7 @@ impl<'s> Compiler<'s> {
             loops: 0,
             slots: shared.slots.clone(),
             marks: shared.marks.clone(),
+            fits: shared.fits.clone(),
             joined: Vec::new(),
             known,
             pending: 0,
@@ -194,12 +197,16 @@ impl<'s> Compiler<'s> {
             && path.scope > Scope::CommonContext
             && usize::from(self.next_slot) + path.steps.len() < MAX_SLOTS
         {
+            let may_be_huge = self.may_be_huge(path);
             let next = &mut self.next_slot;
             let mut new = || {
                 *next += 1;
                 *next - 1
             };
             self.slots.entry(path.clone()).or_insert_with(&mut new);
+            if may_be_huge {
+                self.fits.entry(path.clone()).or_insert_with(&mut new);
+            }
             for mark in marks(path, Some(place)) {
                 self.marks.entry(mark).or_insert_with(&mut new);
             }
@@ -236,12 +243,21 @@ impl<'s> Compiler<'s> {
             let slot = self.marks.get(&mark).copied().unwrap_or(NEVER);
             self.emit(Op::Require { slot });
         }
-        let slot = self.slots.get(path).copied().filter(|_| self.class_at(path).is_some());
-        slot.unwrap_or_else(|| {
-            // No such field in this stream, or an absurd number of them.
+        let is_number = matches!(self.class_at(path), Some(FieldKind::Integer(_) | FieldKind::Boolean(_)));
+        let Some(slot) = self.slots.get(path).copied().filter(|_| is_number) else {
+            // No such number in this stream, or an absurd number of them.
             self.emit(Op::Require { slot: NEVER });
-            0
-        })
+            return 0;
+        };
+        if let Some(slot) = self.fits.get(path).copied().filter(|_| self.may_be_huge(path)) {
+            self.emit(Op::RequireFit { slot });
+        }
+        slot
+    }
+
+    /// Can the value that a path leads to have more than 64 bits? The options of a variant differ: one of them may.
+    fn may_be_huge(&self, path: &FieldPath) -> bool {
+        selected_at(path).is_some() || self.class_at(path).is_some_and(is_wide)
     }
 
     /// The slot to note in whether the next field is there, which is one `step` below the current place. Until it is
@@ -318,11 +334,16 @@ impl<'s> Compiler<'s> {
 
     /// Where the value of the current field is saved, if a length or selector is looked up in it.
     fn saved_slot(&self) -> Option<u16> {
-        if self.slots.is_empty() {
+        self.slot_here(&self.slots)
+    }
+
+    /// The slot that fields have by their paths, of the current field.
+    fn slot_here(&self, slots: &HashMap<FieldPath, u16>) -> Option<u16> {
+        if slots.is_empty() {
             return None;
         }
         let path = FieldPath { scope: self.scope, steps: self.steps.clone() };
-        self.slots.get(self.joined_path(&path).unwrap_or(&path)).copied()
+        slots.get(self.joined_path(&path).unwrap_or(&path)).copied()
     }
 
     /// The path through a selected option that the field at a place is one of the ways of.
@@ -577,9 +598,7 @@ impl<'s> Compiler<'s> {
             self.known = self.known.advance(u64::from(len));
         }
         if let Some(slot) = slot {
-            let is_wide = integer.is_variable_length() || len > 64;
-            self.emit(if is_wide { Op::SaveWide { slot } } else { Op::Save { slot } });
-            self.note_saved();
+            self.save(slot, is_wide(&class.kind));
         }
         self.emit_roles(roles, len);
     }
@@ -646,10 +665,22 @@ impl<'s> Compiler<'s> {
             Some(slot) => {
                 self.emit(op);
                 self.known = self.known.advance(u64::from(bits.len_bits));
-                self.emit(Op::Save { slot });
-                self.note_saved();
+                self.save(slot, false);
             }
         }
+    }
+
+    /// Saves the value of the field that was read.
+    fn save(&mut self, slot: u16, is_wide: bool) {
+        match self.slot_here(&self.fits) {
+            Some(fits) if is_wide => self.emit(Op::SaveWide { slot, fits }),
+            Some(fits) if !self.joined.is_empty() => {
+                self.emit(Op::Save { slot });
+                self.emit(Op::Set { slot: fits, value: 1 });
+            }
+            _ => self.emit(Op::Save { slot }),
+        }
+        self.note_saved();
     }
 
     /// Bytes of a string or blob, whose number `length` says.

@@ -56,11 +56,14 @@ impl Known {
 /// They are fixed for the whole trace, so that a packet header read once serves every event class.
 ///
 /// Beside the slots of values there are those of marks: a mark is 1 when the optional field or the option of a variant
-/// is there through which the path of a length or selector goes.
+/// is there through which the path of a length or selector goes. Where integers of more than 64 bits can be met, each
+/// value also has a slot that is 1 when it fits: what stands at the path in one class decides nothing in another, so
+/// only who uses the value can refuse it.
 #[derive(Clone, Debug, Default)]
 pub struct SharedSlots {
     pub(super) slots: HashMap<FieldPath, u16>,
     pub(super) marks: HashMap<FieldPath, u16>,
+    pub(super) fits: HashMap<FieldPath, u16>,
     /// Can fields of two byte orders meet inside a byte?
     pub(crate) mixes_orders: bool,
 }
@@ -69,6 +72,7 @@ impl SharedSlots {
     /// Finds every field of a shared scope that some class of the schema refers to. Linear in the schema.
     pub fn of(schema: &Schema) -> Self {
         let mut shared = SharedSlots { mixes_orders: mixes_orders(schema), ..SharedSlots::default() };
+        let has_wide = has_wide(schema);
         for at in 0..schema.field_class_count() {
             let class = schema.field_class(FieldClassId(at as u32));
             if let Some(path) = layout::reference(class)
@@ -77,6 +81,9 @@ impl SharedSlots {
                 && !shared.slots.contains_key(path)
             {
                 shared.slots.insert(path.clone(), shared.len() as u16);
+                if has_wide {
+                    shared.fits.insert(path.clone(), shared.len() as u16);
+                }
                 // Who refers to it, and from where, is not known here: each step gets its mark.
                 for mark in marks(path, None) {
                     let next = shared.len() as u16;
@@ -99,7 +106,7 @@ impl SharedSlots {
 
     /// The number of slots.
     pub fn len(&self) -> usize {
-        self.slots.len() + self.marks.len()
+        self.slots.len() + self.marks.len() + self.fits.len()
     }
 
     /// Does no class refer to a shared scope?
@@ -122,6 +129,16 @@ pub(super) fn mixes_orders(schema: &Schema) -> bool {
         }
     }
     has_odd && little && big
+}
+
+/// Is there an integer that may have more than 64 bits?
+fn has_wide(schema: &Schema) -> bool {
+    (0..schema.field_class_count()).any(|at| is_wide(&schema.field_class(FieldClassId(at as u32)).kind))
+}
+
+/// Is it an integer that may have more than 64 bits?
+pub(super) fn is_wide(kind: &FieldKind) -> bool {
+    matches!(kind, FieldKind::Integer(integer) if integer.is_variable_length() || integer.len_bits > 64)
 }
 
 /// Length and byte order of what is read bit by bit.
