@@ -85,6 +85,8 @@ pub struct SourceStream {
     pub class: StreamClassId,
     /// Its numeric id.
     pub id: Option<u64>,
+    /// Do its packets stand in several files?
+    pub is_joined: bool,
 }
 
 /// What the user wants of writing.
@@ -147,6 +149,12 @@ impl HiddenField {
 pub trait TraceWriter {
     /// Does it make one trace of several sources ([`WriteOptions::merge`])? What is a file always does.
     fn joins_traces(&self) -> bool {
+        false
+    }
+
+    /// Does it keep packets that it could not put together of some of their events? Then all of them must be sound;
+    /// of others it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
+    fn needs_sound_packets(&self) -> bool {
         false
     }
 
