@@ -74,6 +74,13 @@ pub struct Source {
     pub tasks: Vec<CallTask>,
 }
 
+impl Source {
+    /// Ns to add to the times that it had as what it was ([`Source::origin`]).
+    pub fn moved_ns(&self) -> i64 {
+        self.origin.moved_ns.saturating_add(self.correction_ns)
+    }
+}
+
 /// A stream of a trace that is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceStream {

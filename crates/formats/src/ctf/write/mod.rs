@@ -173,7 +173,8 @@ impl Writer {
                     let has_any = |fields: &[Vec<HiddenField>]| {
                         fields.get(writer.traces.len()).is_some_and(|fields| !fields.is_empty())
                     };
-                    let is_changed = has_any(&options.hidden) || has_any(&options.dropped);
+                    // Where a clock drifts the times are no numbers of cycles that the origin had.
+                    let is_changed = has_any(&options.hidden) || has_any(&options.dropped) || source.drift.is_some();
                     mapping.to.origin = if is_changed { None } else { origin(source, &names, false) };
                     writer.add_streams(&mapping, source, &folder, names, options);
                     Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) }
@@ -404,10 +405,11 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     let of = &source.origin;
     let has_packets_of_origin = of.format == source.schema.format || of.has_same_packets;
     let is_moved = source.correction_ns != 0;
+    let is_moved_since = source.moved_ns() != 0;
     let own = || source.parts.iter().find(|part| part.name == METADATA_PART).map(|part| part.bytes.to_vec());
     match dialect {
         _ if source.schema.format == dialect.format() && !is_moved => own(),
-        _ if of.format == dialect.format() && has_packets_of_origin && !is_moved => {
+        _ if of.format == dialect.format() && has_packets_of_origin && !is_moved_since => {
             of.part(METADATA_PART).map(<[u8]>::to_vec)
         }
         Dialect::Ctf18 => None,
@@ -429,7 +431,8 @@ fn origin(source: &Source, files: &[String], has_same_packets: bool) -> Option<A
         return None;
     }
     let streams = files.iter().zip(&source.streams).map(|(file, stream)| (file.clone(), stream.origin_name.clone()));
-    Some(Arc::new(Origin { streams: streams.collect(), has_same_packets, ..(**of).clone() }))
+    let (streams, moved_ns) = (streams.collect(), source.moved_ns());
+    Some(Arc::new(Origin { streams, has_same_packets, moved_ns, ..(**of).clone() }))
 }
 
 fn make_folder(path: &Path) -> Result<()> {
