@@ -67,6 +67,7 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
             origin_name: origin.stream_name(&of.stream.name).unwrap_or(&of.stream.name).to_string(),
             class: of.stream.class,
             id: of.stream.id,
+            is_joined: of.stream.files.len() > 1,
         });
         Ok(Source {
             name: trace.name.clone(),

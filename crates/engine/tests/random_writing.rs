@@ -125,7 +125,7 @@ fn show(text: &mut String, schema: &Schema, class: FieldClassId, value: &Value) 
 /// Writes the events; nothing when something is lost.
 fn written(target: &Target, chunk: &Chunk, options: &WriteOptions, folder: &Folder) -> Option<()> {
     let schema = chunk.packet.plans.schema().clone();
-    let stream = SourceStream { name: "s".into(), origin_name: "s".into(), class: STREAM, id: None };
+    let stream = SourceStream { name: "s".into(), origin_name: "s".into(), class: STREAM, id: None, is_joined: false };
     let source = Source {
         name: "t".into(),
         own_name: String::new(),

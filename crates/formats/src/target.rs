@@ -74,6 +74,13 @@ pub struct Source {
     pub tasks: Vec<CallTask>,
 }
 
+impl Source {
+    /// Ns to add to the times that it had as what it was ([`Source::origin`]).
+    pub fn moved_ns(&self) -> i64 {
+        self.origin.moved_ns.saturating_add(self.correction_ns)
+    }
+}
+
 /// A stream of a trace that is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceStream {
@@ -85,6 +92,8 @@ pub struct SourceStream {
     pub class: StreamClassId,
     /// Its numeric id.
     pub id: Option<u64>,
+    /// Do its packets stand in several files?
+    pub is_joined: bool,
 }
 
 /// What the user wants of writing.
@@ -147,6 +156,12 @@ impl HiddenField {
 pub trait TraceWriter {
     /// Does it make one trace of several sources ([`WriteOptions::merge`])? What is a file always does.
     fn joins_traces(&self) -> bool {
+        false
+    }
+
+    /// Does it keep packets that it could not put together of some of their events? Then all of them must be sound;
+    /// of others it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
+    fn needs_sound_packets(&self) -> bool {
         false
     }
 

@@ -106,7 +106,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         tell(options, reporter, &Losses::default(), events)?;
         return Ok(opened.reporter.outcome());
     }
-    let write_options = WriteOptions {
+    let mut write_options = WriteOptions {
         packet_bytes: options.packet_size,
         byte_order: options.byte_order.map(|order| match order {
             WrittenOrder::Little => ByteOrder::Little,
@@ -124,7 +124,14 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         settings: options.target.0.clone(),
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
-        None => (target.create)(pending.path(), &sources, &write_options)?,
+        None => {
+            let mut writer = (target.create)(pending.path(), &sources, &write_options)?;
+            if writer.needs_sound_packets() && !write_options.is_cut && conversion.read_all().is_none() {
+                write_options.is_cut = true;
+                writer = (target.create)(pending.path(), &sources, &write_options)?;
+            }
+            writer
+        }
         Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
     };
     if options.merge && target.is_folder && !writer.joins_traces() {

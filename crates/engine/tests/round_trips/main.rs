@@ -608,3 +608,59 @@ fn merged_traces_hold_the_events_of_all() {
         Ok(())
     });
 }
+
+/// What moved the clocks of a trace stays, also where it becomes itself again, or is counted.
+#[test]
+fn moved_clocks_go_through_ctf2_and_back() {
+    let mut compared = BTreeMap::<&str, u64>::new();
+    let is_all = for_each_seed(30, |rng, folder| {
+        let path = folder.path().join("trace");
+        ctf2::random_trace(rng, true).write(&path);
+        let mut sources = Vec::new();
+        let session = open(&path)?;
+        for to in ["ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy"] {
+            let out = folder.path().join(to);
+            if convert(&session, to, &out, &WriteOptions::default()).is_ok() {
+                sources.push((to, out));
+            }
+        }
+        let data = folder.path().join("data");
+        if uftrace::write(rng, &data) > 0 {
+            sources.push(("uftrace", data));
+        }
+        for (format, write) in [("cpel", logs::write_cpel as fn(&mut Rng, &Path) -> usize), ("elog", logs::write_elog)]
+        {
+            let log = folder.path().join(format!("log.{format}"));
+            write(rng, &log);
+            sources.push((format, log));
+        }
+        for (format, path) in sources {
+            let by = rng.pick(&[1_000, 1_000_000_000, 12_345_678_000, -2_000_000, 86_400_000_000_000]);
+            let moved = OpenOptions { clock_offsets: vec![(None, by)], ..OpenOptions::default() };
+            let said = |what: &str, error: String| format!("{format} {what}, moved by {by}: {error}");
+            let session = open_with(&path, &moved).map_err(|error| said("opened", error))?;
+            let want = shown(&session).lines;
+            let out = |name: &str| folder.path().join(format!("{format}.{name}"));
+            let options = WriteOptions::default();
+            let mut losses = convert(&session, "ctf2", &out("c"), &options).map_err(|error| said("to ctf2", error))?;
+            let through = open(&out("c")).map_err(|error| said("as ctf2", error))?;
+            same(&want, &shown(&through).lines, Some(&["ns", "name"])).map_err(|error| said("as ctf2", error))?;
+            losses.extend(&convert(&through, format, &out("back"), &options).map_err(|error| said("back", error))?);
+            let own = convert(&session, format, &out("own"), &options).map_err(|error| said("own", error))?;
+            for (name, losses) in [("back", losses), ("own", own)] {
+                let found = shown(&open(&out(name)).map_err(|error| said(name, error))?);
+                if let Some(fault) = found.faults.first() {
+                    return Err(said(name, fault.clone()));
+                }
+                let is_counted = losses.0.keys().any(|kind| kind.starts_with("times ") || kind.starts_with("events "));
+                if !is_counted && losses.0.keys().all(|kind| OTHER_SHAPE.iter().any(|shape| kind.contains(shape))) {
+                    same(&want, &found.lines, Some(&["ns", "name", "payload"])).map_err(|error| said(name, error))?;
+                    *compared.entry(format).or_default() += 1;
+                }
+            }
+        }
+        Ok(())
+    });
+    println!("{compared:?}");
+    assert!(!is_all || compared.len() == 7, "{compared:?}");
+}

@@ -370,6 +370,8 @@ pub struct Origin {
     pub streams: Vec<(String, String)>,
     /// Have the packets of the streams still the bytes that they had?
     pub has_same_packets: bool,
+    /// Ns that were added to its times since then. Those of the clocks that are read now have them.
+    pub moved_ns: i64,
 }
 
 impl Origin {

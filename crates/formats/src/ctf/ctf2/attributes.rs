@@ -97,6 +97,7 @@ impl<'v> Own<'v> {
             parts: own.list("parts").iter().filter_map(part).collect(),
             streams: own.list("streams").iter().filter_map(stream).collect(),
             has_same_packets: own.has("same-packets"),
+            moved_ns: own.number("moved-ns").unwrap_or(0),
         }))
     }
 

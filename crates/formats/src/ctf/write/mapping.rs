@@ -702,12 +702,17 @@ pub(super) struct InNs {
 }
 
 impl StreamMapping {
-    /// A clock value of the input as the output has it.
+    /// A clock value of the input as the output has it; `None` where that has too few bits.
     #[inline]
-    pub(super) fn time(&self, cycles: u64) -> u64 {
+    pub(super) fn held_time(&self, cycles: u64) -> Option<u64> {
         match &self.in_ns {
-            None => cycles,
-            Some(clock) => u64::try_from(clock.map.ns(cycles) - clock.zero_ns).unwrap_or(u64::MAX),
+            None => Some(cycles),
+            Some(clock) => u64::try_from(clock.map.ns(cycles) - clock.zero_ns).ok(),
         }
+    }
+
+    /// The same, or the last time that the output can say.
+    pub(super) fn time(&self, cycles: u64) -> u64 {
+        self.held_time(cycles).unwrap_or(u64::MAX)
     }
 }

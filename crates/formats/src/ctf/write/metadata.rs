@@ -80,6 +80,9 @@ fn origin(own: &mut Object<'_>, of: &Origin) {
     if of.has_same_packets {
         object.number("same-packets", true);
     }
+    if of.moved_ns != 0 {
+        object.number("moved-ns", of.moved_ns);
+    }
     list(object.key("parts"), &of.parts, |object, part| {
         object.string("name", &part.name);
         match std::str::from_utf8(&part.bytes) {

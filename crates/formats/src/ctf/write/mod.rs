@@ -117,6 +117,8 @@ struct Writer {
     losses: Losses,
     /// Where all of them become one.
     merged: Option<PathBuf>,
+    /// Are there packets that could not be put together of some of their events?
+    has_whole: bool,
 }
 
 /// A trace that is written.
@@ -149,6 +151,7 @@ impl Writer {
             streams: Vec::new(),
             losses: Losses::default(),
             merged: None,
+            has_whole: false,
         };
         let short = below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
         if options.merge && sources.len() > 1 {
@@ -159,7 +162,10 @@ impl Writer {
             let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(&name) };
             let names = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
             let form = match same_metadata(dialect, source, &names, options) {
-                Some(metadata) => writer.add_same(source, &folder, names, metadata),
+                Some(metadata) => {
+                    writer.has_whole |= !can_be_cut(source);
+                    writer.add_same(source, &folder, names, metadata)
+                }
                 None => {
                     let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
                     let mut mapping = writer.mapping(dialect, source, headers, options)?;
@@ -167,7 +173,8 @@ impl Writer {
                     let has_any = |fields: &[Vec<HiddenField>]| {
                         fields.get(writer.traces.len()).is_some_and(|fields| !fields.is_empty())
                     };
-                    let is_changed = has_any(&options.hidden) || has_any(&options.dropped);
+                    // Where a clock drifts the times are no numbers of cycles that the origin had.
+                    let is_changed = has_any(&options.hidden) || has_any(&options.dropped) || source.drift.is_some();
                     mapping.to.origin = if is_changed { None } else { origin(source, &names, false) };
                     writer.add_streams(&mapping, source, &folder, names, options);
                     Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) }
@@ -281,6 +288,10 @@ impl TraceWriter for Writer {
         true
     }
 
+    fn needs_sound_packets(&self) -> bool {
+        self.has_whole
+    }
+
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -377,32 +388,40 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     let is_ctf = [Dialect::Ctf18, Dialect::Ctf2].iter().any(|dialect| dialect.format() == source.schema.format);
     let has_hidden = options.hidden.iter().chain(&options.dropped).any(|fields| !fields.is_empty());
     let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index || has_hidden;
-    let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
-    classes.dedup();
     // Packets hold cycles, and a drift moves each of them.
     let has_drift = source.drift.is_some();
+    let mut joined = source.streams.iter().filter(|stream| stream.is_joined);
     // Where fields were hidden before, nothing says what the trace was: its packets are not those of any file.
     let is_veiled = source.origin.format.is_empty();
     if !is_ctf
         || is_veiled
         || has_form
         || has_drift
-        || options.is_cut && !classes.iter().all(|class| same::can_be_cut(&source.schema, *class))
+        || !joined.all(|stream| same::can_be_joined(&source.schema, stream.class))
+        || options.is_cut && !can_be_cut(source)
     {
         return None;
     }
     let of = &source.origin;
     let has_packets_of_origin = of.format == source.schema.format || of.has_same_packets;
     let is_moved = source.correction_ns != 0;
+    let is_moved_since = source.moved_ns() != 0;
     let own = || source.parts.iter().find(|part| part.name == METADATA_PART).map(|part| part.bytes.to_vec());
     match dialect {
         _ if source.schema.format == dialect.format() && !is_moved => own(),
-        _ if of.format == dialect.format() && has_packets_of_origin && !is_moved => {
+        _ if of.format == dialect.format() && has_packets_of_origin && !is_moved_since => {
             of.part(METADATA_PART).map(<[u8]>::to_vec)
         }
         Dialect::Ctf18 => None,
         Dialect::Ctf2 => translate::metadata_of(source, origin(source, names, has_packets_of_origin)),
     }
+}
+
+/// Can the packets of all streams be put together of some of their events?
+fn can_be_cut(source: &Source) -> bool {
+    let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
+    classes.dedup();
+    classes.iter().all(|class| same::can_be_cut(&source.schema, *class))
 }
 
 /// What the output says that the trace was; nothing when it has always been of this format, or fields of it were hidden.
@@ -412,7 +431,8 @@ fn origin(source: &Source, files: &[String], has_same_packets: bool) -> Option<A
         return None;
     }
     let streams = files.iter().zip(&source.streams).map(|(file, stream)| (file.clone(), stream.origin_name.clone()));
-    Some(Arc::new(Origin { streams: streams.collect(), has_same_packets, ..(**of).clone() }))
+    let (streams, moved_ns) = (streams.collect(), source.moved_ns());
+    Some(Arc::new(Origin { streams, has_same_packets, moved_ns, ..(**of).clone() }))
 }
 
 fn make_folder(path: &Path) -> Result<()> {

@@ -48,6 +48,8 @@ pub(super) struct StreamWriter {
     shortfalls: Shortfalls,
     losses: Losses,
     untimed: u64,
+    /// Events whose time the output cannot say.
+    beyond: u64,
     unreadable: u64,
     /// Entries of its index, when one is wanted.
     index: Option<Vec<u8>>,
@@ -96,6 +98,7 @@ impl StreamWriter {
             shortfalls: Shortfalls::default(),
             losses: Losses::default(),
             untimed: 0,
+            beyond: 0,
             unreadable: 0,
             index: None,
             offset: 0,
@@ -142,7 +145,11 @@ impl StreamWriter {
         if mapping.events[class.0 as usize].nodes.is_none() {
             mapping.prepare(&event.chunk.packet.plans, class);
         }
-        let cycles = mapping.streams[event.chunk.packet.packet.class.0 as usize].time(event.cycles());
+        let held = mapping.streams[event.chunk.packet.packet.class.0 as usize].held_time(event.cycles());
+        let cycles = held.unwrap_or_else(|| {
+            self.beyond += 1;
+            u64::MAX
+        });
         if self.open.is_none() {
             self.begin_packet(mapping, &event.chunk.packet.clone(), cycles)?;
         }
@@ -420,6 +427,7 @@ impl StreamWriter {
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.losses.clone();
         losses.add("events without time", self.untimed);
+        losses.add("times of 2^64 ns and more since the zero of a clock (they are held there)", self.beyond);
         losses.add("events whose file changed while they were read", self.unreadable);
         losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
         losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);

@@ -74,6 +74,14 @@ pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
     is_patched && all && (is_plain || can_shift(schema, roots_of(schema, class)))
 }
 
+/// Does each packet of a stream class say where the next one begins? Those of others end with their file, and none can
+/// follow them in the same one.
+pub(super) fn can_be_joined(schema: &Schema, class: StreamClassId) -> bool {
+    let sizes = [Role::PacketTotalSize, Role::PacketContentSize];
+    let layout = Layout::new(schema, class);
+    layout.places.iter().any(|place| sizes.into_iter().any(|role| place.roles.has(role)))
+}
+
 /// Length and byte order of a field that is a number of bits.
 fn bits_of(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
     match kind {
@@ -276,7 +284,8 @@ impl SameStream {
         self.is_split = false;
         let from = data.base_bytes;
         let bytes = data.bytes.bytes();
-        let to = from.saturating_add((data.packet.total_bits / 8) as usize).min(bytes.len());
+        // One that does not end with a byte ends with the file.
+        let to = from.saturating_add(data.packet.total_bits.div_ceil(8) as usize).min(bytes.len());
         let whole = bytes.get(from..to).unwrap_or(&[]);
         let counters = self.counters(&data.packet);
         self.last = Some(Last::of(data));

@@ -92,9 +92,14 @@ fn translated(from: &Schema, class: &FieldClass, id: FieldClassId, marks: &mut M
                 taken.extend_from_slice(&option.ranges);
                 option.raw_name = option.name.clone();
                 let is_free = option.name.as_ref().is_none_or(|name| names.insert(name.clone()));
-                if option.ranges.is_empty() || !is_free {
+                if !is_free {
                     return None;
                 }
+            }
+            // What no label names is never there.
+            variant.options.retain(|option| !option.ranges.is_empty());
+            if variant.options.is_empty() {
+                return None;
             }
         }
         FieldKind::Rendered(_) => return None,

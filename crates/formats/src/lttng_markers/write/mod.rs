@@ -119,7 +119,7 @@ impl Own {
             false => parts.iter().find_map(|part| stream(part.name.strip_prefix(DEFINITIONS)?)),
         };
         let mut losses = Losses::default();
-        let is_corrected = source.correction_ns != 0 || source.drift.is_some();
+        let is_corrected = source.moved_ns() != 0 || source.drift.is_some();
         losses.add("corrections of clocks, whose zero is that of the cycles", is_corrected.into());
         Some(Own {
             dialect,

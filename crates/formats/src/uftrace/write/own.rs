@@ -36,7 +36,7 @@ pub(super) struct Own {
     names: Arc<Names>,
     signatures: Arc<Signatures>,
     kernel: Kernel,
-    correction_ns: i64,
+    moved_ns: i64,
     streams: Vec<Stream>,
     losses: Losses,
     scratch: Vec<u8>,
@@ -92,7 +92,7 @@ impl Own {
             numbers: Numbers(options.byte_order.unwrap_or(stored_order)),
             names,
             signatures,
-            correction_ns: source.correction_ns,
+            moved_ns: source.moved_ns(),
             losses: Losses::default(),
             scratch: Vec::new(),
         })
@@ -103,7 +103,9 @@ impl Own {
         let class = schema.event(event.class());
         let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
         let own_time = event.cycles();
-        let time = own_time.wrapping_add_signed(self.correction_ns);
+        let time = own_time.saturating_add_signed(self.moved_ns);
+        let is_early = own_time.checked_add_signed(self.moved_ns).is_none();
+        self.losses.add("events before the zero of their clock (they are moved there)", is_early.into());
         self.scratch.clear();
         match (self.streams[stream].kind, class.name.as_deref()) {
             (StreamKind::Task, Some("entry")) => self.call(stream, own_time, time, &payload, false),
@@ -266,7 +268,11 @@ impl Own {
         // `info` makes it a trace: it comes last.
         let (info, others): (Vec<&Part>, Vec<&Part>) = self.parts.iter().partition(|part| part.name == "info");
         for part in others.iter().filter(|part| is_plain(&part.name)) {
-            write_file(&self.folder.join(&part.name), &part.bytes)?;
+            let bytes = match part.name.as_str() {
+                TASKS => moved(&part.bytes, self.moved_ns),
+                _ => part.bytes.to_vec(),
+            };
+            write_file(&self.folder.join(&part.name), &bytes)?;
         }
         for part in info {
             write_file(&self.folder.join("info"), &self.info(&part.bytes))?;
@@ -290,6 +296,40 @@ impl Own {
         }
         info
     }
+}
+
+/// The file with tasks, sessions and libraries, and what stands before their times in it.
+const TASKS: &str = "task.txt";
+const STAMP: &[u8] = b"timestamp=";
+
+/// The lines of tasks with other times: what they tell belongs to the records from then on.
+fn moved(lines: &[u8], moved_ns: i64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(lines.len());
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        let at = line.windows(STAMP.len()).position(|part| part == STAMP).map(|at| at + STAMP.len());
+        let (before, rest) = line.split_at(at.unwrap_or(line.len()));
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
+        let (stamp, behind) = rest.split_at(end);
+        out.extend_from_slice(before);
+        match ns_of(stamp).filter(|_| moved_ns != 0) {
+            Some(ns) => {
+                let ns = ns.saturating_add_signed(moved_ns);
+                out.extend_from_slice(format!("{}.{:09}", ns / NS_PER_SECOND, ns % NS_PER_SECOND).as_bytes());
+            }
+            None => out.extend_from_slice(stamp),
+        }
+        out.extend_from_slice(behind);
+    }
+    out
+}
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A time in seconds with nine digits behind the point.
+fn ns_of(stamp: &[u8]) -> Option<u64> {
+    let (seconds, ns) = std::str::from_utf8(stamp).ok()?.split_once('.')?;
+    let ns = ns.parse::<u64>().ok().filter(|_| ns.len() == 9)?;
+    seconds.parse::<u64>().ok()?.checked_mul(NS_PER_SECOND)?.checked_add(ns)
 }
 
 /// The bits of a member that is an integer, 0 without it.
@@ -341,5 +381,20 @@ impl Storage for PartFiles<'_> {
     fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
         let bytes = self.open(file)?;
         Ok(bytes.bytes().iter().take(len).copied().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moved;
+
+    #[test]
+    fn lines_of_tasks_move_with_their_records() {
+        let lines =
+            b"SESS timestamp=12.999999999 pid=7 sid=ab exename=\"/x\"\nTASK timestamp=0.000000005 tid=7 pid=7\nodd\n";
+        let text = |ns| String::from_utf8(moved(lines, ns)).unwrap_or_default();
+        assert!(text(0).as_bytes() == lines);
+        assert!(text(1).starts_with("SESS timestamp=13.000000000 pid=7 sid=ab"));
+        assert!(text(-6).ends_with("\nTASK timestamp=0.000000000 tid=7 pid=7\nodd\n"));
     }
 }

@@ -19,7 +19,7 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, EventClassId, Part, Schema};
+use tracemill_model::schema::{ByteOrder, EventClassId, Part, Schema, StreamClass};
 
 use self::foreign::{Foreign, Target as EventTarget};
 use self::seal::Seal;
@@ -217,8 +217,6 @@ impl Writer {
             let trace = trace.map_err(|error| error.in_file(Path::new(&source.name)))?;
             if let TraceKind::Foreign { foreign, .. } = &trace.kind {
                 writer.losses.extend(&foreign.losses);
-            } else {
-                writer.losses.add("offset of the clock", u64::from(source.correction_ns != 0));
             }
             let names = trace.file_names(source);
             for (stream, name) in source.streams.iter().zip(names) {
@@ -232,6 +230,15 @@ impl Writer {
         }
         Ok(writer)
     }
+}
+
+/// What makes nanoseconds of the times of each stream class.
+fn clocks(source: &Source) -> Vec<Option<ClockMap>> {
+    let clock = |stream: &StreamClass| {
+        let clock = source.schema.clocks().get(stream.default_clock?.0 as usize)?;
+        Some(ClockMap::new(clock, source.correction_ns).with_drift(source.drift))
+    };
+    source.schema.streams().iter().map(clock).collect()
 }
 
 impl TraceOut {
@@ -263,7 +270,7 @@ impl TraceOut {
                 .iter()
                 .any(|(_, meaning, _)| *meaning == Some(Meaning::Begin))
         });
-        let is_same_order = order == was && source.correction_ns == 0;
+        let is_same_order = order == was && source.moved_ns() == 0;
         let groups: Vec<Option<usize>> = schema.streams().iter().map(|stream| of_id(stream.id)).collect();
         let targets = schema.events().iter().map(|event| {
             let group = groups.get(event.stream.0 as usize).copied().flatten()?;
@@ -284,7 +291,8 @@ impl TraceOut {
             metadata,
             schema,
             seal,
-            clocks: Vec::new(),
+            // Times that nothing moved stay as they are stored.
+            clocks: if source.moved_ns() == 0 { Vec::new() } else { clocks(source) },
         })
     }
 
@@ -298,10 +306,6 @@ impl TraceOut {
         let session_id = u32::from_le_bytes([a, b, c, d]);
         metadata.uuid = Some(uuid);
         metadata.session_id = Some(session_id);
-        let clocks = schema.streams().iter().map(|stream| {
-            let clock = schema.clocks().get(stream.default_clock?.0 as usize)?;
-            Some(ClockMap::new(clock, source.correction_ns))
-        });
         let comment = format!("converted from {} {}.{}", schema.format, schema.version.0, schema.version.1);
         Ok(TraceOut {
             folder,
@@ -312,7 +316,7 @@ impl TraceOut {
             metadata,
             targets: targets.into_iter().map(Some).collect(),
             groups: (0..schema.streams().len()).map(Some).collect(),
-            clocks: clocks.collect(),
+            clocks: clocks(source),
             kind: TraceKind::Foreign { foreign: Box::new(foreign), own_ids: HashMap::new(), comment },
             has_same_packets: false,
             is_converted: false,

@@ -144,7 +144,8 @@ impl StreamWriter {
         let is_long = stored_long.is_some() || is_far || id >= reserved || missing.contains(&true);
         let short_id = if is_long { reserved } else { id };
         let stored_time = header.as_ref().and_then(|header| header.member("timestamp")?.integer());
-        let short_time = stored_time.filter(|_| stored_long.is_some()).map_or(cycles, |time| time as u64);
+        let is_stored = stored_long.is_some() && trace.clocks.is_empty();
+        let short_time = stored_time.filter(|_| is_stored).map_or(cycles, |time| time as u64);
         let (native, is_converted) = (trace.order, trace.is_converted);
         let mut fields = Fields { out: &mut open.content, native, is_converted, shortfalls: &mut self.shortfalls };
         let order = trace.order;
@@ -216,7 +217,7 @@ impl StreamWriter {
     /// The time of an event: cycles of its own clock, or nanoseconds.
     fn time(&mut self, trace: &TraceOut, event: &EventRef<'_>) -> u64 {
         let class = event.chunk.packet.packet.class;
-        if let TraceKind::Own(_) = trace.kind {
+        if trace.clocks.is_empty() {
             return event.cycles();
         }
         let is_untimed = trace.schema.event(event.class()).is_untimed;
@@ -271,7 +272,7 @@ impl StreamWriter {
             let at = fields.iter().position(|(_, of, _)| *of == Some(meaning))?;
             context.get(at)?.integer().map(|value| value as u64)
         };
-        let input_begin = match (&input, is_own) {
+        let input_begin = match (&input, trace.clocks.is_empty()) {
             (_, true) => stored(Meaning::Begin),
             (Some((packet, _)), false) => self.input_time(trace, packet, packet.packet.begin_cycles),
             _ => None,
@@ -417,10 +418,10 @@ impl StreamWriter {
         let fields = context_fields(trace.dialect, group.packet_context.as_deref());
         let place = |meaning: Meaning| fields.iter().position(|(_, of, _)| *of == Some(meaning));
         let stored_end = match &trace.kind {
-            TraceKind::Own(_) => place(Meaning::End).and_then(|at| open.context[at].integer()).map(|end| end as u64),
-            TraceKind::Foreign { .. } => {
-                self.input.as_ref().and_then(|input| self.input_time(trace, input, input.packet.end_cycles))
+            TraceKind::Own(_) if trace.clocks.is_empty() => {
+                place(Meaning::End).and_then(|at| open.context[at].integer()).map(|end| end as u64)
             }
+            _ => self.input.as_ref().and_then(|input| self.input_time(trace, input, input.packet.end_cycles)),
         };
         let end = open.end.max(stored_end.filter(|_| input_ends).unwrap_or(0));
         self.latest = self.latest.max(end);

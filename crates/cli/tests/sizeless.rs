@@ -1,0 +1,96 @@
+//! Conversions of CTF traces whose packets do not say how large they are: each one is a file.
+
+mod util;
+
+use serde_json::Value;
+use util::{Folder, json_lines};
+
+const TRACE: &str = "/* CTF 1.8 */ typealias integer { size = 8; align = 8; signed = false; } := u8;
+trace { major = 1; minor = 8; byte_order = le; uuid = \"00112233-4455-6677-8899-aabbccddeeff\";
+    packet.header := struct { u8 stream_instance_id; }; };
+stream { packet.context := struct { u8 timestamp_begin; u8 timestamp_end; }; event.header := struct { u8 id; u8 timestamp; }; };
+event { name = a; id = 0; fields := struct { u8 n; string s; }; };
+";
+
+/// Times, names and payloads.
+fn lines(folder: &Folder, trace: &str, code: i32) -> Vec<[Value; 3]> {
+    let run = folder.run(&format!("print -q --format jsonl {trace}")).ends(code, &[]);
+    let lines = json_lines(&run.stdout).into_iter();
+    lines.map(|line| [line["ns"].clone(), line["name"].clone(), line["payload"].clone()]).collect()
+}
+
+/// The trace `t` as CTF, whole and cut.
+fn converts(folder: &Folder, code: i32) {
+    let want = lines(folder, "t", code);
+    for (at, options) in
+        ["ctf2", "ctf1.8", "ctf2 --limit 99", "ctf1.8 --limit 99", "ctf2 --begin 0.0"].iter().enumerate()
+    {
+        folder.run(&format!("convert -q --to {options} -o out{at} t")).ends(code, &[]);
+        assert_eq!(lines(folder, &format!("out{at}"), 0), want, "{options}");
+        folder.run(&format!("check -q out{at}")).ends(0, &[]);
+    }
+    folder.run("convert -q --to ctf1.8 -o back out0").ends(0, &[]);
+    assert_eq!(lines(folder, "back", 0), want, "back");
+}
+
+#[test]
+fn files_of_one_stream_are_put_together() {
+    let folder = Folder::new();
+    folder.file("t/metadata", TRACE);
+    folder.file("t/a", [1, 10, 20, 0, 15, 7, b'x', 0]);
+    folder.file("t/b", [1, 30, 40, 0, 35, 8, 0, 0, 36, 9, b'y', b'z', 0]);
+    assert_eq!(lines(&folder, "t", 0).len(), 3);
+    converts(&folder, 0);
+}
+
+#[test]
+fn folders_of_a_rotation_are_put_together() {
+    let folder = Folder::new();
+    folder.file("t/1/metadata", TRACE);
+    folder.file("t/1/a", [1, 10, 20, 0, 15, 7, b'x', 0]);
+    folder.file("t/2/metadata", format!("{TRACE}event {{ name = b; id = 1; }};\n"));
+    folder.file("t/2/a", [1, 30, 40, 1, 35]);
+    assert_eq!(lines(&folder, "t", 0).len(), 2);
+    converts(&folder, 0);
+}
+
+/// Behind the last event that can be read are bits that would be another one.
+#[test]
+fn a_damaged_end_is_not_copied() {
+    let folder = Folder::new();
+    let metadata = TRACE.replace("align = 8", "align = 1");
+    folder.file("t/metadata", metadata.replace("string s;", "integer { size = 3; align = 1; signed = false; } m;"));
+    folder.file("t/a", [1, 10, 20, 0, 15, 7, 5, 0xff, 0xff]);
+    assert_eq!(lines(&folder, "t", 3).len(), 1);
+    converts(&folder, 3);
+}
+
+/// The end of a file completes its last byte.
+#[test]
+fn a_size_that_is_no_whole_number_of_bytes_becomes_one() {
+    let folder = Folder::new();
+    let metadata = TRACE.replace("u8 timestamp_begin", "u8 packet_size; u8 content_size; u8 timestamp_begin");
+    let metadata = metadata.replace(
+        "u8 n; string s;",
+        "integer { size = 4; align = 4; byte_order = le; } n; integer { size = 4; align = 1; byte_order = le; } m[1];",
+    );
+    folder.file("t/metadata", metadata.replace("m[1]", "m[0]"));
+    folder.file("t/a", [1, 60, 60, 10, 20, 0, 15, 7]);
+    assert_eq!(lines(&folder, "t", 3).len(), 1);
+    converts(&folder, 3);
+}
+
+/// An option that no label names is never there, and CTF 2 has none of it: the packets stay as they are.
+#[test]
+fn options_without_a_label_are_no_reason_to_make_packets_anew() {
+    let folder = Folder::new();
+    let fields = "enum : u8 { one = 1, two = 2 } tag; variant <tag> { u8 one; string two; u8 three; } v;";
+    folder.file("t/metadata", TRACE.replace("u8 n; string s;", fields));
+    folder.file("t/a", [1, 10, 20, 0, 15, 1, 5, 0, 16, 2, b'x', 0]);
+    let want = folder.run("print -q --format jsonl t").ends(0, &[]).stdout;
+    folder.run("convert -q --to ctf2 -o c t").ends(0, &[]);
+    folder.run("convert -q --to ctf1.8 -o back c").ends(0, &[]);
+    assert_eq!(want, folder.run("print -q --format jsonl back").ends(0, &[]).stdout);
+    assert_eq!(lines(&folder, "c", 0), lines(&folder, "t", 0));
+    assert_eq!(std::fs::read(folder.path("back/a")).ok(), std::fs::read(folder.path("t/a")).ok());
+}
