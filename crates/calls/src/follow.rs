@@ -1027,7 +1027,7 @@ impl<'a> Follower<'a> {
         let task = &mut self.tasks[task];
         let count = task.stack_count;
         let Some(frame) = task.frame(count) else { return };
-        frame.is_hidden = false;
+        (frame.is_hidden, frame.jump) = (false, Jump::None);
         let (filter, depth_left) = (frame.filter.take(), frame.depth_left);
         task.depth_left = depth_left;
         match filter {

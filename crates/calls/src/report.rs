@@ -497,7 +497,7 @@ fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, 
 }
 
 fn put_place(text: &mut Vec<u8>, file: &str, line: u32, ink: Ink) {
-    ink.put(text, Color::Gray, &format!(" [{}:{line}]", ink.escaped(file)));
+    ink.put(text, Color::Gray, format!(" [{}:{line}]", ink.escaped(file)));
 }
 
 /// Marks in the longest line of a histogram.
@@ -729,7 +729,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
                     _ if percent < -3.0 => Color::Cyan,
                     _ => Color::Normal,
                 };
-                ink.put(text, color, &format!("{percent:+7.2}"));
+                ink.put(text, color, format!("{percent:+7.2}"));
                 text.push(b'%');
             }
         }
