@@ -251,23 +251,9 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Is there any record that may be shown? What the system and the kernel tell counts whatever task it is about, as in
-    /// uftrace.
+    /// Is there any record of the wanted tasks?
     pub(crate) fn has_records(&mut self) -> bool {
-        if self.is_estimated {
-            return self.load();
-        }
-        loop {
-            while let Some(record) = self.run.get(self.run_at) {
-                if record.origin != CallOrigin::Task || self.is_wanted(record) {
-                    return true;
-                }
-                self.run_at += 1;
-            }
-            if !self.load() {
-                return false;
-            }
-        }
+        self.peek().is_some()
     }
 
     /// The next record, without taking it. It is not yet on the stack.
