@@ -8,6 +8,7 @@ use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findi
 use crate::consistency::is_consistent;
 use crate::follow::{Follower, SCHEDULE};
 use crate::select::CallOptions;
+use crate::tasks::task_name;
 use crate::text::Micros;
 
 /// Bytes that are gathered before they are written.
@@ -48,7 +49,7 @@ pub fn write(
         text: Vec::with_capacity(2 * BUFFER),
         has_event: false,
         open: vec![Vec::new(); source.tasks().len()],
-        scratch: String::new(),
+        scratch: Vec::new(),
         tasks: source.tasks().iter().map(ids).collect(),
         names: Vec::new(),
         micros: Micros::default(),
@@ -95,7 +96,7 @@ struct Chrome<'a> {
     /// The open calls of each task, when the output is balanced: their places on the stack, each above the one before,
     /// and their names as they stand in strings.
     open: Vec<Vec<(isize, Rc<str>)>>,
-    scratch: String,
+    scratch: Vec<u8>,
     /// What stands between time and name of the ends and of the begins of each task.
     tasks: Vec<[String; 2]>,
     /// Names as they stand in strings, by their symbol.
@@ -104,10 +105,10 @@ struct Chrome<'a> {
 }
 
 impl Chrome<'_> {
-    fn header(&mut self, names: &[String]) {
+    fn header(&mut self, names: &[Vec<u8>]) {
         self.add("{\"traceEvents\":[\n");
         for (task, name) in self.source.tasks().iter().zip(names) {
-            let name = json(name);
+            let name = json(&String::from_utf8_lossy(name));
             for what in ["process_name", "thread_name"] {
                 let tid = task.tid;
                 self.separate();
@@ -172,7 +173,7 @@ impl Chrome<'_> {
     fn task_name(&mut self, record: &CallRecord) {
         self.scratch.clear();
         self.source.put_event_data(record, &mut self.scratch);
-        let name = json(self.scratch.trim_start_matches("comm=\"").trim_end_matches('"'));
+        let name = json(&String::from_utf8_lossy(task_name(&self.scratch)));
         let task = &self.source.tasks()[record.task as usize];
         let (pid, tid) = (task.pid, task.tid);
         if pid != tid {
@@ -269,7 +270,10 @@ impl Chrome<'_> {
         self.scratch.clear();
         self.source.put_values(record, ValueStyle::Json, &mut self.scratch);
         let (key, open, close) = if is_entry { ("arguments", "(", ")") } else { ("retval", "", "") };
-        self.add(&format!(",\"args\":{{\"{key}\":\"{open}{}{close}\"}}}}", json_inside(&self.scratch)));
+        self.add(&format!(
+            ",\"args\":{{\"{key}\":\"{open}{}{close}\"}}}}",
+            json_inside(&String::from_utf8_lossy(&self.scratch))
+        ));
     }
 }
 

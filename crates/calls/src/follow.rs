@@ -251,9 +251,9 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Is there any record, wanted or not?
+    /// Is there any record of the wanted tasks?
     pub(crate) fn has_records(&mut self) -> bool {
-        self.run_at < self.run.len() || self.load()
+        self.peek().is_some()
     }
 
     /// The next record, without taking it. It is not yet on the stack.
@@ -697,9 +697,7 @@ impl<'a> Follower<'a> {
         }
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
-            // With a time filter the peer counts what the system tells outside of all calls too.
-            let is_event = record.kind == CallKind::Event
-                && (record.origin != CallOrigin::System || self.options.time_filter == 0);
+            let is_event = record.kind == CallKind::Event;
             let is_outside = (is_event || is_kernel) && self.tasks[at].stack_count == 0;
             let is_wanted = if is_kernel { self.options.all_kernel } else { self.options.all_events };
             if !is_outside || is_wanted {
@@ -1027,7 +1025,7 @@ impl<'a> Follower<'a> {
         let task = &mut self.tasks[task];
         let count = task.stack_count;
         let Some(frame) = task.frame(count) else { return };
-        frame.is_hidden = false;
+        (frame.is_hidden, frame.jump) = (false, Jump::None);
         let (filter, depth_left) = (frame.filter.take(), frame.depth_left);
         task.depth_left = depth_left;
         match filter {
@@ -1072,11 +1070,36 @@ fn first_record(source: &dyn CallSource, stream: usize) -> Option<CallRecord> {
     records.first().filter(|record| record.origin == CallOrigin::Task).copied()
 }
 
+/// With a time filter the peer reads all that the system tells before anything else, and elapsed time begins with the first
+/// of that, wherever it is shown, unless calls are earlier.
+fn first_of_system(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
+    if options.time_filter == 0 {
+        return None;
+    }
+    let is_wanted = |record: &CallRecord| {
+        options.tids.is_empty() || options.tids.contains(&source.tasks()[record.task as usize].tid)
+    };
+    (0..source.stream_count()).find_map(|stream| {
+        let (mut stream, mut records, mut goes_on) = (source.open(stream), Vec::new(), true);
+        while goes_on {
+            records.clear();
+            goes_on = stream.fill(&mut records);
+            if records.first().is_some_and(|record| record.origin != CallOrigin::System) {
+                return None;
+            }
+            if let Some(record) = records.iter().find(|record| is_wanted(record)) {
+                return Some(record.time);
+            }
+        }
+        None
+    })
+}
+
 /// The time from which elapsed time counts, as far as it must be known before anything is read: of the tasks that are not
 /// wanted the first record, otherwise, for a stretch of time, the first record of the first task.
 fn first_time(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
     if options.tids.is_empty() && options.range.is_whole() {
-        return None;
+        return first_of_system(source, options);
     }
     let (mut unwanted, mut first): (Option<u64>, Option<u64>) = (None, None);
     for stream in 0..source.stream_count() {
@@ -1088,7 +1111,7 @@ fn first_time(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
             unwanted = Some(unwanted.map_or(record.time, |time| time.min(record.time)));
         }
     }
-    unwanted.or(if options.range.is_whole() { None } else { first })
+    unwanted.or(if options.range.is_whole() { first_of_system(source, options) } else { first })
 }
 
 /// Name of a time without processor.

@@ -87,7 +87,7 @@ pub fn write_replay(
 ) -> io::Result<Findings> {
     let mut follower = Follower::new(source, calls);
     let mut list = List::new("records");
-    let mut values = String::new();
+    let mut values = Vec::new();
     while let Some(record) = follower.next() {
         if !follower.is_shown(&record) {
             continue;
@@ -159,7 +159,7 @@ pub fn write_replay(
                 CallKind::Event => source.put_event_data(&record, &mut values),
                 _ => source.put_values(&record, ValueStyle::Text(Ink::None), &mut values),
             }
-            let _ = write!(text, ",\"{key}\":{}", quoted(&values));
+            let _ = write!(text, ",\"{key}\":{}", quoted(&String::from_utf8_lossy(&values)));
         }
         text.push('}');
         list.flush(out)?;
@@ -272,7 +272,7 @@ pub fn write_tasks(source: &dyn CallSource, stats: &[TaskStats], out: &mut dyn W
     let mut list = List::new("tasks");
     for stats in stats {
         let task = &source.tasks()[stats.task];
-        let (tid, pid, name) = (task.tid, task.pid, quoted(&stats.name));
+        let (tid, pid, name) = (task.tid, task.pid, quoted(&String::from_utf8_lossy(&stats.name)));
         let TaskStats { total, own, calls, .. } = stats;
         let text = list.item();
         let _ = write!(text, "{{\"tid\":{tid},\"pid\":{pid},\"name\":{name},\"total_ns\":{total}");
@@ -291,7 +291,7 @@ pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn W
     for (at, task) in tasks.iter().enumerate() {
         let parent = tree.children.iter().position(|children| children.contains(&at));
         let parent = parent.map_or("null".to_string(), |parent| tasks[parent].tid.to_string());
-        let ((total, idle), name) = (tree.times[at], quoted(&tree.names[at]));
+        let ((total, idle), name) = (tree.times[at], quoted(&String::from_utf8_lossy(&tree.names[at])));
         let (tid, pid, own) = (task.tid, task.pid, total.wrapping_sub(idle));
         let text = list.item();
         let _ = write!(text, "{{\"tid\":{tid},\"pid\":{pid},\"parent\":{parent},\"name\":{name}");

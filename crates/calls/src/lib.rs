@@ -20,5 +20,6 @@ pub mod rules;
 mod select;
 pub mod tasks;
 pub mod text;
+mod tree;
 
 pub use select::{CallOptions, TimeRange};

@@ -9,6 +9,7 @@ use tracemill_formats::calls::{
 use crate::follow::{Follower, Frame, Plain};
 use crate::merge::is_sched_out;
 use crate::select::CallOptions;
+use crate::tasks::task_name;
 use crate::text::{put_blanks, put_padded, put_painted_time, put_time, time_text};
 
 /// A column before the calls.
@@ -127,7 +128,7 @@ pub fn write(
         follower: Follower::new(source, calls),
         options,
         text: Vec::with_capacity(2 * BUFFER),
-        scratch: String::new(),
+        scratch: Vec::new(),
         tasks: vec![Shown { column: None, time: 0, time_before: 0, color: Color::Green }; count],
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
@@ -184,9 +185,9 @@ struct Replay<'a> {
     options: &'a ReplayOptions,
     ink: Ink,
     text: Vec<u8>,
-    scratch: String,
+    scratch: Vec<u8>,
     tasks: Vec<Shown>,
-    names: Vec<String>,
+    names: Vec<Vec<u8>>,
     /// Ids of tasks as lines show them.
     tids: Vec<String>,
     /// The usual columns of each task, with room for the duration.
@@ -243,8 +244,7 @@ impl Replay<'_> {
         if record.kind == CallKind::Event && record.address == event_id::TASK_NAME {
             self.scratch.clear();
             self.follower.source.put_event_data(record, &mut self.scratch);
-            let name = self.scratch.trim_start_matches("comm=\"").trim_end_matches('"');
-            self.names[record.task as usize] = name.to_string();
+            self.names[record.task as usize] = task_name(&self.scratch).to_vec();
         }
     }
 
@@ -546,14 +546,14 @@ impl Replay<'_> {
         let name = self.follower.source.event_name(record);
         self.scratch.clear();
         self.follower.source.put_event_data(record, &mut self.scratch);
-        let (name, data) = (ink.escaped(&name), ink.escaped(&self.scratch));
+        let (name, data) = (ink.escaped(&name), ink.escaped_bytes(&self.scratch));
         match record.address {
-            _ if data.is_empty() => ink.put(&mut self.text, color, &name),
-            event_id::EXTERNAL => ink.put(&mut self.text, color, &format!("{name}: {data}")),
-            event_id::FIRST_USER.. => ink.put(&mut self.text, color, &name),
+            _ if data.is_empty() => ink.put(&mut self.text, color, &*name),
+            event_id::EXTERNAL => ink.put(&mut self.text, color, [name.as_bytes(), b": ", &data].concat()),
+            event_id::FIRST_USER.. => ink.put(&mut self.text, color, &*name),
             _ => {
-                ink.put(&mut self.text, color, &name);
-                ink.put(&mut self.text, color, &format!(" ({data})"));
+                ink.put(&mut self.text, color, &*name);
+                ink.put(&mut self.text, color, [&b" ("[..], &data, b")"].concat());
             }
         }
     }
@@ -682,8 +682,9 @@ impl Replay<'_> {
                 self.time(self.tasks[at].time.wrapping_sub(self.follower.first_time));
             }
             ReplayField::Task => {
-                let name = format!("{:>15}", self.names[at]);
-                self.text.extend_from_slice(self.ink.escaped(&name).as_bytes());
+                let name = &self.names[at];
+                put_blanks(&mut self.text, 15usize.saturating_sub(name.len()));
+                self.text.extend_from_slice(&self.ink.escaped_bytes(name));
             }
             ReplayField::Module => match frame {
                 Some(&Frame { symbol, address, .. }) => {
@@ -749,7 +750,7 @@ impl Replay<'_> {
     fn values(&mut self, record: &CallRecord) {
         self.scratch.clear();
         self.follower.source.put_values(record, ValueStyle::Text(self.ink), &mut self.scratch);
-        self.text.extend_from_slice(self.scratch.as_bytes());
+        self.text.extend_from_slice(&self.scratch);
     }
 
     fn return_value(&mut self, record: &CallRecord) {
@@ -775,7 +776,7 @@ impl Replay<'_> {
         self.module(known);
         let module = self.text.split_off(from);
         if !module.is_empty() {
-            self.ink.put(&mut self.text, color, &String::from_utf8_lossy(&module));
+            self.ink.put(&mut self.text, color, module);
         }
     }
 

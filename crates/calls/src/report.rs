@@ -10,6 +10,7 @@ use crate::distribution::Distribution;
 use crate::follow::{Follower, PREEMPTED, Plain, SCHEDULE};
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_painted_time, put_time};
+use crate::tree::order_by_tree;
 
 /// Sum, smallest and largest of times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -497,7 +498,7 @@ fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, 
 }
 
 fn put_place(text: &mut Vec<u8>, file: &str, line: u32, ink: Ink) {
-    ink.put(text, Color::Gray, &format!(" [{}:{line}]", ink.escaped(file)));
+    ink.put(text, Color::Gray, format!(" [{}:{line}]", ink.escaped(file)));
 }
 
 /// Marks in the longest line of a histogram.
@@ -578,9 +579,21 @@ impl Pair {
     }
 
     fn percent(&self, column: Column) -> f64 {
+        self.percent_of(column, self.difference(column))
+    }
+
+    fn percent_of(&self, column: Column, difference: i64) -> f64 {
         match column.value(&self.base) {
             0 => 0.0,
-            base => 100.0 * self.difference(column) as f64 / base as f64,
+            base => 100.0 * difference as f64 / base as f64,
+        }
+    }
+
+    /// The difference that the order is made of: uftrace subtracts sizes as numbers of 32 bits without a sign.
+    fn key(&self, column: Column) -> i64 {
+        match column {
+            Column::Size => i64::from(self.difference(column) as u32),
+            column => self.difference(column),
         }
     }
 
@@ -600,8 +613,14 @@ impl Pair {
                     }
                     return a < b;
                 }
-                _ if policy.is_percent => (self.percent(key), other.percent(key)),
-                _ => (self.difference(key) as f64, other.difference(key) as f64),
+                _ if !policy.is_percent => {
+                    let (a, b) = (self.key(key), other.key(key));
+                    if a == b {
+                        continue;
+                    }
+                    return if policy.is_absolute { a.unsigned_abs() <= b.unsigned_abs() } else { a < b };
+                }
+                _ => (self.percent_of(key, self.key(key)), other.percent_of(key, other.key(key))),
             };
             if a == b {
                 continue;
@@ -677,13 +696,10 @@ fn pairs(
     let mut rest: Vec<FunctionStats> = others.into_values().collect();
     rest.sort_by(|a, b| a.name.cmp(&b.name));
     found.extend(rest.into_iter().map(|stats| Pair { name: stats.name.clone(), base: none(), other: stats }));
-    let mut pairs: Vec<Pair> = Vec::new();
-    for pair in found {
-        // Not a sort: the comparison is none.
-        let at = pairs.iter().position(|known| known.is_less(&pair, options, policy)).unwrap_or(pairs.len());
-        pairs.insert(at, pair);
-    }
-    pairs
+    // Not a sort: the comparison is none.
+    let order = order_by_tree(found.len(), |known, new| found[known].is_less(&found[new], options, policy));
+    let mut found: Vec<Option<Pair>> = found.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| found[at].take()).collect()
 }
 
 fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy, ink: Ink) {
@@ -729,7 +745,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
                     _ if percent < -3.0 => Color::Cyan,
                     _ => Color::Normal,
                 };
-                ink.put(text, color, &format!("{percent:+7.2}"));
+                ink.put(text, color, format!("{percent:+7.2}"));
                 text.push(b'%');
             }
         }

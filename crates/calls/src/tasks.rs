@@ -13,11 +13,16 @@ use crate::graph::put_indent;
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_painted_time};
 
+/// The name in the data of an event that tells one: `comm="NAME"`.
+pub(crate) fn task_name(data: &[u8]) -> &[u8] {
+    data.strip_prefix(b"comm=\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(data)
+}
+
 /// The names that tasks have at the end of the wanted time.
-pub(crate) fn names(source: &dyn CallSource, between: Option<(u64, u64)>) -> Vec<String> {
+pub(crate) fn names(source: &dyn CallSource, between: Option<(u64, u64)>) -> Vec<Vec<u8>> {
     let Some((from, to)) = between else { return source.tasks().iter().map(|task| task.name.clone()).collect() };
-    let mut names: Vec<(u64, String)> = source.tasks().iter().map(|task| (0, task.first_name.clone())).collect();
-    let mut data = String::new();
+    let mut names: Vec<(u64, Vec<u8>)> = source.tasks().iter().map(|task| (0, task.first_name.clone())).collect();
+    let mut data = Vec::new();
     for stream in 0..source.stream_count() {
         let (mut stream, mut records, mut goes_on) = (source.open_between(stream, from, to), Vec::new(), true);
         while goes_on {
@@ -34,7 +39,7 @@ pub(crate) fn names(source: &dyn CallSource, between: Option<(u64, u64)>) -> Vec
                 if record.time >= name.0 {
                     data.clear();
                     source.put_event_data(record, &mut data);
-                    *name = (record.time, data.trim_start_matches("comm=\"").trim_end_matches('"').to_string());
+                    *name = (record.time, task_name(&data).to_vec());
                 }
             }
         }
@@ -48,7 +53,7 @@ pub struct TaskStats {
     /// Index of the task.
     pub task: usize,
     /// Its name.
-    pub name: String,
+    pub name: Vec<u8>,
     /// Ns that it ran.
     pub total: u64,
     /// The same without the time that it waited.
@@ -223,7 +228,11 @@ pub fn write(
                 TaskColumn::Calls | TaskColumn::Name => put_padded(&mut text, stats.calls, 10, b' '),
             }
         }
-        text.extend_from_slice(format!("  {:<16}\n", ink.escaped(&stats.name)).as_bytes());
+        put_blanks(&mut text, 2);
+        let name = ink.escaped_bytes(&stats.name);
+        text.extend_from_slice(&name);
+        put_blanks(&mut text, 16usize.saturating_sub(name.len()));
+        text.push(b'\n');
     }
     out.write_all(&text)
 }
@@ -267,7 +276,7 @@ impl TaskGraphField {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskTree {
     /// By index of the task: its name.
-    pub names: Vec<String>,
+    pub names: Vec<Vec<u8>>,
     /// By index of the task: ns from its first record to its last, and ns of them that it waited.
     pub times: Vec<(u64, u64)>,
     /// By index of the task: those that it began, in the order in which they were told of.
@@ -408,13 +417,13 @@ impl Printer<'_> {
     fn task(&mut self, at: usize, parent: Option<usize>, level: usize) -> bool {
         self.fields(at);
         put_indent(self.text, &self.lines, level, true);
-        let name = format!("{}\n", self.ink.escaped(&self.tree.names[at]));
+        let name = [&*self.ink.escaped_bytes(&self.tree.names[at]), b"\n"].concat();
         match parent {
             // A thread.
             Some(parent) if self.tasks[parent].pid == self.tasks[at].pid => {
                 self.ink.put(self.text, Color::Green, &name);
             }
-            _ => self.text.extend_from_slice(name.as_bytes()),
+            _ => self.text.extend_from_slice(&name),
         }
         let children = &self.tree.children[at];
         if children.is_empty() || level > 2 * MAX_DEPTH || !self.has_long_child(at, 0) {

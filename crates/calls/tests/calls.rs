@@ -101,8 +101,8 @@ impl CallSource for Calls {
     fn library_of(&self, _name: &str) -> Option<String> {
         None
     }
-    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, out: &mut String) {
-        out.push('1');
+    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, out: &mut Vec<u8>) {
+        out.push(b'1');
     }
     fn event_name(&self, record: &CallRecord) -> String {
         match record.address {
@@ -112,7 +112,7 @@ impl CallSource for Calls {
             id => format!("event:{id}"),
         }
     }
-    fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
+    fn put_event_data(&self, _record: &CallRecord, _out: &mut Vec<u8>) {}
     fn dump(
         &self,
         options: DumpOptions<'_>,

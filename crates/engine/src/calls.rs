@@ -214,8 +214,8 @@ impl EventCalls {
                 parent: 0,
                 start,
                 order: order as u32,
-                first_name: name.clone(),
-                name,
+                first_name: name.clone().into_bytes(),
+                name: name.into_bytes(),
             });
         }
         self.by_task = by_task;
@@ -414,13 +414,13 @@ impl CallSource for EventCalls {
         None
     }
 
-    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, _out: &mut String) {}
+    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, _out: &mut Vec<u8>) {}
 
     fn event_name(&self, record: &CallRecord) -> String {
         format!("event:{}", record.address)
     }
 
-    fn put_event_data(&self, _record: &CallRecord, _out: &mut String) {}
+    fn put_event_data(&self, _record: &CallRecord, _out: &mut Vec<u8>) {}
 
     fn dump(
         &self,

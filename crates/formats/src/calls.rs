@@ -77,10 +77,10 @@ pub struct CallTask {
     pub start: u64,
     /// Its place in the order in which the tasks were told of.
     pub order: u32,
-    /// Name of its program, and the name that it got last.
-    pub first_name: String,
+    /// Name of its program, and the name that it got last. Both may be any bytes.
+    pub first_name: Vec<u8>,
     /// See `first_name`.
-    pub name: String,
+    pub name: Vec<u8>,
 }
 
 /// What is known of the recording itself.
@@ -228,14 +228,15 @@ pub trait CallSource: Send + Sync {
     /// The module that has the function which a library call of this name goes to.
     fn library_of(&self, name: &str) -> Option<String>;
 
-    /// Appends the values of a record, as a call shows them: `1, "text"`.
-    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut String);
+    /// Appends the values of a record, as a call shows them: `1, "text"`. Texts are the bytes that were recorded, which
+    /// need not be UTF-8, but for [`ValueStyle::Json`].
+    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut Vec<u8>);
 
     /// The name of an event.
     fn event_name(&self, record: &CallRecord) -> String;
 
-    /// Appends the data of an event: `cpu=1`; nothing without data.
-    fn put_event_data(&self, record: &CallRecord, out: &mut String);
+    /// Appends the data of an event: `cpu=1`; nothing without data. Texts are the bytes that were recorded.
+    fn put_event_data(&self, record: &CallRecord, out: &mut Vec<u8>);
 
     /// Writes the records as they are stored, for those who look for mistakes of a producer. `want` is asked of every
     /// record of a task before it is written, one task after the other.

@@ -379,7 +379,10 @@ impl Lanes {
                 machines.push(host);
                 machines.len() - 1
             });
-            let tasks = source.tasks.iter().map(|task| (task.tid, (task.pid, task.name.clone())));
+            let tasks = source
+                .tasks
+                .iter()
+                .map(|task| (task.tid, (task.pid, String::from_utf8_lossy(&task.name).into_owned())));
             traces.push(TraceOf {
                 name: source.name.clone(),
                 machine: machine as u32,

@@ -84,9 +84,9 @@ impl Ink {
     }
 
     /// Appends text of a colour.
-    pub fn put(self, out: &mut Vec<u8>, color: Color, text: &str) {
+    pub fn put(self, out: &mut Vec<u8>, color: Color, text: impl AsRef<[u8]>) {
         out.extend_from_slice(self.begin(color).as_bytes());
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(text.as_ref());
         out.extend_from_slice(self.end().as_bytes());
     }
 
@@ -96,6 +96,22 @@ impl Ink {
             return Cow::Borrowed(text);
         }
         Cow::Owned(text.replace('&', "&amp;").replace('<', "&lt;"))
+    }
+
+    /// The same for bytes that may be no UTF-8.
+    pub fn escaped_bytes(self, text: &[u8]) -> Cow<'_, [u8]> {
+        if !self.is_html() || !text.iter().any(|byte| matches!(byte, b'<' | b'&')) {
+            return Cow::Borrowed(text);
+        }
+        let mut out = Vec::with_capacity(text.len() + 16);
+        for &byte in text {
+            match byte {
+                b'<' => out.extend_from_slice(b"&lt;"),
+                b'&' => out.extend_from_slice(b"&amp;"),
+                byte => out.push(byte),
+            }
+        }
+        Cow::Owned(out)
     }
 }
 
@@ -108,6 +124,8 @@ mod tests {
         assert_eq!(Ink::None.escaped("a<b>&"), "a<b>&");
         assert_eq!(Ink::Terminal.escaped("a<b>&"), "a<b>&");
         assert_eq!(Ink::PlainHtml.escaped("a<b>&"), "a&lt;b>&amp;");
+        assert_eq!(*Ink::None.escaped_bytes(b"a<\xff&"), *b"a<\xff&");
+        assert_eq!(*Ink::Html.escaped_bytes(b"a<\xff&"), *b"a&lt;\xff&amp;");
     }
 
     #[test]

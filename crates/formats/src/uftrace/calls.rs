@@ -112,9 +112,9 @@ impl Calls {
     }
 
     /// Appends an event of the kernel as the kernel would have printed it.
-    pub(super) fn put_kernel_event(&self, id: u64, record: &[u8], out: &mut String) {
+    pub(super) fn put_kernel_event(&self, id: u64, record: &[u8], out: &mut Vec<u8>) {
         let Some(format) = self.kernel.as_ref().and_then(|kernel| kernel.format(id)) else {
-            out.extend(record.iter().map(|byte| format!("{byte:02x}")));
+            out.extend(record.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()));
             return;
         };
         let name = |address: u64, with_offset: bool| {
@@ -125,9 +125,7 @@ impl Calls {
                 false => Some(name),
             }
         };
-        let mut text = Vec::new();
-        format.print.put(record, &name, &mut text);
-        *out += &String::from_utf8_lossy(&text);
+        format.print.put(record, &name, out);
     }
 
     /// The first file of a stream: the kernel's are one.
@@ -284,7 +282,7 @@ impl CallSource for Calls {
         self.names.modules.iter().find(has).map(|module| module.name().to_string())
     }
 
-    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut String) {
+    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut Vec<u8>) {
         let list = self.signatures.list(record.symbol, record.kind == CallKind::Exit);
         let (Some(specs), Some(payload)) = (self.signatures.lists.get(list as usize), self.values(record)) else {
             return;
@@ -302,17 +300,21 @@ impl CallSource for Calls {
         self.event_names.name(record.address as u32)
     }
 
-    fn put_event_data(&self, record: &CallRecord, out: &mut String) {
+    fn put_event_data(&self, record: &CallRecord, out: &mut Vec<u8>) {
         let Some(data) = self.values(record).filter(|_| record.has_values) else { return };
         match record.address {
             id if record.origin == CallOrigin::Kernel => self.put_kernel_event(id, data, out),
             event_id::TASK_NAME => {
-                *out += "comm=\"";
-                *out += &String::from_utf8_lossy(data);
-                out.push('"');
+                out.extend_from_slice(b"comm=\"");
+                out.extend_from_slice(data);
+                out.push(b'"');
             }
-            event_id::EXTERNAL => *out += &String::from_utf8_lossy(data),
-            id => values::put_event(id as u32, data, self.order == ByteOrder::Big, true, out),
+            event_id::EXTERNAL => out.extend_from_slice(data),
+            id => {
+                let mut text = String::new();
+                values::put_event(id as u32, data, self.order == ByteOrder::Big, true, &mut text);
+                out.extend_from_slice(text.as_bytes());
+            }
         }
     }
 

@@ -415,9 +415,11 @@ impl Dump<'_> {
         let letter = match &spec.form {
             Form::Text | Form::StdString => {
                 let text = if value.starts_with(&[0xff; 4]) { b"NULL" } else { value };
-                let text = String::from_utf8_lossy(text.split(|&byte| byte == 0).next().unwrap_or(&[]));
-                let word = if spec.form == Form::StdString { "std::string" } else { "str" };
-                let _ = writeln!(self.text, "{word}: {text}");
+                let word = if spec.form == Form::StdString { "std::string: " } else { "str: " };
+                self.text += word;
+                self.gather();
+                self.bytes.extend_from_slice(text.split(|&byte| byte == 0).next().unwrap_or(&[]));
+                self.bytes.push(b'\n');
                 return;
             }
             Form::Pointer => {
@@ -517,8 +519,9 @@ impl Dump<'_> {
                         let name = self.calls.event_names.name(record.id.into());
                         let _ = write!(self.text, "[event] {name}({}) ", record.id);
                         let calls = self.calls;
-                        calls.put_kernel_event(record.id.into(), data, &mut self.text);
-                        self.text.push('\n');
+                        self.gather();
+                        calls.put_kernel_event(record.id.into(), data, &mut self.bytes);
+                        self.bytes.push(b'\n');
                     }
                 }
                 self.offset = record.from as u64;

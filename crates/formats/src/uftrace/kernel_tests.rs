@@ -161,9 +161,9 @@ fn calls_of(folder: &Folder) -> Vec<(u64, CallKind, CallOrigin, u16, String)> {
     }
     let name = |record: &CallRecord| match record.kind {
         CallKind::Event => {
-            let mut data = String::new();
+            let mut data = Vec::new();
             calls.put_event_data(record, &mut data);
-            format!("{}: {data}", calls.event_name(record))
+            format!("{}: {}", calls.event_name(record), String::from_utf8_lossy(&data))
         }
         CallKind::Lost => record.address.to_string(),
         _ => calls.symbol(record.symbol, record.address).name,

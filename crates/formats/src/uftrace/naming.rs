@@ -59,7 +59,24 @@ fn full_name(symbol: &str) -> Option<String> {
     // Names inside of functions are shown without what those return.
     let options = if symbol.starts_with("_ZZ") { options.no_return_type() } else { options };
     parsed.structured_demangle(&mut out, &options).ok()?;
-    Some(without_empty_packs(&literals(&out.0)))
+    let text = out.0.replace("std::nullptr_t", "decltype(nullptr)");
+    Some(without_empty_packs(&literals(&literal_operators(&text))))
+}
+
+/// The library writes the operator of a literal as if its suffix were a scope: `operator_km::operator ""`.
+fn literal_operators(text: &str) -> String {
+    const SCOPE: &str = "::operator \"\"";
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(SCOPE) {
+        let before = &rest[..at];
+        let start = before.rfind(|letter: char| !letter.is_alphanumeric() && letter != '_').map_or(0, |at| at + 1);
+        match before[start..].strip_prefix("operator") {
+            Some(suffix) => out = out + &before[..start] + "operator\"\" " + suffix,
+            None => out = out + before + SCOPE,
+        }
+        rest = &rest[at + SCOPE.len()..];
+    }
+    out + rest
 }
 
 /// Numbers of template arguments with the letters of their types: `(unsigned long)0` as `0ul`.
@@ -158,6 +175,10 @@ mod tests {
         assert_eq!(shown, "std::_Tuple_impl<0ul, int*>::_Tuple_impl()");
         let shown = Naming::Full.show("_ZSt11make_uniqueI3DerJEENSt8__detail9_MakeUniqIT_E15__single_objectEDpOT0_");
         assert_eq!(shown, "std::__detail::_MakeUniq<Der>::__single_object std::make_unique<Der>()");
+        assert_eq!(Naming::Full.show("_Zli3_kmy"), "operator\"\" _km(unsigned long long)");
+        assert_eq!(Naming::Full.show("_ZN1alie2_wEe"), "_ZN1alie2_wEe");
+        assert_eq!(Naming::Full.show("_ZN1ali2_wEe"), "a::operator\"\" _w(long double)");
+        assert_eq!(Naming::Full.show("_Z3nulDnPDn"), "nul(decltype(nullptr), decltype(nullptr)*)");
         let function = "_Z1fOFviE";
         assert_eq!(Naming::Full.show(function), "f(void (&&)(int))");
         for form in [Naming::Simple, Naming::Full, Naming::Stored] {

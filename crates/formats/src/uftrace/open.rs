@@ -180,8 +180,8 @@ impl<'a> Folder<'a> {
             // As the peer names a task from its beginning: by the program that it became last.
             let session = names.tasks.session_at(tid, u64::MAX - 1);
             let name = session.map_or("", |at| base_name(&names.tasks.sessions[at].exename));
-            // The system keeps 15 letters of a name.
-            let first_name: String = name.chars().take(15).collect();
+            // The system keeps 15 bytes of a name.
+            let first_name = name.as_bytes()[..name.len().min(15)].to_vec();
             CallTask {
                 tid,
                 pid: task.map_or(tid, |task| task.pid),
@@ -633,8 +633,8 @@ fn unquote(text: &str) -> String {
 }
 
 /// Names that tasks got last, by task.
-fn names_of_tasks(streams: &[Stream], order: ByteOrder) -> HashMap<i64, String> {
-    let mut names: HashMap<i64, (u64, String)> = HashMap::new();
+fn names_of_tasks(streams: &[Stream], order: ByteOrder) -> HashMap<i64, Vec<u8>> {
+    let mut names: HashMap<i64, (u64, Vec<u8>)> = HashMap::new();
     for stream in streams.iter().filter(|stream| stream.name.starts_with("perf-cpu")) {
         let bytes = stream.files[0].bytes.bytes();
         let mut at = 0;
@@ -644,7 +644,7 @@ fn names_of_tasks(streams: &[Stream], order: ByteOrder) -> HashMap<i64, String> 
             let name = bytes.get(event.name.0..event.name.0 + event.name.1).unwrap_or(&[]);
             let entry = names.entry(event.tid.into()).or_default();
             if event.time >= entry.0 {
-                *entry = (event.time, String::from_utf8_lossy(name).into_owned());
+                *entry = (event.time, name.to_vec());
             }
         }
     }

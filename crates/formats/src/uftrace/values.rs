@@ -1,6 +1,7 @@
 //! Values of arguments and events as text, in the style of uftrace's own commands.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use super::arguments::{Form, Spec};
 use super::debug::Enumeration;
@@ -18,14 +19,14 @@ pub(super) fn put(
     is_64_bit: bool,
     style: ValueStyle,
     name_of: &dyn Fn(u64) -> Option<String>,
-    out: &mut String,
+    out: &mut Vec<u8>,
 ) {
     let mut at = 0;
     for (number, spec) in specs.iter().enumerate() {
         let Some((value, next)) = spec.take(payload, at, big) else { return };
         at = next;
         if number > 0 {
-            *out += ", ";
+            out.extend_from_slice(b", ");
         }
         put_value(spec, value, big, is_64_bit, style, name_of, out);
     }
@@ -46,7 +47,7 @@ fn put_value(
     is_64_bit: bool,
     style: ValueStyle,
     name_of: &dyn Fn(u64) -> Option<String>,
-    out: &mut String,
+    out: &mut Vec<u8>,
 ) {
     let ink = match style {
         ValueStyle::Text(ink) => ink,
@@ -73,8 +74,8 @@ fn put_value(
         Form::Octal if number == 0 => write!(out, "0"),
         Form::Octal => write!(out, "0{number:o}"),
         Form::Character => {
-            *out += ink.begin(Color::Magenta);
-            out.push('\'');
+            out.extend_from_slice(ink.begin(Color::Magenta).as_bytes());
+            out.push(b'\'');
             put_letters(value, style, out);
             write!(out, "'{}", ink.end())
         }
@@ -109,9 +110,9 @@ fn put_value(
         }
         Form::Structure(name) => {
             if let Some(name) = name.as_deref().filter(|name| *name != "<lambda") {
-                *out += ink.begin(Color::Cyan);
-                *out += &ink.escaped(name);
-                *out += ink.end();
+                out.extend_from_slice(ink.begin(Color::Cyan).as_bytes());
+                out.extend_from_slice(ink.escaped(name).as_bytes());
+                out.extend_from_slice(ink.end().as_bytes());
             }
             write!(out, "{}", if spec.size > 0 { "{...}" } else { "{}" })
         }
@@ -154,46 +155,42 @@ pub(super) fn enumerator(values: Option<&Enumeration>, value: i32) -> String {
     }
 }
 
-fn put_text(value: &[u8], style: ValueStyle, out: &mut String) {
+fn put_text(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
     if value == [0xff; 4] {
-        *out += "NULL";
+        out.extend_from_slice(b"NULL");
         return;
     }
     let value = value.split(|&byte| byte == 0).next().unwrap_or(&[]);
     let ink = if let ValueStyle::Text(ink) = style { ink } else { Ink::None };
     let quote = if style == ValueStyle::Json { "\\\"" } else { "\"" };
-    *out += ink.begin(Color::Magenta);
-    *out += quote;
-    // Text that is not ASCII is taken for UTF-8 and shown as it is.
+    out.extend_from_slice(ink.begin(Color::Magenta).as_bytes());
+    out.extend_from_slice(quote.as_bytes());
+    // Text that is not ASCII is taken for UTF-8 and shown as it is, whatever it holds.
     if style != ValueStyle::Json && value.split_last().is_some_and(|(_, rest)| !rest.is_ascii()) {
-        *out += &ink.escaped(&String::from_utf8_lossy(value));
+        out.extend_from_slice(&ink.escaped_bytes(value));
     } else {
         put_letters(value, style, out);
     }
-    *out += quote;
-    *out += ink.end();
+    out.extend_from_slice(quote.as_bytes());
+    out.extend_from_slice(ink.end().as_bytes());
 }
 
-fn put_letters(value: &[u8], style: ValueStyle, out: &mut String) {
-    let text = String::from_utf8_lossy(value);
-    for letter in text.chars() {
+fn put_letters(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
+    for &letter in value {
         let _ = match (style, letter) {
-            (ValueStyle::Text(_), '\0') => write!(out, "\\0"),
-            (ValueStyle::Text(_), '\u{8}') => write!(out, "\\b"),
-            (ValueStyle::Text(_), '\n') => write!(out, "\\n"),
-            (ValueStyle::Text(ink), '<' | '&') => {
-                write!(out, "{}", ink.escaped(letter.encode_utf8(&mut [0; 4])))
+            (ValueStyle::Text(_), 0) => write!(out, "\\0"),
+            (ValueStyle::Text(_), 8) => write!(out, "\\b"),
+            (ValueStyle::Text(_), b'\n') => write!(out, "\\n"),
+            (ValueStyle::Text(ink), letter) => {
+                out.extend_from_slice(&ink.escaped_bytes(&[letter]));
+                Ok(())
             }
-            (ValueStyle::Text(_), letter) => write!(out, "{letter}"),
-            (ValueStyle::Json, '\n') => write!(out, "\\\\n"),
-            (ValueStyle::Json, '\t') => write!(out, "\\\\t"),
-            (ValueStyle::Json, '\\') => write!(out, "\\\\"),
-            (ValueStyle::Json, '"') => write!(out, "\\\""),
-            (ValueStyle::Json, ' '..='~') => write!(out, "{letter}"),
-            (ValueStyle::Json, letter) => {
-                let mut bytes = [0; 4];
-                letter.encode_utf8(&mut bytes).bytes().try_for_each(|byte| write!(out, "\\\\x{byte:02x}"))
-            }
+            (ValueStyle::Json, b'\n') => write!(out, "\\\\n"),
+            (ValueStyle::Json, b'\t') => write!(out, "\\\\t"),
+            (ValueStyle::Json, b'\\') => write!(out, "\\\\"),
+            (ValueStyle::Json, b'"') => write!(out, "\\\""),
+            (ValueStyle::Json, b' '..=b'~') => write!(out, "{}", char::from(letter)),
+            (ValueStyle::Json, letter) => write!(out, "\\\\x{letter:02x}"),
         };
     }
 }
@@ -227,4 +224,25 @@ pub(super) fn put_event(id: u32, data: &[u8], big: bool, is_explained: bool, out
         100_010 if is_explained => write!(out, " predict={:.2}%", hits()),
         _ => Ok(()),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_the_bytes_that_were_recorded() {
+        let shown = |value: &[u8], style: ValueStyle| {
+            let mut out = Vec::new();
+            put_text(value, style, &mut out);
+            out
+        };
+        let text = ValueStyle::Text(Ink::None);
+        assert_eq!(shown(b"\xe4\xf6\n<", text), b"\"\xe4\xf6\n<\"");
+        // A last byte alone does not make it UTF-8.
+        assert_eq!(shown(b"a\n\xe4", text), b"\"a\\n\xe4\"");
+        assert_eq!(shown(b"\xe4<\n", ValueStyle::Text(Ink::PlainHtml)), b"\"\xe4&lt;\n\"");
+        assert_eq!(shown(b"a\xe4\"", ValueStyle::Json), b"\\\"a\\\\xe4\\\"\\\"");
+        assert_eq!(shown(b"a\0b", text), b"\"a\"");
+    }
 }

@@ -145,7 +145,7 @@ fn stream_name(source: &Source, stream: usize) -> String {
     let Some(of) = source.streams.get(stream) else { return String::new() };
     let number = of.origin_name.split('.').next().and_then(|stem| stem.parse::<i64>().ok());
     match number.and_then(|tid| source.tasks.iter().find(|task| task.tid == tid)) {
-        Some(task) if !task.name.is_empty() => format!("{} ({})", task.name, task.tid),
+        Some(task) if !task.name.is_empty() => format!("{} ({})", String::from_utf8_lossy(&task.name), task.tid),
         _ => of.origin_name.clone(),
     }
 }
