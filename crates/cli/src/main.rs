@@ -31,9 +31,9 @@ fn main() -> ExitCode {
         Command::Check(options) => commands::check::run(&options),
         Command::Convert(options) => commands::convert::run(&options),
         Command::Replay(options) => commands::replay::run(&options),
-        Command::Report(command) => match *command {
-            args::ReportCommand::Times(options) => commands::report::run(&options),
-            args::ReportCommand::Calls(options) => commands::report_calls::run(&options),
+        Command::Report(command) => match &*command {
+            args::ReportCommand::Times(options) => commands::report::run(options),
+            args::ReportCommand::Calls(options) => commands::report_calls::run(options),
         },
         Command::Graph(options) => commands::graph::run(&options),
         Command::Flame(options) => commands::flame::run(&options),

@@ -11,10 +11,10 @@
 //!
 //! [`Spine`]: tracemill_codec::chunk::Spine
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use std::collections::BTreeMap;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
@@ -50,6 +50,11 @@ pub struct Entry {
 pub trait Storage: Send + Sync {
     /// The entries of a folder, sorted by the bytes of their names.
     fn list(&self, directory: &Path) -> Result<Vec<Entry>>;
+    /// The names of what is in a folder, in any order: cheaper than its entries.
+    fn names(&self, directory: &Path) -> Result<Vec<OsString>> {
+        let name = |entry: Entry| entry.path.file_name().map_or_else(|| entry.name.into(), OsString::from);
+        Ok(self.list(directory)?.into_iter().map(name).collect())
+    }
     /// What a path is, `None` when there is nothing.
     fn kind(&self, path: &Path) -> Option<EntryKind>;
     /// The content of a file, for as long as it is needed.

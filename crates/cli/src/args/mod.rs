@@ -1,6 +1,7 @@
 //! What can be typed: one definition gives parsing, help, completions and manual pages.
 
 mod calls;
+mod deferred;
 mod report;
 mod settings;
 
@@ -12,6 +13,7 @@ use tracemill_engine::split::SplitBy;
 pub(crate) use self::calls::{
     CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs,
 };
+pub(crate) use self::deferred::Deferred;
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 
@@ -30,29 +32,29 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Say what traces hold: streams, packets, clocks, event classes, times, losses
-    Info(InfoOptions),
+    Info(Deferred<InfoOptions>),
     /// Print the events of traces in the order of time
-    Print(Box<PrintOptions>),
+    Print(Deferred<PrintOptions>),
     /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
-    Check(CheckOptions),
+    Check(Deferred<CheckOptions>),
     /// Write traces in another format, or parts of them
-    Convert(Box<ConvertOptions>),
+    Convert(Deferred<ConvertOptions>),
     /// Replay function calls as they happened, indented
-    Replay(Box<ReplayArgs>),
+    Replay(Deferred<ReplayArgs>),
     /// Statistics of functions, or with --state, --from and --to of the time between events
-    Report(Box<ReportCommand>),
+    Report(Deferred<ReportCommand>),
     /// Which function called which, as a tree
-    Graph(Box<GraphArgs>),
+    Graph(Deferred<GraphArgs>),
     /// All calls as a picture: an SVG with search and zoom
-    Flame(Box<FlameArgs>),
+    Flame(Deferred<FlameArgs>),
     /// Print the records of a trace as they are stored
-    Dump(Box<DumpArgs>),
+    Dump(Deferred<DumpArgs>),
     /// List the formats that can be read and written
-    Formats(FormatsOptions),
+    Formats(Deferred<FormatsOptions>),
     /// Print a completion script for a shell
-    Completions(CompletionsOptions),
+    Completions(Deferred<CompletionsOptions>),
     /// Print the manual page, or write those of all commands to a folder
-    Man(ManOptions),
+    Man(Deferred<ManOptions>),
 }
 
 /// Options of every command that opens traces.

@@ -1,9 +1,10 @@
 //! Options of `report`: of functions, or of the time between events.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueEnum};
+use clap::{Arg, ArgMatches, Args, FromArgMatches, Id, ValueEnum};
 
 use super::{EventOptions, InputOptions, ReportArgs};
 
@@ -15,10 +16,12 @@ pub(crate) enum ReportCommand {
     Calls(Box<ReportArgs>),
 }
 
+/// What the options of both parts of the command are called: of the time between events, and of function calls.
+static IDS: OnceLock<[Vec<Id>; 2]> = OnceLock::new();
+
 /// What the options of a part of a command are called.
-fn ids<T: Args>() -> Vec<String> {
-    let command = T::augment_args(clap::Command::new("part"));
-    command.get_arguments().map(|arg| arg.get_id().to_string()).collect()
+fn ids(part: &clap::Command) -> Vec<Id> {
+    part.get_arguments().map(|arg| arg.get_id().clone()).collect()
 }
 
 /// Options that make it the time between events.
@@ -26,18 +29,19 @@ const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
 
 impl FromArgMatches for ReportCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let traces = matches.get_many::<PathBuf>("traces").map_or(0, Iterator::count);
         let wrong = |kind, message: &str| clap::Error::raw(kind, format!("{message}\n"));
-        let (times, calls) = (ids::<ReportOptions>(), ids::<ReportArgs>());
-        let is_of_times = OF_TIMES.iter().any(is_typed);
+        // The options were made before they were read.
+        let [times, calls] = IDS.get().map_or([&[][..]; 2], |[times, calls]| [times, calls]);
+        let is_of_times = OF_TIMES.iter().any(|id| is_typed(id));
         let (own, other) = if is_of_times { (times, calls) } else { (calls, times) };
-        if let Some(id) = other.iter().find(|id| !own.contains(id) && is_typed(&id.as_str())) {
+        if let Some(id) = other.iter().find(|id| !own.contains(id) && is_typed(id.as_str())) {
             let what = match is_of_times {
                 true => "is for function calls, and not for --state, --from and --to",
                 false => "is for the time between events: name them with --state, or with --from and --to",
             };
-            let message = format!("--{} {what}", id.replace('_', "-"));
+            let message = format!("--{} {what}", id.as_str().replace('_', "-"));
             return Err(wrong(clap::error::ErrorKind::ArgumentConflict, &message));
         }
         if is_of_times {
@@ -64,8 +68,8 @@ impl Args for ReportCommand {
     fn augment_args(command: clap::Command) -> clap::Command {
         let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
         let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
-        let known = ids::<ReportOptions>();
-        let more = of_calls.get_arguments().filter(|arg| !known.iter().any(|id| *id == arg.get_id().as_str()));
+        let [known, _] = IDS.get_or_init(|| [ids(&command), ids(&of_calls)]);
+        let more = of_calls.get_arguments().filter(|arg| !known.contains(arg.get_id()));
         // `--filter` chooses events here; functions have the short form alone.
         let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
         // The same for letters of options that have no effect.

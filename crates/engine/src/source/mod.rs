@@ -6,6 +6,7 @@ mod packed;
 pub use self::mmap::refuse_large_files_by_error;
 pub use self::packed::Packed;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,34 @@ fn open_regular(path: &Path) -> std::io::Result<(fs::File, fs::Metadata)> {
     Ok((file, meta))
 }
 
+/// Reads at most so many bytes, which the file has: with one call, as a rule.
+fn read_at_most(file: &fs::File, len: u64) -> std::io::Result<Vec<u8>> {
+    // Large files that cannot be mapped are read piece by piece, so that their size alone takes no memory.
+    let mut bytes = vec![0; len.min(MAP_FROM_BYTES) as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match (&*file).read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    if filled as u64 == MAP_FROM_BYTES {
+        file.take(len - MAP_FROM_BYTES).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+fn kind_of(meta: &fs::Metadata) -> EntryKind {
+    match meta.file_type() {
+        kind if kind.is_dir() => EntryKind::Directory,
+        kind if kind.is_file() => EntryKind::File(meta.len()),
+        _ => EntryKind::Other,
+    }
+}
+
 impl Storage for FileSystem {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
         let failed = |error: std::io::Error| Error::io("list the folder", directory, &error);
@@ -73,20 +102,23 @@ impl Storage for FileSystem {
             let entry = entry.map_err(failed)?;
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            let kind = self.kind(&path).unwrap_or(EntryKind::Other);
+            // What an entry says itself needs no walk along its path; a link says nothing of what it leads to.
+            let own = entry.metadata().ok().filter(|meta| !meta.is_symlink());
+            let kind = own.map(|meta| kind_of(&meta)).or_else(|| self.kind(&path)).unwrap_or(EntryKind::Other);
             entries.push(Entry { path, name, kind });
         }
         entries.sort_by(|a, b| a.path.as_os_str().as_encoded_bytes().cmp(b.path.as_os_str().as_encoded_bytes()));
         Ok(entries)
     }
 
+    fn names(&self, directory: &Path) -> Result<Vec<OsString>> {
+        let failed = |error: std::io::Error| Error::io("list the folder", directory, &error);
+        let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry?.file_name());
+        fs::read_dir(directory).and_then(|entries| entries.map(name).collect()).map_err(failed)
+    }
+
     fn kind(&self, path: &Path) -> Option<EntryKind> {
-        let meta = fs::metadata(path).ok()?;
-        Some(match meta.file_type() {
-            kind if kind.is_dir() => EntryKind::Directory,
-            kind if kind.is_file() => EntryKind::File(meta.len()),
-            _ => EntryKind::Other,
-        })
+        fs::metadata(path).ok().map(|meta| kind_of(&meta))
     }
 
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
@@ -100,17 +132,14 @@ impl Storage for FileSystem {
             }
         }
         // Not more than it has now: another program may write it faster than we read.
-        let mut bytes = Vec::new();
-        handle.take(meta.len()).read_to_end(&mut bytes).map_err(failed)?;
+        let bytes = read_at_most(&handle, meta.len()).map_err(failed)?;
         Ok(Arc::new(Content::new(bytes)))
     }
 
     fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
         let failed = |error: std::io::Error| Error::io("read the file", file, &error);
-        let mut bytes = Vec::new();
-        let (handle, _) = open_regular(file).map_err(failed)?;
-        handle.take(len as u64).read_to_end(&mut bytes).map_err(failed)?;
-        Ok(bytes)
+        let (handle, meta) = open_regular(file).map_err(failed)?;
+        read_at_most(&handle, meta.len().min(len as u64)).map_err(failed)
     }
 
     fn canonical(&self, path: &Path) -> PathBuf {

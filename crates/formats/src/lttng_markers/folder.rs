@@ -142,12 +142,13 @@ pub(crate) fn probe(storage: &dyn Storage, folder: &Path) -> bool {
     ];
     let (mut is_older, mut has_facilities) = (false, false);
     for folder in folders.into_iter().flatten() {
-        let entries = storage.list(folder).unwrap_or_default();
-        let numbered = entries
-            .into_iter()
-            .filter(|entry| matches!(entry.kind, EntryKind::File(len) if len > 0) && split_name(&entry.name).is_some());
-        for entry in numbered.take(MAX_PROBED) {
-            let bytes = storage.read_start(&entry.path, 64).unwrap_or_default();
+        let mut names = storage.names(folder).unwrap_or_default();
+        names.retain(|name| split_name(&name.to_string_lossy()).is_some());
+        names.sort_unstable();
+        let paths = names.iter().map(|name| folder.join(name));
+        let numbered = paths.filter(|path| matches!(storage.kind(path), Some(EntryKind::File(len)) if len > 0));
+        for path in numbered.take(MAX_PROBED) {
+            let bytes = storage.read_start(&path, 64).unwrap_or_default();
             match start(&bytes) {
                 Start::Markers => return true,
                 Start::OldMarkers { .. } => is_older = true,

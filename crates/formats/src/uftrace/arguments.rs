@@ -315,8 +315,8 @@ impl Signatures {
         let auto_enumerations = enumerations(&specs.auto_enumerations);
         let mut known: HashMap<String, u32> = HashMap::new();
         for (at, module) in names.modules.iter().enumerate() {
-            for (symbol_at, symbol) in module.symbols.0.iter().enumerate() {
-                let name = simple_name(&symbol.name);
+            for (symbol_at, symbol) in module.symbols.get().iter().enumerate() {
+                let name = simple_name(symbol.name);
                 let mut lists = [0, 0];
                 for (maker, list) in makers.iter_mut().zip(&mut lists) {
                     let mut specs_of = maker.of(&name, symbol.address, symbol.kind, module, specs, word);

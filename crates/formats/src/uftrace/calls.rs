@@ -119,7 +119,7 @@ impl Calls {
         };
         let name = |address: u64, with_offset: bool| {
             let symbol = self.names.symbol(self.names.kernel_id(address))?;
-            let name = self.naming.show(&symbol.name);
+            let name = self.naming.show(symbol.name);
             match with_offset {
                 true => Some(format!("{name}+{:#x}/{:#x}", address - symbol.address, symbol.size)),
                 false => Some(name),
@@ -230,7 +230,7 @@ impl CallSource for Calls {
         let module = self.names.module(id).filter(|_| id > 0).map(|module| module.name().to_string());
         match self.names.symbol(id).filter(|_| id > 0) {
             Some(symbol) => CallSymbol {
-                name: self.naming.show(&symbol.name),
+                name: self.naming.show(symbol.name),
                 module,
                 is_library_call: symbol.kind == b'P',
                 size: symbol.size,
@@ -241,7 +241,7 @@ impl CallSource for Calls {
 
     fn each_symbol(&self, see: &mut dyn FnMut(u32, &CallSymbol)) {
         for (at, module) in self.names.modules.iter().enumerate() {
-            for symbol_at in 0..module.symbols.0.len() {
+            for symbol_at in 0..module.symbols.get().len() {
                 let id = self.names.id(at, Some(symbol_at));
                 see(id, &self.symbol(id, 0));
             }
@@ -276,8 +276,8 @@ impl CallSource for Calls {
             if is_program(module) {
                 return false;
             }
-            let mut symbols = module.symbols.0.iter();
-            symbols.any(|symbol| symbol.kind != b'P' && self.naming.show(&symbol.name) == name)
+            let mut symbols = module.symbols.get().iter();
+            symbols.any(|symbol| symbol.kind != b'P' && self.naming.show(symbol.name) == name)
         };
         self.names.modules.iter().find(has).map(|module| module.name().to_string())
     }
@@ -290,7 +290,7 @@ impl CallSource for Calls {
         let tid = self.tasks.get(record.task as usize).map_or(0, |task| task.tid);
         let name_of = |address: u64| {
             let id = self.names.id_at(tid, record.time, address);
-            self.names.symbol(id).filter(|_| id > 0).map(|symbol| self.naming.show(&symbol.name))
+            self.names.symbol(id).filter(|_| id > 0).map(|symbol| self.naming.show(symbol.name))
         };
         let big = self.order == ByteOrder::Big;
         values::put(specs, payload, big, self.names.is_64_bit, style, &name_of, out);

@@ -427,7 +427,7 @@ impl Dump<'_> {
                 let symbol = self.calls.names.symbol(id).filter(|_| id > 0);
                 let _ = match symbol {
                     Some(symbol) => {
-                        writeln!(self.text, "p: {number:x} (&{})", self.calls.naming.show(&symbol.name))
+                        writeln!(self.text, "p: {number:x} (&{})", self.calls.naming.show(symbol.name))
                     }
                     None if number == 0 => writeln!(self.text, "p: {}", if is_exit { "(nil)" } else { "0" }),
                     None => writeln!(self.text, "p: {number:#x}"),

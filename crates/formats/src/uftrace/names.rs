@@ -11,7 +11,7 @@ use tracemill_model::schema::Render;
 use super::debug::DebugInfo;
 use super::demangle::simple_name;
 use super::maps::Map;
-use super::symbols::{Symbol, Symbols, base_name};
+use super::symbols::{Symbol, SymbolFile, base_name};
 use super::tasks::Tasks;
 
 /// A file of code: the program or a library.
@@ -20,7 +20,7 @@ pub(super) struct Module {
     /// Path as the map has it.
     pub path: String,
     pub build_id: Option<String>,
-    pub symbols: Symbols,
+    pub symbols: SymbolFile,
     /// Name of the file of its symbols, `None` when there is none.
     pub symbol_file: Option<String>,
     pub debug: DebugInfo,
@@ -35,7 +35,7 @@ impl Module {
         Module {
             path,
             build_id,
-            symbols: Symbols::default(),
+            symbols: SymbolFile::default(),
             symbol_file: None,
             debug: DebugInfo::default(),
             first_id: 0,
@@ -80,18 +80,18 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Numbers all symbols.
+    /// Gives each module as many numbers as it may have symbols.
     pub(super) fn number(&mut self) {
         let mut next = 1u32;
         for module in &mut self.modules {
             module.first_id = next;
-            next = next.saturating_add(1).saturating_add(module.symbols.0.len() as u32);
+            next = next.saturating_add(1).saturating_add(module.symbols.max_len() as u32);
         }
     }
 
     /// How many ids there are.
     pub(super) fn id_count(&self) -> usize {
-        self.modules.iter().map(|module| module.symbols.0.len() + 1).sum::<usize>() + 1
+        self.modules.iter().map(|module| module.symbols.max_len() + 1).sum::<usize>() + 1
     }
 
     /// The module of an id.
@@ -101,9 +101,9 @@ impl Names {
     }
 
     /// The symbol of an id.
-    pub(super) fn symbol(&self, id: u32) -> Option<&Symbol> {
+    pub(super) fn symbol(&self, id: u32) -> Option<Symbol<'_>> {
         let module = self.module(id)?;
-        module.symbols.0.get((id - module.first_id).checked_sub(1)? as usize)
+        module.symbols.get().get((id - module.first_id).checked_sub(1)? as usize)
     }
 
     /// The id of a symbol of a module.
@@ -119,7 +119,7 @@ impl Names {
     /// The id of an address of the kernel.
     pub(super) fn kernel_id(&self, address: u64) -> u32 {
         let Some(kernel) = self.kernel else { return 0 };
-        self.id(kernel, self.modules[kernel].symbols.find(address))
+        self.id(kernel, self.modules[kernel].symbols.get().find(address))
     }
 
     /// The id of an address in a session at a time.
@@ -131,12 +131,12 @@ impl Names {
         let relative = |base: u64| if self.is_relative { address.wrapping_sub(base) } else { address };
         if let Some(at) = space.map.find(address) {
             let module = space.modules[at];
-            let symbol = self.modules[module].symbols.find(relative(space.map.mappings[at].start));
+            let symbol = self.modules[module].symbols.get().find(relative(space.map.mappings[at].start));
             return self.id(module, symbol);
         }
         let loaded = space.loaded.iter().rev().filter(|&&(from, base, _)| from <= time && base <= address);
         for &(_, base, module) in loaded {
-            if let Some(symbol) = self.modules[module].symbols.find(relative(base)) {
+            if let Some(symbol) = self.modules[module].symbols.get().find(relative(base)) {
                 return self.id(module, Some(symbol));
             }
         }
@@ -203,7 +203,7 @@ impl<'a> Resolver<'a> {
 
     /// The name of a symbol for people.
     pub(super) fn symbol_name(&self, id: u32) -> Option<String> {
-        self.names.symbol(id).map(|symbol| simple_name(&symbol.name))
+        self.names.symbol(id).map(|symbol| simple_name(symbol.name))
     }
 
     #[cold]
@@ -231,7 +231,7 @@ impl Render for SymbolText {
 
     fn render_for_people(&self, _event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
         let symbol = symbol_of(&self.0, own);
-        symbol.inspect(|symbol| out.extend_from_slice(simple_name(&symbol.name).as_bytes())).is_some()
+        symbol.inspect(|symbol| out.extend_from_slice(simple_name(symbol.name).as_bytes())).is_some()
     }
 }
 
@@ -250,6 +250,6 @@ fn id_of(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).filter(|&id| id > 0)
 }
 
-fn symbol_of<'a>(names: &'a Names, own: &[u8]) -> Option<&'a Symbol> {
+fn symbol_of<'a>(names: &'a Names, own: &[u8]) -> Option<Symbol<'a>> {
     names.symbol(id_of(own)?)
 }

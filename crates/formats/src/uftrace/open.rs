@@ -23,7 +23,7 @@ use super::names::{Module, Names, Resolver, Space};
 use super::naming::Naming;
 use super::records::TaskBytes;
 use super::slices::{self, Slice};
-use super::symbols::{FileHeader, Symbols, base_name, choose};
+use super::symbols::{FileHeader, SymbolFile, base_name, choose};
 use super::tasks::{Session, Tasks, seconds};
 use super::{messages, perf};
 use crate::api::{
@@ -42,7 +42,7 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 /// Opens folders.
 pub(crate) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
     let naming = Naming::by_name(settings.get("demangle").unwrap_or_default());
-    // Who follows calls reads files by himself.
+    // Who follows calls reads files by himself, and wants neither tables nor the other files of the folder.
     let is_cut = settings.get(CALLS_ONLY).is_none();
     found.iter().map(|found| Folder::open(storage, found, naming, is_cut)).collect()
 }
@@ -53,6 +53,12 @@ pub(super) fn definitions(storage: &dyn Storage) -> Result<(ByteOrder, Arc<Names
     let opening = Folder::read(storage, &found)?;
     Ok((opening.reader.order, opening.reader.names, opening.reader.signatures))
 }
+
+/// A file, or why it cannot be read.
+type Opened = Result<Arc<dyn Bytes>>;
+
+/// The comments at the beginning of a file of symbols are looked for in so many bytes.
+const MAX_HEADER: usize = 8192;
 
 /// What is read of a folder, while it is opened.
 struct Folder<'a> {
@@ -81,7 +87,9 @@ impl<'a> Folder<'a> {
         let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
             Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids, is_cut);
-        reader.files = folder.parts(&streams);
+        if is_cut {
+            reader.files = folder.parts(&streams);
+        }
         reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording), naming));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
@@ -95,7 +103,7 @@ impl<'a> Folder<'a> {
             plans: Arc::new(TracePlans::new(schema.clone())),
             schema,
             has_other_bytes: false,
-            sections: sections(&reader.names, &tids),
+            sections: if is_cut { sections(&reader.names, &tids) } else { Vec::new() },
             reader: Arc::new(reader),
             streams,
             remarks: Vec::new(),
@@ -122,8 +130,9 @@ impl<'a> Folder<'a> {
         let names = Arc::new(folder.names(&info, tasks));
         let signatures = Arc::new(Signatures::new(&info.specs, &names));
         let kernel = folder.kernel().map(Arc::new);
-        let events = folder.text("events.txt").unwrap_or_default();
-        let event_names = Arc::new(EventNames::new(&events, kernel.as_deref()));
+        let events = folder.text("events.txt");
+        let events = events.as_ref().map_or(&[][..], |events| events.bytes());
+        let event_names = Arc::new(EventNames::new(events, kernel.as_deref()));
         let mut schema = Schema::new("uftrace");
         schema.version = (info.version, 0);
         schema.byte_order = info.byte_order;
@@ -213,7 +222,8 @@ impl<'a> Folder<'a> {
         let files = files.collect();
         let paths = streams.iter().map(|stream| stream.files[0].path.clone()).collect();
         let is_forked = |tid: &i64| names.tasks.tasks.get(tid).is_none_or(|task| task.parent != 0);
-        let options = self.text("default.opts").unwrap_or_default();
+        let options = self.text("default.opts");
+        let options = options.as_ref().map_or(&[][..], |options| options.bytes());
         Calls {
             order: reader.order,
             names: names.clone(),
@@ -231,7 +241,7 @@ impl<'a> Folder<'a> {
             has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
             recording,
             naming,
-            default_options: String::from_utf8_lossy(&options).split_whitespace().map(str::to_string).collect(),
+            default_options: String::from_utf8_lossy(options).split_whitespace().map(str::to_string).collect(),
         }
     }
 
@@ -252,12 +262,12 @@ impl<'a> Folder<'a> {
     }
 
     /// The content of a file, `None` when it is not there or cannot be read (told).
-    fn text(&mut self, name: &str) -> Option<Vec<u8>> {
+    fn text(&mut self, name: &str) -> Option<Arc<dyn Bytes>> {
         if !self.files.iter().any(|(file, _)| file == name) {
             return None;
         }
         match self.storage.open(&self.path.join(name)) {
-            Ok(bytes) => Some(bytes.bytes().to_vec()),
+            Ok(bytes) => Some(bytes),
             Err(error) => {
                 self.faults.push(error);
                 None
@@ -267,9 +277,9 @@ impl<'a> Folder<'a> {
 
     fn tasks(&mut self, info: &Info) -> Tasks {
         let (mut tasks, name) = if let Some(text) = self.text("task.txt") {
-            (Tasks::read(&text), "task.txt")
+            (Tasks::read(text.bytes()), "task.txt")
         } else if let Some(bytes) = self.text("task") {
-            (Tasks::read_binary(&bytes, info.byte_order), "task")
+            (Tasks::read_binary(bytes.bytes(), info.byte_order), "task")
         } else {
             let error = Error::new(ErrorKind::Inconsistent, "there is no file `task.txt`: no address has a symbol");
             self.warnings.push(error.in_file(&self.path.join("task.txt")));
@@ -298,7 +308,7 @@ impl<'a> Folder<'a> {
             let map = match self.text(&name) {
                 Some(text) => {
                     let mut odd = Vec::new();
-                    let map = Map::read(&text, &mut odd);
+                    let map = Map::read(text.bytes(), &mut odd);
                     self.warn(odd, &name);
                     map
                 }
@@ -319,24 +329,30 @@ impl<'a> Folder<'a> {
             spaces.push(Space { map, modules: of_map, loaded });
         }
         for (extension, is_symbols) in [("sym", true), ("dbg", false)] {
-            let headers = self.headers(extension);
+            let (headers, texts) = self.headers(extension);
             for module in &mut modules {
-                let file = choose(&module.path, module.build_id.as_deref(), extension, &headers).map(str::to_string);
-                let Some(file) = file else { continue };
-                let Some(text) = self.text(&file) else { continue };
+                let Some(at) = choose(&module.path, module.build_id.as_deref(), extension, &headers) else { continue };
+                let file = &headers[at].0;
+                let text = match &texts[at] {
+                    Ok(text) => text,
+                    Err(error) => {
+                        self.faults.push(error.clone());
+                        continue;
+                    }
+                };
                 if is_symbols {
-                    module.symbols = Symbols::read(&text);
-                    module.symbol_file = Some(file);
+                    module.symbols = SymbolFile::new(text.clone());
+                    module.symbol_file = Some(file.clone());
                 } else {
                     let mut odd = Vec::new();
-                    module.debug = DebugInfo::read(&text, &mut odd);
-                    self.warn(odd, &file);
+                    module.debug = DebugInfo::read(text.bytes(), &mut odd);
+                    self.warn(odd, file);
                 }
             }
         }
         let kernel = self.text("kallsyms").map(|text| {
             let mut module = Module::new(kernel::MODULE.to_string(), None);
-            module.symbols = Symbols::read(&text);
+            module.symbols = SymbolFile::new(text);
             module.symbol_file = Some("kallsyms".to_string());
             modules.push(module);
             modules.len() - 1
@@ -347,15 +363,18 @@ impl<'a> Folder<'a> {
         names
     }
 
-    /// The headers of all files of an extension.
-    fn headers(&mut self, extension: &str) -> Vec<(String, FileHeader)> {
+    /// The headers of all files of an extension, and the files.
+    fn headers(&self, extension: &str) -> (Vec<(String, FileHeader)>, Vec<Opened>) {
         let end = format!(".{extension}");
         let files = self.files.iter().filter(|(name, _)| name.ends_with(&end));
-        let header = |name: &str| {
-            let start = self.storage.read_start(&self.path.join(name), 8192).unwrap_or_default();
-            FileHeader::read(&start)
-        };
-        files.map(|(name, _)| (name.clone(), header(name))).collect()
+        let (mut headers, mut texts) = (Vec::new(), Vec::new());
+        for (name, _) in files {
+            let text = self.storage.open(&self.path.join(name));
+            let start = text.as_ref().map_or(&[][..], |text| text.bytes());
+            headers.push((name.clone(), FileHeader::read(&start[..start.len().min(MAX_HEADER)])));
+            texts.push(text);
+        }
+        (headers, texts)
     }
 
     /// The traced tasks: as listed, or else those that have a file.
@@ -465,7 +484,7 @@ impl<'a> Folder<'a> {
             return None;
         };
         let mut odd = Vec::new();
-        let kernel = Kernel::read(&text, &mut odd);
+        let kernel = Kernel::read(text.bytes(), &mut odd);
         let path = self.path.join("kernel_header");
         self.faults.extend(odd.into_iter().map(|error| error.in_file(&path)));
         Some(kernel)
@@ -687,7 +706,7 @@ fn sections(names: &Names, tids: &[i64]) -> Vec<Section> {
         vec![
             text(&module.path),
             module.build_id.as_deref().and_then(text),
-            number(module.symbols.0.len() as i128),
+            number(module.symbols.get().len() as i128),
             module.symbol_file.as_deref().and_then(text),
         ]
     });

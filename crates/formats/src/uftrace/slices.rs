@@ -99,15 +99,21 @@ pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<Slice> {
 pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, usize) {
     let len = task.bytes.len();
     let first = first_time(task, 0).unwrap_or(0);
+    // What was found at the places that were looked at: the place, a boundary behind it, and its time.
+    let mut known: Vec<(usize, usize, u64)> = Vec::new();
     // The last known boundary with a time before `time`, and the first one behind it: `NEAR` bytes apart.
     let mut search = |time: u64| {
-        let (mut low, mut high) = ((0, first), len);
-        let mut upper = len;
-        while high - low.0 > NEAR {
+        let earlier = known.iter().filter(|known| known.2 < time).map(|known| (known.1, known.2)).max();
+        let mut low = earlier.unwrap_or((0, first));
+        let later = known.iter().filter(|known| known.2 >= time).map(|known| (known.0, known.1)).min();
+        let (mut high, mut upper) = later.unwrap_or((len, len));
+        while high.saturating_sub(low.0) > NEAR {
             let middle = low.0 + (high - low.0) / 2;
             let tries =
                 (0..TRIES).map(|place| middle + place * SPAN).take_while(|&place| place == middle || place < high);
-            match tries.into_iter().find_map(|place| boundary(task, place, low.1)) {
+            let found = tries.into_iter().find_map(|place| boundary(task, place, low.1));
+            known.extend(found.map(|(at, time)| (middle, at, time)));
+            match found {
                 Some((at, found)) if at < high && found < time => low = (at, found),
                 Some((at, found)) if at < high && found >= time => (high, upper) = (middle, at),
                 _ => high = middle,
@@ -160,23 +166,28 @@ fn last_time(task: &mut TaskBytes<'_>, from: usize) -> Option<u64> {
 /// A place from `target` on where a record begins, for sure, and its time. `earliest` is a time before it.
 fn boundary(task: &mut TaskBytes<'_>, target: usize, earliest: u64) -> Option<(usize, u64)> {
     let window = target.next_multiple_of(8);
-    let mut chains = Chains { window, earliest, places: vec![None; SPAN / 8], alive: 0 };
+    let mut chains = Chains { window, earliest, places: vec![None; STARTS / 8], alive: 0 };
     for index in 0..STARTS / 8 {
         match task.record(window + index * 8)? {
             record if !is_plausible(record, earliest) => {}
             record if record.kind() == Kind::Lost => {
-                chains.add(index, (earliest, earliest.saturating_add(MAX_SPAN_NS)))
+                chains.add(index, (earliest, earliest.saturating_add(MAX_SPAN_NS)))?
             }
-            record => chains.add(index, (record.time, record.time)),
+            record => chains.add(index, (record.time, record.time))?,
         }
     }
-    for index in 0..chains.places.len() {
-        let Some(times) = chains.places[index] else { continue };
+    let mut index = 0;
+    while index < chains.places.len() {
+        let Some(times) = chains.places[index] else {
+            index += 1;
+            continue;
+        };
         if index >= STARTS / 8 && chains.alive == 1 {
             return ordered(task, window + index * 8);
         }
         chains.alive -= 1;
         chains.follow(task, index, times)?;
+        index += 1;
     }
     None
 }
@@ -186,14 +197,22 @@ fn boundary(task: &mut TaskBytes<'_>, target: usize, earliest: u64) -> Option<(u
 struct Chains {
     window: usize,
     earliest: u64,
-    /// By words of 8 bytes from the window's first one on.
+    /// By words of 8 bytes from the window's first one on, up to the last one that a chain has come to.
     places: Vec<Option<(u64, u64)>>,
     /// Places that were not followed yet.
     alive: usize,
 }
 
 impl Chains {
-    fn add(&mut self, index: usize, (least, largest): (u64, u64)) {
+    /// Comes to a place. `None` when it is too far away.
+    fn add(&mut self, index: usize, (least, largest): (u64, u64)) -> Option<()> {
+        if index >= self.places.len() {
+            // What is farther away than a record is long was searched for: no place to rely on.
+            if index >= SPAN / 8 {
+                return None;
+            }
+            self.places.resize(index + 1, None);
+        }
         match &mut self.places[index] {
             Some(times) => *times = (times.0.min(least), times.1.max(largest)),
             place => {
@@ -201,6 +220,7 @@ impl Chains {
                 self.alive += 1;
             }
         }
+        Some(())
     }
 
     /// Goes one step on from a place. `None` when nothing can be said: a chain that gets to the end of the file, or
@@ -209,17 +229,15 @@ impl Chains {
         let at = self.window + index * 8;
         let record = task.record(at)?;
         if is_plausible(record, self.earliest) {
+            // Most are calls without values, whose symbols decide nothing.
+            if record.is_plain_call() {
+                return self.add(index + RECORD / 8, (record.time, record.time));
+            }
             let times = if record.kind() == Kind::Lost { (least, largest) } else { (record.time, record.time) };
             match task.step(at, 0) {
                 Step::Record { payload: Payload::Torn, .. } | Step::Bad { .. } => {}
                 Step::Record { next, .. } => {
-                    let next = (next - self.window) / 8;
-                    // What is farther away than a record is long was searched for: no place to rely on.
-                    if next >= self.places.len() {
-                        return None;
-                    }
-                    self.add(next, times);
-                    return Some(());
+                    return self.add((next - self.window) / 8, times);
                 }
                 Step::Torn => return None,
             }
@@ -229,10 +247,7 @@ impl Chains {
         for next in index + 1..=index + WINDOW / 8 {
             let record = task.record(self.window + next * 8)?;
             if is_plausible(record, self.earliest) && record.is_near(least.saturating_sub(MAX_BACK_NS), largest) {
-                if next >= self.places.len() {
-                    return None;
-                }
-                self.add(next, (least, largest));
+                self.add(next, (least, largest))?;
             }
         }
         Some(())

@@ -281,6 +281,13 @@ impl Storage for Packed<'_> {
         Ok(names.into_iter().map(entry).collect())
     }
 
+    fn names(&self, directory: &Path) -> Result<Vec<OsString>> {
+        match self.inside().nodes.get(directory) {
+            Some(Node::Folder(names)) => Ok(names.iter().cloned().collect()),
+            _ => self.outer.names(directory),
+        }
+    }
+
     fn kind(&self, path: &Path) -> Option<EntryKind> {
         match self.inside().nodes.get(path) {
             Some(Node::Folder(_)) => Some(EntryKind::Directory),
