@@ -159,7 +159,7 @@ fn output_that_cannot_be_written_is_1() {
         let output = command().args(arguments.split_whitespace()).stdout(full).output().expect("the program starts");
         Run::of(output).ends(1, &["error: cannot write to stdout: "]);
     }
-    run("print mill -o /dev/full").ends(1, &["error: cannot write to /dev/full: "]);
+    run("print mill -o /dev/full").ends(1, &["error: /dev/full: cannot write the file: "]);
     run("print mill -o missing/folder/file").ends(1, &["error: missing/folder/file: cannot write the file"]);
 }
 

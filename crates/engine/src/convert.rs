@@ -12,7 +12,7 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
 use crate::cursor::{Item, ReadyChunk};
-use crate::export;
+use crate::export::{self, LEFT_OUT, LEFT_OUT_HELP};
 use crate::filter::{Filter, FilterEvent, Matcher};
 use crate::merge::{Note, StreamIndex};
 use crate::print::Flow;
@@ -39,17 +39,18 @@ pub fn target_settings() -> Vec<&'static Setting> {
 /// The target of a name.
 ///
 /// # Errors
-/// When there is none; the help names all.
+/// When there is none, the help names all; or when the program was built without it.
 pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
     let found = targets().find(|target| target.names.contains(&name));
     found.ok_or_else(|| {
+        if LEFT_OUT.contains(&name) {
+            return Error::unsupported(format!("this program was built without the format `{name}`"))
+                .with_help(LEFT_OUT_HELP);
+        }
         let names = targets().flat_map(|target| target.names).chain(others);
         let names: Vec<&str> = names.copied().collect();
-        Error::misuse(format!("unknown output format `{name}`")).with_help(format!(
-            "formats that can be written: {}{}",
-            names.join(", "),
-            crate::export::LEFT_OUT
-        ))
+        Error::misuse(format!("unknown output format `{name}`"))
+            .with_help(format!("formats that can be written: {}", names.join(", ")))
     })
 }
 

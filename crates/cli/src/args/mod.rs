@@ -242,7 +242,7 @@ pub(crate) struct ConvertOptions {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Write what the output cannot hold to this file, as JSON
+    /// Write what the output cannot hold to this file, as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) loss_report: Option<PathBuf>,
 
