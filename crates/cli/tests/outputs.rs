@@ -103,4 +103,5 @@ fn a_format_that_was_left_out_is_known() {
         };
     }
     convert(&folder, "orders", "--to parket -o out").ends(2, &["unknown output format `parket`"]);
+    convert(&folder, "orders", "--to CTF2 -o out").ends(2, &["did you mean `ctf2`?"]);
 }

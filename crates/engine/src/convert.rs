@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tracemill_codec::text::meant;
 use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
@@ -49,9 +50,15 @@ pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
         }
         let names = targets().flat_map(|target| target.names).chain(others);
         let names: Vec<&str> = names.copied().collect();
-        Error::misuse(format!("unknown output format `{name}`"))
-            .with_help(format!("formats that can be written: {}", names.join(", ")))
+        unknown_format("output", "written", name, &names)
     })
+}
+
+/// An error about a name that no format has.
+pub(crate) fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
+    let meant = meant(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+    let error = Error::misuse(format!("unknown {of} format `{name}`"));
+    error.with_help(format!("{meant}formats that can be {done}: {}", names.join(", ")))
 }
 
 /// What a target gets to know before the first event.

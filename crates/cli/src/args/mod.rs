@@ -234,7 +234,7 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: String,
 
-    /// Where to: a name that nothing has yet
+    /// Where to: a name that nothing has yet; `-` is standard output, for formats that are one file
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
