@@ -6,15 +6,17 @@
 Every trace becomes CTF 1.8 with packets made anew, in both byte orders. Of a trace that babeltrace2 reads itself it must
 print the same text for the output; of any other, the text that we print for it. What both say on stderr is not
 compared. Faults of the peer are set apart: an empty string is shown as the string that it read before in that field, an
-event without a name as `<unknown>`, times of clocks that do not tick in ns are a ns off, a timeline of clocks with and without an origin is refused, and lengths
-and selectors in the context of one event class, and some inside arrays, end it. The last line counts: `N passed, M failed, K left out` (traces that cannot be read or converted).
+event without a name as `<unknown>`, times of clocks that do not tick in ns are a ns off, a timeline of clocks with and
+without an origin is refused, and lengths and selectors in the context of one event class, and some inside arrays, end it.
+The last line counts: `N passed, M failed, K left out` (traces that cannot be read or converted).
 """
 
 import os
 import re
 import subprocess
 import sys
-import tempfile
+
+from runner import run_over
 
 FORMS = (["--byte-order", "little"], ["--byte-order", "big"])
 
@@ -99,26 +101,7 @@ def check(program, path, scratch):
 
 def main():
     program = sys.argv[1]
-    passed = failed = left_out = 0
-    for folder in sys.argv[2:]:
-        for name in sorted(os.listdir(folder)):
-            path = os.path.join(folder, name)
-            if name.endswith(".md"):
-                continue
-            for inside in ("trace", "uftrace.data"):
-                if os.path.exists(os.path.join(path, inside)):
-                    path = os.path.join(path, inside)
-            with tempfile.TemporaryDirectory() as scratch:
-                result = check(program, path, scratch)
-            if result is None:
-                left_out += 1
-            elif result:
-                failed += 1
-                print(f"FAIL {os.path.basename(os.path.normpath(folder))}/{name}: {result}")
-            else:
-                passed += 1
-    print(f"{passed} passed, {failed} failed, {left_out} left out")
-    return 1 if failed or not passed else 0
+    return run_over(sys.argv[2:], lambda path, scratch: check(program, path, scratch))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 //! An interrupt (Ctrl-C) ends the program between lines, with 130.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tracemill_engine::output;
+use tracemill_engine::output::Remains;
 
 use crate::progress;
 
@@ -12,7 +11,7 @@ use crate::progress;
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// What is being written under a name of its own: an interrupt removes it.
-static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static PARTS: Mutex<Vec<Remains>> = Mutex::new(Vec::new());
 
 /// Status for the shell: 128 and the number of the signal.
 const STATUS: i32 = 130;
@@ -81,17 +80,17 @@ pub(crate) fn hold() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An interrupt removes this path from now on.
-pub(crate) fn remove_on_interrupt(path: PathBuf) {
-    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+/// An interrupt removes this from now on.
+pub(crate) fn remove_on_interrupt(remains: Remains) {
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
 }
 
 /// The main thread may still write: what it makes anew is removed again.
 fn remove_parts() {
-    for path in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for remains in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         for _ in 0..20 {
-            output::remove(path);
-            if path.symlink_metadata().is_err() {
+            remains.remove();
+            if remains.is_gone() {
                 break;
             }
         }

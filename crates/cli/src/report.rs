@@ -137,7 +137,8 @@ fn say(word: &str, color: &str, text: &str) {
 /// Where output goes: stdout or the file of `-o`.
 pub(crate) struct Sink {
     writer: Box<dyn Write>,
-    name: String,
+    /// The file, when it is none of the standard streams.
+    path: Option<std::path::PathBuf>,
     /// The reader has closed the pipe: a quiet end.
     pub(crate) is_closed: bool,
 }
@@ -146,12 +147,12 @@ impl Sink {
     /// A sink for stdout, or for a file.
     pub(crate) fn open(path: Option<&std::path::Path>) -> Result<Self, Error> {
         match path {
-            None => Ok(Sink { writer: Box::new(std::io::stdout().lock()), name: "stdout".into(), is_closed: false }),
+            None => Ok(Sink { writer: Box::new(std::io::stdout().lock()), path: None, is_closed: false }),
             Some(path) => {
                 // An interrupt that has removed what was begun must not find it made again.
                 let _whole = interrupt::hold();
                 let file = std::fs::File::create(path).map_err(|error| Error::io("write the file", path, &error))?;
-                Ok(Sink { writer: Box::new(file), name: path.display().to_string(), is_closed: false })
+                Ok(Sink { writer: Box::new(file), path: Some(path.to_path_buf()), is_closed: false })
             }
         }
     }
@@ -204,7 +205,10 @@ impl Sink {
             }
             Err(error) => {
                 let kind = tracemill_model::error::ErrorKind::Io;
-                Err(Error::new(kind, format!("cannot write to {}: {error}", self.name)).advised(&error))
+                Err(match &self.path {
+                    None => Error::new(kind, format!("cannot write to stdout: {error}")).advised(&error),
+                    Some(path) => Error::io("write the file", path, &error),
+                })
             }
             Ok(()) => Ok(()),
         }

@@ -16,6 +16,7 @@ const READING: [&str; 3] = ["print", "info", "check"];
 fn what_is_no_trace_ends_with_1_and_says_why() {
     let folder = Folder::new();
     folder.file("empty/below/nothing", "").file("void/metadata", "").file("text/metadata", "hello\n").file("file", "x");
+    folder.file("nothing", "").copy_of("orders", "good");
     for command in READING {
         let run = |path: &str| folder.run(&format!("{command} {path}"));
         run("empty")
@@ -27,8 +28,22 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
             &["error: void: no trace in this folder or below it: void/metadata: byte 0: the metadata is empty"],
         );
         run("text").ends(1, &["text/metadata: byte 0: the metadata is not that of a CTF trace"]);
-        run("-").ends(1, &["error: -: the file is no trace of a known format"]);
+        run("-").ends(1, &["error: -: there is nothing in it"]);
+        run("nothing").ends(1, &["error: nothing: there is nothing in it"]);
+        run("good/metadata").ends(1, &["good/metadata: the file is no trace", "the trace in `good`: name that folder"]);
+        run("--input-format uftrace good")
+            .ends(1, &["good: this is a trace of ctf", ", not of uftrace", "leave --input"]);
+        run("--input-format uftrac good")
+            .ends(2, &["unknown input format `uftrac`", "did you mean `uftrace`? formats"]);
         run("- -").ends(1, &["standard input is there once, and named twice"]);
+    }
+}
+
+#[test]
+fn calls_of_no_trace_are_those_of_a_recording_here() {
+    let folder = Folder::new();
+    for command in ["replay", "report", "graph", "dump"] {
+        folder.run(command).ends(1, &["error: uftrace.data: there is no recording here", "name a trace"]);
     }
 }
 
@@ -159,7 +174,7 @@ fn output_that_cannot_be_written_is_1() {
         let output = command().args(arguments.split_whitespace()).stdout(full).output().expect("the program starts");
         Run::of(output).ends(1, &["error: cannot write to stdout: "]);
     }
-    run("print mill -o /dev/full").ends(1, &["error: cannot write to /dev/full: "]);
+    run("print mill -o /dev/full").ends(1, &["error: /dev/full: cannot write the file: "]);
     run("print mill -o missing/folder/file").ends(1, &["error: missing/folder/file: cannot write the file"]);
 }
 

@@ -192,6 +192,6 @@ fn times_of_centuries_are_exact_and_in_order() {
 
 #[test]
 fn a_begin_after_the_end_is_refused() {
-    run("print mill --begin +2s --end +1s").ends(2, &["--begin (", "lies after --end ("]);
+    run("print mill --begin +2s --end +1s").ends(2, &["--begin `+2s` (", "lies after --end `+1s` ("]);
     run("print mill --begin +1s --end +1s").ends(0, &[]);
 }

@@ -369,6 +369,14 @@ impl<'a> EventRef<'a> {
         Some(u32::from_le_bytes(*own))
     }
 
+    /// Its id: its own, when its class stands for many, or that of its class.
+    pub fn id(&self) -> u64 {
+        let class = self.chunk.packet.plans.schema().event(self.class());
+        let own =
+            class.open_ids.as_ref().and_then(|open| self.body().get(open.offset_bytes as usize..)?.first_chunk::<4>());
+        own.map_or(class.id, |own| u64::from(u32::from_le_bytes(*own)))
+    }
+
     /// The bytes from the first one behind its header on, and what follows it in the packet.
     #[inline]
     pub fn body(&self) -> &'a [u8] {

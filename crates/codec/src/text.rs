@@ -81,6 +81,12 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Which of several names is meant by one that is none of them: the same in other letters, or the nearest.
+pub fn meant<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let same = names.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
+    same.or_else(|| nearest(name, names.iter().copied()))
+}
+
 /// The number of characters to insert, delete or replace to make one text of the other.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -117,6 +123,13 @@ mod tests {
         assert_eq!(place.column, 1001);
         assert_eq!(place.excerpt.chars().nth(place.caret), Some('X'));
         assert!(place.excerpt.len() <= EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn other_letters_are_meant_before_other_names() {
+        assert_eq!(meant("CTF2", &["ctf1", "ctf2"]), Some("ctf2"));
+        assert_eq!(meant("ctf3", &["cpel", "ctf2"]), Some("ctf2"));
+        assert_eq!(meant("xml", &["cpel", "ctf2"]), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tracemill_codec::text::meant;
 use tracemill_formats::api::{OpenTrace, Setting, Storage};
 use tracemill_formats::registry;
 use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
@@ -12,7 +13,7 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
 use crate::cursor::{Item, ReadyChunk};
-use crate::export;
+use crate::export::{self, LEFT_OUT, LEFT_OUT_HELP};
 use crate::filter::{Filter, FilterEvent, Matcher};
 use crate::merge::{Note, StreamIndex};
 use crate::print::Flow;
@@ -39,18 +40,25 @@ pub fn target_settings() -> Vec<&'static Setting> {
 /// The target of a name.
 ///
 /// # Errors
-/// When there is none; the help names all.
+/// When there is none, the help names all; or when the program was built without it.
 pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
     let found = targets().find(|target| target.names.contains(&name));
     found.ok_or_else(|| {
+        if LEFT_OUT.contains(&name) {
+            return Error::unsupported(format!("this program was built without the format `{name}`"))
+                .with_help(LEFT_OUT_HELP);
+        }
         let names = targets().flat_map(|target| target.names).chain(others);
         let names: Vec<&str> = names.copied().collect();
-        Error::misuse(format!("unknown output format `{name}`")).with_help(format!(
-            "formats that can be written: {}{}",
-            names.join(", "),
-            crate::export::LEFT_OUT
-        ))
+        unknown_format("output", "written", name, &names)
     })
+}
+
+/// An error about a name that no format has.
+pub(crate) fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
+    let meant = meant(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+    let error = Error::misuse(format!("unknown {of} format `{name}`"));
+    error.with_help(format!("{meant}formats that can be {done}: {}", names.join(", ")))
 }
 
 /// What a target gets to know before the first event.

@@ -6,32 +6,34 @@ use std::path::{Path, PathBuf};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// A file or folder that is being written under a name of its own, beside its final one. It is removed when it is
-/// dropped before [`Pending::commit`].
+/// dropped before [`Pending::commit`], with the folders that were made around it.
 ///
 /// What takes bytes and keeps none (standard output, a pipe, a device) has no name to give: the bytes wait in the
 /// temporary folder and go there once they are complete.
 pub struct Pending {
     target: PathBuf,
     path: PathBuf,
-    /// What is removed with the output: the output, or the folder that was made for it.
-    root: PathBuf,
+    /// What is removed when the output does not become complete.
+    remains: Remains,
     /// The folder that was made, open: no other folder is the same one while it is.
     folder: Option<fs::File>,
     is_done: bool,
 }
 
 impl Pending {
-    /// Output for `target`. Nothing is made there yet; what a killed process of the same number left is removed.
+    /// Output for `target`. Only the folders around it are made; what a killed process of the same number left is
+    /// removed.
     ///
     /// # Errors
-    /// When the target has no name (`/`, `..`), or the temporary folder that it needs cannot be written.
+    /// When the target has no name (`/`, `..`), or a folder that it needs cannot be made.
     pub fn new(target: &Path) -> Result<Pending> {
         if is_flow(target) {
             let root = std::env::temp_dir().join(part_name(std::ffi::OsStr::new("tracemill")));
             remove(&root);
             private_folder(&root).map_err(|error| Error::io("make a temporary folder", &root, &error))?;
             let path = root.join("output");
-            return Ok(Pending { target: target.to_path_buf(), path, root, folder: None, is_done: false });
+            let remains = Remains { root, folders: Vec::new() };
+            return Ok(Pending { target: target.to_path_buf(), path, remains, folder: None, is_done: false });
         }
         let Some(name) = target.file_name() else {
             return Err(Error::misuse(format!("`{}` is no name for an output", target.display())));
@@ -39,7 +41,12 @@ impl Pending {
         let path = target.with_file_name(part_name(name));
         // Its name holds the number of this process, so what is there was left by one that was killed, long ago.
         remove(&path);
-        Ok(Pending { target: target.to_path_buf(), root: path.clone(), path, folder: None, is_done: false })
+        let remains = Remains { root: path.clone(), folders: missing_folders(target) };
+        let pending = Pending { target: target.to_path_buf(), path, remains, folder: None, is_done: false };
+        if let Some(around) = pending.remains.folders.last() {
+            fs::create_dir_all(around).map_err(|error| Error::io("make the folder", around, &error))?;
+        }
+        Ok(pending)
     }
 
     /// Where to write.
@@ -48,17 +55,25 @@ impl Pending {
     }
 
     /// What an interrupt has to remove.
-    pub fn root(&self) -> &Path {
-        &self.root
+    pub fn remains(&self) -> &Remains {
+        &self.remains
     }
 
-    /// Makes the folder that the output is, with those around it. When somebody removes it after this, the output does not
+    /// Names files of the output in errors as the user knows them: by the name that the output is to get.
+    pub fn naming(&self) -> impl Fn(Error) -> Error + Clone + 'static {
+        let (from, to) = (self.path.clone(), self.target.clone());
+        // The bytes for a pipe or device wait elsewhere: an error there is not one of the target.
+        let is_beside = self.path != self.remains.root.join("output");
+        move |error| if is_beside { error.with_file_moved(&from, &to) } else { error }
+    }
+
+    /// Makes the folder that the output is. When somebody removes it after this, the output does not
     /// get its name, also when those who write made a folder of its name again for the rest.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn make_folder(&mut self) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("make the folder", &self.path, &error);
+        let failed = |error: std::io::Error| Error::io("make the folder", &self.target, &error);
         fs::create_dir_all(&self.path).map_err(failed)?;
         if cfg!(unix) {
             self.folder = Some(fs::File::open(&self.path).map_err(failed)?);
@@ -82,7 +97,7 @@ impl Pending {
         if is_flow(&self.target) {
             return self.pour();
         }
-        sync(&self.path)?;
+        sync(&self.path).map_err(self.naming())?;
         if !self.is_mine() {
             let error = Error::new(ErrorKind::Io, "the output was removed while it was written");
             return Err(error.in_file(&self.target));
@@ -131,6 +146,39 @@ impl Pending {
     }
 }
 
+/// What an output leaves behind that does not become complete: it, and the folders that were made around it.
+#[derive(Clone, Debug)]
+pub struct Remains {
+    /// The output, or the folder that was made for it.
+    root: PathBuf,
+    /// The folders around it, the outermost first.
+    folders: Vec<PathBuf>,
+}
+
+impl Remains {
+    /// Removes them; folders that hold something else stay.
+    pub fn remove(&self) {
+        remove(&self.root);
+        for folder in self.folders.iter().rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    /// Is the output gone?
+    pub fn is_gone(&self) -> bool {
+        self.root.symlink_metadata().is_err()
+    }
+}
+
+/// The folders around a path that are not there, the outermost first.
+fn missing_folders(path: &Path) -> Vec<PathBuf> {
+    let around = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    let missing = around.take_while(|folder| fs::symlink_metadata(folder).is_err());
+    let mut folders: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
+    folders.reverse();
+    folders
+}
+
 /// Is what is open the same as what has a name now?
 #[cfg(unix)]
 fn is_same(open: &fs::File, path: &Path) -> std::io::Result<bool> {
@@ -148,7 +196,7 @@ fn is_same(_: &fs::File, path: &Path) -> std::io::Result<bool> {
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.is_done {
-            remove(&self.root);
+            self.remains.remove();
         }
     }
 }
@@ -185,7 +233,7 @@ pub fn is_pending(path: &Path) -> bool {
 }
 
 /// Removes what was written under a name of its own.
-pub fn remove(path: &Path) {
+fn remove(path: &Path) {
     // Nothing is there when nothing was written.
     let _ = match fs::symlink_metadata(path) {
         Ok(of) if of.is_dir() => fs::remove_dir_all(path),

@@ -11,6 +11,7 @@ use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
+use crate::convert::unknown_format;
 use crate::output::is_pending;
 use crate::progress::Progress;
 use crate::source::Packed;
@@ -74,8 +75,7 @@ impl Session {
             Some(name) => registry::by_name(name),
         };
         if let (Some(name), true) = (&options.input_format, formats.is_empty()) {
-            let error = Error::misuse(format!("unknown input format `{name}`"));
-            return Err(error.with_help(format!("formats that can be read: {}", registry::names().join(", "))));
+            return Err(unknown_format("input", "read", name, &registry::names()));
         }
         let mut session = Session::default();
         let mut found: Vec<(usize, Found)> = Vec::new();
@@ -305,6 +305,11 @@ impl Search<'_> {
     }
 }
 
+/// The format that a path looks like.
+fn format_of(storage: &dyn Storage, path: &Path) -> Option<&'static Format> {
+    registry::FORMATS.iter().find(|format| (format.probe)(storage, path)).copied()
+}
+
 fn unfinished(path: &Path) -> Error {
     let error = Error::new(ErrorKind::Truncated, "an output that was not finished: its writer was killed");
     error.in_file(path).with_help("remove it, and convert again")
@@ -341,6 +346,14 @@ fn drop_transcripts(
 
 fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {
     let names = format!("formats that can be read: {}", registry::names_of(formats).join(", "));
+    // With --input-format only some formats are looked for.
+    if let Some(other) =
+        format_of(storage, path).filter(|other| !formats.iter().any(|known| std::ptr::eq(*known, *other)))
+    {
+        let (found, wanted) = (other.names.join(" or "), registry::names_of(formats).join(" or "));
+        let error = Error::new(ErrorKind::NotThisFormat, format!("this is a trace of {found}, not of {wanted}"));
+        return error.in_file(path).with_help("leave --input-format out, or name that format");
+    }
     if let Some(suspect) = suspects.into_iter().next() {
         let message = format!("no trace in this folder or below it: {suspect}");
         let help =
@@ -357,7 +370,18 @@ fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]
             Ok(_) => Error::new(ErrorKind::NotThisFormat, "it cannot be read"),
         },
         Some(EntryKind::Directory) => Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it"),
-        Some(_) => Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format"),
+        Some(EntryKind::File(0)) => {
+            return Error::new(ErrorKind::NotThisFormat, "there is nothing in it").in_file(path);
+        }
+        Some(_) => {
+            let error = Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format").in_file(path);
+            let folder =
+                path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+            if let Some(folder) = folder.filter(|folder| format_of(storage, folder).is_some()) {
+                return error.with_help(format!("it belongs to the trace in `{}`: name that folder", folder.display()));
+            }
+            error
+        }
     };
     let looks: Vec<&str> = formats.iter().map(|format| format.looks_like).collect();
     error.in_file(path).with_help(format!("{names}; {}", looks.join("; ")))

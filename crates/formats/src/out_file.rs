@@ -72,6 +72,15 @@ impl OutFile {
     }
 }
 
+/// Copies a file. Errors name the copy and the file.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let mut source = File::open(from).map_err(|error| Error::io("copy the file", from, &error))?;
+    // Not with the permissions of the source: a copy belongs to the user.
+    let mut target = File::create(to).map_err(|error| Error::io("write the copy", to, &error))?;
+    let failed = |error: std::io::Error| Error::io(&format!("write the copy of `{}`", from.display()), to, &error);
+    std::io::copy(&mut source, &mut target).map(|_| ()).map_err(failed)
+}
+
 /// Makes a folder, with those around it.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))

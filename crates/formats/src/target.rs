@@ -13,7 +13,7 @@ use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::plan::Fault;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::Drift;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, EventClassId, Origin, Part, Schema, Scope, StreamClassId};
 
@@ -121,6 +121,25 @@ pub struct WriteOptions {
 
 /// What the members of an event header are called together that a target could not keep as the header itself.
 pub const STORED: &str = "stored";
+
+/// Notes the packet that an event is in. Is it another one than that of the event before?
+pub(crate) fn enters(packet: &mut Option<Arc<PacketData>>, event: EventRef<'_>) -> bool {
+    let own = &event.chunk.packet;
+    let is_known = packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, own));
+    if !is_known {
+        *packet = Some(own.clone());
+    }
+    !is_known
+}
+
+/// The members of the payload, without their names; `None` without payload.
+pub(crate) fn payload_members(event: EventRef<'_>) -> Result<Option<Vec<Value>>> {
+    let values = event.values(Scope::Payload).map_err(|fault| Error::malformed(fault.kind.to_string()))?;
+    Ok(match values {
+        Some(Value::Struct(members)) => Some(members.into_iter().map(|(_, value)| value).collect()),
+        _ => None,
+    })
+}
 
 /// The event header as the format has it that the trace is of, or was: CTF 2 keeps it as a member of its own.
 ///

@@ -176,6 +176,17 @@ impl Error {
         self
     }
 
+    /// Names a file at or below `from` as it is called at or below `to`.
+    #[must_use]
+    pub fn with_file_moved(mut self, from: &Path, to: &Path) -> Self {
+        let file = &mut self.0.place.file;
+        if let Some(below) = file.as_deref().and_then(|file| file.strip_prefix(from).ok()) {
+            // A join with nothing would put a slash behind the name.
+            *file = Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) });
+        }
+        self
+    }
+
     /// Sets the byte offset in the file, unless it is known.
     #[must_use]
     pub fn at_offset(mut self, offset: u64) -> Self {
@@ -314,6 +325,17 @@ mod tests {
             error.to_string(),
             "a/ch0: byte 10 bit 3, packet 2, event `tick`: content ends inside a field\n  help: the packet may have been cut"
         );
+    }
+
+    #[test]
+    fn files_are_named_as_they_are_called_elsewhere() {
+        let moved = |file: &str| {
+            let error = Error::malformed("bad").in_file(Path::new(file));
+            error.with_file_moved(Path::new("a/.out.1.part"), Path::new("a/out")).to_string()
+        };
+        assert_eq!(moved("a/.out.1.part"), "a/out: bad");
+        assert_eq!(moved("a/.out.1.part/x/y"), "a/out/x/y: bad");
+        assert_eq!(moved("a/.out.1.parts"), "a/.out.1.parts: bad");
     }
 
     #[test]

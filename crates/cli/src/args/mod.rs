@@ -236,7 +236,7 @@ pub(crate) struct ConvertOptions {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: String,
 
-    /// Where to: a name that nothing has yet
+    /// Where to: a name that nothing has yet; `-` is standard output, for formats that are one file
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
@@ -244,7 +244,7 @@ pub(crate) struct ConvertOptions {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Write what the output cannot hold to this file, as JSON
+    /// Write what the output cannot hold to this file, as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) loss_report: Option<PathBuf>,
 

@@ -33,6 +33,10 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         return Err(Error::misuse(message).with_help("leave -d out, or the other one"));
     }
     let path = path(args);
+    if args.trace.is_none() && args.data.is_none() && !path.exists() {
+        let error = Error::new(ErrorKind::Io, "there is no recording here, and no trace was named").in_file(&path);
+        return Err(error.with_help("name a trace, or go to the folder where `uftrace record` left its data"));
+    }
     let mut options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
     options.settings.0.insert(CALLS_ONLY, String::new());
     options.settings.0.insert("demangle", args.demangle.name().to_string());

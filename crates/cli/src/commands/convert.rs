@@ -1,6 +1,7 @@
 //! `tracemill convert`.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
@@ -24,7 +25,7 @@ use super::output::refuse;
 use super::print;
 use super::select::Typed;
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
-use crate::report::{Outcome, Reporter};
+use crate::report::{Outcome, Reporter, Sink};
 use crate::{interrupt, progress};
 
 /// Writes traces in another format.
@@ -59,7 +60,8 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     let mut pending = Pending::new(&options.output)?;
-    interrupt::remove_on_interrupt(pending.root().to_path_buf());
+    interrupt::remove_on_interrupt(pending.remains().clone());
+    let named = pending.naming();
     let mut sources = sources(&opened.session, &streams)?;
     if let Some(veils) = &wanted.selection.veils {
         veils.cover(&mut sources);
@@ -96,13 +98,12 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         pending.make_folder()?;
     }
     if let Some((notes, events)) = sound
-        && copy(target, session, pending.path())?
+        && copy(target, session, pending.path()).map_err(&named)?
     {
         for note in notes {
             take(note);
         }
-        let _whole = interrupt::hold();
-        pending.commit()?;
+        commit(pending)?;
         tell(options, reporter, &Losses::default(), events)?;
         return Ok(opened.reporter.outcome());
     }
@@ -125,14 +126,17 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => {
-            let mut writer = (target.create)(pending.path(), &sources, &write_options)?;
+            let mut writer = (target.create)(pending.path(), &sources, &write_options).map_err(&named)?;
             if writer.needs_sound_packets() && !write_options.is_cut && conversion.read_all().is_none() {
                 write_options.is_cut = true;
-                writer = (target.create)(pending.path(), &sources, &write_options)?;
+                writer = (target.create)(pending.path(), &sources, &write_options).map_err(&named)?;
             }
             writer
         }
-        Some(by) => Box::new(Splitter::new(by, target, pending.path(), (session, &streams), &sources, &write_options)?),
+        Some(by) => {
+            let of = (session, streams.as_slice());
+            Box::new(Splitter::new(by, target, pending.path(), of, &sources, &write_options).map_err(&named)?)
+        }
     };
     if options.merge && target.is_folder && !writer.joins_traces() {
         let error = Error::misuse(format!("--merge cannot write {}", options.to));
@@ -146,7 +150,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
-        conversion.run(writer, &mut take)?
+        conversion.run(writer, &mut take).map_err(&named)?
     };
     let pending = interrupt::end_if_stopped(pending);
     if converted.is_stopped {
@@ -155,11 +159,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if options.input.strict && !converted.losses.is_empty() {
         return Err(refused(target, &converted.losses));
     }
-    {
-        // An interrupt comes before or behind the change of names, not between.
-        let _whole = interrupt::hold();
-        pending.commit()?;
-    }
+    commit(pending)?;
     tell(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
 }
@@ -241,7 +241,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
     let is_stdout = options.output == Path::new("-");
     let pending = if is_flow(&options.output) { None } else { Some(Pending::new(&options.output)?) };
     if let Some(pending) = &pending {
-        interrupt::remove_on_interrupt(pending.root().to_path_buf());
+        interrupt::remove_on_interrupt(pending.remains().clone());
     }
     let path = pending.as_ref().map_or(options.output.as_path(), Pending::path);
     let print_options = PrintOptions {
@@ -259,12 +259,14 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         fields: Vec::new(),
         columns: None,
     };
-    let (outcome, events) =
-        print::run_hiding(&print_options, Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field })?;
+    let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
+    let (outcome, events) = print::run_hiding(&print_options, hiding).map_err(|error| match &pending {
+        Some(pending) => pending.naming()(error),
+        None => error,
+    })?;
     if matches!(outcome, Outcome::Done | Outcome::Partial) {
         if let Some(pending) = pending {
-            let _whole = interrupt::hold();
-            pending.commit()?;
+            commit(pending)?;
         }
         if let Some(path) = &options.loss_report {
             write_report(path, &options.to, &Losses::default(), events)?;
@@ -294,5 +296,25 @@ fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: 
 fn write_report(path: &Path, to: &str, losses: &Losses, events: u64) -> Result<(), Error> {
     let list: Vec<_> = losses.0.iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
     let text = format!("{}\n", json!({"format": to, "events": events, "losses": list}));
-    fs::write(path, text).map_err(|error| Error::io("write the loss report", path, &error))
+    if path == Path::new("-") {
+        let mut sink = Sink::open(None)?;
+        sink.write(text.as_bytes())?;
+        return sink.flush();
+    }
+    let failed = |error: std::io::Error| Error::io("write the loss report", path, &error);
+    if is_flow(path) {
+        let opened = fs::OpenOptions::new().write(true).open(path);
+        return opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed);
+    }
+    let pending = Pending::new(path)?;
+    interrupt::remove_on_interrupt(pending.remains().clone());
+    fs::write(pending.path(), text)
+        .map_err(|error| pending.naming()(Error::io("write the loss report", pending.path(), &error)))?;
+    commit(pending)
+}
+
+/// Gives an output its name. An interrupt comes before or behind the change of names, not between.
+fn commit(pending: Pending) -> Result<(), Error> {
+    let _whole = interrupt::hold();
+    pending.commit()
 }

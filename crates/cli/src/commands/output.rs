@@ -12,7 +12,17 @@ use crate::args::ConvertOptions;
 
 /// Refuses a loss report that would spoil an input or the output.
 fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
-    let Some(report) = options.loss_report.as_deref().filter(|report| !is_flow(report)) else { return Ok(()) };
+    let Some(report) = options.loss_report.as_deref() else { return Ok(()) };
+    if is_flow(report) {
+        let both = [report, &options.output];
+        return match both.iter().all(|path| is_stdout(path)) || both[0] == both[1] {
+            true => {
+                let error = Error::misuse("the output and the loss report would be mixed: both go to one place");
+                Err(error.with_help("give one of them a file"))
+            }
+            false => Ok(()),
+        };
+    }
     let own = canonical(report);
     let bad = |message: &str| {
         let error = Error::new(ErrorKind::Io, message).in_file(report);
@@ -25,6 +35,11 @@ fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
         return bad("the loss report would lie inside the output");
     }
     Ok(())
+}
+
+/// Is it one of the names of standard output?
+fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
 /// Refuses an output that is, holds or lies in an input, and one that is there, unless the user says so and it is replaced

@@ -61,7 +61,10 @@ impl Typed {
         if let (Some(begin), Some(end)) = (begin_ns, end_ns)
             && begin > end
         {
-            let error = Error::misuse(format!("--begin ({begin} ns) lies after --end ({end} ns)"));
+            let typed = |text: &Option<String>| text.clone().unwrap_or_default();
+            let (typed_begin, typed_end) = (typed(&options.begin), typed(&options.end));
+            let message = format!("--begin `{typed_begin}` ({begin} ns) lies after --end `{typed_end}` ({end} ns)");
+            let error = Error::misuse(message);
             return Err(error.with_help("no event is in between; both include their own instant"));
         }
         let context = FilterContext { session, gmt, first_ns, last_ns };

@@ -24,9 +24,11 @@ pub static TARGETS: &[&Target] = &[
     &tracemill_columnar::ARROW,
 ];
 
-/// What to say of formats that this program was built without.
-pub(crate) const LEFT_OUT: &str =
-    if cfg!(feature = "columnar") { "" } else { "; parquet and arrow when built with --features columnar" };
+/// Formats that this program was built without.
+pub(crate) const LEFT_OUT: &[&str] = if cfg!(feature = "columnar") { &[] } else { &["parquet", "arrow"] };
+
+/// How to build it with them.
+pub(crate) const LEFT_OUT_HELP: &str = "build it with `cargo build --release --features columnar`";
 
 /// Is the folder one that an export has written?
 pub(crate) fn is_output(path: &std::path::Path) -> bool {

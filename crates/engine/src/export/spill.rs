@@ -13,6 +13,8 @@ const TEXT: std::ops::RangeInclusive<usize> = (1 << 10)..=(1 << 16);
 
 /// The texts.
 pub(super) struct Spill {
+    /// The output: errors name it, since nobody knows the file beside it.
+    output: PathBuf,
     path: PathBuf,
     file: Option<File>,
     end: u64,
@@ -32,7 +34,7 @@ impl Spill {
     pub(super) fn new(output: &Path) -> Self {
         let mut name = output.as_os_str().to_owned();
         name.push(".parts");
-        Spill { path: name.into(), file: None, end: 0, texts: Vec::new() }
+        Spill { output: output.to_path_buf(), path: name.into(), file: None, end: 0, texts: Vec::new() }
     }
 
     /// Appends to a text.
@@ -46,8 +48,9 @@ impl Spill {
         if of.rest.len() < limit {
             return Ok(());
         }
-        let path = &self.path;
-        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        let (path, output) = (&self.path, &self.output);
+        let failed =
+            |error: std::io::Error| Error::io("write the file beside it that holds a part of it", output, &error);
         let file = match self.file.take() {
             Some(file) => file,
             None => {
@@ -69,7 +72,7 @@ impl Spill {
     pub(super) fn copy(&mut self, text: usize, out: &mut dyn Write) -> Result<()> {
         let Some(of) = self.texts.get_mut(text) else { return Ok(()) };
         let of = std::mem::take(of);
-        let failed = |error: std::io::Error| Error::io("write the file", &self.path, &error);
+        let failed = |error: std::io::Error| Error::io("write the file", &self.output, &error);
         let mut buffer = Vec::new();
         if let Some(file) = &mut self.file {
             for (offset, len) in of.parts {

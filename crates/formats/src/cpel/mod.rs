@@ -42,7 +42,7 @@ pub static ELOG: Format = Format {
     settings: &[Setting {
         name: elog::SHORT_NAMES,
         value: None,
-        help: "names of VPP events are their formats up to the first blank, `(` or `%`",
+        help: "Names of VPP events are their formats up to the first blank, `(` or `%`",
     }],
     looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
     has_calls: true,

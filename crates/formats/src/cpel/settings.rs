@@ -15,27 +15,27 @@ pub(super) static CPEL: &[Setting] = &[
     Setting {
         name: TICKS_PER_US,
         value: Some("N"),
-        help: "clock rate of Gist logs, and of CPEL event sections that give none: ticks per microsecond",
+        help: "Clock rate of Gist logs, and of CPEL event sections that give none: ticks per microsecond",
     },
     Setting {
         name: RATE_UNIT,
         value: Some("s|us"),
-        help: "read the clock rates of CPEL files as ticks per second or per microsecond, whatever their size",
+        help: "Read the clock rates of CPEL files as ticks per second or per microsecond, whatever their size",
     },
     Setting {
         name: WRAP,
         value: Some("32"),
-        help: "times of CPEL and Gist logs are those of a counter of 32 bits: extend them where they wrap",
+        help: "Times of CPEL and Gist logs are those of a counter of 32 bits: extend them where they wrap",
     },
     Setting {
         name: POINTDEFS,
         value: Some("FILE"),
-        help: "names of the events of Gist logs: a C header with lines `#define NAME CODE /* name: format */`",
+        help: "Names of the events of Gist logs: a C header with lines `#define NAME CODE /* name: format */`",
     },
     Setting {
         name: OCTETS,
         value: None,
-        help: "events of CPEL logs get the octets of their names and data too, which need not be UTF-8",
+        help: "Events of CPEL logs get the octets of their names and data too, which need not be UTF-8",
     },
 ];
 

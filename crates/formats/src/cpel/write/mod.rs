@@ -8,7 +8,6 @@ mod own;
 mod spool;
 mod tracks;
 
-use std::fs;
 use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
@@ -17,6 +16,7 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClassId, Member};
 
 use crate::api::OpenTrace;
+use crate::out_file::copy_file;
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CPEL logs.
@@ -94,10 +94,7 @@ fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result<bool> {
     if trace.schema.format != format || !trace.faults.is_empty() || !trace.path.is_file() {
         return Ok(false);
     }
-    let mut source = fs::File::open(&trace.path).map_err(|error| Error::io("copy the log", &trace.path, &error))?;
-    // Not with the permissions of the source: a copy belongs to the user.
-    let mut target = fs::File::create(to).map_err(|error| Error::io("write the copy", to, &error))?;
-    std::io::copy(&mut source, &mut target).map_err(|error| Error::io("copy the log", &trace.path, &error))?;
+    copy_file(&trace.path, to)?;
     Ok(true)
 }
 

@@ -11,6 +11,8 @@ const STEP: u64 = 64 << 10;
 
 /// Octets that wait in a file without a name, beside the output.
 pub(super) struct Spool {
+    /// The output: errors name it, since nobody knows the file beside it.
+    output: PathBuf,
     path: PathBuf,
     file: Option<BufWriter<File>>,
     /// Has the file still its name?
@@ -24,7 +26,7 @@ impl Spool {
         let mut path = output.as_os_str().to_os_string();
         path.push(".");
         path.push(name);
-        Spool { path: path.into(), file: None, is_named: false, len: 0 }
+        Spool { output: output.to_path_buf(), path: path.into(), file: None, is_named: false, len: 0 }
     }
 
     /// Octets in it.
@@ -34,7 +36,8 @@ impl Spool {
 
     /// Appends octets.
     pub(super) fn write(&mut self, octets: &[u8]) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("write the events", &self.path, &error);
+        let failed =
+            |error: std::io::Error| Error::io("write the file beside it that holds a part of it", &self.output, &error);
         if self.file.is_none() {
             let mut open = File::options();
             let file = open.read(true).write(true).create_new(true).open(&self.path).map_err(failed)?;
@@ -52,7 +55,8 @@ impl Spool {
     /// Writes all of it to the output, and forgets it.
     pub(super) fn copy_to(&mut self, out: &mut dyn Write) -> Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
-        let failed = |error: std::io::Error| Error::io("write the events", &self.path, &error);
+        let failed =
+            |error: std::io::Error| Error::io("write the file beside it that holds a part of it", &self.output, &error);
         let mut file = file.into_inner().map_err(|error| failed(error.into_error()))?;
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let mut buffer = vec![0; 256 << 10];

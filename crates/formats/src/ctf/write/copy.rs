@@ -1,12 +1,12 @@
 //! A trace as itself: its files, byte by byte.
 
-use std::fs;
 use std::path::{Component, Path};
 
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::{Dialect, make_folder};
 use crate::api::OpenTrace;
+use crate::out_file::copy_file;
 
 const METADATA: &str = "metadata";
 const INDEX: &str = "index";
@@ -50,13 +50,4 @@ pub(in crate::ctf) fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result
     }
     copy_file(&metadata, &to.join(METADATA))?;
     Ok(true)
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    let failed = |error: std::io::Error| Error::io("copy the file", from, &error);
-    let mut source = fs::File::open(from).map_err(failed)?;
-    // Not with the permissions of the source: a copy belongs to the user.
-    let mut target = fs::File::create(to).map_err(|error| Error::io("write the copy", to, &error))?;
-    std::io::copy(&mut source, &mut target).map_err(failed)?;
-    Ok(())
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::Scope;
 
 use super::super::block::TraceHeader;
 use super::super::classes::Flavor;
@@ -19,7 +18,7 @@ use super::super::layout::{Sizes, number};
 use super::blocks::{EventOut, TraceFile, make_folder_of};
 use super::encode::{Form, put};
 use crate::out_file::is_below;
-use crate::target::{Losses, Source};
+use crate::target::{Losses, Source, enters, payload_members};
 
 /// Part that lists the facility loads.
 pub(crate) const LOADS: &str = "facilities";
@@ -172,16 +171,11 @@ impl Own {
     }
 
     pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let fault = |fault: tracemill_codec::plan::Fault| Error::malformed(format!("{fault:?}"));
         let Some(of) = self.streams.get_mut(stream) else { return Ok(()) };
-        let packet = &event.chunk.packet;
-        if !of.packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet)) {
-            of.packet = Some(packet.clone());
-            of.seek(packet.packet.begin_cycles)?;
+        if enters(&mut of.packet, event) {
+            of.seek(event.chunk.packet.packet.begin_cycles)?;
         }
-        let mut name = Vec::new();
-        let schema = packet.plans.schema();
-        let id = event.own_id(&mut name).map_or_else(|| schema.event(event.class()).id, u64::from);
+        let id = event.id();
         let (facility, number) = if id == u64::from(u32::MAX) { (0, 0) } else { ((id >> 8) as u8, id as u8) };
         let flavor = of.flavor;
         let (definition, sizes) = match facility {
@@ -195,10 +189,9 @@ impl Own {
             }
         };
         let (mut data, mut packed) = (Vec::new(), 0);
-        match (definition, sizes, event.values(Scope::Payload).map_err(fault)?) {
-            (Some(definition), Some(sizes), Some(Value::Struct(members))) => {
+        match (definition, sizes, payload_members(event)?) {
+            (Some(definition), Some(sizes), Some(mut values)) => {
                 let form = Form { sizes, is_big: flavor.is_big, floats_are_big: flavor.floats_are_big };
-                let mut values: Vec<Value> = members.into_iter().map(|(_, value)| value).collect();
                 let mut fields = &definition.fields[..];
                 if let (true, true, Some((first, rest))) =
                     (flavor.is_compact, definition.has_compact_data, definition.fields.split_first())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
-use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{ByteOrder, Scope};
+use tracemill_model::error::Result;
+use tracemill_model::schema::ByteOrder;
 
 use self::encode::{EventOut, Form};
 use super::blocks::{self, Block};
@@ -18,7 +18,7 @@ use super::format_string;
 use super::header::Header;
 use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
 use crate::out_file::{OutFile, is_below};
-use crate::target::{Losses, Source, WriteOptions};
+use crate::target::{Losses, Source, WriteOptions, enters, payload_members};
 
 /// Parts with the headers of the sub-buffers of a file begin so.
 const BLOCKS: &str = "blocks/";
@@ -134,24 +134,15 @@ impl Own {
     }
 
     pub(crate) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let fault = |fault: tracemill_codec::plan::Fault| Error::malformed(format!("{fault:?}"));
         let Some(of) = self.streams.get_mut(stream) else { return Ok(()) };
-        let packet = &event.chunk.packet;
-        if !of.packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet)) {
-            of.packet = Some(packet.clone());
-            of.seek(packet.packet.begin_cycles)?;
+        if enters(&mut of.packet, event) {
+            of.seek(event.chunk.packet.packet.begin_cycles)?;
         }
-        let mut name = Vec::new();
-        let schema = packet.plans.schema();
-        let id = event.own_id(&mut name).map_or_else(|| schema.event(event.class()).id, u64::from);
-        let Ok(id) = u16::try_from(id) else {
+        let Ok(id) = u16::try_from(event.id()) else {
             self.losses.add("events whose id has more than 16 bits", 1);
             return Ok(());
         };
-        let values: Option<Vec<Value>> = match event.values(Scope::Payload).map_err(fault)? {
-            Some(Value::Struct(members)) => Some(members.into_iter().map(|(_, value)| value).collect()),
-            _ => None,
-        };
+        let values = payload_members(event)?;
         if of.is_metadata {
             self.note(id, values.as_deref().unwrap_or_default());
         }

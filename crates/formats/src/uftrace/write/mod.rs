@@ -5,7 +5,7 @@ mod kernel;
 mod own;
 mod record;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
@@ -15,7 +15,7 @@ use tracemill_model::packet::Gap;
 use self::foreign::Foreign;
 use self::own::Own;
 use crate::api::OpenTrace;
-use crate::out_file::make_folder;
+use crate::out_file::{copy_file, make_folder};
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// Data folders of uftrace.
@@ -68,15 +68,6 @@ fn copy(trace: &OpenTrace, to: &Path) -> Result<bool> {
     }
     copy_file(&trace.path.join("info"), &to.join("info"))?;
     Ok(true)
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    let mut source = File::open(from).map_err(|error| Error::io("copy the file", from, &error))?;
-    let failed = |error: std::io::Error| Error::io("write the copy", to, &error);
-    // Not with the permissions of the source: a copy belongs to the user.
-    let mut target = File::create(to).map_err(failed)?;
-    std::io::copy(&mut source, &mut target).map_err(failed)?;
-    Ok(())
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {

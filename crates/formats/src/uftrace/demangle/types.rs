@@ -1,0 +1,123 @@
+//! Types, which are passed over.
+
+use super::Parser;
+
+impl Parser<'_> {
+    pub(super) fn type_(&mut self) -> Option<()> {
+        self.quietly(Self::type_inside)
+    }
+
+    pub(super) fn type_inside(&mut self) -> Option<()> {
+        loop {
+            match self.peek()? {
+                b'r' | b'V' | b'K' | b'P' | b'R' | b'O' | b'C' | b'G' => self.pos += 1,
+                b'U' if !self.at(b"Ut") && !self.at(b"Ul") => {
+                    self.pos += 1;
+                    self.source_name()?;
+                    if self.peek() == Some(b'I') {
+                        self.template_args()?;
+                    }
+                }
+                b'D' if self.at(b"Dp") => self.pos += 2,
+                b'D' if self.at(b"Do") => self.pos += 2,
+                b'D' if self.at(b"DO") => {
+                    self.pos += 2;
+                    self.expression()?;
+                    self.need(b"E")?;
+                }
+                b'D' if self.at(b"Dv") => {
+                    self.pos += 2;
+                    if self.eat(b"_") {
+                        self.expression()?;
+                    } else {
+                        self.number()?;
+                    }
+                    self.need(b"_")?;
+                }
+                _ => break,
+            }
+        }
+        match self.peek()? {
+            b'F' => {
+                self.pos += 1;
+                self.eat(b"Y");
+                while !self.eat(b"E") {
+                    if self.at(b"RE") || self.at(b"OE") {
+                        self.pos += 1;
+                        continue;
+                    }
+                    self.type_()?;
+                }
+                Some(())
+            }
+            b'A' => {
+                self.pos += 1;
+                match self.peek()? {
+                    b'_' => {}
+                    b'0'..=b'9' => {
+                        self.number()?;
+                    }
+                    _ => self.expression()?,
+                }
+                self.need(b"_")?;
+                self.type_()
+            }
+            b'M' => {
+                self.pos += 1;
+                self.type_()?;
+                self.type_()
+            }
+            b'T' if self.text.get(self.pos + 1).is_some_and(|byte| b"sue".contains(byte)) => {
+                self.pos += 2;
+                self.name()
+            }
+            b'T' => {
+                self.template_param()?;
+                if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+            }
+            b'D' if matches!(self.text.get(self.pos + 1), Some(b't' | b'T')) => self.decltype(),
+            b'D' if self.at(b"DF") => {
+                self.pos += 2;
+                self.number()?;
+                if !self.eat(b"_") {
+                    self.eat(b"x");
+                    self.eat(b"b");
+                }
+                Some(())
+            }
+            b'D' if self.at(b"DB") || self.at(b"DU") => {
+                self.pos += 2;
+                match self.peek()? {
+                    b'0'..=b'9' => {
+                        self.number()?;
+                    }
+                    _ => self.expression()?,
+                }
+                self.need(b"_")
+            }
+            b'D' => {
+                self.pos += 2;
+                self.text.get(self.pos - 1).filter(|code| b"defhisuacn".contains(code)).map(|_| ())
+            }
+            b'S' => {
+                let is_std = self.at(b"St");
+                self.substitution()?;
+                if is_std {
+                    self.unqualified_name()?;
+                }
+                if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+            }
+            b'u' => {
+                self.pos += 1;
+                self.source_name()?;
+                if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+            }
+            b'N' | b'Z' | b'0'..=b'9' | b'U' | b'L' => self.name(),
+            byte if b"vwbcahstijlmxynofdegz".contains(&byte) => {
+                self.pos += 1;
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}
