@@ -146,3 +146,42 @@ fn what_cannot_be_correlated_is_told() {
     trace(&folder, "d", &[(5_000, false, 1), (9_000, false, 2)]);
     run("--correlate send=receive --correlate-by number c d").ends(0, &["messages went one way only"]);
 }
+
+/// Every format gets the times that `print` shows, the drift included.
+#[test]
+fn drifts_are_in_every_output() {
+    let folder = Folder::new();
+    let [first, second] = pair(12_345, -40_000);
+    trace(&folder, "a", &first);
+    trace(&folder, "b", &second);
+    let options = "--correlate send=receive --correlate-by number";
+    let times = |arguments: &str| {
+        let run = folder.run(&format!("print -q --format jsonl {arguments}")).ends(0, &[]);
+        let lines = json_lines(&run.stdout).into_iter();
+        // What the format itself puts in is not ours.
+        let lines = lines.filter(|line| !line["name"].as_str().unwrap_or("").starts_with("core."));
+        let mut times: Vec<i64> = lines.filter_map(|line| line["ns"].as_i64()).collect();
+        times.sort_unstable();
+        times
+    };
+    let want = times(&format!("{options} a b"));
+    assert_eq!(want.len(), first.len() + second.len());
+    for to in ["ctf2", "ctf1.8", "ctf1.6", "ctf1.1", "lttng-legacy", "cpel", "elog", "uftrace", "jsonl"] {
+        folder.run(&format!("convert -q --to {to} {options} -o {to} a b")).ends(0, &[]);
+        assert!(times(to) == want, "{to}");
+    }
+    folder.run(&format!("convert -q --to chrome {options} -o chrome a b")).ends(0, &[]);
+    let chrome = std::fs::read_to_string(folder.path("chrome")).expect("it is there");
+    for ns in [want[0], want[want.len() / 2], want[want.len() - 1]] {
+        let stamp = format!("{}.{:03}", ns / 1000, ns % 1000);
+        assert!(chrome.contains(&format!("\"ts\":{stamp}")), "{stamp}: {}", &chrome[..2000]);
+    }
+    // As themselves too.
+    for to in ["ctf1.6", "ctf1.1"] {
+        folder.run(&format!("convert -q --to {to} -o {to}a a")).ends(0, &[]);
+        folder.run(&format!("convert -q --to {to} -o {to}b b")).ends(0, &[]);
+        let want = times(&format!("{options} {to}a {to}b"));
+        folder.run(&format!("convert -q --to {to} {options} -o {to}c {to}a {to}b")).ends(0, &[]);
+        assert!(times(&format!("{to}c")) == want, "{to}");
+    }
+}

@@ -94,3 +94,16 @@ fn options_without_a_label_are_no_reason_to_make_packets_anew() {
     assert_eq!(lines(&folder, "c", 0), lines(&folder, "t", 0));
     assert_eq!(std::fs::read(folder.path("back/a")).ok(), std::fs::read(folder.path("t/a")).ok());
 }
+
+/// A cut makes the packets anew, and the variant keeps its selector.
+#[test]
+fn options_without_a_label_need_no_tag() {
+    let folder = Folder::new();
+    let fields = "enum : u8 { one = 1, two = 2 } tag; variant <tag> { u8 three; u8 one; string two; } v;";
+    folder.file("t/metadata", TRACE.replace("u8 n; string s;", fields));
+    folder.file("t/a", [1, 10, 20, 0, 15, 1, 5, 0, 16, 2, b'x', 0]);
+    folder.run("convert --to ctf1.8 --limit 9 -o out t").ends(0, &["options of variants that no selector chooses (1)"]);
+    assert_eq!(lines(&folder, "out", 0), lines(&folder, "t", 0));
+    folder.run("convert -q --to ctf2 --byte-order big -o anew t").ends(0, &[]);
+    assert_eq!(lines(&folder, "anew", 0), lines(&folder, "t", 0));
+}

@@ -102,3 +102,22 @@ fn tables_are_replaced_by_force_and_other_folders_are_not() {
     fs::write(folder.path("out").join("notes"), "mine").expect("the folder is there");
     folder.run_with("convert --to arrow --force", &["-o", "out", &demo("orders")]).ends(1, &["holds no trace"]);
 }
+
+#[test]
+fn labels_of_wide_integers_are_counted() {
+    let folder = Folder::new();
+    let class = r#"{"type":"fixed-length-unsigned-integer","length":72,"byte-order":"little-endian","mappings":{"big":[[5,5]]}}"#;
+    let flags = r#"{"type":"fixed-length-bit-map","length":80,"byte-order":"little-endian","flags":{"low":[[0,0]]}}"#;
+    let payload = format!(
+        r#"{{"type":"structure","member-classes":[{{"name":"n","field-class":{class}}},{{"name":"f","field-class":{flags}}}]}}"#
+    );
+    let fragments = [
+        r#"{"type":"preamble","version":2}"#.to_string(),
+        r#"{"type":"data-stream-class"}"#.to_string(),
+        format!(r#"{{"type":"event-record-class","name":"e","payload-field-class":{payload}}}"#),
+    ];
+    let metadata: String = fragments.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect();
+    folder.file("t/metadata", metadata).file("t/s", [5; 19]);
+    folder.run("convert --to parquet -o out t").ends(0, &["labels and flags of integers of more than 64 bits (2)"]);
+    folder.run("convert --to parquet --strict -o strict t").ends(1, &["labels and flags"]);
+}

@@ -26,6 +26,18 @@ pub(crate) struct Lost {
     pub(crate) huge: u64,
 }
 
+/// Labels and flags of numbers that are texts because they have too many bits: the fields that have some.
+pub(crate) fn unlabelled(schema: &Schema) -> u64 {
+    let has_labels = |id: usize| match &schema.field_class(FieldClassId(id as u32)).kind {
+        FieldKind::Integer(class) => {
+            class.len_bits > 64 && class.mappings.as_ref().is_some_and(|mappings| !mappings.is_empty())
+        }
+        FieldKind::BitMap(class) => class.len_bits > 64,
+        _ => false,
+    };
+    (0..schema.field_class_count()).filter(|&id| has_labels(id)).count() as u64
+}
+
 /// Numbers in their own width.
 enum Numbers {
     U8(Vec<u8>),

@@ -13,7 +13,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{EnvValue, Schema, Scope, StreamClassId};
 
-use crate::cells::{Cells, Lost};
+use crate::cells::{Cells, Lost, unlabelled};
 use crate::sink::Form;
 use crate::tables::{BATCH_ROWS, Plain, Table};
 
@@ -115,6 +115,8 @@ struct Writer {
     streams: Vec<StreamOf>,
     names: HashMap<Arc<str>, u64>,
     has_open_ids: bool,
+    /// What the schemas show.
+    known: Losses,
     events: Option<Table>,
     losses: Option<Table>,
     packets: HashMap<(usize, StreamClassId), Table>,
@@ -139,10 +141,12 @@ struct Writer {
 fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let (mut traces, mut streams, mut classes) = (Vec::new(), Vec::new(), 0);
     let (mut names, mut has_open_ids): (HashMap<Arc<str>, u64>, bool) = (HashMap::new(), false);
+    let mut known = Losses::default();
     for (trace, source) in sources.iter().enumerate() {
         let folder = if sources.len() > 1 { format!("{trace}-{}", file_name(&source.name)) } else { String::new() };
         traces.push(TraceOf { name: source.name.clone(), schema: source.schema.clone(), first_class: classes, folder });
         classes += source.schema.events().len();
+        known.add("labels and flags of integers of more than 64 bits", unlabelled(&source.schema));
         for class in source.schema.events() {
             has_open_ids |= class.open_ids.is_some();
             if let Some(name) = &class.name {
@@ -153,7 +157,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         for stream in &source.streams {
             let clock = source.schema.stream(stream.class).default_clock.map(|clock| source.schema.clock(clock));
             let clock = clock.filter(|clock| clock.frequency > 0);
-            let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns));
+            let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
             let name = stream.name.clone();
             streams.push(StreamOf { trace, name, clock, packet: None, packet_number: 0, cpu: None });
         }
@@ -166,6 +170,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         streams,
         names,
         has_open_ids,
+        known,
         events: None,
         losses: None,
         packets: HashMap::new(),
@@ -509,7 +514,7 @@ impl Writer {
 
 impl TraceWriter for Writer {
     fn losses(&self) -> Losses {
-        Losses::default()
+        self.known.clone()
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
@@ -639,7 +644,7 @@ impl TraceWriter for Writer {
             self.add(&lost);
         }
         self.put_classes()?;
-        let mut losses = Losses::default();
+        let mut losses = self.known;
         losses.add("strings with bytes that are no text (those are replaced)", self.lost.bad_texts);
         losses.add("integers of variable length with more than 64 bits", self.lost.wide);
         losses.add("strings and blobs of more than 2 GiB in a batch", self.lost.huge);

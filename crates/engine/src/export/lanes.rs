@@ -395,7 +395,7 @@ impl Lanes {
             for stream in &source.streams {
                 let clock = source.schema.stream(stream.class).default_clock.map(|clock| source.schema.clock(clock));
                 let clock = clock.filter(|clock| clock.frequency > 0);
-                let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns));
+                let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
                 streams.push(StreamOf { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
             }
         }

@@ -488,6 +488,10 @@ impl<'a> Mapper<'a> {
             return Some(mappings.iter().map(|mapping| mapping.label.clone()).collect());
         }
         let label = |option: &VariantOption| {
+            if option.ranges.is_empty() {
+                // It is never there, and left out.
+                return Some(Arc::from(""));
+            }
             let names = [option.raw_name.as_ref(), option.name.as_ref()];
             let mapping = names.into_iter().flatten().find_map(|name| {
                 let strip = |text: &str| text.strip_prefix('_').unwrap_or(text).to_string();
@@ -503,7 +507,8 @@ impl<'a> Mapper<'a> {
                 && option.name.as_deref() == Some(mapping.label.strip_prefix('_').unwrap_or(&mapping.label));
             (ranges == option.ranges && is_plain).then(|| mapping.label.clone())
         };
-        class.options.iter().map(label).collect()
+        let is_any = class.options.iter().any(|option| !option.ranges.is_empty());
+        class.options.iter().map(label).collect::<Option<_>>().filter(|_| is_any)
     }
 
     /// Is the variant that is mapped the second member of a structure of a tag and its value?
@@ -524,6 +529,10 @@ impl<'a> Mapper<'a> {
         for ((at, option), label) in class.options.iter().enumerate().zip(labels) {
             let content = self.inside(PathStep::Option(at as u32), option.class)?;
             let (name, ranges) = (option.name.clone(), option.ranges.clone());
+            if ranges.is_empty() {
+                self.losses.add("options of variants that no selector chooses", 1);
+                continue;
+            }
             options.push(VariantOption { name, raw_name: Some(label), ranges, class: content });
         }
         let selector = self.path(&class.selector)?;

@@ -673,7 +673,7 @@ fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Losses) -> Cloc
     let is_one = source.streams.iter().all(|stream| of(stream) == first);
     if let (Some(id), true) = (first, is_one) {
         let clock = schema.clock(id);
-        if same_clock(clock, source.correction_ns, header) {
+        if source.drift.is_none() && same_clock(clock, source.correction_ns, header) {
             return Clock::Same;
         }
     }
@@ -684,7 +684,7 @@ fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Losses) -> Cloc
     for stream in &source.streams {
         let Some(clock) = of(stream).map(|id| schema.clock(id)).filter(|clock| clock.frequency > 0) else { continue };
         is_unix |= clock.origin == ClockOrigin::Unix;
-        maps.insert(stream.class.0, ClockMap::new(clock, source.correction_ns));
+        maps.insert(stream.class.0, ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
     }
     if is_unix {
         // Cycles are ns since the epoch; a start of one second keeps the origin.

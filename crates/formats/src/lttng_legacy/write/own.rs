@@ -127,6 +127,7 @@ impl Own {
             let name = &stream.origin_name;
             let (Some((mut header, mut heads)), true) = (header, is_below(name)) else { return Ok(None) };
             own.correct(&mut header, &mut heads, source.moved_ns());
+            own.losses.add("drifts of clocks", source.drift.is_some().into());
             let candidate = Candidate { path: PathBuf::new(), relative: name.clone() };
             let is_compact = header.minor == 8 && candidate.is_compact();
             let compact = own.compact.filter(|_| is_compact).map(|(_, bits)| bits);

@@ -71,7 +71,7 @@ impl Foreign {
         let schema = source.schema.clone();
         let clock = |class| {
             let clock = schema.clock(schema.stream(class).default_clock?);
-            (clock.frequency > 0).then(|| ClockMap::new(clock, source.correction_ns))
+            (clock.frequency > 0).then(|| ClockMap::new(clock, source.correction_ns).with_drift(source.drift))
         };
         Foreign {
             name: source.name.clone(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, EventRef};
 use tracemill_codec::value::Value;
+use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Part, Scope};
@@ -36,7 +37,7 @@ pub(super) struct Own {
     names: Arc<Names>,
     signatures: Arc<Signatures>,
     kernel: Kernel,
-    moved_ns: i64,
+    moved: Moved,
     streams: Vec<Stream>,
     losses: Losses,
     scratch: Vec<u8>,
@@ -92,7 +93,7 @@ impl Own {
             numbers: Numbers(options.byte_order.unwrap_or(stored_order)),
             names,
             signatures,
-            moved_ns: source.moved_ns(),
+            moved: Moved::of(source),
             losses: Losses::default(),
             scratch: Vec::new(),
         })
@@ -103,8 +104,7 @@ impl Own {
         let class = schema.event(event.class());
         let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
         let own_time = event.cycles();
-        let time = own_time.saturating_add_signed(self.moved_ns);
-        let is_early = own_time.checked_add_signed(self.moved_ns).is_none();
+        let (time, is_early) = self.moved.time(own_time);
         self.losses.add("events before the zero of their clock (they are moved there)", is_early.into());
         self.scratch.clear();
         match (self.streams[stream].kind, class.name.as_deref()) {
@@ -269,7 +269,7 @@ impl Own {
         let (info, others): (Vec<&Part>, Vec<&Part>) = self.parts.iter().partition(|part| part.name == "info");
         for part in others.iter().filter(|part| is_plain(&part.name)) {
             let bytes = match part.name.as_str() {
-                TASKS => moved(&part.bytes, self.moved_ns),
+                TASKS => self.moved.lines(&part.bytes),
                 _ => part.bytes.to_vec(),
             };
             write_file(&self.folder.join(&part.name), &bytes)?;
@@ -302,8 +302,41 @@ impl Own {
 const TASKS: &str = "task.txt";
 const STAMP: &[u8] = b"timestamp=";
 
-/// The lines of tasks with other times: what they tell belongs to the records from then on.
-fn moved(lines: &[u8], moved_ns: i64) -> Vec<u8> {
+/// What moves the times of a trace.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    ns: i64,
+    drift: Option<(Drift, ClockMap)>,
+}
+
+impl Moved {
+    fn of(source: &Source) -> Moved {
+        let clock = source.schema.clocks().first();
+        let drift = source.drift.zip(clock.map(|clock| ClockMap::new(clock, source.correction_ns)));
+        Moved { ns: source.moved_ns(), drift }
+    }
+
+    /// Another time, and is it before zero?
+    fn time(&self, own_time: u64) -> (u64, bool) {
+        let drifted = self.drift.map_or(0, |(drift, clock)| {
+            let ns = clock.ns(own_time);
+            drift.ns(ns) - ns
+        });
+        let time = i128::from(own_time) + i128::from(self.ns) + drifted;
+        (time.clamp(0, u64::MAX.into()) as u64, time < 0)
+    }
+
+    /// The lines of tasks with other times: what they tell belongs to the records from then on.
+    fn lines(&self, lines: &[u8]) -> Vec<u8> {
+        if self.ns == 0 && self.drift.is_none() {
+            return lines.to_vec();
+        }
+        moved(lines, |ns| self.time(ns).0)
+    }
+}
+
+/// Lines with other times in their stamps.
+fn moved(lines: &[u8], time: impl Fn(u64) -> u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(lines.len());
     for line in lines.split_inclusive(|&byte| byte == b'\n') {
         let at = line.windows(STAMP.len()).position(|part| part == STAMP).map(|at| at + STAMP.len());
@@ -311,9 +344,8 @@ fn moved(lines: &[u8], moved_ns: i64) -> Vec<u8> {
         let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
         let (stamp, behind) = rest.split_at(end);
         out.extend_from_slice(before);
-        match ns_of(stamp).filter(|_| moved_ns != 0) {
+        match ns_of(stamp).map(&time) {
             Some(ns) => {
-                let ns = ns.saturating_add_signed(moved_ns);
                 out.extend_from_slice(format!("{}.{:09}", ns / NS_PER_SECOND, ns % NS_PER_SECOND).as_bytes());
             }
             None => out.extend_from_slice(stamp),
@@ -386,13 +418,13 @@ impl Storage for PartFiles<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::moved;
+    use super::Moved;
 
     #[test]
     fn lines_of_tasks_move_with_their_records() {
         let lines =
             b"SESS timestamp=12.999999999 pid=7 sid=ab exename=\"/x\"\nTASK timestamp=0.000000005 tid=7 pid=7\nodd\n";
-        let text = |ns| String::from_utf8(moved(lines, ns)).unwrap_or_default();
+        let text = |ns| String::from_utf8(Moved { ns, drift: None }.lines(lines)).unwrap_or_default();
         assert!(text(0).as_bytes() == lines);
         assert!(text(1).starts_with("SESS timestamp=13.000000000 pid=7 sid=ab"));
         assert!(text(-6).ends_with("\nTASK timestamp=0.000000000 tid=7 pid=7\nodd\n"));

@@ -270,7 +270,8 @@ impl TraceOut {
                 .iter()
                 .any(|(_, meaning, _)| *meaning == Some(Meaning::Begin))
         });
-        let is_same_order = order == was && source.moved_ns() == 0;
+        let is_moved = source.moved_ns() != 0 || source.drift.is_some();
+        let is_same_order = order == was && !is_moved;
         let groups: Vec<Option<usize>> = schema.streams().iter().map(|stream| of_id(stream.id)).collect();
         let targets = schema.events().iter().map(|event| {
             let group = groups.get(event.stream.0 as usize).copied().flatten()?;
@@ -292,7 +293,7 @@ impl TraceOut {
             schema,
             seal,
             // Times that nothing moved stay as they are stored.
-            clocks: if source.moved_ns() == 0 { Vec::new() } else { clocks(source) },
+            clocks: if is_moved { clocks(source) } else { Vec::new() },
         })
     }
 
