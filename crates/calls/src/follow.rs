@@ -521,6 +521,10 @@ impl<'a> Follower<'a> {
         self.has_all_tasks || self.wanted.get(record.task as usize).copied().unwrap_or(false)
     }
 
+    pub(crate) fn is_task_wanted(&self, task: usize) -> bool {
+        self.wanted.get(task).copied().unwrap_or(false)
+    }
+
     /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task
     /// that ends with such a record ends with the last one of all tasks.
     ///

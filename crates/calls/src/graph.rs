@@ -1004,7 +1004,8 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
     for at in 0..follower.tasks.len() {
         let last = follower.last_of(at);
         while follower.tasks[at].stack_count > 0 {
-            let closed = follower.close(at, last).filter(|frame| !frame.is_hidden);
+            // Neither does an exit count where a trigger put everything out.
+            let closed = follower.close(at, last).filter(|frame| !frame.is_hidden && follower.is_enabled);
             if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
                 if !follower.is_skipped_library_call(frame.symbol, frame.address) {
                     fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
