@@ -10,7 +10,7 @@ uftrace/programs.c are compiled and recorded in many ways into the new folder DI
 C compiler. uftrace/known.txt lists what is known to differ, mostly where uftrace is wrong.
 Without uftrace nothing is compared, and the script says so (exit status 77).
 """
-import argparse, html, json, pathlib, re, shutil, subprocess, sys
+import argparse, concurrent.futures, html, json, os, pathlib, re, shutil, subprocess, sys
 
 from chrome_balance import imbalance
 
@@ -372,17 +372,17 @@ def compare(args, inputs):
             print(f"note: uftrace shows no calls of {folder}")
             continue
         known["other"] = str(folders[0 if at else -1])
-        for command in COMMANDS:
-            words = [word.format(**known) if word.startswith(("{", "~{")) or "{" in word else word for word in command]
+        wanted = [command for command in COMMANDS if args.only in f"{folder} {' '.join(command)}"]
+        filled = [[word.format(**known) if "{" in word else word for word in command] for command in wanted]
+        # The function of `graph` stands alone, as the folder is given by -d.
+        both = lambda words: (of_peer(words, folder), run([args.bin, words[0], "-q", "-d", folder, *words[1:]]))
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = list(pool.map(both, filled))
+        for command, words, ((status, want), (ours, have)) in zip(wanted, filled, results):
             line = " ".join(words)
-            if args.only not in f"{folder} {' '.join(command)}":
-                continue
-            status, want = of_peer(words, folder)
             if status != 0:
                 left_out += 1
                 continue
-            # The function of `graph` stands alone, as the folder is given by -d.
-            ours, have = run([args.bin, words[0], "-q", "-d", folder, *words[1:]])
             if same(words, want, have) and ours in (0, 3):
                 passed += 1
                 continue

@@ -18,14 +18,19 @@ trap 'rm -rf -- "$work"' EXIT
 
 "${CC:-cc}" -pg -g -O1 -fno-optimize-sibling-calls -pthread -o "$work/programs" "$src_dir/programs.c" -ldl
 "${CC:-cc}" -pg -g -O0 -shared -fPIC -o "$work/libplugin.so" "$src_dir/plugin.c"
+"${CC:-cc}" -pg -g -O1 -fno-optimize-sibling-calls -pthread -o "$work/processes" "$src_dir/processes.c"
+if command -v "${CXX:-c++}" >/dev/null; then
+	"${CXX:-c++}" -std=c++17 -pg -g -O1 -fno-optimize-sibling-calls -o "$work/values" "$src_dir/values.cpp"
+fi
 cd "$work"
 
 # record NAME WHAT [OPTION...]: a recorder that fails leaves a line and no folder.
+program=programs
 record() {
 	local name=$1 what=$2
 	shift 2
 	# The program may end by a signal or with a status of its own.
-	uftrace record -d "$out_dir/$name" "$@" ./programs $what >/dev/null 2>"$work/log" || true
+	uftrace record -d "$out_dir/$name" "$@" "./$program" $what >/dev/null 2>"$work/log" || true
 	[[ -s $out_dir/$name/info ]] || { printf 'not recorded: %s: %s\n' "$name" "$(head -n 1 "$work/log")"; { sleep 1; rm -rf -- "${out_dir:?}/$name"; } || true; }
 }
 
@@ -33,6 +38,10 @@ specs=(-A 'integers@arg1/i8,arg2/i16,arg3/i32,arg4/i64,arg5/u8,arg6/u16' -R 'int
 	-A 'reals@fparg1/32,fparg2/64' -R 'reals@retval/f32' -A 'letter@arg1/c' -R 'letter@retval/c'
 	-A 'text@arg1/s,arg2/s' -R 'text@retval/s' -A 'pointer@arg1/p' -R 'pointer@retval/p'
 	-A 'paint@arg1/x' -R 'paint@retval/d')
+specs_of_values=(-A 'truth@arg1/c,arg2/c,arg3/i8,arg4/u8,arg5/c,arg6/x16' -R 'truth@retval/c'
+	-A 'letters@arg1/s' -R 'letters@retval/s' -A 'text@arg2/s' -A 'wide@fparg1/80%stack+1' -A 'large@arg1/u,arg2/x,arg3,arg4/i16'
+	-R 'large@retval' -A 'shade@arg1/u8' -A 'flags@arg1/x8,arg1/i,arg1' -R 'flags@retval/i32' -A 'function@arg1/p,arg2/p'
+	-A 'by_value@arg1/t8:Small,arg2/t40:Large%stack+1' -R 'thrower@retval/i32')
 record plain plain
 record threads threads
 record exec exec
@@ -62,6 +71,21 @@ record no-event threads --no-event
 record source-lines plain --srcline
 record small-buffers threads -b 4K
 record max-stack deep --max-stack 64
+program=processes
+record processes-exec-thread exec-thread
+record processes-chain chain
+record processes-spawns spawns
+record processes-forks forks -F main -N leaf
+record processes-jumps jumps
+record processes-signals signals -a
+record processes-endings endings
+record processes-contexts contexts -e
+record processes-deep deep -t 1us
+if [[ -x values ]]; then
+	program=values
+	record values-auto '' -a
+	record values '' "${specs_of_values[@]}"
+fi
 
 recorder=$(uftrace --version)
 # kernel NAME [OPTION...]

@@ -55,7 +55,7 @@ pub fn write(
         micros: Micros::default(),
     };
     let mut follower = Follower::new(source, calls);
-    chrome.header(&crate::tasks::names(source, follower.between));
+    chrome.header(&crate::tasks::names(&follower));
     while let Some(record) = follower.next() {
         chrome.record(&mut follower, &record);
         if chrome.text.len() >= BUFFER {

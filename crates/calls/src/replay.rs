@@ -383,7 +383,8 @@ impl Replay<'_> {
             self.text.push(b'(');
             self.values(record);
             self.text.push(b')');
-        } else if !known.name.ends_with(')') {
+        } else if record.has_values || !known.name.ends_with(')') {
+            // A name with parameters gets no others, unless values were recorded: as in uftrace.
             self.text.extend_from_slice(b"()");
         }
         match leaf {

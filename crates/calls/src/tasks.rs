@@ -18,9 +18,14 @@ pub(crate) fn task_name(data: &[u8]) -> &[u8] {
     data.strip_prefix(b"comm=\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(data)
 }
 
-/// The names that tasks have at the end of the wanted time.
-pub(crate) fn names(source: &dyn CallSource, between: Option<(u64, u64)>) -> Vec<Vec<u8>> {
-    let Some((from, to)) = between else { return source.tasks().iter().map(|task| task.name.clone()).collect() };
+/// The names that tasks have at the end of the wanted time. Of tasks that are not wanted no name is read.
+pub(crate) fn names(follower: &Follower<'_>) -> Vec<Vec<u8>> {
+    let source = follower.source;
+    let name_of = |(at, task): (usize, &CallTask)| match follower.is_task_wanted(at) {
+        true => task.name.clone(),
+        false => task.first_name.clone(),
+    };
+    let Some((from, to)) = follower.between else { return source.tasks().iter().enumerate().map(name_of).collect() };
     let mut names: Vec<(u64, Vec<u8>)> = source.tasks().iter().map(|task| (0, task.first_name.clone())).collect();
     let mut data = Vec::new();
     for stream in 0..source.stream_count() {
@@ -35,6 +40,9 @@ pub(crate) fn names(source: &dyn CallSource, between: Option<(u64, u64)>) -> Vec
             let is_name =
                 |record: &&CallRecord| record.kind == CallKind::Event && record.address == event_id::TASK_NAME;
             for record in records.iter().filter(is_name).filter(|record| (from..=to).contains(&record.time)) {
+                if !follower.is_wanted(record) {
+                    continue;
+                }
                 let name = &mut names[record.task as usize];
                 if record.time >= name.0 {
                     data.clear();
@@ -142,7 +150,7 @@ pub fn tasks(source: &dyn CallSource, options: CallOptions) -> (Vec<TaskStats>, 
             }
         }
     }
-    let names = names(source, follower.between);
+    let names = names(&follower);
     let stats = found.into_values().map(|stats| TaskStats {
         own: stats.total.wrapping_sub(times[stats.task].idle),
         name: names[stats.task].clone(),
@@ -353,7 +361,7 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
             children[by].push(at);
         }
     }
-    let names = names(source, follower.between);
+    let names = names(&follower);
     let tree = TaskTree { names, times, children, first: order.first().copied() };
     (tree, follower.take_findings())
 }

@@ -1,0 +1,220 @@
+//! Keeps the stack of each task while records pass by.
+//!
+//! The rules are uftrace's. A task's first record tells how deep it is; a forked process begins inside of the call that
+//! forked it; `exec` begins anew; `longjmp` goes back to where the last `setjmp` was; behind lost records the next one
+//! says the depth. A time without processor counts as a call on the stack.
+
+mod begin;
+mod names;
+mod order;
+mod plain;
+mod shown;
+mod stack;
+
+use tracemill_formats::calls::{CallRecord, CallSource, Findings};
+
+pub(crate) use begin::{between, between_of_all};
+pub(crate) use names::{PREEMPTED, SCHEDULE, Special, special};
+pub(crate) use plain::Plain;
+
+pub use names::Known;
+pub use stack::{Frame, TaskState};
+
+use crate::merge::Merged;
+use crate::select::CallOptions;
+use begin::first_time;
+
+/// Merges records and follows the calls of all tasks.
+pub struct Follower<'a> {
+    /// Where the calls come from.
+    pub source: &'a dyn CallSource,
+    /// What is wanted.
+    pub options: CallOptions,
+    merged: Merged<'a>,
+    /// Records that are taken out of `merged`, and which of them is the next.
+    run: Vec<CallRecord>,
+    run_at: usize,
+    /// The record that was looked at last and its stream, where exits are guesses.
+    peeked: Option<(usize, CallRecord)>,
+    has_all_tasks: bool,
+    /// By index of the task.
+    pub tasks: Vec<TaskState>,
+    /// Is the task wanted?
+    wanted: Vec<bool>,
+    /// Index of the parent of each task.
+    parents: Vec<Option<usize>>,
+    /// Display depth and open calls at the last `setjmp`, of any task.
+    setjmp: (i32, isize),
+    known: Vec<Option<Known>>,
+    /// Time of the last record of the system, of any task.
+    last_system_time: u64,
+    is_estimated: bool,
+    pub(crate) has_kernel: bool,
+    /// Is anything shown now?
+    pub is_enabled: bool,
+    has_rules: bool,
+    /// The times of the records that are wanted, unless all are.
+    pub(crate) between: Option<(u64, u64)>,
+    /// The smallest time of a record; events outside of all calls do not count unless they are shown.
+    pub first_time: u64,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows a source from its beginning.
+    pub fn new(source: &'a dyn CallSource, options: CallOptions) -> Self {
+        let first_time = first_time(source, &options);
+        let between = between(source, &options);
+        let merged = Merged::new(source, &options, between);
+        Follower { between, ..Follower::of(source, options, merged, first_time) }
+    }
+
+    /// Follows records that somebody else reads.
+    pub fn detached(source: &'a dyn CallSource, options: CallOptions) -> Self {
+        Follower::of(source, options, Merged::empty(), None)
+    }
+
+    fn of(source: &'a dyn CallSource, options: CallOptions, merged: Merged<'a>, first_time: Option<u64>) -> Self {
+        let state = TaskState {
+            max_depth: source.max_depth(),
+            depth_left: options.depth,
+            depth_limit: options.depth,
+            is_display_depth_set: !options.is_disabled && options.range.start == 0,
+            ..TaskState::default()
+        };
+        let tasks = source.tasks();
+        let time_filter = options.time_filter;
+        let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
+        Follower {
+            has_kernel: merged.has_kernel(),
+            merged,
+            run: Vec::new(),
+            run_at: 0,
+            peeked: None,
+            has_all_tasks: options.tids.is_empty(),
+            tasks: vec![state; tasks.len()],
+            wanted: tasks.iter().map(|task| options.tids.is_empty() || options.tids.contains(&task.tid)).collect(),
+            parents: tasks.iter().map(|task| (task.parent != 0).then(|| parent(task.parent)).flatten()).collect(),
+            is_enabled: !options.is_disabled,
+            has_rules: !options.rules.is_empty(),
+            between: None,
+            source,
+            options,
+            setjmp: (0, 0),
+            known: Vec::new(),
+            last_system_time: 0,
+            is_estimated: source.is_estimated() && time_filter == 0,
+            first_time: first_time.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Is there any record of the wanted tasks?
+    pub(crate) fn has_records(&mut self) -> bool {
+        self.peek().is_some()
+    }
+
+    /// The next record, without taking it. It is not yet on the stack.
+    #[inline]
+    pub fn peek(&mut self) -> Option<CallRecord> {
+        if self.is_estimated {
+            return self.peek_estimated();
+        }
+        loop {
+            let record = match self.run.get(self.run_at) {
+                Some(record) => *record,
+                None => {
+                    if !self.load() {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            if self.is_wanted(&record) {
+                return Some(record);
+            }
+            self.run_at += 1;
+        }
+    }
+
+    /// Takes the next record and puts it on the stack of its task.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
+    pub fn next(&mut self) -> Option<CallRecord> {
+        let record = match self.run.get(self.run_at) {
+            Some(record) if self.has_all_tasks => *record,
+            _ if self.is_estimated => {
+                self.peek_estimated()?;
+                return self.take_peeked();
+            }
+            _ => self.peek()?,
+        };
+        self.run_at += 1;
+        self.account(&record);
+        Some(record)
+    }
+
+    /// Takes the record that [`Follower::peek`] gave last, and puts it on the stack of its task. Where exits are guesses
+    /// `next` may take another one: looking at a record moves it.
+    pub(crate) fn take_peeked(&mut self) -> Option<CallRecord> {
+        let Some((stream, record)) = self.peeked.take() else { return self.next() };
+        self.merged.take_of(stream, record.task);
+        self.account(&record);
+        Some(record)
+    }
+
+    /// Is nothing special about any call, but for what its task and its name say?
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_special = self.has_rules || self.is_estimated || self.options.no_library_calls;
+        self.has_all_tasks && self.is_enabled && !is_special && !self.options.only_kernel
+    }
+
+    /// Is it a call to a library, where these are not wanted?
+    #[inline]
+    pub(crate) fn is_skipped_library_call(&mut self, symbol: u32, address: u64) -> bool {
+        self.options.no_library_calls && self.known(symbol, address).symbol.is_library_call
+    }
+
+    /// The next record, when it is ready.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<&CallRecord> {
+        self.run.get(self.run_at)
+    }
+
+    #[inline]
+    pub(crate) fn is_wanted(&self, record: &CallRecord) -> bool {
+        self.has_all_tasks || self.wanted.get(record.task as usize).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn is_task_wanted(&self, task: usize) -> bool {
+        self.wanted.get(task).copied().unwrap_or(false)
+    }
+
+    /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task
+    /// that ends with such a record ends with the last one of all tasks.
+    ///
+    /// Where a stretch of time is wanted, they end with it; that its end may count from the first record is not asked, as
+    /// in uftrace.
+    pub fn end_of(&self, task: usize) -> u64 {
+        if self.options.range.stop > 0 {
+            return self.options.range.stop;
+        }
+        match (self.tasks[task].is_last_of_system, &self.merged.last_read) {
+            _ if self.tasks[task].is_in_kernel => self.tasks[task].last_time,
+            (true, _) if self.options.time_filter == 0 => self.last_system_time,
+            (false, Some(last_read)) => last_read.borrow()[task],
+            _ => self.tasks[task].last_time,
+        }
+    }
+
+    /// The time of the last record of a task, not later than the end of the wanted stretch.
+    pub fn last_of(&self, task: usize) -> u64 {
+        match self.options.range.stop {
+            0 => self.tasks[task].last_time,
+            stop => self.tasks[task].last_time.min(stop),
+        }
+    }
+
+    /// What was wrong with the streams that are at their end.
+    pub fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.merged.findings)
+    }
+}

@@ -1,0 +1,117 @@
+//! Which record is the next one, where more than its time decides.
+
+use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, event_id};
+
+use super::Follower;
+use crate::merge::is_sched_out;
+
+impl Follower<'_> {
+    /// Makes the next records ready; false at the end.
+    pub(super) fn load(&mut self) -> bool {
+        self.run.clear();
+        self.run_at = 0;
+        if self.is_estimated {
+            // What is next depends on the stacks, so nothing is taken before it is asked for.
+            return self.merged.peek().is_some();
+        } else if self.has_kernel {
+            let next = self.next_with_kernel();
+            self.run.extend(next);
+        } else {
+            self.merged.take_run(&mut self.run);
+        }
+        !self.run.is_empty()
+    }
+
+    /// The next record where the kernel has records too. What it does for a task that has no processor tells that the
+    /// task has one again, before the system says so.
+    pub(super) fn next_with_kernel(&mut self) -> Option<CallRecord> {
+        let next = self.merged.peek()?;
+        if next.origin == CallOrigin::Kernel {
+            let task = if next.kind == CallKind::Event { next.symbol.wrapping_sub(1) } else { next.task };
+            let waits_in = self.tasks.get(task as usize).and_then(|task| task.waits_in);
+            let time = next.time.saturating_sub(1);
+            if let Some(record) = waits_in.and_then(|stream| self.merged.take_sched_in(stream, task, time)) {
+                self.tasks[task as usize].waits_in = None;
+                return Some(record);
+            }
+        }
+        if next.origin == CallOrigin::System {
+            let waits_in = &mut self.tasks[next.task as usize].waits_in;
+            if is_sched_out(&next) {
+                *waits_in = Some(self.merged.current());
+            } else if next.address == event_id::SCHED_IN {
+                *waits_in = None;
+            }
+        }
+        self.merged.next()
+    }
+
+    /// The next record where exits are guesses, without taking it. As in uftrace each look at one counts: an exit that was
+    /// moved and what follows it are a nanosecond later every time.
+    pub(super) fn peek_estimated(&mut self) -> Option<CallRecord> {
+        loop {
+            self.merged.choose();
+            let mut next = self.merged.peek()?;
+            let stream = self.merged.current();
+            if !self.is_wanted(&next) {
+                self.merged.take_of(stream, next.task);
+                continue;
+            }
+            match next.origin {
+                CallOrigin::Task => {
+                    let task = &mut self.tasks[next.task as usize];
+                    if next.time == u64::MAX {
+                        // The end of the time without processor is not there. The peer leaves the exit at the end of all
+                        // times.
+                        next.time = task.guessed;
+                    }
+                    if task.last_moved > 0 && next.kind == CallKind::Exit && next.time <= task.last_moved {
+                        task.last_moved += 1;
+                        next.time = task.last_moved;
+                    } else {
+                        (task.last_moved, task.next_entry) = (0, 0);
+                    }
+                }
+                CallOrigin::System => self.move_exit(&next),
+                CallOrigin::Kernel | CallOrigin::Outside => {}
+            }
+            self.peeked = Some((stream, next));
+            return Some(next);
+        }
+    }
+
+    /// Moves the next exit of a task, which is a guess, behind the time without processor that it lies in.
+    pub(super) fn move_exit(&mut self, next: &CallRecord) {
+        let at = next.task as usize;
+        let count = self.tasks[at].stack_count;
+        if count <= 0 || !(is_sched_out(next) || next.address == event_id::SCHED_IN) {
+            return;
+        }
+        let Some(own) = self.merged.own_head(next.task) else { return };
+        let task = &mut self.tasks[at];
+        if own.kind == CallKind::Entry {
+            task.next_entry = 0;
+            return;
+        }
+        let is_in = next.address == event_id::SCHED_IN;
+        let Some(frame) = task.frame(if is_in && count >= 2 { count - 2 } else { count - 1 }) else { return };
+        let (address, entered) = (frame.address, frame.time);
+        if address != own.address {
+            return;
+        }
+        own.time = if !is_in {
+            if task.next_entry == 0 {
+                task.next_entry = own.time.wrapping_mul(2).wrapping_sub(entered);
+            }
+            if own.time != u64::MAX {
+                task.guessed = own.time;
+            }
+            u64::MAX
+        } else {
+            if task.last_moved <= next.time {
+                task.last_moved = next.time.wrapping_add(task.next_entry) / 2;
+            }
+            task.last_moved
+        };
+    }
+}

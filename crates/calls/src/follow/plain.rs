@@ -1,0 +1,102 @@
+//! The short road for calls about which nothing is special.
+
+use tracemill_formats::calls::{CallKind, CallOrigin};
+
+use super::{Follower, Frame};
+
+/// What was done with a call without going through all that may be special about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// It was entered and left at once, and took so long.
+    Leaf(u64),
+    /// It was entered; another call follows in it.
+    Entered,
+    /// One was left that took so long.
+    Left(u64),
+}
+
+impl Follower<'_> {
+    /// Takes the next record, and the one behind it when they are a leaf, where [`Follower::is_plain`] holds and the
+    /// function is none of those that do not simply return; `None`, and nothing is taken, when something else is special.
+    /// It is what `next`, `enter`, `entered`, `left_call`, `leaving` and `left` do together. With it goes the indentation.
+    #[inline]
+    pub(crate) fn take_plain(&mut self) -> Option<(Plain, i32)> {
+        let record = self.run.get(self.run_at)?;
+        let task = self.tasks.get_mut(record.task as usize)?;
+        let is_plain = task.is_begun & !task.has_lost & !task.is_in_kernel & task.is_display_depth_set;
+        if !is_plain || task.out_count > 0 || record.origin != CallOrigin::Task {
+            return None;
+        }
+        let count = usize::try_from(task.stack_count).ok()?;
+        let depth = task.display_depth;
+        let plain = if record.kind == CallKind::Entry {
+            let next = self.run.get(self.run_at + 1).filter(|next| next.task == record.task)?;
+            // A call that is too deep, or whose first callee is, may be left out.
+            if next.origin != CallOrigin::Task || task.depth_left < 2 {
+                return None;
+            }
+            let (below, from) = task.frames.split_at_mut_checked(count)?;
+            let frame = from.first_mut()?;
+            let is_leaf = match next.kind {
+                CallKind::Entry => false,
+                CallKind::Exit
+                    if (next.depth, next.symbol) == (record.depth, record.symbol)
+                        && !next.has_values
+                        && next.time >= record.time =>
+                {
+                    true
+                }
+                _ => return None,
+            };
+            *frame = Frame {
+                address: record.address,
+                time: record.time,
+                symbol: record.symbol,
+                is_open: !is_leaf,
+                depth_left: task.depth_left,
+                ..Frame::default()
+            };
+            if is_leaf {
+                let taken = next.time.wrapping_sub(record.time);
+                frame.time = taken;
+                if let Some(parent) = below.last_mut() {
+                    parent.child_time = parent.child_time.wrapping_add(taken);
+                }
+                task.user_stack_count = task.user_stack_count.max(0);
+                task.last_time = next.time;
+                self.run_at += 2;
+                Plain::Leaf(taken)
+            } else {
+                task.depth_left -= 1;
+                task.stack_count += 1;
+                task.user_stack_count += 1;
+                task.display_depth += 1;
+                task.last_time = record.time;
+                self.run_at += 1;
+                Plain::Entered
+            }
+        } else if record.kind == CallKind::Exit {
+            let (below, from) = task.frames.split_at_mut_checked(count.checked_sub(1)?)?;
+            let frame = from.first_mut()?;
+            if !frame.is_open || frame.is_hidden || frame.filter.is_some() {
+                return None;
+            }
+            let taken = record.time.wrapping_sub(frame.time);
+            (frame.is_open, frame.time, frame.child_time) = (false, taken, frame.child_time.min(taken));
+            if let Some(parent) = below.last_mut() {
+                parent.child_time = parent.child_time.wrapping_add(taken);
+            }
+            task.depth_left = frame.depth_left;
+            task.stack_count -= 1;
+            task.user_stack_count -= isize::from(task.user_stack_count > 0);
+            task.display_depth = (depth - 1).max(0);
+            task.last_time = record.time;
+            self.run_at += 1;
+            Plain::Left(taken)
+        } else {
+            return None;
+        };
+        task.is_last_of_system = false;
+        Some((plain, depth))
+    }
+}

@@ -1,0 +1,183 @@
+//! The calls of all programs as one tree: folded stacks, and graphs of who calls whom.
+
+use std::io::{self, Write};
+
+use tracemill_formats::calls::{CallKind, CallSource, Findings, event_id};
+
+use super::tree::{Builder, Flat, Node};
+use crate::follow::{Follower, SCHEDULE};
+use crate::select::CallOptions;
+
+/// Writes stacks with the samples that they take, one a line, as flame graphs are made of; `sample` is the time of a
+/// sample in ns, 0 to count calls. Gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_folded(
+    source: &dyn CallSource,
+    calls: CallOptions,
+    sample: u64,
+    out: &mut dyn Write,
+) -> io::Result<Findings> {
+    let (builder, findings) = joined(source, calls, sample);
+    let tree = &builder.trees[0];
+    let mut text = Vec::new();
+    // Nodes with the length of the stack before them.
+    let mut open: Vec<(usize, usize)> = vec![(0, 0)];
+    let mut stack = String::new();
+    while let Some((at, before)) = open.pop() {
+        let node = &tree.nodes[at];
+        stack.truncate(before);
+        if at > 0 {
+            stack += if before > 0 { ";" } else { "" };
+            stack += &builder.names[node.name];
+            let own = node.time.wrapping_sub(node.child_time);
+            let samples = own.checked_div(sample).unwrap_or(node.calls);
+            if samples > 0 {
+                text.extend_from_slice(format!("{stack} {samples}\n").as_bytes());
+            }
+        }
+        open.extend(node.children.iter().rev().map(|&child| (child, stack.len())));
+    }
+    out.write_all(&text)?;
+    Ok(findings)
+}
+
+/// The calls of all programs as one tree, the root first. Gives what was wrong with the source.
+pub(crate) fn flat(source: &dyn CallSource, calls: CallOptions) -> (Vec<Flat>, Findings) {
+    let (builder, findings) = joined(source, calls, 0);
+    (builder.trees[0].flat(&builder.names, ""), findings)
+}
+
+/// Writes the tree of all calls in the language of Graphviz. Gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_graphviz(source: &dyn CallSource, calls: CallOptions, out: &mut dyn Write) -> io::Result<Findings> {
+    let (builder, findings) = joined(source, calls, 0);
+    let recording = source.recording();
+    let program = recording.program.unwrap_or_default();
+    let quoted = |name: &str| name.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut text = String::new();
+    // The first line is uftrace's own, its quote included.
+    if let Some(version) = recording.version {
+        text += &format!("# version\":\"{version}\"\n");
+    }
+    if let Some(command) = recording.command {
+        text += &format!("# command_line \"{command}\"\n");
+    }
+    text += &format!("\ndigraph \"{}\" {{ \n", quoted(&program));
+    builder.trees[0].walk(|parent, node, _| {
+        let of = if parent == 0 { &program } else { &builder.names[builder.trees[0].nodes[parent].name] };
+        let Node { name, calls, .. } = &builder.trees[0].nodes[node];
+        let name = quoted(&builder.names[*name]);
+        text += &format!("    \"{}\" -> \"{name}\" [xlabel = \"{calls}\"]\n", quoted(of));
+    });
+    text += "}\n";
+    out.write_all(text.as_bytes())?;
+    Ok(findings)
+}
+
+/// Writes the tree of all calls as a page that Mermaid draws. Gives what was wrong with the source.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn Write) -> io::Result<Findings> {
+    let (builder, findings) = joined(source, calls, 0);
+    let program = source.recording().program.unwrap_or_default();
+    let tree = &builder.trees[0];
+    let escaped =
+        |name: &str| name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "#quot;");
+    let mut text = format!(
+        "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n</head>\n<body>\n\
+         <h2>Function Call Graph for {title}</h2>\n<pre class=\"mermaid\">\nflowchart TB\n",
+        title = escaped(&program)
+    );
+    tree.walk(|parent, node, depth| {
+        let of = if parent == 0 { &program } else { &builder.names[tree.nodes[parent].name] };
+        let Node { name, calls, .. } = &tree.nodes[node];
+        let (of, name) = (escaped(of), escaped(&builder.names[*name]));
+        text += &format!("  {}_{parent}[\"{of}\"] -->|{calls}| {depth}_{node}[\"{name}\"];\n", depth - 1);
+    });
+    text += "</pre>\n<script src=\"https://cdn.jsdelivr.net/npm/mermaid/dist/mermaid.min.js\"></script>\n\
+             <script>mermaid.initialize({ startOnLoad: true, maxTextSize: 99999999 });</script>\n</body>\n</html>\n";
+    out.write_all(text.as_bytes())?;
+    Ok(findings)
+}
+
+/// The calls of all programs as one tree. The times of callees count in whole samples, when there are samples.
+fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder, Findings) {
+    let mut builder = Builder::new(1, source.tasks().len());
+    for place in &mut builder.places {
+        place.tree = Some(0);
+    }
+    let mut follower = Follower::new(source, calls);
+    while let Some(record) = follower.next() {
+        if !follower.is_shown(&record) {
+            continue;
+        }
+        let at = record.task as usize;
+        match record.kind {
+            CallKind::Entry if follower.enter(&record) => {
+                if !follower.is_skipped_library_call(record.symbol, record.address) {
+                    let name = builder.symbol(&mut follower, record.symbol, record.address);
+                    fold(&mut follower, &mut builder, at, name, record.address, true, sample);
+                }
+                follower.entered(at);
+            }
+            CallKind::Exit => {
+                if follower.left_call(at).is_some() {
+                    follower.leaving(at);
+                    if !follower.is_skipped_library_call(record.symbol, record.address) {
+                        fold(&mut follower, &mut builder, at, 0, record.address, false, sample);
+                    }
+                }
+                follower.left(at);
+            }
+            CallKind::Event if follower.is_event_shown(&record) => {
+                if matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT) {
+                    let name = builder.name(SCHEDULE);
+                    let is_entry = record.address == event_id::SCHED_OUT;
+                    fold(&mut follower, &mut builder, at, name, record.address, is_entry, sample);
+                }
+            }
+            _ => {}
+        }
+    }
+    for at in 0..follower.tasks.len() {
+        let last = follower.last_of(at);
+        while follower.tasks[at].stack_count > 0 {
+            // Neither does an exit count where a trigger put everything out.
+            let closed = follower.close(at, last).filter(|frame| !frame.is_hidden && follower.is_enabled);
+            if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
+                if !follower.is_skipped_library_call(frame.symbol, frame.address) {
+                    fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
+                }
+                follower.left(at);
+            }
+        }
+    }
+    let findings = follower.take_findings();
+    (builder, findings)
+}
+
+fn fold(
+    follower: &mut Follower<'_>,
+    builder: &mut Builder,
+    at: usize,
+    name: usize,
+    address: u64,
+    is_entry: bool,
+    sample: u64,
+) {
+    builder.places[at].node.get_or_insert(0);
+    let count = follower.tasks[at].stack_count;
+    let task = &follower.source.tasks()[at];
+    if is_entry {
+        let frame = follower.tasks[at].frame(count - 1).copied();
+        builder.enter(at, name, frame, task.pid);
+    } else {
+        let frame = follower.tasks[at].frame(count).copied();
+        builder.leave(at, frame, address, task.parent, sample);
+    }
+}

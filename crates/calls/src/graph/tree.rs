@@ -1,0 +1,225 @@
+//! Trees of calls, and how records make them.
+
+use std::collections::HashMap;
+
+use crate::follow::{Follower, Frame};
+
+/// A function where it was called from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub(super) name: usize,
+    pub(super) address: u64,
+    pub(super) symbol: u32,
+    pub(super) time: u64,
+    pub(super) child_time: u64,
+    pub(super) calls: u64,
+    pub(super) parent: Option<usize>,
+    pub(super) children: Vec<usize>,
+}
+
+/// The calls of a program, or of all.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// The first one is the root.
+    pub(super) nodes: Vec<Node>,
+    /// Calls that forked: node and process.
+    pub(super) forks: Vec<(usize, i64)>,
+    /// Ways to the function that is looked at, the newest last.
+    pub(super) ways: Vec<Way>,
+}
+
+/// A way to the function that is looked at.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) frames: Vec<(u64, u32)>,
+    pub(super) hits: u64,
+    pub(super) time: u64,
+}
+
+/// A node of a tree of calls, in a list in which callers stand before their callees.
+pub(crate) struct Flat {
+    pub(crate) name: String,
+    /// Index of its caller; that of the root is its own.
+    pub(crate) parent: usize,
+    pub(crate) address: u64,
+    pub(crate) calls: u64,
+    pub(crate) total: u64,
+    pub(crate) own: u64,
+}
+
+impl Tree {
+    pub(super) fn new() -> Tree {
+        Tree { nodes: vec![Node::default()], forks: Vec::new(), ways: Vec::new() }
+    }
+}
+
+impl Tree {
+    /// Its nodes in a list.
+    pub(super) fn flat(&self, names: &[String], root: &str) -> Vec<Flat> {
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| Flat {
+            name: if at == 0 { root.to_string() } else { names[node.name].clone() },
+            parent: node.parent.unwrap_or(0),
+            address: node.address,
+            calls: node.calls,
+            total: node.time,
+            own: node.time.saturating_sub(node.child_time),
+        });
+        nodes.collect()
+    }
+
+    /// Calls `see` with the parent, the node and its depth, for each node but the root, callers first.
+    pub(super) fn walk(&self, mut see: impl FnMut(usize, usize, usize)) {
+        let mut open: Vec<(usize, usize)> = vec![(0, 0)];
+        while let Some((at, depth)) = open.pop() {
+            let node = &self.nodes[at];
+            if let Some(parent) = node.parent {
+                see(parent, at, depth);
+            }
+            open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
+        }
+    }
+}
+
+/// Where a task is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    pub(super) node: Option<usize>,
+    /// The tree that the node is in: not that of the task any more when it goes on as another program.
+    pub(super) node_tree: usize,
+    pub(super) tree: Option<usize>,
+    pub(super) has_moved: bool,
+    pub(super) has_lost: bool,
+    pub(super) enabled: u32,
+    /// The way to the function, by its tree and its place there.
+    pub(super) way: Option<(usize, usize)>,
+}
+
+/// Builds trees while records pass by.
+pub(super) struct Builder {
+    pub(super) names: Vec<String>,
+    pub(super) by_name: HashMap<String, usize>,
+    /// By symbol id: the number of the name, from 1.
+    pub(super) by_symbol: Vec<usize>,
+    pub(super) trees: Vec<Tree>,
+    pub(super) places: Vec<Place>,
+    /// Children that were found: tree, caller, name, and the child.
+    pub(super) found: Vec<(usize, usize, usize, usize)>,
+}
+
+/// Children that are remembered: a power of two.
+const FOUND: usize = 1024;
+
+impl Builder {
+    pub(super) fn new(trees: usize, tasks: usize) -> Builder {
+        Builder {
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            by_symbol: Vec::new(),
+            trees: (0..trees).map(|_| Tree::new()).collect(),
+            places: vec![Place::default(); tasks],
+            found: vec![(usize::MAX, 0, 0, 0); FOUND],
+        }
+    }
+
+    pub(super) fn name(&mut self, name: &str) -> usize {
+        if let Some(&at) = self.by_name.get(name) {
+            return at;
+        }
+        self.by_name.insert(name.to_string(), self.names.len());
+        self.names.push(name.to_string());
+        self.names.len() - 1
+    }
+
+    #[inline]
+    pub(super) fn symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
+        match self.by_symbol.get(symbol as usize) {
+            Some(&name) if name > 0 => name - 1,
+            _ => {
+                let known = follower.known(symbol, address).symbol;
+                let name = self.name(&known.name);
+                if symbol > 0 && !known.name.starts_with(['<', '&']) {
+                    let at = symbol as usize;
+                    if self.by_symbol.len() <= at {
+                        self.by_symbol.resize(at + 1, 0);
+                    }
+                    self.by_symbol[at] = name + 1;
+                }
+                name
+            }
+        }
+    }
+
+    /// A task calls a function.
+    #[inline]
+    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, pid: i64) {
+        let place = &mut self.places[task];
+        let Some(tree) = place.tree else { return };
+        if place.has_lost {
+            return;
+        }
+        if std::mem::take(&mut place.has_moved) {
+            (place.node, place.node_tree) = (Some(0), tree);
+        }
+        let (Some(at), Some(frame)) = (place.node, frame) else { return };
+        let number = place.node_tree;
+        let tree = &mut self.trees[number];
+        let slot = (at.wrapping_mul(61) ^ name) % FOUND;
+        if let Some(&(of, caller, callee, child)) = self.found.get(slot)
+            && (of, caller, callee) == (number, at, name)
+        {
+            tree.nodes[child].calls += 1;
+            place.node = Some(child);
+            return;
+        }
+        let found = tree.nodes[at].children.iter().copied().find(|&child| tree.nodes[child].name == name);
+        let child = found.unwrap_or_else(|| {
+            let child = tree.nodes.len();
+            let Frame { address, symbol, .. } = frame;
+            tree.nodes.push(Node { name, address, symbol, parent: Some(at), ..Node::default() });
+            tree.nodes[at].children.push(child);
+            if matches!(self.names[name].as_str(), "fork" | "vfork" | "daemon") {
+                tree.forks.push((child, pid));
+            }
+            child
+        });
+        tree.nodes[child].calls += 1;
+        place.node = Some(child);
+        self.found[slot] = (number, at, name, child);
+    }
+
+    /// A task leaves a function. `address` is that of the record, `parent` the process that forked the task. The times of
+    /// callees count in whole samples, when there are samples.
+    #[inline]
+    pub(super) fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
+        let place = &mut self.places[task];
+        let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
+        // What the kernel still leaves was entered before records were lost.
+        if place.has_lost && frame.is_kernel {
+            return;
+        }
+        place.has_lost = false;
+        let mut node = at;
+        // A task that goes on as another program leaves the calls of the one before in its tree.
+        let own = place.node_tree;
+        if self.trees[own].nodes[at].address != frame.address {
+            let current = &mut self.trees[tree];
+            let is_fork = |&(node, pid): &(usize, i64)| current.nodes[node].address == address && pid == parent;
+            if let Some(fork) = current.forks.iter().rposition(is_fork) {
+                (node, place.node_tree) = (current.forks.remove(fork).0, tree);
+            }
+        }
+        let caller = self.trees[own].nodes[at].parent;
+        let tree = &mut self.trees[place.node_tree];
+        tree.nodes[node].time = tree.nodes[node].time.wrapping_add(frame.time);
+        tree.nodes[node].child_time = tree.nodes[node].child_time.wrapping_add(frame.child_time);
+        if sample > 0
+            && let Some(caller) = caller
+        {
+            // Where there are samples there is one tree.
+            let caller = &mut tree.nodes[caller];
+            let whole = frame.time / sample * sample;
+            caller.child_time = caller.child_time.wrapping_sub(frame.time).wrapping_add(whole);
+        }
+        place.node = tree.nodes[node].parent;
+    }
+}
