@@ -134,10 +134,15 @@ impl Calls {
         if stream > kernel.start { stream + kernel.len().saturating_sub(1) } else { stream }
     }
 
+    /// Reads what all files of the kernel have of a stretch of time; only the pages around it, if that is wanted.
+    pub(super) fn kernel_between(&self, between: (u64, u64), is_near: bool) -> Box<dyn CallStream + '_> {
+        Box::new(KernelCalls::new(self, self.kernel_files(), between, is_near))
+    }
+
     /// Reads a file; of a task's what begins in a part of it, which begins where a record does.
     fn open_at(&self, stream: usize, start: usize, end: usize) -> Box<dyn CallStream + '_> {
         match &self.files[stream] {
-            CallFile::Kernel(..) => Box::new(KernelCalls::new(self, self.kernel_files(), (0, u64::MAX))),
+            CallFile::Kernel(..) => self.kernel_between((0, u64::MAX), false),
             CallFile::Task(task, bytes) => {
                 let tid = self.tasks[*task].tid;
                 let bytes = bytes.bytes();
@@ -216,7 +221,7 @@ impl CallSource for Calls {
     fn open_between(&self, stream: usize, from: u64, to: u64) -> Box<dyn CallStream + '_> {
         let stream = self.file_of(stream);
         if matches!(self.files[stream], CallFile::Kernel(..)) {
-            return Box::new(KernelCalls::new(self, self.kernel_files(), (from, to)));
+            return self.kernel_between((from, to), true);
         }
         let (mut start, mut end) = (0, usize::MAX);
         if let CallFile::Task(task, bytes) = &self.files[stream] {
@@ -511,6 +516,7 @@ impl CallStream for PerfCalls<'_> {
 
 /// The records of all processors of the kernel, in the order of time.
 struct KernelCalls<'a> {
+    kernel: Option<&'a Kernel>,
     cpus: Vec<Cpu<'a>>,
     tasks: TaskNumbers<'a>,
     functions: Functions<'a>,
@@ -531,6 +537,8 @@ struct Cpu<'a> {
     is_at_end: bool,
     /// The task of the last record that was read, by its index and one; 0 for one that was not traced.
     last_task: u32,
+    /// The file, and where the pages begin that are not read.
+    rest: (&'a [u8], usize),
     path: &'a Path,
 }
 
@@ -615,18 +623,22 @@ impl<'a> Functions<'a> {
 }
 
 impl<'a> KernelCalls<'a> {
-    fn new(calls: &'a Calls, files: std::ops::Range<usize>, between: (u64, u64)) -> Self {
-        let cpus = files.filter_map(|at| match (&calls.files[at], calls.kernel.as_deref()) {
+    fn new(calls: &'a Calls, files: std::ops::Range<usize>, between: (u64, u64), is_near: bool) -> Self {
+        let kernel = calls.kernel.as_deref();
+        let cpus = files.filter_map(|at| match (&calls.files[at], kernel) {
             (CallFile::Kernel(_, bytes), Some(kernel)) => {
-                let records = CpuRecords::new(kernel, bytes.bytes());
-                let ready = VecDeque::new();
-                Some(Cpu { records, ready, is_at_end: false, last_task: 0, path: &calls.paths[at] })
+                let bytes = bytes.bytes();
+                let pages = if is_near { kernel.pages_around(bytes, between) } else { (0, bytes.len()) };
+                let records = CpuRecords::of_pages(kernel, bytes, pages);
+                let (ready, rest) = (VecDeque::new(), (bytes, pages.1));
+                Some(Cpu { records, ready, is_at_end: false, last_task: 0, rest, path: &calls.paths[at] })
             }
             _ => None,
         });
         // No task has this id.
         let none = || Cell::new((i64::MIN, None));
         KernelCalls {
+            kernel,
             cpus: cpus.collect(),
             tasks: TaskNumbers { all: &calls.numbers, recent: std::array::from_fn(|_| none()) },
             functions: Functions::new(&calls.names),
@@ -641,11 +653,16 @@ impl<'a> KernelCalls<'a> {
         let cpu = &mut self.cpus[at];
         let (mut lost, mut before) = (None, None);
         while cpu.ready.len() < READ_AHEAD {
-            let Some(next) = cpu.records.next(|tid| self.tasks.of(tid).is_some()) else {
+            let is_traced = |tid: i64| self.tasks.of(tid).is_some();
+            let Some(next) = cpu.records.next(is_traced) else {
                 cpu.is_at_end = true;
+                // The peer reads on to the end of the file.
+                let last = self.kernel.and_then(|it| CpuRecords::last_task(it, cpu.rest.0, cpu.rest.1, is_traced));
+                cpu.last_task = last.map_or(cpu.last_task, |tid| self.tasks.of(tid).map_or(0, |task| task + 1));
                 break;
             };
-            lost = next.lost.or(lost);
+            // What was lost before something earlier than the stretch of time lies before that too.
+            lost = next.lost.or(lost).filter(|_| next.time >= self.between.0);
             let task = self.tasks.of(next.tid);
             cpu.last_task = task.map_or(0, |task| task + 1);
             let Some(task) = task.filter(|_| (self.between.0..=self.between.1).contains(&next.time)) else { continue };

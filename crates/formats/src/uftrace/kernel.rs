@@ -21,6 +21,7 @@ use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 use super::classes::CALL;
 use super::events::{Events, put_text_place};
 use super::names::Names;
+use super::slices;
 use crate::ftrace::classes::{RecordLayout, push_locator};
 use crate::ftrace::container::CpuData;
 use crate::ftrace::event_format::{Content, EventFormat, Field, Machine, Place};
@@ -197,10 +198,49 @@ impl Kernel {
         others.find(|&tid| is_traced(tid)).unwrap_or(own)
     }
 
+    /// The pages of a file with all records from one time to another, as far as they are in order: where the first
+    /// begins and the last ends. Of a file of any length a few pages are looked at.
+    ///
+    /// Of a page whose header says an earlier time than those before it, or a later one than those behind it, nothing is
+    /// concluded: it may be damaged.
+    pub(super) fn pages_around(&self, bytes: &[u8], between: (u64, u64)) -> (usize, usize) {
+        let size = self.layout.page_bytes;
+        let time = |page: usize| {
+            let header = bytes.get(page * size..)?.get(..size).and_then(|bytes| self.layout.page(bytes).ok())?;
+            // Pages without records tell no time.
+            (header.bad_commit.is_none() && !header.records.is_empty()).then_some(header.time)
+        };
+        let count = bytes.len().div_ceil(size);
+        let is_ordered = |page: usize| {
+            let near = page.saturating_sub(ORDERED_PAGES)..count.min(page + ORDERED_PAGES + 1);
+            near.map(time).try_fold(0, |before, time| time.filter(|&time| before <= time)).is_some()
+        };
+        let first = time(0).unwrap_or(0);
+        slices::search(bytes.len(), slices::NEAR.max(2 * size), first, between, |place, high, _| {
+            let page = place.div_ceil(size);
+            let tries = (page..count).take(PAGE_TRIES).take_while(|&next| next == page || next * size < high);
+            tries.into_iter().find(|&page| is_ordered(page)).and_then(|page| Some((page * size, time(page)?)))
+        })
+    }
+
     /// Packets of a file, and what is known of its stream.
-    pub(super) fn packets(&self, bytes: &[u8], cpu: u32, class: StreamClassId) -> (Vec<Packet>, StreamInfo) {
+    /// Unless packets are wanted they are one.
+    pub(super) fn packets(
+        &self,
+        bytes: &[u8],
+        cpu: u32,
+        class: StreamClassId,
+        is_cut: bool,
+    ) -> (Vec<Packet>, StreamInfo) {
         let info = StreamInfo { cpu, layout: self.layout, tsc: None, packed: None };
-        let packets = packets::in_file(bytes, CpuData { cpu, offset: 0, len: bytes.len() as u64 }, &info, class);
+        let is_used = |page: &[u8]| self.layout.page(page).map_or(true, |page| !page.records.is_empty());
+        let packets = match is_cut {
+            true => packets::in_file(bytes, CpuData { cpu, offset: 0, len: bytes.len() as u64 }, &info, class),
+            false if bytes.chunks(self.layout.page_bytes).any(is_used) => {
+                vec![Packet::new(class, 0, bytes.len() as u64 * 8)]
+            }
+            false => Vec::new(),
+        };
         (packets, info)
     }
 }
@@ -348,6 +388,11 @@ pub(super) struct KernelRecord {
     pub lost: Option<u64>,
 }
 
+/// Pages before and behind one that must be in order with it for its time to be believed.
+const ORDERED_PAGES: usize = 2;
+/// Pages that are tried for one.
+const PAGE_TRIES: usize = 16;
+
 /// Goes through the records of one processor.
 pub(super) struct CpuRecords<'a> {
     kernel: &'a Kernel,
@@ -363,7 +408,28 @@ pub(super) struct CpuRecords<'a> {
 
 impl<'a> CpuRecords<'a> {
     pub(super) fn new(kernel: &'a Kernel, bytes: &'a [u8]) -> Self {
-        CpuRecords { kernel, bytes, page: 0, records: None, base: 0, lost: None, faults: Vec::new() }
+        CpuRecords::of_pages(kernel, bytes, (0, bytes.len()))
+    }
+
+    /// Those of some pages of the file: the places where the first one begins and the last one ends.
+    pub(super) fn of_pages(kernel: &'a Kernel, bytes: &'a [u8], (from, to): (usize, usize)) -> Self {
+        let bytes = &bytes[..to.min(bytes.len())];
+        CpuRecords { kernel, bytes, page: from, records: None, base: from, lost: None, faults: Vec::new() }
+    }
+
+    /// The task of the last record of a file from a page on.
+    pub(super) fn last_task(
+        kernel: &'a Kernel,
+        bytes: &'a [u8],
+        from: usize,
+        is_traced: impl Fn(i64) -> bool,
+    ) -> Option<i64> {
+        let pages = (from..bytes.len()).step_by(kernel.layout.page_bytes).rev();
+        let last_of = |page: usize| {
+            let mut records = CpuRecords::of_pages(kernel, bytes, (page, page + kernel.layout.page_bytes));
+            std::iter::from_fn(|| records.next(&is_traced)).last().map(|record| record.tid)
+        };
+        pages.into_iter().find_map(last_of)
     }
 
     /// The next record.

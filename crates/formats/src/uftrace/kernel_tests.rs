@@ -1,5 +1,6 @@
 //! Folders with kernel data, made of bytes.
 
+use super::range_tests::Random;
 use super::tests::{Folder, LITTLE_64, MAIN, Target, folder, open, read};
 use crate::calls::{CallJudge, CallKind, CallOrigin, CallRecord, DumpOptions, Judgement};
 use crate::ftrace::builder::{Order, PageBuilder, format};
@@ -346,4 +347,89 @@ fn headers_that_lie() {
     let (lines, faults, _) = read(&open(&folder));
     assert_eq!(lines.len(), 2);
     assert!(faults[0].message().contains("no file `kernel_header`"));
+}
+
+/// Pages of a processor: calls and events of a traced task and of another one, losses here and there. Where `is_damaged`,
+/// single pages have times that are none of the recording, or lengths that no page has.
+fn many_pages(random: &mut Random, first: u64, is_damaged: bool) -> Vec<PageBuilder> {
+    let mut time = first + random.below(5000);
+    let page = |at: u64| {
+        // One of ten, and none of them beside another one.
+        let is_bad = is_damaged && at % 10 == 4;
+        let own = match random.below(4) {
+            0 if is_bad => 1,
+            1 if is_bad => time | 1 << 50,
+            _ => time,
+        };
+        let mut page = KERNEL.page(own);
+        if random.below(30) == 0 {
+            page = page.missed(Some(1 + random.below(9)));
+        }
+        if is_bad && own == time {
+            page = page.commit(4000);
+        }
+        for place in 0..1 + random.below(5) {
+            let delta = if place == 0 { 0 } else { random.below(3000) };
+            time += delta;
+            let tid = if random.below(3) == 0 { 99 } else { 7 };
+            let (function, depth) = [(DO_OPEN, 0), (VFS_READ, 1)][random.below(2) as usize];
+            let record = match random.below(3) {
+                0 => KERNEL.open(tid, b"a\0", 1),
+                1 => KERNEL.entry(tid, function, depth, &[]),
+                _ => KERNEL.exit(tid, function, depth, 0),
+            };
+            page.event(delta, &record);
+        }
+        time += random.below(2000);
+        page
+    };
+    (0..700).map(page).collect()
+}
+
+/// What is read around a stretch of time is what reading all pages finds, and nearly all pages are left alone.
+#[test]
+fn a_stretch_of_time_is_found_without_reading_all_pages() {
+    let mut random = Random(0x6a09_e667_f3bc_c909);
+    let mut found = 0;
+    for round in 0..8 {
+        let first = [1_000_000, 0x7ffd_0000_0000][round % 2];
+        let is_damaged = round / 2 % 2 == 1;
+        let pages = [0; 2].map(|_| many_pages(&mut random, first, is_damaged));
+        let folder = with_kernel(LITTLE_64, KERNEL, pages);
+        let calls = super::open::tests_support::calls(&folder, super::tests::ROOT);
+        let span = 700 * 8500;
+        let (mut read, mut all) = (0, 0);
+        for stretch in 0..40 {
+            let from = first + random.below(span + span / 8);
+            let to = from + random.below([1, 5_000, 300_000, span][stretch % 4]);
+            let (from, to) = match stretch {
+                // Damaged pages are as early as the clock's beginning.
+                0 => (if is_damaged { 100_000 } else { 0 }, to),
+                1 => (from, 1 << 49),
+                2 => (first, first),
+                _ => (from, to),
+            };
+            let collect = |is_near: bool| {
+                let (mut records, mut stream) = (Vec::new(), calls.kernel_between((from, to), is_near));
+                while stream.fill(&mut records) {}
+                records
+            };
+            let wanted = collect(false);
+            let some = collect(true);
+            let same = some.iter().zip(&wanted).take_while(|(one, other)| one == other).count();
+            let place = format!("round {round}, stretch {stretch}, {from} to {to}, record {same}");
+            assert_eq!(some.get(same), wanted.get(same), "{place}");
+            found += wanted.len();
+            for cpu in ["kernel-cpu0.dat", "kernel-cpu1.dat"] {
+                let bytes = &folder.0[cpu];
+                let (start, end) = calls.kernel.as_ref().unwrap().pages_around(bytes, (from, to));
+                if stretch % 4 < 2 && stretch > 2 {
+                    read += end - start;
+                    all += bytes.len();
+                }
+            }
+        }
+        assert!(read * 3 < all, "{read} of {all} bytes are read in round {round}");
+    }
+    assert!(found > 10_000, "{found} records were wanted");
 }

@@ -423,7 +423,7 @@ impl<'a> Folder<'a> {
             for cpu in self.cpus("kernel-cpu") {
                 let name = format!("kernel-cpu{cpu}.dat");
                 let Some(file) = self.file(&name) else { continue };
-                let (packets, info) = kernel.packets(file.bytes.bytes(), cpu, class);
+                let (packets, info) = kernel.packets(file.bytes.bytes(), cpu, class, is_cut);
                 reader.sources.push(Source::Kernel(info));
                 streams.push(Stream { name, class, id: Some(u64::from(cpu)), files: vec![file], packets });
             }
@@ -431,7 +431,10 @@ impl<'a> Folder<'a> {
         for cpu in self.cpus("perf-cpu") {
             let name = format!("perf-cpu{cpu}.dat");
             let Some(file) = self.file(&name) else { continue };
-            let parts = perf::cut(file.bytes.bytes(), reader.order);
+            let parts = match is_cut {
+                true => perf::cut(file.bytes.bytes(), reader.order),
+                false => vec![perf::Part { from: 0, to: file.bytes.bytes().len(), begin: 0, end: u64::MAX }],
+            };
             let packets = parts.iter().map(|part| (part.from, part.to, Some(part.begin), Some(part.end)));
             let packets = packets_of(packets, classes.perf);
             reader.sources.push(Source::Perf { cpu, parts });
@@ -735,6 +738,15 @@ pub(super) mod tests_support {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
         let reader = Folder::read(storage, &found).unwrap().reader;
         slices::cut(&mut reader.task(bytes, tid), size)
+    }
+
+    /// The calls of a folder.
+    pub(crate) fn calls(storage: &dyn Storage, path: &str) -> Calls {
+        let found = Found { path: path.into(), name: String::new(), below: String::new() };
+        let Opening { mut reader, mut folder, classes, tids, max_stack, header, recording, .. } =
+            Folder::read(storage, &found).unwrap();
+        let streams = folder.streams(&mut reader, classes, &tids, false);
+        folder.calls(&reader, &streams, &tids, max_stack, (header, recording), Naming::by_name(""))
     }
 
     /// Where reading the file of a task from its beginning finds records.

@@ -4,10 +4,10 @@ use super::tests::{Folder, LITTLE_64, MAIN, Target, WORK, folder, open};
 use crate::calls::{CallKind, CallRecord, CallSource, CallStream};
 
 /// Numbers that look random, the same each time.
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -51,7 +51,7 @@ const MAX_BACK_NS: u64 = 1_000_000_000;
 /// Records that are looked at for some that are in order.
 const MAX_STEPS: usize = 1024;
 /// A place in time is searched for down to this many bytes.
-const NEAR: usize = 16 << 10;
+pub(super) const NEAR: usize = 16 << 10;
 /// Records before and behind a cut that are in order.
 const ORDERED: usize = 16;
 /// A stretch of time is read with this much around it, so that records whose times go back by less are found.
@@ -97,21 +97,36 @@ pub(super) fn cut(task: &mut TaskBytes<'_>, size: usize) -> Vec<Slice> {
 /// The part of a file that has all records from one time to another, as far as they are in order; both ends are places
 /// where a record begins, or the ends of the file. Of a file of any length a few hundred places are looked at.
 pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, usize) {
-    let len = task.bytes.len();
     let first = first_time(task, 0).unwrap_or(0);
+    search(task.bytes.len(), NEAR, first, (from, to), |middle, high, after| {
+        let tries = (0..TRIES).map(|place| middle + place * SPAN).take_while(|&place| place == middle || place < high);
+        tries.into_iter().find_map(|place| boundary(task, place, after))
+    })
+}
+
+/// Halves a file of `len` bytes, the first of which have the time `first`, down to the parts of `near` bytes in which the
+/// records of a stretch of time begin and end.
+///
+/// `boundary` finds a place behind the first one that it gets, if it can before the second: what lies before it is
+/// earlier than the time that comes with it, and what lies behind is not. The third is a time before it.
+pub(super) fn search(
+    len: usize,
+    near: usize,
+    first: u64,
+    (from, to): (u64, u64),
+    mut boundary: impl FnMut(usize, usize, u64) -> Option<(usize, u64)>,
+) -> (usize, usize) {
     // What was found at the places that were looked at: the place, a boundary behind it, and its time.
     let mut known: Vec<(usize, usize, u64)> = Vec::new();
-    // The last known boundary with a time before `time`, and the first one behind it: `NEAR` bytes apart.
-    let mut search = |time: u64| {
+    // The last known boundary with a time before `time`, and the first one behind it: `near` bytes apart.
+    let mut halve = |time: u64| {
         let earlier = known.iter().filter(|known| known.2 < time).map(|known| (known.1, known.2)).max();
         let mut low = earlier.unwrap_or((0, first));
         let later = known.iter().filter(|known| known.2 >= time).map(|known| (known.0, known.1)).min();
         let (mut high, mut upper) = later.unwrap_or((len, len));
-        while high.saturating_sub(low.0) > NEAR {
+        while high.saturating_sub(low.0) > near {
             let middle = low.0 + (high - low.0) / 2;
-            let tries =
-                (0..TRIES).map(|place| middle + place * SPAN).take_while(|&place| place == middle || place < high);
-            let found = tries.into_iter().find_map(|place| boundary(task, place, low.1));
+            let found = boundary(middle, high, low.1);
             known.extend(found.map(|(at, time)| (middle, at, time)));
             match found {
                 Some((at, found)) if at < high && found < time => low = (at, found),
@@ -121,8 +136,8 @@ pub(super) fn around(task: &mut TaskBytes<'_>, from: u64, to: u64) -> (usize, us
         }
         (low.0, upper)
     };
-    let start = search(from.saturating_sub(MARGIN_NS)).0;
-    let end = if to == u64::MAX { len } else { search(to.saturating_add(1 + MARGIN_NS)).1 };
+    let start = halve(from.saturating_sub(MARGIN_NS)).0;
+    let end = if to == u64::MAX { len } else { halve(to.saturating_add(1 + MARGIN_NS)).1 };
     (start, end.max(start))
 }
 
