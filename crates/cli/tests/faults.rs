@@ -60,7 +60,7 @@ fn a_signal_leaves_nothing_behind() {
     for signal in ["INT", "TERM", "HUP"] {
         for milliseconds in [1, 4, 9, 17, 33, 60] {
             let mut child = util::command();
-            child.current_dir(folder.path(".")).args(["convert", "--to", "ctf2", "-o", "out"]).arg(demo("mill"));
+            child.current_dir(folder.path(".")).args(["convert", "--to", "ctf2", "-o", "new/out"]).arg(demo("mill"));
             let mut child = child.stderr(Stdio::null()).spawn().expect("the program starts");
             std::thread::sleep(Duration::from_millis(milliseconds));
             let _ = Command::new("kill")
@@ -71,11 +71,12 @@ fn a_signal_leaves_nothing_behind() {
             // A signal that comes before anybody listens ends the program as signals do, and one behind the end nothing.
             if status.code().is_some() {
                 assert!(matches!(status.code(), Some(0 | 130)), "{signal} {milliseconds}: {status}");
-                let want: &[&str] = if status.code() == Some(0) { &["out"] } else { &[] };
+                let want: &[&str] = if status.code() == Some(0) { &["new"] } else { &[] };
                 // The name may have been given when the signal came.
-                assert!(names(&folder) == want || names(&folder) == ["out"], "{signal}: {:?}", names(&folder));
+                assert!(names(&folder) == want || names(&folder) == ["new"], "{signal}: {:?}", names(&folder));
+                assert_eq!(folder.path("new").exists(), folder.path("new/out").exists(), "{signal} {milliseconds}");
             }
-            let _ = fs::remove_dir_all(folder.path("out"));
+            let _ = fs::remove_dir_all(folder.path("new"));
         }
     }
 }

@@ -59,8 +59,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     if tell_elsewhere(&mut opened, &streams) {
         return Ok(Outcome::Nothing);
     }
-    let mut pending = Pending::new(&options.output)?;
-    interrupt::remove_on_interrupt(pending.remains().clone());
+    let mut pending = begin(&options.output)?;
     let named = pending.naming();
     let mut sources = sources(&opened.session, &streams)?;
     if let Some(veils) = &wanted.selection.veils {
@@ -239,10 +238,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
     refuse(options, false)?;
     // What a pipe or standard output took stays there anyway: its lines need not wait for each other.
     let is_stdout = options.output == Path::new("-");
-    let pending = if is_flow(&options.output) { None } else { Some(Pending::new(&options.output)?) };
-    if let Some(pending) = &pending {
-        interrupt::remove_on_interrupt(pending.remains().clone());
-    }
+    let pending = if is_flow(&options.output) { None } else { Some(begin(&options.output)?) };
     let path = pending.as_ref().map_or(options.output.as_path(), Pending::path);
     let print_options = PrintOptions {
         input: options.input.clone(),
@@ -306,11 +302,18 @@ fn write_report(path: &Path, to: &str, losses: &Losses, events: u64) -> Result<(
         let opened = fs::OpenOptions::new().write(true).open(path);
         return opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed);
     }
-    let pending = Pending::new(path)?;
-    interrupt::remove_on_interrupt(pending.remains().clone());
+    let pending = begin(path)?;
     fs::write(pending.path(), text)
         .map_err(|error| pending.naming()(Error::io("write the loss report", pending.path(), &error)))?;
     commit(pending)
+}
+
+/// Begins an output, which an interrupt removes: none comes between the folders around it and the word of them.
+fn begin(path: &Path) -> Result<Pending, Error> {
+    let _whole = interrupt::hold();
+    let pending = Pending::new(path)?;
+    interrupt::remove_on_interrupt(pending.remains().clone());
+    Ok(pending)
 }
 
 /// Gives an output its name. An interrupt comes before or behind the change of names, not between.
