@@ -5,8 +5,8 @@
 
 FOLDER is a data folder of uftrace, or a folder with such folders below it. Every command of COMMANDS is run by both on
 each of them; names in braces are taken from the folder itself. JSON is compared as JSON; where begins and ends of uftrace
-do not fit together and ours do, only the begins must be the same. With --record the programs of
-uftrace/programs.c are compiled and recorded in many ways into the new folder DIR first (uftrace/record.sh), which needs a
+do not fit together and ours do, only the begins must be the same. With --record the programs in
+uftrace/ are compiled and recorded in many ways into the new folder DIR first (uftrace/record.sh), which needs a
 C compiler. uftrace/known.txt lists what is known to differ, mostly where uftrace is wrong.
 Without uftrace nothing is compared, and the script says so (exit status 77).
 """

@@ -113,15 +113,17 @@ fn literals(text: &str) -> String {
     out + rest
 }
 
-/// The library writes what stands around an empty pack of template arguments, and the form of a pack's only number.
+/// The library writes what stands around an empty pack of template arguments, and the form of a pack of numbers.
 fn without_empty_packs(text: &str) -> String {
-    if !text.contains(", >") && !text.contains("&)") && !text.contains("...") && !text.contains("<, ") {
+    let is_odd = [", >", "&)", "...", "<, ", ", )", ">(*)"].iter().any(|part| text.contains(part));
+    if !is_odd {
         return text.to_string();
     }
     let mut text = text.replace("()...", "");
     while let Some(end) = text.find(")...") {
         let start = text[..end].rfind('(').map_or(end, |start| start + 1);
-        let is_number = start < end && text[start..end].bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_number =
+            start < end && text[start..end].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-, ".contains(&byte));
         if !is_number {
             break;
         }
@@ -129,7 +131,17 @@ fn without_empty_packs(text: &str) -> String {
         text.replace_range(start - 1..start, "");
     }
     // Innermost first: what is left of one may stand beside the next.
-    for (odd, even) in [(", &&)", ")"), (", &)", ")"), (", &&,", ","), (", , ", ", "), (", , ", ", "), ("<, ", "<")] {
+    for (odd, even) in [
+        (", &&)", ")"),
+        (", &)", ")"),
+        (", &&,", ","),
+        (", , ", ", "),
+        (", , ", ", "),
+        ("<, ", "<"),
+        (", )", ")"),
+        ("( const&)", "()"),
+        (">(*)", ">()"),
+    ] {
         text = text.replace(odd, even);
     }
     text = text.replace(", >", ">");
@@ -175,6 +187,12 @@ mod tests {
         assert_eq!(shown, "std::_Tuple_impl<0ul, int*>::_Tuple_impl()");
         let shown = Naming::Full.show("_ZSt11make_uniqueI3DerJEENSt8__detail9_MakeUniqIT_E15__single_objectEDpOT0_");
         assert_eq!(shown, "std::__detail::_MakeUniq<Der>::__single_object std::make_unique<Der>()");
+        let full = |symbol: &str| Naming::Full.show(symbol);
+        let numbers = "_Z7numbersIJLi0ELi1ELin2EEEiSt16integer_sequenceIiJXspT_EEE";
+        assert_eq!(full(numbers), "int numbers<0, 1, -2>(std::integer_sequence<int, 0, 1, -2>)");
+        assert_eq!(full("_Z6constsIJEEiDpRKT_"), "int consts<>()");
+        assert_eq!(full("_Z8pointersIJEEiDpPT_"), "int pointers<>()");
+        assert_eq!(full("_Z4callIiJEEvT_DpT0_"), "void call<int>(int)");
         assert_eq!(Naming::Full.show("_Zli3_kmy"), "operator\"\" _km(unsigned long long)");
         assert_eq!(Naming::Full.show("_ZN1alie2_wEe"), "_ZN1alie2_wEe");
         assert_eq!(Naming::Full.show("_ZN1ali2_wEe"), "a::operator\"\" _w(long double)");
