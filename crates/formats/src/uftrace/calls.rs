@@ -702,7 +702,9 @@ impl<'a> KernelCalls<'a> {
                 let is_short = next.time.wrapping_sub(cpu.ready[entry].record.time) < judgement.threshold;
                 (is_short || judgement.is_unwanted) && !judgement.is_shown
             };
-            if is_exit && let Some(entry) = entry().filter(|&entry| is_left_out(entry)) {
+            // Who judges nothing leaves nothing out.
+            let may_be_left_out = is_exit && self.judge.is_some();
+            if may_be_left_out && let Some(entry) = entry().filter(|&entry| is_left_out(entry)) {
                 // What was lost before a call that is left out is told with the next one.
                 lost = cpu.ready.drain(entry..).find_map(|left_out| left_out.lost).or(lost);
             } else if !judgement.is_dropped {
@@ -715,8 +717,10 @@ impl<'a> KernelCalls<'a> {
                 break;
             }
         }
-        let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
-        self.findings.faults.extend(faults);
+        if !cpu.records.faults.is_empty() {
+            let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
+            self.findings.faults.extend(faults);
+        }
     }
 
     /// Takes the next record, and what was lost before it; false at the end.

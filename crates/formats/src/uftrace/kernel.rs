@@ -52,6 +52,8 @@ pub(super) struct KernelFormat {
     pub name: String,
     pub form: Form,
     pub print: PrintFormat,
+    /// Bytes that a record has at least.
+    min_bytes: usize,
     /// The field with the task that a record is of, and those with tasks that it may be about.
     task: Option<Field>,
     others: [Option<Field>; 2],
@@ -158,7 +160,8 @@ impl Kernel {
         }
         let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
         let others = [next, other];
-        self.formats.insert(format.id, KernelFormat { format, name, form, print, task, others });
+        let min_bytes = format.min_bytes() as usize;
+        self.formats.insert(format.id, KernelFormat { format, name, form, print, min_bytes, task, others });
         Ok(())
     }
 
@@ -179,7 +182,7 @@ impl Kernel {
     /// The id of a record, when it has one, and its format, when that is known and fits.
     fn format_of(&self, record: &[u8]) -> Option<(u16, Option<&KernelFormat>)> {
         let id = self.machine().number(record.get(..2)?) as u16;
-        let format = self.formats.get(&id).filter(|known| record.len() >= known.format.min_bytes() as usize);
+        let format = self.formats.get(&id).filter(|known| record.len() >= known.min_bytes);
         Some((id, format))
     }
 
@@ -295,8 +298,7 @@ pub(super) fn read(
         if known.is_none()
             && let Some(format) = kernel.formats.get(&id)
         {
-            let min = format.format.min_bytes() as usize;
-            return faults.tell(|| packets::too_short(record.len(), min, &format.name, &places, at));
+            return faults.tell(|| packets::too_short(record.len(), format.min_bytes, &format.name, &places, at));
         }
         let tid = kernel.tid(known, record, |tid| traced.contains(&tid));
         if !traced.contains(&tid) {
