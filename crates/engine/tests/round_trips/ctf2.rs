@@ -120,6 +120,8 @@ struct Stream {
     events: Vec<Event>,
     counts: bool,
     ends: bool,
+    /// Packets say their sizes. Others are files, and a header begins at a whole byte: what is left of one is no event.
+    is_sized: bool,
 }
 
 struct Event {
@@ -192,11 +194,14 @@ impl Maker<'_> {
         for (at, stream) in streams.iter().enumerate() {
             for instance in 0..1 + self.rng.below(2) {
                 let mut wants = Vec::new();
-                let bytes = self.packets(stream, instance, uuid.as_deref(), &mut wants);
-                if !bytes.is_empty() {
-                    trace.files.push((format!("s{at}_{instance}"), bytes));
-                    trace.wants.push(wants);
+                let mut packets = self.packets(stream, instance, uuid.as_deref(), &mut wants);
+                if stream.is_sized && !packets.is_empty() {
+                    packets = vec![packets.concat()];
                 }
+                for (number, bytes) in packets.into_iter().enumerate() {
+                    trace.files.push((format!("s{at}_{instance}_{number}"), bytes));
+                }
+                trace.wants.push(wants);
             }
         }
         trace
@@ -253,8 +258,8 @@ impl Maker<'_> {
             events.push(Event { id, name, specific, payload });
         }
         let time_bits = self.rng.pick(&[64, 64, 32, 27, 40, 63]);
-        let (counts, ends) = (self.rng.chance(40), self.rng.chance(60));
-        Stream { id, clock, id_bits, time_bits, has_id, common, packet, events, counts, ends }
+        let (counts, ends, is_sized) = (self.rng.chance(40), self.rng.chance(60), self.rng.chance(85));
+        Stream { id, clock, id_bits, time_bits, has_id, common, packet, events, counts, ends, is_sized }
     }
 
     fn maybe_root(&mut self, scope: &str, percent: u64) -> Option<Type> {
@@ -601,10 +606,12 @@ impl Maker<'_> {
             if let Some(clock) = stream.clock {
                 let _ = write!(json, ", \"default-clock-class-id\": \"c{clock}\"");
             }
-            let mut context = vec![
-                member("p content", role("packet-content-length", 32, 8, order)),
-                member("p total", role("packet-total-length", 32, 8, order)),
-            ];
+            let sizes = [("p content", "packet-content-length"), ("p total", "packet-total-length")];
+            let size = |(name, size): (&str, &str)| match stream.is_sized {
+                true => member(name, role(size, 32, 8, order)),
+                false => member(name, role("", 32, 8, order).replace(", \"roles\": [\"\"]", "")),
+            };
+            let mut context: Vec<String> = sizes.into_iter().map(size).collect();
             if stream.clock.is_some() {
                 context.push(member("p begin", role("default-clock-timestamp", 64, 8, order)));
                 if stream.ends {
@@ -621,12 +628,13 @@ impl Maker<'_> {
                 context.extend(members.iter().map(|(name, class)| member(name, json_of(class))));
             }
             let _ = write!(json, ", \"packet-context-field-class\": {}", structure(context));
-            let mut head = Vec::new();
+            let (mut head, align) = (Vec::new(), if stream.is_sized { 1 } else { 8 });
             if stream.has_id {
-                head.push(member("id", role("event-record-class-id", stream.id_bits, 1, order)));
+                head.push(member("id", role("event-record-class-id", stream.id_bits, align, order)));
             }
             if stream.clock.is_some() {
-                head.push(member("time", role("default-clock-timestamp", stream.time_bits, 1, order)));
+                let align = if stream.has_id { 1 } else { align };
+                head.push(member("time", role("default-clock-timestamp", stream.time_bits, align, order)));
             }
             let _ = write!(json, ", \"event-record-header-field-class\": {}", structure(head));
             if let Some(common) = &stream.common {
@@ -655,7 +663,7 @@ impl Maker<'_> {
 
     // Packets.
 
-    fn packets(&mut self, stream: &Stream, instance: u64, uuid: Option<&[u8]>, wants: &mut Vec<Want>) -> Vec<u8> {
+    fn packets(&mut self, stream: &Stream, instance: u64, uuid: Option<&[u8]>, wants: &mut Vec<Want>) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         let mut clock = match self.rng.below(5) {
             0 => 0,
@@ -705,6 +713,9 @@ impl Maker<'_> {
                     break;
                 }
                 let event = &stream.events[self.rng.below(stream.events.len() as u64) as usize];
+                if !stream.is_sized {
+                    out.align(8);
+                }
                 if stream.has_id {
                     out.put(event.id.into(), stream.id_bits, order, false);
                 }
@@ -725,7 +736,9 @@ impl Maker<'_> {
             }
             let content = out.pos;
             out.align(8);
-            out.seek(out.pos + 8 * self.rng.pick(&[0, 0, 3, 64]));
+            if stream.is_sized {
+                out.seek(out.pos + 8 * self.rng.pick(&[0, 0, 3, 64]));
+            }
             let total = out.pos;
             out.seek(sizes);
             out.put(content.into(), 32, order, false);
@@ -735,7 +748,7 @@ impl Maker<'_> {
                 clock += self.rng.below(10);
                 out.put(clock.into(), 64, order, false);
             }
-            all.extend_from_slice(&out.bytes);
+            all.push(out.bytes);
         }
         all
     }

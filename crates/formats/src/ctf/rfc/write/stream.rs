@@ -226,7 +226,9 @@ impl StreamWriter {
             Some(clock) => {
                 let ns = clock.ns(event.cycles());
                 self.losses.add("times before the zero of the clock (they become 0)", u64::from(ns < 0));
-                u64::try_from(ns).unwrap_or(0)
+                let beyond = u64::from(ns > u64::MAX.into());
+                self.losses.add("times of 2^64 ns and more since the zero of a clock (they are held there)", beyond);
+                ns.clamp(0, u64::MAX.into()) as u64
             }
         }
     }
