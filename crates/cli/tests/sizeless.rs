@@ -107,3 +107,45 @@ fn options_without_a_label_need_no_tag() {
     folder.run("convert -q --to ctf2 --byte-order big -o anew t").ends(0, &[]);
     assert_eq!(lines(&folder, "anew", 0), lines(&folder, "t", 0));
 }
+
+/// Readers look for another event in bits that are content and that no field has.
+#[test]
+fn bits_behind_the_last_field_are_no_content() {
+    let folder = Folder::new();
+    folder.file(
+        "t/metadata",
+        "/* CTF 1.8 */ typealias integer { size = 8; align = 8; } := u8;
+        trace { major = 1; minor = 8; byte_order = be; packet.header := struct { u8 stream_instance_id; }; };
+        stream {
+            packet.context := struct {
+                u8 packet_size; u8 content_size; u8 timestamp_begin; u8 timestamp_end; integer { size = 12; align = 8; } flags;
+            };
+            event.header := struct { u8 id; };
+        };
+        event { name = none; id = 0; };
+        event { name = list; id = 1; fields := struct { integer { size = 3; align = 8; } list[2]; }; };
+        event { name = empty; id = 2; fields := struct { u8 n; integer { size = 5; align = 8; } m; u8 list[n]; }; };
+        event { name = text; id = 3; fields := struct { integer { size = 5; align = 8; } m; string s; }; };
+        ",
+    );
+    let packets: [(&[u8], u64); 5] = [(&[], 4), (&[0], 0), (&[1, 0, 0], 5), (&[2, 0, 0], 0), (&[3, 8, 0], 0)];
+    for (at, (event, _)) in packets.iter().enumerate() {
+        let mut bytes = vec![at as u8, 56 + 8 * event.len() as u8, 52, 1, 1, 0, 0];
+        bytes.extend(*event);
+        if !event.is_empty() {
+            bytes[2] = bytes[1];
+        }
+        folder.file(&format!("t/stream{at}"), bytes);
+    }
+    folder.run("convert -q --to ctf1.8 --byte-order little -o out t").ends(0, &[]);
+    for (at, (event, loose)) in packets.iter().enumerate() {
+        let bytes = std::fs::read(folder.path(&format!("out/stream{at}"))).expect("it was written");
+        // The sizes stand behind the magic number and the ids of the stream.
+        let sizes: Vec<u64> =
+            bytes[12..].chunks(8).map(|of| u64::from_le_bytes(of.try_into().unwrap_or_default())).collect();
+        let total = bytes.len() as u64 * 8;
+        let found = sizes.windows(2).find(|of| of[0] == total).map(|of| of[1]);
+        assert_eq!(found, Some(total - loose), "{event:?}: {bytes:?}");
+    }
+    folder.run("check -q out").ends(0, &[]);
+}

@@ -14,6 +14,8 @@ use crate::plan::{NodeId, Visitor};
 pub enum Encode {
     /// Nothing of its own: its parts are written.
     Parts,
+    /// Nothing, and of its parts neither: the output does not have it.
+    Nothing,
     /// An integer of at most 64 bits.
     Fixed {
         /// Its bits.
@@ -121,7 +123,7 @@ impl Encode {
             Encode::Text(encoding) | Encode::HiddenText(encoding) => encoding.unit_bytes(),
             Encode::Tag { bytes, .. } => bytes.into(),
             Encode::Zeros(bytes) => bytes.into(),
-            Encode::Parts | Encode::Bytes | Encode::HiddenBytes => 0,
+            Encode::Parts | Encode::Nothing | Encode::Bytes | Encode::HiddenBytes => 0,
             Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) => 0,
             Encode::CountedAt(..) | Encode::HiddenCountedAt(..) => 0,
         }
@@ -153,6 +155,35 @@ pub struct Shortfalls {
     pub filled: u64,
 }
 
+/// Bits that nothing has in the last byte of what was written so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LooseBits {
+    /// Where the last value ended that left some.
+    end: usize,
+    count: u8,
+}
+
+impl LooseBits {
+    /// So many bits in front of an end.
+    pub fn new(end: usize, count: u8) -> Self {
+        LooseBits { end, count }
+    }
+
+    /// How many there are in front of an end: none when something came behind the value that left them.
+    pub fn before(&self, end: usize) -> u8 {
+        if self.end == end { self.count } else { 0 }
+    }
+
+    /// What follows begins with a byte: it has the bits in front of it, even where it is empty.
+    fn align(&mut self) {
+        self.count = 0;
+    }
+
+    fn note(&mut self, end: usize, len_bits: u32) {
+        *self = LooseBits { end, count: (8 - len_bits % 8) as u8 % 8 };
+    }
+}
+
 /// Writes the fields that a plan shows.
 pub struct Encoder<'a> {
     /// Where to.
@@ -163,6 +194,8 @@ pub struct Encoder<'a> {
     pub selectors_at: usize,
     /// What was lost so far.
     pub shortfalls: &'a mut Shortfalls,
+    /// Bits that integers of no whole number of bytes leave.
+    pub loose: &'a mut LooseBits,
 }
 
 /// Writes the fields of an event that ends before its last one.
@@ -183,21 +216,42 @@ impl Encoder<'_> {
     #[inline]
     fn integer(&mut self, node: NodeId, value: u64, signed: bool) {
         match self.encode(node) {
-            Encode::Fixed { len_bits, order } => put_fixed(self.out, value, len_bits, order),
+            Encode::Fixed { len_bits, order } => self.fixed(value, len_bits, order),
             Encode::Leb => put_leb(self.out, value, signed),
             Encode::Wide { len_bits, order, signed } => {
-                put_wide(self.out, &Wide { limbs: vec![value], signed }, len_bits, order);
+                self.wide_integer(&Wide { limbs: vec![value], signed }, len_bits, order)
             }
             Encode::Boolean => self.out.push(u8::from(value != 0)),
-            Encode::Parts => {}
+            Encode::Parts | Encode::Nothing => {}
             hidden => self.hidden_integer(hidden, value),
         }
+    }
+
+    /// A compound of the output begins here.
+    #[inline]
+    fn align(&mut self, node: NodeId) {
+        if self.encode(node) != Encode::Nothing {
+            self.loose.align();
+        }
+    }
+
+    #[inline]
+    fn fixed(&mut self, value: u64, len_bits: u8, order: ByteOrder) {
+        put_fixed(self.out, value, len_bits, order);
+        if !len_bits.is_multiple_of(8) {
+            self.loose.note(self.out.len(), len_bits.into());
+        }
+    }
+
+    fn wide_integer(&mut self, value: &Wide, len_bits: u32, order: ByteOrder) {
+        put_wide(self.out, value, len_bits, order);
+        self.loose.note(self.out.len(), len_bits);
     }
 
     #[cold]
     fn hidden_integer(&mut self, encode: Encode, value: u64) {
         match encode {
-            Encode::HiddenFixed { len_bits, order } => put_fixed(self.out, pseudonym(value), len_bits, order),
+            Encode::HiddenFixed { len_bits, order } => self.fixed(pseudonym(value), len_bits, order),
             Encode::HiddenLeb => put_leb(self.out, pseudonym(value) >> 1, false),
             Encode::Zeros(bytes) => self.zeros(bytes.into()),
             _ => {}
@@ -391,13 +445,13 @@ impl Visitor for Encoder<'_> {
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
         match self.encode(node) {
-            Encode::Wide { len_bits, order, .. } => put_wide(self.out, value, len_bits, order),
+            Encode::Wide { len_bits, order, .. } => self.wide_integer(value, len_bits, order),
             Encode::Leb => put_leb_wide(self.out, value),
             Encode::Fixed { len_bits, order } => {
                 self.shortfalls.cut_integers += 1;
-                put_fixed(self.out, value.limbs.first().copied().unwrap_or(0), len_bits, order);
+                self.fixed(value.limbs.first().copied().unwrap_or(0), len_bits, order);
             }
-            Encode::Parts => {}
+            Encode::Parts | Encode::Nothing => {}
             hidden => self.hidden_integer(hidden, value.limbs.first().copied().unwrap_or(0)),
         }
     }
@@ -437,15 +491,16 @@ impl Visitor for Encoder<'_> {
                 self.text(bytes);
             }
             Encode::Plain => self.text(bytes),
-            Encode::Parts => {}
+            Encode::Parts | Encode::Nothing => {}
             hidden => self.hidden_text(hidden, bytes),
         }
     }
 
     #[inline]
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.align(node);
         match self.encode(node) {
-            Encode::Parts => {}
+            Encode::Parts | Encode::Nothing => {}
             Encode::HiddenBytes | Encode::HiddenCounted(_) | Encode::HiddenCountedAt(..) => {
                 self.count(node, bytes.len() as u64);
                 self.zeros(bytes.len());
@@ -474,7 +529,13 @@ impl Visitor for Encoder<'_> {
     }
 
     #[inline]
+    fn begin_struct(&mut self, node: NodeId) {
+        self.align(node);
+    }
+
+    #[inline]
     fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.align(node);
         self.count(node, len);
     }
 
@@ -528,6 +589,10 @@ impl Visitor for CutEncoder<'_> {
         self.encoder.begin_optional(node);
     }
 
+    fn begin_struct(&mut self, node: NodeId) {
+        self.encoder.begin_struct(node);
+    }
+
     fn begin_array(&mut self, node: NodeId, len: u64) {
         self.encoder.begin_array(node, len);
     }
@@ -537,6 +602,12 @@ impl Visitor for CutEncoder<'_> {
             Some(Some(filler)) => {
                 self.encoder.shortfalls.filled += 1;
                 self.encoder.out.extend_from_slice(filler);
+                let len_bits = match self.encoder.encode(node) {
+                    Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => len_bits.into(),
+                    Encode::Wide { len_bits, .. } => len_bits,
+                    _ => return,
+                };
+                self.encoder.loose.note(self.encoder.out.len(), len_bits);
             }
             _ => self.encoder.absent(node),
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{Chunk, ChunkSink, EventRef, PacketData, Spine};
-use tracemill_codec::encode::{Encode, Encoder, Shortfalls, text_pseudonym};
+use tracemill_codec::encode::{Encode, Encoder, LooseBits, Shortfalls, text_pseudonym};
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_codec::trace_plans::{SpineSink, TracePlans};
 use tracemill_model::error::Result;
@@ -584,6 +584,7 @@ pub struct Veiler {
     state: State,
     texts: Vec<KeptText>,
     shortfalls: Shortfalls,
+    loose: LooseBits,
     name: Vec<u8>,
     /// What stands before the events of the packet that came last.
     prefix: Option<(Arc<PacketData>, Prefix)>,
@@ -606,6 +607,7 @@ impl Veiler {
             state: State::default(),
             texts: Vec::new(),
             shortfalls: Shortfalls::default(),
+            loose: LooseBits::default(),
             name: Vec::new(),
             prefix: None,
         }
@@ -706,8 +708,8 @@ impl Veiler {
     }
 
     fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> Fields<'a> {
-        let Veiler { texts, shortfalls, .. } = self;
-        let encoder = Encoder { out, nodes: &table.encodes, selectors_at: 0, shortfalls };
+        let Veiler { texts, shortfalls, loose, .. } = self;
+        let encoder = Encoder { out, nodes: &table.encodes, selectors_at: 0, shortfalls, loose };
         Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }
     }
 

@@ -791,8 +791,7 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
             table[at] = table[at].hidden();
         }
         if is_dropped[at] {
-            // A node without encoding of its own writes nothing.
-            table[at] = Encode::Parts;
+            table[at] = Encode::Nothing;
         }
     }
     table.into()

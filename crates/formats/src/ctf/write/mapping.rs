@@ -83,8 +83,6 @@ pub(super) struct EventMapping {
     pub(super) nodes: Option<Box<[Encode]>>,
     /// What stands for fields behind the end of an event. Made when the first event comes that ends early.
     pub(super) fillers: Option<Box<[Option<Vec<u8>>]>>,
-    /// Bits that its last field leaves in its last byte: no content of a packet that ends there.
-    pub(super) loose: u8,
     /// Ids of classes that stand for many, once an event had them.
     pub(super) own_ids: HashMap<(u32, Vec<u8>), u64>,
 }
@@ -235,7 +233,6 @@ impl Mapping {
         let owner = (self.from.event(class).stream.0, class.0);
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         let nodes = encodes(&self.mapped(), plan, owner, &scopes);
-        self.events[class.0 as usize].loose = loose_bits(&self.from, plan, &nodes);
         self.events[class.0 as usize].nodes = Some(nodes);
         let stream = self.from.event(class).stream;
         if self.streams[stream.0 as usize].header_nodes.is_none() {
@@ -293,20 +290,6 @@ fn count_names(from: &Schema, losses: &mut Losses) {
     losses.add("names of traces and streams, namespaces and unique ids", names as u64);
 }
 
-/// Bits that an event of the plan always leaves in its last byte: those of an integer that no array, option or optional
-/// is around, where one comes last.
-fn loose_bits(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> u8 {
-    let Some(Encode::Fixed { len_bits, .. }) = nodes.last() else { return 0 };
-    let mut at = plan.nodes.len() - 1;
-    while plan.nodes[at].parent as usize != at {
-        at = plan.nodes[at].parent as usize;
-        if !matches!(schema.field_class(plan.nodes[at].class).kind, FieldKind::Struct(_)) {
-            return 0;
-        }
-    }
-    (8 - len_bits % 8) % 8
-}
-
 /// Writes nothing of the members of a root that are not kept.
 fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
     let Some(root) = plan.roots.iter().flatten().next().copied() else { return nodes };
@@ -319,8 +302,7 @@ fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encod
         }
         let member = tops.iter().position(|&node| node == top);
         if member.is_none_or(|member| keep.get(member) != Some(&true)) {
-            // A node without encoding of its own writes nothing.
-            nodes[at as usize] = Encode::Parts;
+            nodes[at as usize] = Encode::Nothing;
         }
     }
     nodes
@@ -632,7 +614,6 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
         is_open: class.open_ids.is_some(),
         nodes: None,
         fillers: None,
-        loose: 0,
         own_ids: HashMap::new(),
     })
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{CutEncoder, Encoder, Shortfalls, put_fixed};
+use tracemill_codec::encode::{CutEncoder, Encoder, LooseBits, Shortfalls, put_fixed};
 use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
@@ -29,6 +29,8 @@ pub(super) struct StreamWriter {
     is_part: bool,
     file: OutFile,
     packet: Vec<u8>,
+    /// Bits at the end of the packet that no field has: they are no content of it when it ends there.
+    loose: LooseBits,
     /// Where the numbers stand in the packet that are known when it ends.
     places: Places,
     open: Option<Open>,
@@ -62,9 +64,15 @@ struct Open {
     begin: u64,
     end: u64,
     /// Encoded members of the input's packet that it keeps.
-    kept: Vec<u8>,
+    kept: Kept,
     cpu: Option<u32>,
-    /// Bits that the last event leaves in its last byte.
+}
+
+/// Encoded members of a packet context.
+#[derive(Default, PartialEq, Eq)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// Bits of the last byte that none of them has.
     loose: u8,
 }
 
@@ -84,6 +92,7 @@ impl StreamWriter {
             is_part: options.is_part,
             file: OutFile::new(path),
             packet: Vec::new(),
+            loose: LooseBits::default(),
             places: Places::default(),
             open: None,
             input: None,
@@ -165,7 +174,7 @@ impl StreamWriter {
         }
         let stream = &mapping.streams[event.chunk.packet.packet.class.0 as usize];
         let of = &mapping.events[class.0 as usize];
-        let start = self.packet.len();
+        let (start, before) = (self.packet.len(), self.loose);
         put_fixed(&mut self.packet, own_id.unwrap_or(of.id), stream.id_bits, self.order);
         if stream.has_clock {
             let mut cycles = cycles;
@@ -186,6 +195,7 @@ impl StreamWriter {
                 nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
                 selectors_at: 0,
                 shortfalls: &mut self.shortfalls,
+                loose: &mut self.loose,
             };
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
@@ -193,23 +203,22 @@ impl StreamWriter {
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let result = match of.selectors {
             0 if !is_cut => {
-                let mut encoder =
-                    Encoder { out: &mut self.packet, nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+                let mut encoder = Encoder {
+                    out: &mut self.packet,
+                    nodes,
+                    selectors_at: 0,
+                    shortfalls: &mut self.shortfalls,
+                    loose: &mut self.loose,
+                };
                 event.visit_flat(&mut self.state, &mut encoder)
             }
             _ => self.by_scopes(of, is_cut, event),
         };
-        match result {
-            Ok(()) => {
-                if let Some(open) = &mut self.open {
-                    open.loose = of.loose;
-                }
-            }
+        if result.is_err() {
             // It was whole when it was found: the file has changed.
-            Err(_) => {
-                self.packet.truncate(start);
-                self.unreadable += 1;
-            }
+            self.packet.truncate(start);
+            self.loose = before;
+            self.unreadable += 1;
         }
         Ok(())
     }
@@ -225,7 +234,13 @@ impl StreamWriter {
                 selectors_at = self.packet.len();
                 self.packet.resize(selectors_at + of.selectors, 0);
             }
-            let mut encoder = Encoder { out: &mut self.packet, nodes, selectors_at, shortfalls: &mut self.shortfalls };
+            let mut encoder = Encoder {
+                out: &mut self.packet,
+                nodes,
+                selectors_at,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut self.loose,
+            };
             match is_cut {
                 true => fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?,
                 false => fields.visit(scope, &mut self.state, &mut encoder)?,
@@ -269,18 +284,23 @@ impl StreamWriter {
     }
 
     /// The members of the packet context that are kept, encoded.
-    fn kept_of(&mut self, mapping: &Mapping, input: &PacketData) -> Vec<u8> {
+    fn kept_of(&mut self, mapping: &Mapping, input: &PacketData) -> Kept {
         let stream = &mapping.streams[input.packet.class.0 as usize];
-        let mut kept = Vec::new();
+        let (mut kept, mut loose) = (Vec::new(), LooseBits::default());
         if stream.keeps_context.contains(&true) {
             let plan = input.plans.packet_context_rows(input.packet.class);
             let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
-            let mut encoder =
-                Encoder { out: &mut kept, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+            let mut encoder = Encoder {
+                out: &mut kept,
+                nodes: &nodes,
+                selectors_at: 0,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut loose,
+            };
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
-        kept
+        Kept { loose: loose.before(kept.len()), bytes: kept }
     }
 
     fn begin_packet(&mut self, mapping: &Mapping, input: &PacketData, first: u64) -> Result<()> {
@@ -295,7 +315,7 @@ impl StreamWriter {
         };
         let class = input.packet.class;
         self.header(mapping, class, Some(input), &kept);
-        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu, loose: 0 });
+        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu });
         Ok(())
     }
 
@@ -317,7 +337,7 @@ impl StreamWriter {
     }
 
     /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
-    fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &[u8]) {
+    fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &Kept) {
         let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);
         let out = &mut self.packet;
         out.clear();
@@ -332,7 +352,13 @@ impl StreamWriter {
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
-            let mut encoder = Encoder { out, nodes: &nodes, selectors_at: 0, shortfalls: &mut self.shortfalls };
+            let mut encoder = Encoder {
+                out,
+                nodes: &nodes,
+                selectors_at: 0,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut self.loose,
+            };
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
@@ -348,7 +374,8 @@ impl StreamWriter {
             };
             put_fixed(out, value, len_bits as u8, order);
         }
-        out.extend_from_slice(kept);
+        out.extend_from_slice(&kept.bytes);
+        self.loose = LooseBits::new(out.len(), kept.loose);
     }
 
     /// Ends the packet that is being built. `input_ends` when that of the input ends here too.
@@ -363,6 +390,7 @@ impl StreamWriter {
 
     fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
         let bits = self.packet.len() as u64 * 8;
+        let loose = u64::from(self.loose.before(self.packet.len()));
         let (order, places) = (self.order, self.places);
         let packet = &mut self.packet;
         let mut set = |at: usize, value: u64| {
@@ -374,14 +402,14 @@ impl StreamWriter {
         };
         set(places.total, bits);
         // Bits that no field has are not content.
-        set(places.total + 8, bits - u64::from(open.loose));
+        set(places.total + 8, bits - loose);
         if let Some(begin) = places.begin {
             set(begin, open.begin);
             set(begin + 8, open.end);
         }
         if let (Some(index), Some(_)) = (&mut self.index, places.begin) {
             let class = mapping.streams[open.class.0 as usize].id;
-            let content = bits - u64::from(open.loose);
+            let content = bits - loose;
             let of_time = [open.begin, open.end, self.discarded];
             lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.sequence]);
         }
@@ -409,9 +437,9 @@ impl StreamWriter {
                 return self.file.end();
             }
             let end = end.unwrap_or(self.latest).max(self.latest);
-            let kept = last.as_ref().map_or_else(Vec::new, |last| self.kept_of(mapping, last));
+            let kept = last.as_ref().map_or_else(Kept::default, |last| self.kept_of(mapping, last));
             self.header(mapping, class, last.as_deref(), &kept);
-            let open = Open { class, begin: self.latest, end, kept: Vec::new(), cpu: None, loose: 0 };
+            let open = Open { class, begin: self.latest, end, kept: Kept::default(), cpu: None };
             self.flush(mapping, &open)?;
         }
         self.packet = Vec::new();
