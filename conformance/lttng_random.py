@@ -755,6 +755,9 @@ WHOLE_LINE = ("ns", "cycles", "name", "id", "stream", "cpu", "payload")
 
 def check_conversions(program, root, lines, touched):
     """What is written of a trace has its lines."""
+    # Damage of what says the version leaves nothing that can be read.
+    if touched and run(program, root).returncode == 1:
+        return None
     lines_of = lambda folder: sorted((only(entry, WHOLE_LINE) for entry in parse(run(program, folder))), key=key)
     expected = lines_of(root)
     steps = [("copy", root, ["--to", "lttng-legacy"]), ("anew", root, ["--to", "lttng-legacy", "--filter", "true"]),

@@ -193,7 +193,7 @@ pub fn run_packets(data: &[u8]) {
     let Some((seed, bytes)) = data.split_first_chunk() else { return };
     let bytes = &bytes[..bytes.len().min(MAX_PACKET_BYTES)];
     let mut rng = Rng::new(u64::from_le_bytes(*seed));
-    let schema = random_schema(&mut rng);
+    let schema = random_schema(&mut rng, 1);
     schemas::set_bytes(bytes);
     if let Err(message) = packets::packet(&schema, &mut rng, &mut Tally::default()) {
         panic!("{message}\n{}", tree::list(&schema));

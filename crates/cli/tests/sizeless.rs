@@ -43,6 +43,36 @@ fn files_of_one_stream_are_put_together() {
     converts(&folder, 0);
 }
 
+/// Those that are damaged too: they lose what cannot be read, and nothing else.
+#[test]
+fn each_packet_has_a_file_of_its_own() {
+    let folder = Folder::new();
+    let metadata = TRACE.replace(" u8 timestamp; };", " };");
+    for (at, (byte, code)) in [(0, 0), (9, 3)].into_iter().enumerate() {
+        let trace = format!("t{at}");
+        folder.file(&format!("{trace}/metadata"), &metadata);
+        folder.file(&format!("{trace}/a"), [1, 10, 20, 0, 7, b'x', 0]);
+        folder.file(&format!("{trace}/b"), [1, 30, 30, 0, 8, 0, byte, 9, b'y', b'z', 0]);
+        folder.run(&format!("convert -q --to ctf2 -o {trace}.ctf2 {trace}")).ends(code, &[]);
+        folder.run(&format!("convert -q --to ctf1.8 -o {trace}.back {trace}.ctf2")).ends(0, &[]);
+        let all = |name: &str, code| {
+            let lines = json_lines(&folder.run(&format!("print -q --format jsonl {name}")).ends(code, &[]).stdout);
+            let plain = lines.into_iter().map(|mut line| {
+                line.as_object_mut().and_then(|line| line.remove("trace"));
+                line
+            });
+            plain.collect::<Vec<_>>()
+        };
+        let want = all(&trace, code);
+        assert_eq!(want.len(), 3 - at);
+        assert_eq!((all(&format!("{trace}.ctf2"), 0), all(&format!("{trace}.back"), 0)), (want.clone(), want));
+        for form in ["ctf2", "back"] {
+            let second = std::fs::read(folder.path(&format!("{trace}.{form}/a.000001"))).expect("it was written");
+            assert_eq!(second.len(), if at == 0 { 11 } else { 6 });
+        }
+    }
+}
+
 #[test]
 fn folders_of_a_rotation_are_put_together() {
     let folder = Folder::new();

@@ -31,6 +31,11 @@ impl OutFile {
         &self.path
     }
 
+    /// Was something written?
+    pub(crate) fn is_made(&self) -> bool {
+        self.is_made
+    }
+
     /// Appends bytes; none make the file too.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let path = &self.path;

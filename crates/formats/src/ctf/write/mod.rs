@@ -186,9 +186,10 @@ impl Writer {
     }
 
     fn add_same(&mut self, source: &Source, folder: &Path, names: Vec<String>, metadata: Vec<u8>) -> Form {
-        for name in names {
+        for (name, of) in names.into_iter().zip(&source.streams) {
             self.trace_of.push(self.traces.len());
-            let stream = SameStream::new(folder.join(name), &source.schema);
+            let has_file_each = of.is_joined && !same::can_be_joined(&source.schema, of.class);
+            let stream = SameStream::new(folder.join(name), &source.schema, has_file_each);
             self.streams.push(StreamOut::Same(Box::new(stream)));
         }
         Form::Same { metadata }
@@ -390,16 +391,9 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index || has_hidden;
     // Packets hold cycles, and a drift moves each of them.
     let has_drift = source.drift.is_some();
-    let mut joined = source.streams.iter().filter(|stream| stream.is_joined);
     // Where fields were hidden before, nothing says what the trace was: its packets are not those of any file.
     let is_veiled = source.origin.format.is_empty();
-    if !is_ctf
-        || is_veiled
-        || has_form
-        || has_drift
-        || !joined.all(|stream| same::can_be_joined(&source.schema, stream.class))
-        || options.is_cut && !can_be_cut(source)
-    {
+    if !is_ctf || is_veiled || has_form || has_drift || options.is_cut && !can_be_cut(source) {
         return None;
     }
     let of = &source.origin;

@@ -53,11 +53,20 @@ struct Rules {
     order: ByteOrder,
     /// Do such fields have both orders?
     is_mixed: bool,
+    /// Do events begin and end with bytes, whatever they hold?
+    is_bytes: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { header_align: 1, step_bits: 1, time_bits: 64, order: ByteOrder::default(), is_mixed: false }
+        Rules {
+            header_align: 1,
+            step_bits: 1,
+            time_bits: 64,
+            order: ByteOrder::default(),
+            is_mixed: false,
+            is_bytes: true,
+        }
     }
 }
 
@@ -67,11 +76,21 @@ pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
     let has = |role| layout.places.iter().any(|place| place.roles.has(role));
     let is_timed = schema.stream(class).default_clock.is_some();
     let knows_begin = layout.rules.time_bits >= 64 || has(Role::PacketBegin);
-    let is_patched = has(Role::PacketTotalSize) && has(Role::PacketContentSize) && (!is_timed || knows_begin);
+    let sizes = [Role::PacketTotalSize, Role::PacketContentSize];
+    let is_sized = sizes.into_iter().all(has) || is_one_packet(schema, class, &layout);
+    let is_patched = is_sized && (!is_timed || knows_begin);
     let counts = [Role::PacketSequence, Role::DiscardedEvents, Role::PacketBegin, Role::PacketEnd];
     let all = counts.into_iter().all(|role| has(role) || !has_role(schema, class, role));
     let is_plain = layout.event_align <= layout.rules.header_align && !layout.rules.is_mixed;
     is_patched && all && (is_plain || can_shift(schema, roots_of(schema, class)))
+}
+
+/// Is a packet of the class its file, and stays so with some of its events? It has no sizes, then no second one can follow;
+/// what it holds ends with the last byte.
+fn is_one_packet(schema: &Schema, class: StreamClassId, layout: &Layout) -> bool {
+    let roles = [Role::PacketTotalSize, Role::PacketContentSize, Role::PacketSequence];
+    let is_plain = layout.rules.is_bytes && layout.rules.time_bits >= 64;
+    is_plain && roles.into_iter().all(|role| !has_role(schema, class, role))
 }
 
 /// Does each packet of a stream class say where the next one begins? Those of others end with their file, and none can
@@ -142,6 +161,7 @@ impl Layout {
                 let bits = if integer.is_variable_length() { 7 } else { integer.len_bits };
                 layout.rules.time_bits = layout.rules.time_bits.min(bits);
             }
+            layout.rules.is_bytes &= bits_of(&class.kind).is_none_or(|(len_bits, _)| len_bits.is_multiple_of(8));
             if let Some((len_bits, order)) = bits_of(&class.kind)
                 && !(u64::from(len_bits) | u64::from(class.align_bits)).is_multiple_of(8)
             {
@@ -150,6 +170,7 @@ impl Layout {
             }
             stack.extend(layout::children(class));
         }
+        layout.rules.is_bytes &= layout.rules.header_align.is_multiple_of(8);
         layout.rules.step_bits = layout.event_align.max(layout.rules.header_align);
         layout
     }
@@ -221,6 +242,9 @@ pub(super) struct SameStream {
     /// What is needed for each event of the packet that is put together.
     rules: Rules,
     file: OutFile,
+    /// Files before it, where each packet has its own.
+    files: Vec<OutFile>,
+    has_file_each: bool,
     /// The packet that is put together, and its bits.
     packet: Vec<u8>,
     bits: u64,
@@ -246,12 +270,15 @@ pub(super) struct SameStream {
 }
 
 impl SameStream {
-    pub(super) fn new(path: PathBuf, schema: &Arc<Schema>) -> Self {
+    /// `has_file_each`: packets that do not say where they end stand in files of their own.
+    pub(super) fn new(path: PathBuf, schema: &Arc<Schema>, has_file_each: bool) -> Self {
         SameStream {
             schema: schema.clone(),
             layouts: vec![None; schema.streams().len()],
             rules: Rules::default(),
             file: OutFile::new(path),
+            files: Vec::new(),
+            has_file_each,
             packet: Vec::new(),
             bits: 0,
             input: None,
@@ -278,6 +305,20 @@ impl SameStream {
         }
     }
 
+    /// Appends a packet to the file, or begins the next one with it.
+    fn put(&mut self, packet: &[u8]) -> Result<()> {
+        if self.has_file_each && self.file.is_made() {
+            self.file.end()?;
+            let first = self.files.first().unwrap_or(&self.file).path();
+            // Files of a stream follow each other by their names.
+            let mut name = first.file_name().unwrap_or_default().to_os_string();
+            name.push(format!(".{:06}", self.files.len() + 1));
+            let next = OutFile::new(first.with_file_name(name));
+            self.files.push(std::mem::replace(&mut self.file, next));
+        }
+        self.file.write(packet)
+    }
+
     /// Copies a packet as it is.
     pub(super) fn packet(&mut self, data: &PacketData) -> Result<()> {
         self.end_packet()?;
@@ -294,7 +335,7 @@ impl SameStream {
         let is_sized = data.state.roles.total_bits.is_none_or(|total| total == len_bits);
         let is_stranger = is_stranger(&self.schema, data);
         if counters.iter().all(|(_, stored, now)| stored == now) && is_sized && !is_stranger {
-            self.file.write(whole)
+            self.put(whole)
         } else {
             self.packet.clear();
             self.packet.extend_from_slice(whole);
@@ -309,7 +350,7 @@ impl SameStream {
                 self.set_uuid(&layout);
             }
             let packet = std::mem::take(&mut self.packet);
-            self.file.write(&packet)?;
+            self.put(&packet)?;
             self.packet = packet;
             Ok(())
         }
@@ -443,7 +484,7 @@ impl SameStream {
         self.set(&layout, Role::PacketBegin, self.begin);
         self.set(&layout, Role::PacketEnd, self.end);
         let packet = std::mem::take(&mut self.packet);
-        self.file.write(&packet)?;
+        self.put(&packet)?;
         self.packet = packet;
         Ok(())
     }
@@ -491,11 +532,12 @@ impl SameStream {
         self.set(&layout, Role::PacketBegin, end);
         self.set(&layout, Role::PacketEnd, end);
         let packet = std::mem::take(&mut self.packet);
-        self.file.write(&packet)
+        self.put(&packet)
     }
 
     /// Is everything there that was written?
     pub(super) fn check(&self) -> Result<()> {
+        self.files.iter().try_for_each(OutFile::check)?;
         self.file.check()
     }
 
