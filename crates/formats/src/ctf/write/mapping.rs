@@ -15,7 +15,8 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::fields::{Mapped, Mapper, Marks, Moved, Selectors, Special, encodes, fillers, free_name};
+use super::encodes::{Mapped, Special, encodes, fillers};
+use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
 use crate::hiding::{self, Dropped};
 use crate::target::{HiddenField, Losses, STORED, Source};
 

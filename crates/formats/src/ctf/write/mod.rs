@@ -8,6 +8,7 @@
 //! all event classes are known.
 
 mod copy;
+mod encodes;
 mod fields;
 mod json;
 mod mapping;
