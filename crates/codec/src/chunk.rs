@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{EventClassId, Scope};
+use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 
 use crate::plan::{Fault, Input, NoVisitor, Plan, State, Visitor};
 use crate::trace_plans::{ScanEnd, SpineSink, TracePlans};
@@ -362,19 +362,23 @@ impl<'a> EventRef<'a> {
 
     /// Its own id and name, when its class stands for many: appends the name to `name`.
     pub fn own_id(&self, name: &mut Vec<u8>) -> Option<u32> {
-        let open = self.chunk.packet.plans.schema().event(self.class()).open_ids.as_ref()?;
-        let event = self.body();
-        let own = event.get(open.offset_bytes as usize..)?.first_chunk::<4>()?;
-        open.name.render(event, own, name);
+        let (open, own) = self.open_id()?;
+        open.name.render(self.body(), own, name);
         Some(u32::from_le_bytes(*own))
+    }
+
+    /// The bytes of its own id, when its class stands for many, and what its class knows of these.
+    fn open_id(&self) -> Option<(&'a OpenIds, &'a [u8; 4])> {
+        let open = self.chunk.packet.plans.schema().event(self.class()).open_ids.as_ref()?;
+        Some((open, self.body().get(open.offset_bytes as usize..)?.first_chunk()?))
     }
 
     /// Its id: its own, when its class stands for many, or that of its class.
     pub fn id(&self) -> u64 {
-        let class = self.chunk.packet.plans.schema().event(self.class());
-        let own =
-            class.open_ids.as_ref().and_then(|open| self.body().get(open.offset_bytes as usize..)?.first_chunk::<4>());
-        own.map_or(class.id, |own| u64::from(u32::from_le_bytes(*own)))
+        match self.open_id() {
+            Some((_, own)) => u32::from_le_bytes(*own).into(),
+            None => self.chunk.packet.plans.schema().event(self.class()).id,
+        }
     }
 
     /// The bytes from the first one behind its header on, and what follows it in the packet.

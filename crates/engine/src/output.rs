@@ -63,7 +63,7 @@ impl Pending {
     pub fn naming(&self) -> impl Fn(Error) -> Error + Clone + 'static {
         let (from, to) = (self.path.clone(), self.target.clone());
         // The bytes for a pipe or device wait elsewhere: an error there is not one of the target.
-        let is_beside = self.path != self.remains.root.join("output");
+        let is_beside = self.path == self.remains.root;
         move |error| if is_beside { error.with_file_moved(&from, &to) } else { error }
     }
 

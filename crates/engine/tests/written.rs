@@ -4,6 +4,7 @@
 
 // The tests of codec use more of it.
 mod memory;
+// The tests of codec use more of it.
 #[path = "../../codec/tests/random/schemas.rs"]
 #[allow(dead_code)]
 mod schemas;

@@ -92,8 +92,9 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     // What is copied as it is must be sound.
     let may_copy = is_all(options) && can_copy(target, session);
     let sound = if may_copy { conversion.read_all() } else { None };
-    let is_damaged = may_copy && sound.is_none();
-    if sound.is_some() && is_folder {
+    let is_sound = sound.is_some();
+    let is_damaged = may_copy && !is_sound;
+    if is_sound && is_folder {
         pending.make_folder()?;
     }
     if let Some((notes, events)) = sound
@@ -126,7 +127,8 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => {
             let mut writer = (target.create)(pending.path(), &sources, &write_options).map_err(&named)?;
-            if writer.needs_sound_packets() && !write_options.is_cut && conversion.read_all().is_none() {
+            let is_known = is_sound || write_options.is_cut;
+            if writer.needs_sound_packets() && !is_known && conversion.read_all().is_none() {
                 write_options.is_cut = true;
                 writer = (target.create)(pending.path(), &sources, &write_options).map_err(&named)?;
             }

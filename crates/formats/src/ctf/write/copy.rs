@@ -4,9 +4,9 @@ use std::path::{Component, Path};
 
 use tracemill_model::error::Result;
 
-use super::{Dialect, make_folder};
+use super::Dialect;
 use crate::api::OpenTrace;
-use crate::out_file::copy_file;
+use crate::out_file::{copy_file, make_folder};
 
 const METADATA: &str = "metadata";
 const INDEX: &str = "index";

@@ -38,6 +38,7 @@ use self::mapping::{Headers, Mapping, has_own_ids};
 use self::packets::StreamWriter;
 use self::same::SameStream;
 use crate::ctf::packets::METADATA_PART;
+use crate::out_file::make_folder;
 use crate::target::{HiddenField, Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
@@ -428,10 +429,6 @@ fn origin(source: &Source, files: &[String], has_same_packets: bool) -> Option<A
     let streams = files.iter().zip(&source.streams).map(|(file, stream)| (file.clone(), stream.origin_name.clone()));
     let (streams, moved_ns) = (streams.collect(), source.moved_ns());
     Some(Arc::new(Origin { streams, has_same_packets, moved_ns, ..(**of).clone() }))
-}
-
-fn make_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
 }
 
 /// Names of traces without the folders that hold all of them, so that a second conversion names them alike.

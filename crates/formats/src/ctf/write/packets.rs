@@ -12,7 +12,7 @@ use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::mapping::{EventMapping, Mapping, context_members};
 use crate::ctf::lttng_index;
-use crate::out_file::OutFile;
+use crate::out_file::{OutFile, make_folder};
 use crate::target::{Losses, WriteOptions};
 
 const MAGIC: u64 = 0xC1FC_1FC1;
@@ -134,7 +134,7 @@ impl StreamWriter {
         let mut bytes = lttng_index::header();
         bytes.extend_from_slice(entries);
         let folder = folder.join("index");
-        super::make_folder(&folder)?;
+        make_folder(&folder)?;
         let mut name = name.to_os_string();
         name.push(".idx");
         let path = folder.join(name);

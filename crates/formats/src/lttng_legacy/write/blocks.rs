@@ -1,9 +1,8 @@
 //! Writes tracefiles: blocks of events, and their headers (sections 3 and 5).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::super::block::TraceHeader;
 use super::encode::{pad, put};
@@ -148,7 +147,7 @@ const BUFFER: usize = 8 << 10;
 
 pub(super) fn make_folder_of(path: &Path) -> Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
-    fs::create_dir_all(folder).map_err(|error| Error::io("make the folder", folder, &error))
+    make_folder(folder)
 }
 
 /// The bytes of a header: those of a block with its own numbers still 0 but for the clock at its beginning, then the
@@ -172,4 +171,4 @@ pub(super) fn head(header: &TraceHeader, begin: u64, freq: u64) -> Vec<u8> {
     }
     out
 }
-use crate::out_file::OutFile;
+use crate::out_file::{OutFile, make_folder};

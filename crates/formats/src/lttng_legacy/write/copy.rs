@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::blocks::make_folder_of;
 use crate::api::OpenTrace;
-use crate::out_file::copy_file;
+use crate::out_file::{copy_file, make_folder};
 
 /// Copies tracefiles, definitions and `info/`. Not when something is damaged, which would stay damaged.
 pub(super) fn copy(trace: &OpenTrace, to: &Path) -> Result<bool> {
@@ -34,7 +34,7 @@ pub(super) fn copy(trace: &OpenTrace, to: &Path) -> Result<bool> {
         return Ok(true);
     }
     for folder in ["eventdefs", "control"].map(|name| to.join(name)) {
-        fs::create_dir_all(&folder).map_err(|error| Error::io("make the folder", &folder, &error))?;
+        make_folder(&folder)?;
     }
     Ok(true)
 }

@@ -23,6 +23,7 @@ use super::super::layout::Sizes;
 use super::blocks::{EventOut, TraceFile, head, make_folder_of};
 use super::concepts;
 use super::encode::Form;
+use crate::out_file::make_folder;
 use crate::target::{Losses, Source, WriteOptions};
 
 /// Sizes of the C types of what we write.
@@ -231,7 +232,7 @@ impl Foreign {
         }
         control.finish()?;
         let definitions = self.folder.join("eventdefs");
-        fs::create_dir_all(&definitions).map_err(|error| Error::io("make the folder", &definitions, &error))?;
+        make_folder(&definitions)?;
         let files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
         files.chain([&control]).try_for_each(TraceFile::check)
     }

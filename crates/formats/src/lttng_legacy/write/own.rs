@@ -17,7 +17,7 @@ use super::super::facilities::{CORE, CoreEvent, Library, Load, Messages, core_de
 use super::super::layout::{Sizes, number};
 use super::blocks::{EventOut, TraceFile, make_folder_of};
 use super::encode::{Form, put};
-use crate::out_file::is_below;
+use crate::out_file::{is_below, make_folder};
 use crate::target::{Losses, Source, enters, payload_members};
 
 /// Part that lists the facility loads.
@@ -279,7 +279,7 @@ impl Own {
             fs::write(path, bytes).map_err(|error| Error::io("write the file", path, &error))?;
         }
         for folder in ["eventdefs", "control"].map(|name| self.folder.join(name)) {
-            fs::create_dir_all(&folder).map_err(|error| Error::io("make the folder", &folder, &error))?;
+            make_folder(&folder)?;
         }
         self.streams.iter().try_for_each(|of| of.file.check())
     }

@@ -33,6 +33,7 @@ use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
 use crate::api::{OpenTrace, Setting};
 use crate::ctf::write::{copy_trace, names_of};
+use crate::out_file::make_folder;
 use crate::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// Options of both targets.
@@ -419,7 +420,7 @@ impl TraceWriter for Writer {
             self.losses.extend(&self.streams[stream].losses());
         }
         for trace in &self.traces {
-            fs::create_dir_all(&trace.folder).map_err(|error| Error::io("make the folder", &trace.folder, &error))?;
+            make_folder(&trace.folder)?;
             let bytes = match &trace.kind {
                 TraceKind::Own(bytes) => bytes.clone(),
                 TraceKind::Foreign { comment, .. } => text::write(&trace.metadata, trace.dialect, comment).into_bytes(),
