@@ -4,16 +4,12 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_codec::batches::ColumnBatches;
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::Chunk;
-use tracemill_codec::columns::{Columns, Values};
 use tracemill_codec::plan::{NodeId, State, Visitor};
-use tracemill_codec::trace_plans::{EventVisitor, ScanEnd};
 use tracemill_engine::cursor::{Cursor, Item, SpineFilter};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_model::schema::{EventClassId, Scope};
 
 use crate::Result;
 
@@ -27,7 +23,7 @@ pub(crate) struct Decoded {
     pub(crate) events: u64,
     /// Bytes of the packets.
     pub(crate) bytes: u64,
-    /// Values of fields, elements of arrays among them. Rows and columns count the same.
+    /// Values of fields, elements of arrays among them.
     pub(crate) values: u64,
     /// Made of all values, so that none is left out by the compiler.
     pub(crate) checksum: u64,
@@ -43,78 +39,18 @@ pub(crate) fn open(path: &Path) -> Result<Session> {
     }
 }
 
-/// Shows every event to a visitor, event by event, in one pass over each stream.
+/// Shows every field of every event to a visitor, chunk by chunk, one stream after the other.
 pub(crate) fn rows(path: &Path) -> Result<Decoded> {
-    let session = open(path)?;
-    let (mut sum, mut bytes) = (Checksum::default(), 0);
-    for of in &session.traces {
-        for stream in &of.streams {
-            let mut clock = 0;
-            for (index, packet) in stream.packets.iter().enumerate() {
-                bytes += packet.total_bits / 8;
-                let opened = of.reader.open_packet(&of.plans, stream, index, clock);
-                let opened = opened.map_err(|error| error.to_string())?.data;
-                // Fields of a packet are not counted: columns do not have them.
-                let mut context = Checksum::default();
-                opened.visit_context(&mut context).map_err(|fault| fault.kind.to_string())?;
-                sum.fold(context.sum);
-                let (mut pos, mut state) = (opened.events_bits, opened.state.clone());
-                match of.plans.scanner(packet.class).visit(opened.input(), &mut pos, &mut state, &mut sum) {
-                    ScanEnd::Complete => clock = state.clock,
-                    // A trace that is damaged is no measure.
-                    other => return Err(format!("{other:?}")),
-                }
-            }
-        }
-    }
-    Ok(Decoded { events: sum.events, bytes, values: sum.values, checksum: black_box(sum.sum) })
-}
-
-/// Shows every event to a visitor, chunk by chunk: for formats whose readers find the events.
-pub(crate) fn found(path: &Path) -> Result<Decoded> {
     let session = open(path)?;
     let (mut sum, mut state) = (Checksum::default(), State::default());
     let (events, bytes) = chunks(&session, |_, chunk| {
         for at in 0..chunk.len() {
             let event = chunk.event(at);
             sum.fold(event.cycles());
-            let mut fields = event.fields(&mut state);
-            for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-                fields.visit(scope, &mut state, &mut sum).map_err(|fault| fault.kind.to_string())?;
-            }
+            event.visit_flat(&mut state, &mut sum).map_err(|fault| fault.kind.to_string())?;
         }
         Ok(())
     })?;
-    Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
-}
-
-/// Fills columns class by class.
-pub(crate) fn columns(path: &Path) -> Result<Decoded> {
-    let session = open(path)?;
-    let (mut sum, mut events, mut bytes) = (Checksum::default(), 0, 0);
-    for of in &session.traces {
-        let mut batches = ColumnBatches::new(of.plans.clone());
-        // As a writer of columns does, each batch is handed on.
-        let mut take = |_, columns: &Columns| {
-            events += columns.events as u64;
-            sum.fold_columns(black_box(columns));
-        };
-        for stream in &of.streams {
-            let mut clock = 0;
-            for (index, packet) in stream.packets.iter().enumerate() {
-                bytes += packet.total_bits / 8;
-                let opened = of.reader.open_packet(&of.plans, stream, index, clock);
-                let data = Arc::new(opened.map_err(|error| error.to_string())?.data);
-                let (mut pos, mut state) = (data.first_event(), data.state.clone());
-                match batches.scan(&data, &mut pos, &mut state, &mut take) {
-                    Ok(ScanEnd::Complete) => clock = state.clock,
-                    // A trace that is damaged is no measure.
-                    other => return Err(format!("{other:?}")),
-                }
-            }
-        }
-        batches.finish(&mut take);
-    }
     Ok(Decoded { events, bytes, values: sum.values, checksum: black_box(sum.sum) })
 }
 
@@ -162,7 +98,6 @@ fn chunks(session: &Session, mut take: impl FnMut(usize, Chunk) -> Result<()>) -
 /// Folds values into one number: an addition each, so that the decoder is measured and not the visitor.
 #[derive(Default)]
 struct Checksum {
-    events: u64,
     sum: u64,
     values: u64,
 }
@@ -184,26 +119,6 @@ impl Checksum {
     fn ends(&mut self, bytes: &[u8]) {
         let ends = bytes.first().zip(bytes.last()).map_or(0, |(first, last)| u64::from(*first) + u64::from(*last));
         self.value(ends + bytes.len() as u64);
-    }
-
-    /// Values are in memory by now: their number, and that of their bytes, is enough.
-    fn fold_columns(&mut self, columns: &Columns) {
-        self.fold(columns.cycles.len() as u64);
-        for column in &columns.columns {
-            self.values += column.values.len() as u64;
-            self.fold(match &column.values {
-                Values::Bytes { data, .. } => data.len() as u64,
-                values => values.len() as u64,
-            });
-        }
-    }
-}
-
-impl EventVisitor for Checksum {
-    #[inline]
-    fn begin_event(&mut self, _class: EventClassId, cycles: u64) {
-        self.events += 1;
-        self.fold(cycles);
     }
 }
 
@@ -243,10 +158,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_and_columns_see_the_same() {
+    fn every_field_is_seen() {
         let demo = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../demo/traces/mill"));
-        let (rows, columns) = (rows(demo).unwrap(), columns(demo).unwrap());
+        let rows = rows(demo).unwrap();
         assert!(rows.events > 0 && rows.values > rows.events);
-        assert_eq!((rows.events, rows.bytes, rows.values), (columns.events, columns.bytes, columns.values));
     }
 }

@@ -95,10 +95,10 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let traces = &setup.traces;
     if let Some(large) = &traces.large
-        && setup.wants(&[1, 2, 3, 4, 5, 6, 7, 20])
+        && setup.wants(&[1, 3, 4, 5, 6, 7, 20])
     {
         let facts = Facts::of(large)?;
-        if setup.wants(&[1, 2, 4]) {
+        if setup.wants(&[1, 4]) {
             decode_rows(setup, &facts, &mut rows)?;
         }
         if setup.wants(&[3]) {
@@ -173,7 +173,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Rows 1, 2 and 4: everything that the other reader's decoding without output is compared with.
+/// Rows 1 and 4: everything that the other reader's decoding without output is compared with.
 fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
     const FILTER: &str = "name == \"plant:empty\"";
     let hits = measure::lines(&mut setup.program("print", facts.path, &["-j1", "--filter", FILTER]))?;
@@ -183,12 +183,10 @@ fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
     let tasks = [
         decoding(decode::rows, facts.path),
         setup.peers(facts.path, &["-o", "dummy"]),
-        decoding(decode::columns, facts.path),
         Some(setup.ours("info", facts.path, &["--count", "-j1"])),
         Some(setup.ours("print", facts.path, &["-j1", "--filter", FILTER])),
     ];
-    let [by_row, peer, by_column, count, filter] =
-        rounds("rows 1, 2, 4", setup.runs, tasks)?.map(Option::unwrap_or_default);
+    let [by_row, peer, count, filter] = rounds("rows 1, 4", setup.runs, tasks)?.map(Option::unwrap_or_default);
     let peer = Some(peer).filter(|peer| !peer.0.is_empty());
     let of = |id, what: &str, ours, least, aim| Row {
         target: Target::AtLeast(least),
@@ -196,7 +194,6 @@ fn decode_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<
         ..facts.row(id, what, ours, peer.as_ref())
     };
     rows.push(of("1", "decode every field, row view", by_row, 8.0, Some(12.0)));
-    rows.push(of("2", "decode every field, column view", by_column, 8.0, Some(12.0)));
     rows.push(of("4a", "info --count -j1", count, 15.0, Some(25.0)));
     rows.push(of("4b", &format!("print --filter -j1, {hits} hits"), filter, 15.0, None));
     Ok(())
@@ -415,8 +412,6 @@ fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> 
     let tasks = [
         decoding(decode::rows, few),
         decoding(decode::rows, many),
-        decoding(decode::columns, few),
-        decoding(decode::columns, many),
         opening(few),
         opening(many),
         Some(setup.ours("info", few, &["--count", "-j1"])),
@@ -425,22 +420,10 @@ fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> 
         Some(setup.ours("info", many, &["-j1"])),
     ];
     let samples = rounds("row 8, classes", setup.runs * SMALL_ROUNDS, tasks)?.map(Option::unwrap_or_default);
-    let [
-        rows_few,
-        rows_many,
-        columns_few,
-        columns_many,
-        open_few,
-        open_many,
-        count_few,
-        count_many,
-        info_few,
-        info_many,
-    ] = samples;
+    let [rows_few, rows_many, open_few, open_many, count_few, count_many, info_few, info_many] = samples;
     let open = [open_few, open_many];
     let mut pair = |label, samples, open| compare(label, &facts, samples, open, 1.5, rows);
-    pair(("8b", "row view, ns/event: many classes to few"), [rows_few, rows_many], open.clone());
-    pair(("8c", "column view, ns/event: many classes to few"), [columns_few, columns_many], open);
+    pair(("8b", "row view, ns/event: many classes to few"), [rows_few, rows_many], open);
     pair(("8d", "info --count, ns/event: many classes to few"), [count_few, count_many], [info_few, info_many]);
     Ok(())
 }
@@ -448,11 +431,11 @@ fn class_rows(setup: &Setup, few: &Trace, many: &Trace, rows: &mut Vec<Row>) -> 
 /// Row 9: LTTng 0.7 beside CTF 1.8, each by its events.
 fn legacy_rows(setup: &Setup, legacy: &Trace, ctf: &Trace, rows: &mut Vec<Row>) -> Result<()> {
     eprintln!("reading {} once", legacy.name);
-    let own = Facts { trace: legacy, path: &legacy.path, decoded: decode::found(&legacy.path)? };
+    let own = Facts { trace: legacy, path: &legacy.path, decoded: decode::rows(&legacy.path)? };
     let facts = [own, Facts::of(ctf)?];
     let tasks = [
-        decoding(decode::found, &legacy.path),
-        decoding(decode::found, &ctf.path),
+        decoding(decode::rows, &legacy.path),
+        decoding(decode::rows, &ctf.path),
         Some(setup.ours("print", &legacy.path, &["--format", "text", "-j1"])),
         Some(setup.ours("print", &ctf.path, &["--format", "text", "-j1"])),
     ];
@@ -518,7 +501,7 @@ const ELOG_ROWS: LogRows = LogRows { ids: ["9b", "9d", "9f", "9h"], peer_ns: 243
 /// Row 9: event logs.
 fn log_rows(setup: &Setup, log: &Trace, of: &LogRows, rows: &mut Vec<Row>) -> Result<()> {
     eprintln!("reading {} once", log.name);
-    let facts = Facts { trace: log, path: &log.path, decoded: decode::found(&log.path)? };
+    let facts = Facts { trace: log, path: &log.path, decoded: decode::rows(&log.path)? };
     let state = ["-j1", "--state", of.state];
     let tasks = [
         Some(setup.ours("print", facts.path, &["--format", "text", "-j1"])),

@@ -33,12 +33,11 @@ mod exercise;
 mod ftrace;
 mod lttng_legacy;
 mod lttng_markers;
-// The random schemas, and the comparison of plans with the naive interpreter, are those of codec's tests, which use
+// The random schemas, and the comparison of plans with the referee, are those of codec's tests, which use
 // more of them.
 #[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/schemas.rs"]
 mod generator;
-#[allow(dead_code)]
 #[path = "../../crates/codec/tests/random/leaves.rs"]
 mod leaves;
 #[path = "../../crates/codec/tests/random/packets.rs"]
@@ -104,7 +103,7 @@ impl Tally {
     fn fault(&mut self, _kind: tracemill_codec::plan::FaultKind) {}
 }
 
-/// Larger packets make the naive interpreter slow, and show nothing new.
+/// Larger packets make the referee slow, and show nothing new.
 const MAX_PACKET_BYTES: usize = 4096;
 
 /// A data stream file for metadata that nobody wrote packets for.

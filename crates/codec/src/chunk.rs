@@ -443,7 +443,7 @@ impl<'a> EventRef<'a> {
     pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
         let packet = &self.chunk.packet;
         let short = packet.plans.short(self.class());
-        if short.is_all && !short.uses_shared && packet.spine.is_none() {
+        if short.is_all && packet.spine.is_none() {
             let (input, body_bits) = (packet.input(), self.chunk.body_bits(self.at));
             state.body_bits = body_bits;
             if short.run(input, &mut { body_bits }, state, visitor) {

@@ -1,14 +1,11 @@
 //! Bits, text and compiled decode plans.
 #![forbid(unsafe_code)]
 
-pub mod batches;
 pub mod bits;
 pub mod chunk;
-pub mod columns;
 pub mod encode;
 mod event_header;
 pub mod layout;
-pub mod naive;
 pub mod plan;
 mod quick;
 pub mod text;

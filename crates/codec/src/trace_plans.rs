@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 
 use crate::event_header::{FastHeader, ReadHeader};
-use crate::plan::{
-    Compiler, Fault, FaultKind, Input, Known, NoVisitor, Op, Plan, ScopeRoots, SharedSlots, Short, State, Visitor,
-};
+use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, Short, State};
 use crate::quick::Quick;
 
 /// The plans of one trace. Shared by all threads.
@@ -69,8 +67,6 @@ struct EventPlans {
     flat: OnceLock<Plan>,
     /// Does a field refer to the event header?
     needs_header: bool,
-    /// Does a field behind the header set the clock?
-    updates_clock: bool,
 }
 
 /// A form of the plan of an event.
@@ -136,30 +132,10 @@ pub trait SpineSink {
     /// *after* taking this event.
     fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
 
-    /// The same, with the first bit behind the event.
-    #[inline]
-    fn whole_event(
-        &mut self,
-        class: EventClassId,
-        cycles: u64,
-        start_bits: u64,
-        body_bits: u64,
-        _end_bits: u64,
-    ) -> bool {
-        self.event(class, cycles, start_bits, body_bits)
-    }
-
     /// Events from `from` on that a reader has found, as many as the sink takes; how many. `None`: one by one, please.
     fn events(&mut self, _spine: &crate::chunk::Spine, _from: usize) -> Option<usize> {
         None
     }
-}
-
-/// Receives events with all their fields, one after the other ([`Scanner::visit`]). Structures that are always there
-/// have no marks.
-pub trait EventVisitor: Visitor {
-    /// The fields of an event follow: common context, specific context, payload.
-    fn begin_event(&mut self, class: EventClassId, cycles: u64);
 }
 
 /// A `Copy` of the plans that a scan of one stream class needs.
@@ -288,8 +264,7 @@ impl TracePlans {
         self.events[id.0 as usize].get_or_init(|| {
             let skip = self.compile_event(id, Form::Skip);
             let needs_header = self.refers_to_header(id);
-            let updates_clock = skip.ops.iter().any(|op| matches!(op, Op::Clock { .. }));
-            Box::new(EventPlans { skip, row: OnceLock::new(), flat: OnceLock::new(), needs_header, updates_clock })
+            Box::new(EventPlans { skip, row: OnceLock::new(), flat: OnceLock::new(), needs_header })
         })
     }
 
@@ -326,21 +301,11 @@ impl TracePlans {
         end.map(|end| end as u64 * 8)
     }
 
-    /// Bytes behind the header of every event of a class, when they are always as many.
-    pub(crate) fn fixed_bytes(&self, id: EventClassId) -> Option<u32> {
-        match self.quick(id) {
-            Quick::Fixed(bytes) => Some(*bytes),
-            _ => None,
-        }
-    }
-
     #[inline]
     pub(crate) fn short(&self, id: EventClassId) -> &Short {
-        self.short[id.0 as usize].0.get_or_init(|| {
-            let plans = self.event(id);
-            let is_all = !plans.needs_header && !plans.updates_clock && !self.shared.mixes_orders;
-            Short::of(self.event_flat_rows(id), is_all, self.shared.len())
-        })
+        self.short[id.0 as usize]
+            .0
+            .get_or_init(|| Short::of(self.event_flat_rows(id), self.needs_header(id), self.shared.len()))
     }
 
     fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
@@ -451,7 +416,7 @@ impl<'a> Scanner<'a> {
                 return ScanEnd::Fault(EventFault::Empty { at_bits: start });
             }
             *pos_bits = pos;
-            if !sink.whole_event(class, cycles, start, body, pos) {
+            if !sink.event(class, cycles, start, body) {
                 return ScanEnd::Full;
             }
         }
@@ -486,88 +451,6 @@ impl<'a> Scanner<'a> {
             return Err(ScanEnd::Fault(EventFault::UnknownId { id: id.unwrap_or(0), at_bits: start }));
         };
         Ok((start, pos, class))
-    }
-
-    /// Shows the events from `*pos_bits` on to a visitor, in one pass: for readers that want every field of every event
-    /// of one stream after the other. An event with a fault has been shown in part when the fault is returned.
-    pub fn visit<V: EventVisitor>(
-        self,
-        input: Input<'_>,
-        pos_bits: &mut u64,
-        state: &mut State,
-        visitor: &mut V,
-    ) -> ScanEnd {
-        match &self.stream.header {
-            Header::Fast(fast) => self.visit_with(fast, input, pos_bits, state, visitor),
-            Header::General(plan) => self.visit_with(plan, input, pos_bits, state, visitor),
-        }
-    }
-
-    #[inline]
-    fn visit_with<H: ReadHeader, V: EventVisitor>(
-        self,
-        header: &H,
-        input: Input<'_>,
-        pos_bits: &mut u64,
-        state: &mut State,
-        visitor: &mut V,
-    ) -> ScanEnd {
-        loop {
-            let clock_before = state.clock;
-            let (start, mut pos, class) = match self.begin_event(header, input, *pos_bits, state) {
-                Ok(begun) => begun,
-                Err(end) => return end,
-            };
-            visitor.begin_event(class, state.clock);
-            let body = pos;
-            state.body_bits = body;
-            let short = self.plans.short(class);
-            let is_whole = match short.is_all {
-                true => short.run(input, &mut pos, state, visitor),
-                false => self.visit_fully(header, class, input, start, &mut pos, state, visitor),
-            };
-            if !is_whole {
-                state.clock = clock_before;
-                return ScanEnd::Fault(self.plans.explain(class, input, body, state));
-            }
-            if pos == *pos_bits {
-                return ScanEnd::Fault(EventFault::Empty { at_bits: start });
-            }
-            *pos_bits = pos;
-        }
-    }
-
-    /// Shows an event of any class; false when it ends early.
-    #[expect(clippy::too_many_arguments, reason = "it is a part of `visit_with` that stands out of line")]
-    fn visit_fully<H: ReadHeader, V: EventVisitor>(
-        self,
-        header: &H,
-        class: EventClassId,
-        input: Input<'_>,
-        start_bits: u64,
-        pos: &mut u64,
-        state: &mut State,
-        visitor: &mut V,
-    ) -> bool {
-        let (body, plans) = (*pos, self.plans.event(class));
-        if plans.needs_header {
-            header.save(input, start_bits, state);
-        }
-        let order = state.order;
-        if self.plans.shared.mixes_orders && plans.skip.skip(input, &mut { body }, &mut state.clone()).is_err() {
-            // Rows do not look at byte orders.
-            return false;
-        }
-        let rows = plans.flat.get_or_init(|| self.plans.compile_event(class, Form::Flat));
-        if rows.run(input, pos, state, visitor).is_err() {
-            return false;
-        }
-        if plans.updates_clock || self.plans.shared.mixes_orders {
-            state.order = order;
-            // It has been read without a fault just now.
-            let _ = plans.skip.skip(input, &mut { body }, state);
-        }
-        true
     }
 
     /// The general plan, for classes that are not of whole bytes, and for faults.

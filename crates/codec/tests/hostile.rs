@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::read_float;
 use tracemill_codec::layout::largest_tree;
-use tracemill_codec::naive::{Interpreter, Value};
 use tracemill_codec::plan::{Compiler, FaultKind, Input, Known, SharedSlots, State};
 use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
 use tracemill_model::schema::*;
+use tracemill_referee::{Interpreter, Value};
 
 use tree::{Tree, compare_fault};
 

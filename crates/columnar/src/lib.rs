@@ -5,7 +5,6 @@
 //! the trace.
 #![forbid(unsafe_code)]
 
-mod cells;
 mod sink;
 mod tables;
 mod writer;

@@ -9,9 +9,9 @@ use arrow_array::{
 };
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Schema};
+use tracemill_columns::{Columns, Dropped};
 use tracemill_model::error::Result;
 
-use crate::cells::{Cells, Lost};
 use crate::sink::{Form, Shared, Sink, failed};
 
 /// Rows of a batch.
@@ -133,12 +133,10 @@ pub(crate) struct Table {
     schema: Shared,
     /// Columns that are not fields, in the order of the schema.
     pub(crate) plain: Vec<Plain>,
-    /// Columns of fields, and which of their roots are there.
-    pub(crate) cells: Vec<(Cells, Vec<usize>)>,
+    /// Columns of fields.
+    pub(crate) trees: Vec<Columns>,
     /// Rows that wait.
     pub(crate) rows: usize,
-    /// What cannot be held.
-    pub(crate) lost: Lost,
     sink: Sink,
 }
 
@@ -148,31 +146,25 @@ impl Table {
         form: Form,
         path: PathBuf,
         plain: Vec<(&str, Plain)>,
-        fields: Vec<(Cells, &[&str])>,
+        fields: Vec<(Columns, &[&str])>,
         metadata: &[(String, String)],
     ) -> Result<Self> {
         let mut columns: Vec<Field> =
             plain.iter().map(|(name, column)| Field::new(*name, column.data_type(), true)).collect();
-        let mut cells = Vec::new();
+        let mut trees = Vec::new();
         for (tree, names) in fields {
-            let mut roots = Vec::new();
-            for (at, name) in names.iter().enumerate() {
-                if let Some(field) = tree.field(at, name) {
-                    columns.push(field);
-                    roots.push(at);
-                }
-            }
-            cells.push((tree, roots));
+            columns.extend(tree.fields(names));
+            trees.push(tree);
         }
         let schema = Arc::new(Schema::new(columns).with_metadata(metadata.iter().cloned().collect()));
         let sink = Sink::new(form, &path, &schema)?;
         let plain = plain.into_iter().map(|(_, column)| column).collect();
-        Ok(Table { schema, plain, cells, rows: 0, lost: Lost::default(), sink })
+        Ok(Table { schema, plain, trees, rows: 0, sink })
     }
 
     /// About how many bytes wait to become a batch.
     pub(crate) fn bytes(&self) -> usize {
-        self.rows * 24 + self.cells.iter().map(|(tree, _)| tree.bytes).sum::<usize>()
+        self.rows * 24 + self.trees.iter().map(Columns::bytes).sum::<usize>()
     }
 
     /// Bytes that wait in the file's writer.
@@ -195,11 +187,8 @@ impl Table {
         for column in &mut self.plain {
             columns.push(column.take()?);
         }
-        for (tree, roots) in &mut self.cells {
-            for at in roots {
-                columns.extend(tree.take(*at)?);
-            }
-            tree.clear_size();
+        for tree in &mut self.trees {
+            columns.extend(tree.take()?);
         }
         RecordBatch::try_new(self.schema.clone(), columns)
     }
@@ -220,10 +209,12 @@ impl Table {
         self.sink.rest();
     }
 
-    /// All rows are there.
-    pub(crate) fn close(mut self) -> Result<Lost> {
+    /// All rows are there. Gives the values that the columns could not hold.
+    pub(crate) fn close(mut self) -> Result<Dropped> {
         self.flush()?;
         self.sink.close()?;
-        Ok(self.lost)
+        let mut dropped = Dropped::default();
+        self.trees.iter().for_each(|tree| dropped += tree.dropped());
+        Ok(dropped)
     }
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_columns::{Columns, Dropped, unlabelled};
 use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{EnvValue, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 
-use crate::cells::{Cells, Lost, unlabelled};
 use crate::sink::Form;
 use crate::tables::{BATCH_ROWS, Plain, Table};
 
@@ -132,7 +132,7 @@ struct Writer {
     count: u64,
     packet_count: u64,
     state: State,
-    lost: Lost,
+    dropped: Dropped,
     unreadable: u64,
     /// Events whose time needs more than 64 bits of ns.
     out_of_range: u64,
@@ -184,7 +184,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         count: 0,
         packet_count: 0,
         state: State::default(),
-        lost: Lost::default(),
+        dropped: Dropped::default(),
         unreadable: 0,
         out_of_range: 0,
     }))
@@ -307,12 +307,12 @@ impl Writer {
         let relative = path.strip_prefix(&self.path).unwrap_or(&path).to_string_lossy().into_owned();
         self.files[self.traces[trace].first_class + id.0 as usize] = Some(relative);
         let has_header = stream.event_header.is_some_and(|root| schema.says_more(root));
-        let mut fields: Vec<(Cells, &[&str])> = Vec::new();
+        let mut fields: Vec<(Columns, &[&str])> = Vec::new();
         if has_header {
-            fields.push((Cells::new(&schema, plans.header_rows(class.stream)), &["header"]));
+            fields.push((Columns::new(&schema, plans.header_rows(class.stream)), &["header"]));
         }
         let scopes: &[&str] = &["stream_context", "event_context", "payload"];
-        fields.push((Cells::new(&schema, plans.event_rows(id)), scopes));
+        fields.push((Columns::new(&schema, plans.event_rows(id)), scopes));
         let plain = vec![("event", Plain::u64()), ("ns", Plain::i64()), ("cpu", Plain::u32())];
         let mut metadata = vec![("tracemill.id".to_string(), class.id.to_string())];
         metadata.extend(class.name.iter().map(|name| ("tracemill.name".to_string(), name.to_string())));
@@ -353,7 +353,7 @@ impl Writer {
                 ("begin_ns", Plain::i64()),
                 ("end_ns", Plain::i64()),
             ];
-            let fields: Vec<(Cells, &[&str])> = vec![(Cells::new(&schema, plan), &["packet_context"])];
+            let fields: Vec<(Columns, &[&str])> = vec![(Columns::new(&schema, plan), &["packet_context"])];
             self.packets.insert(key, Table::new(self.form, path, plain, fields, &[])?);
         }
         let number = self.packet_count;
@@ -373,7 +373,7 @@ impl Writer {
         let clock = self.streams[stream].clock;
         let ns = |cycles: Option<u64>| clock.and_then(|clock| stored(clock.ns(cycles?)));
         let Some(table) = self.packets.get_mut(&key) else { return Ok(()) };
-        let Table { plain, cells, rows, lost, .. } = &mut *table;
+        let Table { plain, trees, rows, .. } = &mut *table;
         if let [packet_number, name, id, sequence, begin, end] = plain.as_mut_slice() {
             packet_number.push(Some(number));
             name.push_text(Some(&self.streams[stream].name));
@@ -383,11 +383,9 @@ impl Writer {
             end.push(ns(of.end_cycles));
         }
         *rows += 1;
-        let at = *rows;
-        for (tree, _) in cells {
-            if packet.visit_context(&mut tree.visitor(lost)).is_err() {
-                tree.level(at);
-            }
+        for tree in trees {
+            // The packet was opened, so its context has been read.
+            let _ = tree.push(|visitor| packet.visit_context(visitor));
         }
         if table.rows >= BATCH_ROWS {
             table.flush()?;
@@ -504,12 +502,6 @@ impl Writer {
         table.close()?;
         Ok(())
     }
-
-    fn add(&mut self, lost: &Lost) {
-        self.lost.bad_texts += lost.bad_texts;
-        self.lost.wide += lost.wide;
-        self.lost.huge += lost.huge;
-    }
 }
 
 impl TraceWriter for Writer {
@@ -559,32 +551,16 @@ impl TraceWriter for Writer {
         }
         self.count += 1;
         table.rows += 1;
-        let (lost, state) = (&mut table.lost, &mut self.state);
-        let mut cells = table.cells.iter_mut();
+        let (mut trees, state) = (table.trees.iter_mut(), &mut self.state);
+        // An event was whole when it was found; if it is not now, the file has changed.
         let mut is_whole = true;
         if class.has_header
-            && let Some((tree, _)) = cells.next()
+            && let Some(tree) = trees.next()
         {
-            is_whole &= event.visit_header(state, &mut tree.visitor(lost)).is_ok();
-            if !is_whole {
-                tree.level(table.rows);
-            }
+            is_whole &= tree.push(|visitor| event.visit_header(state, visitor)).is_ok();
         }
-        if let Some((tree, _)) = cells.next() {
-            let is_flat = tree.is_flat;
-            let mut visitor = tree.visitor(lost);
-            let all = if is_flat {
-                event.visit_flat(state, &mut visitor).is_ok()
-            } else {
-                let mut fields = event.fields(state);
-                let mut visit = |scope| fields.visit(scope, state, &mut visitor).is_ok();
-                visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload)
-            };
-            if !all {
-                // It was whole when it was found: the file has changed.
-                tree.level(table.rows);
-            }
-            is_whole &= all;
+        if let Some(tree) = trees.next() {
+            is_whole &= tree.push_event(event, state).is_ok();
         }
         self.unreadable += u64::from(!is_whole);
         if self.rows.len() >= BATCH_ROWS {
@@ -640,14 +616,13 @@ impl TraceWriter for Writer {
         let tables: Vec<Table> =
             tables.chain(self.losses.take()).chain(std::mem::take(&mut self.packets).into_values()).collect();
         for table in tables {
-            let lost = table.close()?;
-            self.add(&lost);
+            self.dropped += table.close()?;
         }
         self.put_classes()?;
         let mut losses = self.known;
-        losses.add("strings with bytes that are no text (those are replaced)", self.lost.bad_texts);
-        losses.add("integers of variable length with more than 64 bits", self.lost.wide);
-        losses.add("strings and blobs of more than 2 GiB in a batch", self.lost.huge);
+        losses.add("strings with bytes that are no text (those are replaced)", self.dropped.bad_texts);
+        losses.add("integers of variable length with more than 64 bits", self.dropped.wide);
+        losses.add("strings and blobs of more than 2 GiB in a batch", self.dropped.huge);
         losses.add("times that need more than 64 bits of ns (they are null)", self.out_of_range);
         losses.add("events whose file changed while they were read", self.unreadable);
         Ok(losses)

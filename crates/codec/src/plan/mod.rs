@@ -5,7 +5,7 @@
 //! where the fields end: neighbouring fields of fixed size become one addition. Alignment is folded in wherever the
 //! position is known modulo a power of two. Values that later fields depend on go to numbered slots.
 //!
-//! [`crate::naive`] decodes the same classes by walking the tree; tests hold the two equal.
+//! The crate `referee` decodes the same classes by walking the tree; tests hold the two equal.
 
 mod compile;
 mod fixed;

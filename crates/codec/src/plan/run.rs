@@ -160,10 +160,9 @@ pub(crate) struct Short {
     ops: [Op; SHORT],
     len: u8,
     slots: u8,
-    /// Nothing but these instructions is needed to show an event of the class.
+    /// Nothing but these instructions is needed to show an event of the class: neither its header nor what a shared
+    /// context has saved.
     pub(crate) is_all: bool,
-    /// Does one of them use what a header or a shared context has saved?
-    pub(crate) uses_shared: bool,
 }
 
 /// Instructions of a short plan: with the rest they fill two cache lines.
@@ -173,13 +172,13 @@ const _: () = assert!(size_of::<std::sync::OnceLock<Short>>() <= 128);
 
 impl Short {
     /// The short form of a plan; empty, and not all, when it is too long or needs tables.
-    pub(crate) fn of(plan: &Plan, is_all: bool, shared: usize) -> Self {
+    pub(crate) fn of(plan: &Plan, needs_header: bool, shared: usize) -> Self {
         let fits =
             plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
         let uses_shared = plan.ops.iter().any(|op| op.uses().is_some_and(|slot| usize::from(slot) < shared));
-        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false, uses_shared };
+        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false };
         let Ok(slots) = u8::try_from(plan.slots) else { return short };
-        if fits && is_all {
+        if fits && !needs_header && !uses_shared {
             short.ops[..plan.ops.len()].copy_from_slice(&plan.ops);
             (short.len, short.slots, short.is_all) = (plan.ops.len() as u8, slots, true);
         }

@@ -8,9 +8,9 @@ mod schemas;
 mod tree;
 
 use tracemill_codec::layout;
-use tracemill_codec::naive::Interpreter;
 use tracemill_codec::plan::{Compiler, Input, Known, Plan, SharedSlots, State};
 use tracemill_model::schema::{EventClassId, FieldClassId, Schema, Scope};
+use tracemill_referee::Interpreter;
 
 use schemas::{Rng, random_bytes, random_schema};
 use tree::{Tree, compare_fault};

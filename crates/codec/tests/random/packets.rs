@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use tracemill_codec::batches::ColumnBatches;
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
-use tracemill_codec::naive::{Interpreter, NaiveFault, Value};
 use tracemill_codec::plan::{FaultKind, Input, State};
 use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
+use tracemill_referee::{Interpreter, NaiveFault, Value};
 
 use crate::Tally;
-use crate::leaves::{Leaves, leaves_of_columns};
+use crate::leaves::Leaves;
 use crate::schemas::{Rng, random_bytes};
 use crate::tree::Tree;
 
@@ -195,7 +194,6 @@ pub(crate) fn packet(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Resul
         _ => {}
     }
     visits(&packet, &values, &want).map_err(|message| format!("{message}\n{}", context()))?;
-    views(&packet, &want).map_err(|message| format!("{message}\n{}", context()))?;
     tally.events += want.events.len() as u64;
     Ok(())
 }
@@ -248,43 +246,19 @@ fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket)
                 let fault = fields.visit(scope, &mut state, &mut tree).err();
                 check(scope.key(), fault.map(|fault| fault.kind), &values[at], &tree.finish())?;
             }
+            let (mut marked, mut flat) = (Leaves::default(), Leaves::default());
+            let mut fields_again = event.fields(&mut state);
+            for scope in EVENT_SCOPES.into_iter().skip(1) {
+                fields_again.visit(scope, &mut state, &mut marked).map_err(|fault| format!("again: {fault:?}"))?;
+            }
+            event.visit_flat(&mut State::default(), &mut flat).map_err(|fault| format!("flat: {fault:?}"))?;
+            if marked != flat {
+                return Err(format!("flat: want {marked:?}\nfound {flat:?}"));
+            }
             // As the pass that found the event ends it.
             let end = event.end_bits(&mut state).map_err(|fault| format!("end: {fault:?}"))?;
             assert_eq!(end, fields.position_bits());
         }
-    }
-    Ok(())
-}
-
-/// Holds the visit in one pass, and the columns, to the visits of single events.
-fn views(packet: &Arc<PacketData>, want: &NaivePacket) -> Result<(), String> {
-    let mut chunk = Chunk::new(packet.clone(), packet.events_bits, 0);
-    let (mut pos, mut state) = (packet.events_bits, packet.state.clone());
-    packet.scan(&mut pos, &mut state, &mut ChunkSink::new(&mut chunk, usize::MAX));
-    let mut rows = Leaves::default();
-    for at in 0..chunk.len() {
-        let event = chunk.event(at);
-        rows.begin(event.class(), event.cycles());
-        event.visit_flat(&mut State::default(), &mut rows).map_err(|fault| format!("{fault:?}"))?;
-    }
-
-    let (mut pos, mut state, mut pass) = (packet.events_bits, packet.state.clone(), Leaves::default());
-    let end = packet.plans.scanner(STREAM).visit(packet.input(), &mut pos, &mut state, &mut pass);
-    // The event with the fault was shown in part.
-    pass.events.truncate(want.events.len());
-    let whole = !matches!(want.end, NaiveEnd::Empty { .. });
-    if !same_end(&want.end, &end) || state.clock != want.clock || whole && pass.events != rows.events {
-        return Err(format!("one pass: want {:?} {:?}\nfound {end:?} {:?}", want.end, rows.events, pass.events));
-    }
-
-    let mut batches = ColumnBatches::new(packet.plans.clone());
-    let (mut pos, mut state) = (packet.events_bits, packet.state.clone());
-    let mut columns = std::collections::BTreeMap::new();
-    let mut take = |class: EventClassId, found: &_| leaves_of_columns(columns.entry(class).or_default(), found);
-    let end = batches.scan(packet, &mut pos, &mut state, &mut take).map_err(|fault| format!("{fault:?}"))?;
-    batches.finish(&mut take);
-    if !same_end(&want.end, &end) || columns != rows.by_node(&columns) {
-        return Err(format!("columns: want {:?}\nfound {end:?} {columns:?}", rows.by_node(&columns)));
     }
     Ok(())
 }

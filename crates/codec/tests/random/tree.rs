@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use tracemill_codec::bits::Wide;
-use tracemill_codec::naive::{NaiveFault, Value};
 use tracemill_codec::plan::{Fault, NodeId, Plan, Visitor};
 use tracemill_model::schema::{FieldClassId, Schema};
+use tracemill_referee::{NaiveFault, Value};
 
 /// Builds the value of one scope.
 #[derive(Default)]

@@ -1,33 +1,47 @@
-//! Fields as columns: a tree of growing arrays for the fields of a plan, filled by a visit of each event.
+//! Fields of events gathered into columns, given out as Arrow arrays.
+//!
+//! [`Columns`] holds a tree of growing arrays that mirrors the field classes of one plan: structures become structs, arrays
+//! lists, variants structs of which one member is filled, enumerations a number beside a dictionary of labels. Each event
+//! appends one row by a visit of its fields; nothing is allocated per event.
+#![forbid(unsafe_code)]
+
+mod leaves;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::BooleanBufferBuilder;
-use arrow_array::types::Int32Type;
-use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int32Array, Int64Array, ListArray, StringArray, StructArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
-use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer};
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, ListArray, StringArray, StructArray};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use tracemill_codec::bits::Wide;
-use tracemill_codec::plan::{NodeId, Plan, Visitor};
-use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema};
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Schema, Scope};
 
-/// What columns cannot hold.
-#[derive(Default, Debug)]
-pub(crate) struct Lost {
-    /// Strings with bytes that are no text.
-    pub(crate) bad_texts: u64,
-    /// Integers of variable length with more than 64 bits.
-    pub(crate) wide: u64,
-    /// Strings and blobs that no batch holds.
-    pub(crate) huge: u64,
+use crate::leaves::{Bytes, Labels, Numbers};
+
+/// Values that columns cannot hold, counted.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Dropped {
+    /// Strings with bytes that are no text: those bytes became U+FFFD.
+    pub bad_texts: u64,
+    /// Integers of variable length with more than 64 bits: null.
+    pub wide: u64,
+    /// Strings and blobs behind the first 2 GiB that waited in one column: empty.
+    pub huge: u64,
 }
 
-/// Labels and flags of numbers that are texts because they have too many bits: the fields that have some.
-pub(crate) fn unlabelled(schema: &Schema) -> u64 {
+impl std::ops::AddAssign for Dropped {
+    fn add_assign(&mut self, other: Dropped) {
+        self.bad_texts += other.bad_texts;
+        self.wide += other.wide;
+        self.huge += other.huge;
+    }
+}
+
+/// Number of field classes that lose their labels or flags: integers of more than 64 bits become decimal texts.
+pub fn unlabelled(schema: &Schema) -> u64 {
     let has_labels = |id: usize| match &schema.field_class(FieldClassId(id as u32)).kind {
         FieldKind::Integer(class) => {
             class.len_bits > 64 && class.mappings.as_ref().is_some_and(|mappings| !mappings.is_empty())
@@ -36,252 +50,6 @@ pub(crate) fn unlabelled(schema: &Schema) -> u64 {
         _ => false,
     };
     (0..schema.field_class_count()).filter(|&id| has_labels(id)).count() as u64
-}
-
-/// Numbers in their own width.
-enum Numbers {
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-    I8(Vec<i8>),
-    I16(Vec<i16>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-}
-
-macro_rules! each {
-    ($numbers:expr, $values:ident, $array:ident => $do:expr) => {
-        match $numbers {
-            Numbers::U8($values) => {
-                type $array = UInt8Array;
-                $do
-            }
-            Numbers::U16($values) => {
-                type $array = UInt16Array;
-                $do
-            }
-            Numbers::U32($values) => {
-                type $array = UInt32Array;
-                $do
-            }
-            Numbers::U64($values) => {
-                type $array = UInt64Array;
-                $do
-            }
-            Numbers::I8($values) => {
-                type $array = Int8Array;
-                $do
-            }
-            Numbers::I16($values) => {
-                type $array = Int16Array;
-                $do
-            }
-            Numbers::I32($values) => {
-                type $array = Int32Array;
-                $do
-            }
-            Numbers::I64($values) => {
-                type $array = Int64Array;
-                $do
-            }
-            Numbers::F32($values) => {
-                type $array = Float32Array;
-                $do
-            }
-            Numbers::F64($values) => {
-                type $array = Float64Array;
-                $do
-            }
-        }
-    };
-}
-
-impl Numbers {
-    fn integers(len_bits: u32, signed: bool) -> Self {
-        match (len_bits, signed) {
-            (1..=8, false) => Numbers::U8(Vec::new()),
-            (1..=8, true) => Numbers::I8(Vec::new()),
-            (9..=16, false) => Numbers::U16(Vec::new()),
-            (9..=16, true) => Numbers::I16(Vec::new()),
-            (17..=32, false) => Numbers::U32(Vec::new()),
-            (17..=32, true) => Numbers::I32(Vec::new()),
-            (_, false) => Numbers::U64(Vec::new()),
-            (_, true) => Numbers::I64(Vec::new()),
-        }
-    }
-
-    fn data_type(&self) -> DataType {
-        match self {
-            Numbers::U8(_) => DataType::UInt8,
-            Numbers::U16(_) => DataType::UInt16,
-            Numbers::U32(_) => DataType::UInt32,
-            Numbers::U64(_) => DataType::UInt64,
-            Numbers::I8(_) => DataType::Int8,
-            Numbers::I16(_) => DataType::Int16,
-            Numbers::I32(_) => DataType::Int32,
-            Numbers::I64(_) => DataType::Int64,
-            Numbers::F32(_) => DataType::Float32,
-            Numbers::F64(_) => DataType::Float64,
-        }
-    }
-
-    /// Appends an integer, whose bits above the width are copies of its sign.
-    #[inline(always)]
-    fn push(&mut self, value: u64) {
-        match self {
-            Numbers::U8(values) => values.push(value as u8),
-            Numbers::U16(values) => values.push(value as u16),
-            Numbers::U32(values) => values.push(value as u32),
-            Numbers::U64(values) => values.push(value),
-            Numbers::I8(values) => values.push(value as i8),
-            Numbers::I16(values) => values.push(value as i16),
-            Numbers::I32(values) => values.push(value as i32),
-            Numbers::I64(values) => values.push(value as i64),
-            Numbers::F32(values) => values.push(value as f32),
-            Numbers::F64(values) => values.push(value as f64),
-        }
-    }
-
-    fn push_real(&mut self, value: f64) {
-        match self {
-            Numbers::F32(values) => values.push(value as f32),
-            Numbers::F64(values) => values.push(value),
-            _ => self.push(value as u64),
-        }
-    }
-
-    fn get(&self, at: usize) -> i128 {
-        match self {
-            Numbers::U64(values) => values[at].into(),
-            Numbers::F32(_) | Numbers::F64(_) => 0,
-            Numbers::U8(values) => values[at].into(),
-            Numbers::U16(values) => values[at].into(),
-            Numbers::U32(values) => values[at].into(),
-            Numbers::I8(values) => values[at].into(),
-            Numbers::I16(values) => values[at].into(),
-            Numbers::I32(values) => values[at].into(),
-            Numbers::I64(values) => values[at].into(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        each!(self, values, Array => { let _: Option<Array> = None; values.len() })
-    }
-
-    fn take(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        each!(self, values, Array => Ok(Arc::new(Array::try_new(std::mem::take(values).into(), nulls)?)))
-    }
-}
-
-/// Texts or blobs.
-struct Bytes {
-    offsets: Vec<i32>,
-    data: Vec<u8>,
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Bytes { offsets: vec![0], data: Vec::new() }
-    }
-}
-
-impl Bytes {
-    /// Appends a value; false, and an empty one, when there is no room.
-    #[inline]
-    fn push(&mut self, bytes: &[u8]) -> bool {
-        let fits = self.data.len() + bytes.len() <= i32::MAX as usize;
-        if fits {
-            self.data.extend_from_slice(bytes);
-        }
-        self.offsets.push(self.data.len() as i32);
-        fits
-    }
-
-    fn take(&mut self) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
-        let Bytes { offsets, data } = std::mem::take(self);
-        Ok((OffsetBuffer::new(offsets.into()), Buffer::from_vec(data)))
-    }
-}
-
-/// The labels of an enumeration.
-struct Labels {
-    /// All labels, each once: the dictionary of the column.
-    names: ArrayRef,
-    /// Ranges and the labels that stand for them, when no two overlap; in order.
-    ranges: Option<Vec<(i128, i128, i32)>>,
-    /// Every mapping, for those that overlap.
-    mappings: Vec<(Mapping, i32)>,
-}
-
-impl Labels {
-    fn new(mappings: &[Mapping]) -> Self {
-        let mut known: HashMap<Arc<str>, i32> = HashMap::new();
-        let mut names = Vec::new();
-        let mut all = Vec::new();
-        for mapping in mappings {
-            let key = *known.entry(mapping.label.clone()).or_insert_with(|| {
-                names.push(mapping.label.to_string());
-                names.len() as i32 - 1
-            });
-            all.push((mapping.clone(), key));
-        }
-        let mut ranges: Vec<(i128, i128, i32)> = Vec::new();
-        for (mapping, key) in &all {
-            ranges.extend(mapping.ranges.iter().map(|&(low, high)| (low, high, *key)));
-        }
-        ranges.sort_unstable();
-        let overlaps = ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0 && pair[0].2 != pair[1].2);
-        let ranges = Some(ranges).filter(|_| !overlaps);
-        Labels { names: Arc::new(StringArray::from(names)), ranges, mappings: all }
-    }
-
-    fn dictionary(&self) -> DataType {
-        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-    }
-
-    /// The columns beside the value.
-    fn field(&self) -> Field {
-        match &self.ranges {
-            Some(_) => Field::new("label", self.dictionary(), true),
-            None => Field::new("labels", DataType::List(Arc::new(Field::new("item", self.dictionary(), true))), true),
-        }
-    }
-
-    fn keys(&self, keys: Vec<i32>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        let keys = Int32Array::try_new(keys.into(), nulls)?;
-        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, self.names.clone())?))
-    }
-
-    fn array(&self, values: &Numbers) -> Result<ArrayRef, ArrowError> {
-        let len = values.len();
-        if let Some(ranges) = &self.ranges {
-            let (mut keys, mut nulls) = (Vec::with_capacity(len), NullBufferBuilder::new(len));
-            for at in 0..len {
-                let value = values.get(at);
-                let range = ranges.partition_point(|(low, _, _)| *low <= value).checked_sub(1).map(|at| ranges[at]);
-                let found = range.filter(|(_, high, _)| value <= *high);
-                nulls.append(found.is_some());
-                keys.push(found.map_or(0, |(_, _, key)| key));
-            }
-            return self.keys(keys, nulls.finish());
-        }
-        let (mut keys, mut offsets) = (Vec::new(), vec![0i32]);
-        for at in 0..len {
-            let (value, from) = (values.get(at), keys.len());
-            for (mapping, key) in &self.mappings {
-                if mapping.contains(value) && !keys[from..].contains(key) {
-                    keys.push(*key);
-                }
-            }
-            offsets.push(keys.len() as i32);
-        }
-        let item = Arc::new(Field::new("item", self.dictionary(), true));
-        let offsets = OffsetBuffer::new(offsets.into());
-        Ok(Arc::new(ListArray::try_new(item, offsets, self.keys(keys, None)?, None)?))
-    }
 }
 
 /// A column, or columns around columns.
@@ -313,19 +81,20 @@ struct Cell {
     is_outer: bool,
 }
 
-/// The columns of a plan.
-pub(crate) struct Cells {
+/// Columns for the fields of one plan, one row for each event.
+pub struct Columns {
     cells: Vec<Cell>,
     roots: Vec<Option<usize>>,
-    /// About how many bytes wait.
-    pub(crate) bytes: usize,
+    rows: usize,
+    bytes: usize,
     /// May events be shown without the structures that are always there?
-    pub(crate) is_flat: bool,
+    is_flat: bool,
+    dropped: Dropped,
 }
 
-impl Cells {
-    /// Columns for the fields of a plan.
-    pub(crate) fn new(schema: &Schema, plan: &Plan) -> Self {
+impl Columns {
+    /// Empty columns for the fields of a plan of this schema.
+    pub fn new(schema: &Schema, plan: &Plan) -> Self {
         let mut cells = Vec::with_capacity(plan.nodes.len());
         let mut roots = Vec::new();
         for root in &plan.roots {
@@ -335,11 +104,65 @@ impl Cells {
                 at
             }));
         }
-        let mut cells = Cells { cells, roots, bytes: 0, is_flat: true };
-        for root in cells.roots.clone().into_iter().flatten() {
-            cells.find_outer(root);
+        let mut columns = Columns { cells, roots, rows: 0, bytes: 0, is_flat: true, dropped: Dropped::default() };
+        for root in columns.roots.clone().into_iter().flatten() {
+            columns.find_outer(root);
         }
-        cells
+        columns
+    }
+
+    /// Appends the contexts and the payload of an event, of the class whose plan these columns were made of.
+    ///
+    /// # Errors
+    /// When the event cannot be decoded to its end. It has a row all the same: fields that were not reached are null.
+    #[inline]
+    pub fn push_event(&mut self, event: EventRef<'_>, state: &mut State) -> Result<(), Fault> {
+        let is_flat = self.is_flat;
+        self.push(|visitor| {
+            if is_flat {
+                return event.visit_flat(state, visitor);
+            }
+            let mut fields = event.fields(state);
+            let mut visit = |scope| fields.visit(scope, state, visitor);
+            visit(Scope::CommonContext)?;
+            visit(Scope::SpecificContext)?;
+            visit(Scope::Payload)
+        })
+    }
+
+    /// Appends a row that a visit fills: for headers and packet contexts.
+    ///
+    /// # Errors
+    /// Those of the visit; as in [`Columns::push_event`].
+    #[inline]
+    pub fn push(&mut self, visit: impl FnOnce(&mut Filler<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+        self.rows += 1;
+        visit(&mut Filler { columns: self }).inspect_err(|_| self.level(self.rows))
+    }
+
+    /// About how many bytes the rows take that were not given out yet.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Values that did not fit, in all rows so far.
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// The Arrow fields of the scopes that are declared; `names` has a name for each scope of the plan.
+    pub fn fields(&self, names: &[&str]) -> Vec<Field> {
+        let roots = self.roots.iter().zip(names);
+        roots.filter_map(|(root, name)| root.map(|root| self.field_of(root, name))).collect()
+    }
+
+    /// Takes all rows out: an array for each of [`Columns::fields`]. The columns are empty afterwards.
+    ///
+    /// # Errors
+    /// When Arrow refuses an array, which is an error of this crate.
+    pub fn take(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+        (self.rows, self.bytes) = (0, 0);
+        self.roots.clone().into_iter().flatten().map(|root| self.take_of(root)).collect()
     }
 
     /// Marks structures that are always there.
@@ -371,17 +194,6 @@ impl Cells {
         }
     }
 
-    /// Visits fields; what cannot be held is counted.
-    pub(crate) fn visitor<'a>(&'a mut self, lost: &'a mut Lost) -> Filler<'a> {
-        Filler { cells: self, lost }
-    }
-
-    /// The column of the root `at`, if the scope is declared.
-    pub(crate) fn field(&self, at: usize, name: &str) -> Option<Field> {
-        let root = self.roots.get(at).copied().flatten()?;
-        Some(self.field_of(root, name))
-    }
-
     fn field_of(&self, at: usize, name: &str) -> Field {
         let of = |members: &[(Arc<str>, usize)]| -> DataType {
             DataType::Struct(members.iter().map(|(name, at)| self.field_of(*at, name)).collect())
@@ -407,19 +219,6 @@ impl Cells {
             Kind::Optional(content) => return self.field_of(*content, name),
         };
         Field::new(name, data_type, true)
-    }
-
-    /// Takes the values of the root `at` out.
-    pub(crate) fn take(&mut self, at: usize) -> Result<Option<ArrayRef>, ArrowError> {
-        match self.roots.get(at).copied().flatten() {
-            Some(root) => self.take_of(root).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Begins anew.
-    pub(crate) fn clear_size(&mut self) {
-        self.bytes = 0;
     }
 
     fn take_of(&mut self, at: usize) -> Result<ArrayRef, ArrowError> {
@@ -523,7 +322,7 @@ impl Cells {
     }
 
     /// Makes all columns as long as the table, behind an event that could not be read to its end.
-    pub(crate) fn level(&mut self, rows: usize) {
+    fn level(&mut self, rows: usize) {
         for root in self.roots.clone().into_iter().flatten() {
             self.level_of(root, rows);
         }
@@ -642,18 +441,17 @@ fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) {
     cells[at].kind = kind;
 }
 
-/// Appends the fields that it is shown.
-pub(crate) struct Filler<'a> {
-    cells: &'a mut Cells,
-    lost: &'a mut Lost,
+/// Appends the fields that it is shown: the visitor of [`Columns::push`].
+pub struct Filler<'a> {
+    columns: &'a mut Columns,
 }
 
 impl Filler<'_> {
     #[inline(always)]
     fn begin(&mut self, node: NodeId) -> &mut Kind {
-        let cell = &mut self.cells.cells[node as usize];
+        let cell = &mut self.columns.cells[node as usize];
         cell.nulls.append_non_null();
-        self.cells.bytes += 8;
+        self.columns.bytes += 8;
         &mut cell.kind
     }
 
@@ -665,12 +463,12 @@ impl Filler<'_> {
     }
 
     fn put(&mut self, node: NodeId, bytes: &[u8]) {
-        self.cells.bytes += bytes.len();
+        self.columns.bytes += bytes.len();
         let is_kept = match self.begin(node) {
             Kind::Text(_, texts) | Kind::Blob(texts, _) => texts.push(bytes),
             _ => true,
         };
-        self.lost.huge += u64::from(!is_kept);
+        self.columns.dropped.huge += u64::from(!is_kept);
     }
 }
 
@@ -686,11 +484,11 @@ impl Visitor for Filler<'_> {
     }
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
-        if let Kind::Text(..) = self.cells.cells[node as usize].kind {
+        if let Kind::Text(..) = self.columns.cells[node as usize].kind {
             return self.put(node, value.to_decimal().as_bytes());
         }
-        self.lost.wide += 1;
-        self.cells.push_null(node as usize);
+        self.columns.dropped.wide += 1;
+        self.columns.push_null(node as usize);
     }
 
     fn boolean(&mut self, node: NodeId, value: bool) {
@@ -707,7 +505,7 @@ impl Visitor for Filler<'_> {
 
     #[inline]
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        let encoding = match self.cells.cells[node as usize].kind {
+        let encoding = match self.columns.cells[node as usize].kind {
             Kind::Text(encoding, _) => encoding,
             _ => Encoding::Utf8,
         };
@@ -721,7 +519,7 @@ impl Visitor for Filler<'_> {
         }
         let text = encoding.to_utf8(bytes);
         if text.contains(char::REPLACEMENT_CHARACTER) {
-            self.lost.bad_texts += 1;
+            self.columns.dropped.bad_texts += 1;
         }
         self.put(node, text.as_bytes());
     }
@@ -732,7 +530,7 @@ impl Visitor for Filler<'_> {
 
     #[inline]
     fn begin_struct(&mut self, node: NodeId) {
-        let cell = &mut self.cells.cells[node as usize];
+        let cell = &mut self.columns.cells[node as usize];
         if cell.is_outer {
             return;
         }
@@ -747,19 +545,19 @@ impl Visitor for Filler<'_> {
     }
 
     fn end_array(&mut self, node: NodeId) {
-        let Kind::List(element, _) = self.cells.cells[node as usize].kind else { return };
-        let len = self.cells.len_of(element) as i32;
-        if let Kind::List(_, offsets) = &mut self.cells.cells[node as usize].kind {
+        let Kind::List(element, _) = self.columns.cells[node as usize].kind else { return };
+        let len = self.columns.len_of(element) as i32;
+        if let Kind::List(_, offsets) = &mut self.columns.cells[node as usize].kind {
             offsets.push(len);
         }
     }
 
     fn begin_variant(&mut self, node: NodeId, option: usize) {
         self.begin(node);
-        let Kind::Variant(options) = &self.cells.cells[node as usize].kind else { return };
+        let Kind::Variant(options) = &self.columns.cells[node as usize].kind else { return };
         for (at, (_, own)) in options.clone().iter().enumerate() {
             if at != option {
-                self.cells.push_null(*own);
+                self.columns.push_null(*own);
             }
         }
     }
@@ -769,7 +567,7 @@ impl Visitor for Filler<'_> {
     }
 
     fn absent(&mut self, node: NodeId) {
-        self.cells.push_null(node as usize);
+        self.columns.push_null(node as usize);
     }
 }
 
@@ -778,6 +576,7 @@ mod tests {
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::UInt8Type;
+    use tracemill_codec::plan::FaultKind;
     use tracemill_codec::trace_plans::TracePlans;
     use tracemill_model::schema::{
         ArrayClass, EventClass, FieldClass, Length, Member, StreamClass, StringClass, StringLength, StructClass,
@@ -791,8 +590,8 @@ mod tests {
         schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
     }
 
-    /// Cells of a payload `n`, `rows` (a list of structures of `x` and a text), `last`.
-    fn cells() -> Cells {
+    /// Columns of a payload `n`, `rows` (a list of structures of `x` and a text), `last`.
+    fn columns() -> Columns {
         let mut schema = Schema::new("test");
         let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
         let text = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated, is_text_array: false };
@@ -806,44 +605,49 @@ mod tests {
         let class = schema.add_event(class).expect("the first class");
         let schema = Arc::new(schema);
         let plans = TracePlans::new(schema.clone());
-        Cells::new(&schema, plans.event_rows(class))
+        Columns::new(&schema, plans.event_rows(class))
     }
 
-    fn whole(filler: &mut Filler<'_>, n: u64) {
-        filler.begin_struct(0);
-        filler.unsigned(1, n);
-        filler.begin_array(2, 2);
-        for x in 0..2 {
-            filler.begin_struct(3);
-            filler.unsigned(4, x);
-            filler.string(5, b"t\xff");
-        }
-        filler.end_array(2);
-        filler.unsigned(6, 9);
+    fn whole(columns: &mut Columns, n: u64) {
+        let visit = |filler: &mut Filler<'_>| {
+            filler.begin_struct(0);
+            filler.unsigned(1, n);
+            filler.begin_array(2, 2);
+            for x in 0..2 {
+                filler.begin_struct(3);
+                filler.unsigned(4, x);
+                filler.string(5, b"t\xff");
+            }
+            filler.end_array(2);
+            filler.unsigned(6, 9);
+            Ok(())
+        };
+        columns.push(visit).expect("a whole row");
     }
 
     #[test]
     fn an_event_that_ends_early_leaves_columns_of_one_length() {
         for stop in 0..7 {
-            let (mut cells, mut lost) = (cells(), Lost::default());
-            whole(&mut cells.visitor(&mut lost), 7);
-            {
-                let mut filler = cells.visitor(&mut lost);
-                let steps: [&dyn Fn(&mut Filler<'_>); 7] = [
-                    &|filler| filler.begin_struct(0),
-                    &|filler| filler.unsigned(1, 8),
-                    &|filler| filler.begin_array(2, 2),
-                    &|filler| filler.begin_struct(3),
-                    &|filler| filler.unsigned(4, 5),
-                    &|filler| filler.string(5, b"x"),
-                    &|filler| filler.begin_struct(3),
-                ];
-                steps[..=stop].iter().for_each(|step| step(&mut filler));
-            }
-            cells.level(2);
-            whole(&mut cells.visitor(&mut lost), 6);
-            let payload = cells.take(2).expect("the columns fit").expect("there is a payload");
-            let payload = payload.as_struct();
+            let mut columns = columns();
+            whole(&mut columns, 7);
+            let steps: [&dyn Fn(&mut Filler<'_>); 7] = [
+                &|filler| filler.begin_struct(0),
+                &|filler| filler.unsigned(1, 8),
+                &|filler| filler.begin_array(2, 2),
+                &|filler| filler.begin_struct(3),
+                &|filler| filler.unsigned(4, 5),
+                &|filler| filler.string(5, b"x"),
+                &|filler| filler.begin_struct(3),
+            ];
+            let fault = Fault { kind: FaultKind::Unterminated, at_bits: 0, node: 0 };
+            let cut = columns.push(|filler| {
+                steps[..=stop].iter().for_each(|step| step(filler));
+                Err(fault)
+            });
+            assert_eq!(cut, Err(fault));
+            whole(&mut columns, 6);
+            let arrays = columns.take().expect("the columns fit");
+            let payload = arrays[0].as_struct();
             assert_eq!(payload.len(), 3, "after {stop} steps");
             let n = payload.column(0).as_primitive::<UInt8Type>();
             assert_eq!((n.value(0), n.value(2), n.is_null(1)), (7, 6, stop == 0));
@@ -854,23 +658,7 @@ mod tests {
             assert_eq!((x.value(0), x.value(1)), (0, 1), "after {stop} steps");
             assert_eq!(last.as_struct().column(1).as_string::<i32>().value(1), "t\u{fffd}");
             assert!(payload.column(2).is_null(1));
-            assert_eq!(lost.bad_texts, 4);
+            assert_eq!(columns.dropped().bad_texts, 4);
         }
-    }
-
-    #[test]
-    fn labels_are_a_dictionary_and_lists_where_they_overlap() {
-        let mapping = |label: &str, ranges: Vec<(i128, i128)>| Mapping { label: label.into(), ranges };
-        let values = Numbers::I8(vec![0, 1, 5, -3]);
-        let plain = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])]);
-        let array = plain.array(&values).expect("the columns fit");
-        let array = array.as_dictionary::<Int32Type>();
-        let names = array.values().as_string::<i32>();
-        let label = |at: usize| (!array.is_null(at)).then(|| names.value(array.keys().value(at) as usize));
-        assert_eq!([label(0), label(1), label(2), label(3)], [Some("low"), Some("one"), None, Some("low")]);
-        let double = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])]);
-        let array = double.array(&values).expect("the columns fit");
-        let array = array.as_list::<i32>();
-        assert_eq!([0, 1, 2, 3].map(|at| array.value_length(at)), [1, 2, 0, 0]);
     }
 }

@@ -1,22 +1,24 @@
 //! The referee: decodes fields by walking the tree of their classes, bit by bit, straight from the rules.
 //!
-//! It is slow and makes a value for everything. Tests hold the compiled plans of [`crate::plan`] to it; it shares
-//! nothing with them but the kinds of faults, the set of roles, and the fewest bits of a class.
+//! It is slow and makes a value for everything. Tests hold the compiled plans of [`tracemill_codec::plan`] to it; it
+//! shares nothing with them but the kinds of faults, the set of roles, and the fewest bits of a class. Nothing that is
+//! released depends on it.
 //!
 //! The rules on faults: a field's fault is at its first bit behind the alignment. When the padding itself passes the
 //! end of the content, the fault is a [`FaultKind::PastEnd`] of the padding, at the position before it.
 
+#![forbid(unsafe_code)]
+
 use std::collections::{HashMap, HashSet};
 
+use tracemill_codec::bits::Wide;
+use tracemill_codec::layout;
+use tracemill_codec::plan::{FaultKind, RoleValues, ScopeRoots};
 use tracemill_model::schema::{
     ArrayClass, BitsClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath, FloatClass,
     IntegerClass, Length, OptionalClass, PathStep, Place, Presence, Role, Schema, Scope, StringClass, StringLength,
     StructClass, VariantClass,
 };
-
-use crate::bits::Wide;
-use crate::layout;
-use crate::plan::{FaultKind, RoleValues, ScopeRoots};
 
 /// A decoded field.
 #[derive(Clone, Debug)]
@@ -72,7 +74,7 @@ pub struct NaiveFault {
     pub at_bits: u64,
     /// Class of the field.
     pub class: FieldClassId,
-    /// Path below its scope, as [`crate::plan::Plan::path`] writes it.
+    /// Path below its scope, as [`tracemill_codec::plan::Plan::path`] writes it.
     pub path: String,
 }
 
