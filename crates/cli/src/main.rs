@@ -14,13 +14,13 @@ use clap::Parser;
 use args::{Cli, Command};
 use report::Outcome;
 
-/// What was freed once teaches the allocator of Linux what it may keep.
+/// Size of the block that is freed at the start, to teach the allocator of Linux how much memory to keep.
 const KEPT_BYTES: usize = 4 << 20;
 
 fn main() -> ExitCode {
     // Packets come and go in hundreds of kilobytes. The allocator of Linux would give that memory back each time, and
-    // take it again page by page: a tenth of the time of `print` on 20 M events. It keeps up to twice of what was once
-    // freed in one piece; no page of this one is touched.
+    // take it again page by page: a tenth of the time of `print` on 20 M events. It keeps up to twice the size
+    // of the largest block that was freed; no page of this one is touched.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
     tracemill_engine::source::refuse_large_files_by_error();
     let cli = Cli::parse();

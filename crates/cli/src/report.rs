@@ -1,4 +1,4 @@
-//! What the program says on stderr, and how it ends.
+//! Messages on stderr, and exit statuses.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use tracemill_model::error::Error;
 
 use crate::{interrupt, progress};
 
-/// How a command ended (`cli.md`, "Exit codes").
+/// How a command ended (`docs/cli.md`, "Exit status").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Everything was read and done.
@@ -34,61 +34,61 @@ impl Outcome {
     }
 }
 
-/// Faults that are remembered; a trace with more of them is not worth more memory.
-const MAX_SAID: usize = 10_000;
+/// Errors that are remembered; a trace with more of them is not worth more memory.
+const MAX_REPORTED: usize = 10_000;
 
-/// Says messages and remembers what they mean for the end.
+/// Prints messages and remembers what they mean for the exit status.
 pub(crate) struct Reporter {
     quiet: bool,
     strict: bool,
-    /// Faults so far.
+    /// Errors of reading so far.
     pub(crate) faults: u64,
-    /// Those that were said, so that nothing is said twice: opening and reading may both meet a fault.
-    said: HashSet<String>,
+    /// Errors that were reported: opening and reading may both meet the same damage, which is reported once.
+    reported: HashSet<String>,
 }
 
 impl Reporter {
-    /// A reporter; a quiet one says faults only.
+    /// A reporter; a quiet one reports errors only.
     pub(crate) fn new(quiet: bool, strict: bool) -> Self {
-        Reporter { quiet, strict, faults: 0, said: HashSet::new() }
+        Reporter { quiet, strict, faults: 0, reported: HashSet::new() }
     }
 
-    /// Says a fault. True when the work must stop here.
+    /// Reports an error of reading. True when the work must stop here.
     pub(crate) fn fault(&mut self, fault: &Error) -> bool {
         let text = fault.to_string();
-        if self.said.contains(&text) {
+        if self.reported.contains(&text) {
             return self.strict;
         }
         self.faults += 1;
         say("error", "31", &text);
-        if self.said.len() < MAX_SAID {
-            self.said.insert(text);
+        if self.reported.len() < MAX_REPORTED {
+            self.reported.insert(text);
         }
         self.strict
     }
 
-    /// Says something that is no fault.
+    /// Reports something odd that is no error.
     pub(crate) fn warning(&self, warning: &Error) {
         if !self.quiet {
             say("warning", "33", &warning.to_string());
         }
     }
 
-    /// Says what was found out and is nothing to warn of.
+    /// Reports a result that is nothing to warn of.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             say("note", "36", text);
         }
     }
 
-    /// Says what was lost.
+    /// Reports a loss.
     pub(crate) fn loss(&self, text: &str) {
         if !self.quiet {
             say("warning", "33", text);
         }
     }
 
-    /// How the command ends when all that could be done was done.
+    /// Outcome of a command that did all that could be done.
     pub(crate) fn outcome(&self) -> Outcome {
         match (self.faults, self.strict) {
             (0, _) => Outcome::Done,
@@ -98,12 +98,13 @@ impl Reporter {
     }
 }
 
-/// Says an error.
+/// Prints an error.
 pub(crate) fn error(error: &Error) {
     say("error", "31", &error.to_string());
 }
 
-/// Text for a terminal: what traces say may hold control characters, which would be commands to it. Lines stay lines.
+/// Text that is safe for a terminal: names and values in traces may hold control characters, which it would obey.
+/// Line breaks and tabs stay.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_command = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(is_command) {
@@ -186,7 +187,7 @@ impl Sink {
         &mut *self.writer
     }
 
-    /// What somebody got who wrote to the writer, once it is flushed; `None` when the pipe was closed.
+    /// Result of writing to the writer directly, once it is flushed; `None` when the pipe was closed.
     pub(crate) fn finish<T>(&mut self, written: std::io::Result<T>) -> Result<Option<T>, Error> {
         let (result, value) = match written {
             Ok(value) => (Ok(()), Some(value)),

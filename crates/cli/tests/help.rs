@@ -5,7 +5,20 @@ mod util;
 use serde_json::Value;
 use util::{Folder, run, stdout};
 
-const COMMANDS: [&str; 8] = ["info", "print", "report", "check", "convert", "formats", "completions", "man"];
+const COMMANDS: [&str; 12] = [
+    "info",
+    "print",
+    "check",
+    "convert",
+    "replay",
+    "report",
+    "graph",
+    "flame",
+    "dump",
+    "formats",
+    "completions",
+    "man",
+];
 
 /// Options of every command that reads traces.
 const INPUT: [&str; 9] = [
@@ -85,6 +98,18 @@ fn help_of_each_command_lists_its_options() {
     has("formats", &["--json"]);
     has("man", &["--dir"]);
     has("completions", &["bash", "zsh", "fish", "powershell", "elvish"]);
+}
+
+#[test]
+fn each_line_of_help_stands_alone() {
+    for command in COMMANDS {
+        for line in stdout(&format!("{command} --help"), &[]).lines() {
+            // Options are listed by several commands, in any order: a text must not lean on the one before it.
+            for word in ["The same", "Those ", "These ", "What ", "It ", "Say "] {
+                assert!(!line.trim_start().starts_with(word), "{command}: {line}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Options of the commands that follow function calls: those of uftrace, by its names.
+//! Options of the commands that follow function calls, named as in uftrace.
 
 use std::path::PathBuf;
 
@@ -7,93 +7,93 @@ use tracemill_calls::rules::{PatternKind, RuleTexts};
 
 use super::{ReportFormat, When};
 
-/// Options of the commands that follow calls; those of uftrace of the same name.
+/// Options of the commands that follow calls; options of the same name have the meaning they have in uftrace.
 #[derive(Args, Clone)]
 pub(crate) struct CallArgs {
-    /// Trace; without one `uftrace.data` here
+    /// Trace to read [default: uftrace.data in the current folder]
     #[arg(id = "traces", value_name = "TRACE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// The same
+    /// Trace to read, instead of TRACE: the option that uftrace has
     #[arg(long, short, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
-    /// Take the input as this format instead of detecting it
+    /// Read the input as this format instead of detecting it; `tracemill formats` lists the names
     #[arg(long, value_name = "NAME")]
     pub(crate) input_format: Option<String>,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
 
-    /// Only calls that take at least this long, such as 50us, and what they are inside of
+    /// Keep only calls that take at least this long, such as 50us, and their callers
     #[arg(long, short, value_name = "TIME", conflicts_with = "time_range")]
     pub(crate) time_filter: Option<String>,
 
-    /// Only records of this time: seconds of the clock, or with a unit the time since the first record; each end may
-    /// be left out
+    /// Keep only records in this time range: seconds of the clock, or with a unit the time since the first record;
+    /// each end may be left out
     #[arg(long, short = 'r', value_name = "BEGIN~END")]
     pub(crate) time_range: Option<String>,
 
-    /// Leave out calls that are deeper
+    /// Leave out calls nested deeper than this
     #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) depth: Option<i32>,
 
-    /// Only these tasks
+    /// Keep only the tasks with these ids
     #[arg(long, value_name = "TID,...", value_delimiter = ',')]
     pub(crate) tid: Vec<i64>,
 
-    /// Leave out calls to libraries
+    /// Leave out calls of library functions
     #[arg(long)]
     pub(crate) no_libcall: bool,
 
-    /// Leave out events
+    /// Leave out all events, such as page faults and user events
     #[arg(long)]
     pub(crate) no_event: bool,
 
-    /// Leave out where tasks give their processor away and get one
+    /// Leave out scheduling events: when a task loses its processor and gets one again
     #[arg(long)]
     pub(crate) no_sched: bool,
 
-    /// Leave out where they are made to
+    /// Leave out scheduling events that are preemptions
     #[arg(long)]
     pub(crate) no_sched_preempt: bool,
 
-    /// Show nothing before a trigger `trace_on`
+    /// Show nothing until a `trace_on` trigger
     #[arg(long)]
     pub(crate) disable: bool,
 
-    /// Which names of C++ and Rust are shown, and matched by patterns
+    /// Form in which names of C++ and Rust are shown, and matched by patterns
     #[arg(long, value_name = "FORM", default_value = "simple")]
     pub(crate) demangle: DemangleArg,
 
-    /// Colours; `auto` for a terminal only
+    /// When to colour the output
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: When,
 
-    /// Show what the kernel does outside of all functions too
+    /// Also show kernel functions and events outside of user functions
     #[arg(long)]
     pub(crate) kernel_full: bool,
 
-    /// Show nothing but what the kernel does
+    /// Show only kernel functions and events
     #[arg(long)]
     pub(crate) kernel_only: bool,
 
     #[command(flatten)]
     pub(crate) unused: UnusedArgs,
 
-    /// Show events outside of all functions too
+    /// Also show events outside of functions
     #[arg(long)]
     pub(crate) event_full: bool,
 
-    /// Write to a file instead of stdout
+    /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Say faults only, no warnings
+    /// Report errors only, not warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Stop at the first fault, with exit status 1
+    /// Stop at the first error, with exit status 1
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -105,19 +105,19 @@ pub(crate) struct RuleArgs(pub(crate) RuleTexts);
 /// Id, name, letter, value and help of those that may be given again. The id is not the name: the other half of `report`
 /// has a `--filter` too.
 const RULES: [(&str, &str, char, &str, &str); 6] = [
-    ("functions_in", "filter", 'F', "FUNC[@ACTION,...]", "Only these functions and what they call; names are patterns"),
-    ("functions_out", "notrace", 'N', "FUNC", "Leave these functions out, and what they call"),
+    ("functions_in", "filter", 'F', "FUNC[@ACTION,...]", "Keep only these functions and what they call; FUNC is a pattern"),
+    ("functions_out", "notrace", 'N', "FUNC", "Leave out these functions and what they call"),
     (
         "triggers",
         "trigger",
         'T',
         "FUNC@ACTION,...",
-        "What is done at these functions: filter, notrace, depth=N, time=T, size=N, \
+        "Run actions at these functions: filter, notrace, depth=N, time=T, size=N, \
         trace, trace_on, trace_off, caller, hide, backtrace",
     ),
-    ("callers", "caller-filter", 'C', "FUNC", "Only calls that lead to these functions"),
-    ("hidden", "hide", 'H', "FUNC", "Leave these functions out, without what they call"),
-    ("locations", "loc-filter", 'L', "FILE", "Only functions of this source file or folder; with @hide all but those"),
+    ("callers", "caller-filter", 'C', "FUNC", "Keep only calls that lead to these functions"),
+    ("hidden", "hide", 'H', "FUNC", "Leave out these functions, but not what they call"),
+    ("locations", "loc-filter", 'L', "FILE", "Keep only functions of this source file or folder; with @hide, leave them out"),
 ];
 
 impl FromArgMatches for RuleArgs {
@@ -163,10 +163,10 @@ impl Args for RuleArgs {
             command.arg(arg.action(ArgAction::Append).allow_hyphen_values(true))
         });
         let size = Arg::new("functions_size").long("size-filter").short('Z').value_name("BYTES");
-        let size = size.value_parser(clap::value_parser!(u64)).help("Only functions of at least this size");
+        let size = size.value_parser(clap::value_parser!(u64)).help("Keep only functions of at least this size");
         let patterns = Arg::new("functions_match").long("match").value_name("KIND");
         let patterns =
-            patterns.value_parser(clap::value_parser!(PatternArg)).help("How names of functions are matched");
+            patterns.value_parser(clap::value_parser!(PatternArg)).help("How patterns match names of functions");
         command.arg(size).arg(patterns)
     }
 
@@ -175,14 +175,14 @@ impl Args for RuleArgs {
     }
 }
 
-/// Which form of names is shown.
+/// Form of demangled names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum DemangleArg {
     /// With parameters and template arguments.
     Full,
-    /// The qualified name alone.
+    /// Qualified name only.
     Simple,
-    /// As it is stored.
+    /// As stored in the trace, not demangled.
     No,
 }
 
@@ -347,27 +347,28 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
-    /// Columns: none, or some of duration, tid, addr, time, delta, elapsed, task, module; behind a + they are added
+    /// Columns to show: none, or some of duration, tid, addr, time, delta, elapsed, task, module; a leading + adds them
+    /// to the default ones
     #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
 
-    /// An empty line where the task changes
+    /// Print an empty line where the task changes
     #[arg(long)]
     pub(crate) task_newline: bool,
 
-    /// Each task in a column of its own
+    /// Print each task in a column of its own
     #[arg(long)]
     pub(crate) column_view: bool,
 
-    /// Distance of those columns
+    /// Distance between the columns of --column-view, in levels of depth
     #[arg(long, value_name = "DEPTH", default_value_t = 8)]
     pub(crate) column_offset: i32,
 
-    /// Show the entry and the exit of every call, also with nothing between them
+    /// Print the entry and the exit of each call on lines of their own, even with nothing between them
     #[arg(long)]
     pub(crate) no_merge: bool,
 
-    /// Leave out the names at the ends of functions
+    /// Leave out the name of the function after a closing brace
     #[arg(long)]
     pub(crate) no_comment: bool,
 
@@ -375,19 +376,19 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(crate) no_args: bool,
 
-    /// The library behind the names of its functions
+    /// Print the name of the library after the names of its functions
     #[arg(long)]
     pub(crate) libname: bool,
 
-    /// Where the source text of functions begins, when the recording has it
+    /// Print the source file and line of each function, when the recording has them
     #[arg(long)]
     pub(crate) srcline: bool,
 
-    /// One line for each record, without stacks
+    /// Print one line per record, without nesting
     #[arg(long)]
     pub(crate) flat: bool,
 
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: CallFormat,
 
@@ -395,13 +396,13 @@ pub(crate) struct ReplayArgs {
     pub(crate) other: OtherArgs,
 }
 
-/// Forms of what is shown of calls.
+/// Output formats of the commands that follow calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum CallFormat {
-    /// For people.
+    /// Text.
     #[value(alias = "normal")]
     Text,
-    /// The same as a page.
+    /// The text as an HTML page.
     Html,
     /// One JSON object.
     Json,
@@ -414,8 +415,8 @@ pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
-    /// Columns: none, or some of total, total-avg, total-min, total-max, self, self-avg, self-min, self-max, call, size;
-    /// behind a + they are added
+    /// Columns to show: none, or some of total, total-avg, total-min, total-max, self, self-avg, self-min, self-max, call,
+    /// size; a leading + adds them to the default ones
     #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
 
@@ -423,43 +424,43 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "KEY,...")]
     pub(crate) sort: Option<String>,
 
-    /// Mean, smallest and largest time
+    /// Show the mean, smallest and largest total time of each function
     #[arg(long, conflicts_with = "avg_self")]
     pub(crate) avg_total: bool,
 
-    /// The same of functions without their callees
+    /// Show the mean, smallest and largest self time of each function
     #[arg(long)]
     pub(crate) avg_self: bool,
 
-    /// Where the source text of functions begins, when the recording has it
+    /// Print the source file and line of each function, when the recording has them
     #[arg(long)]
     pub(crate) srcline: bool,
 
-    /// Tasks instead of functions; columns and keys are total, self, tid, func and, as a key, name
+    /// Report tasks instead of functions: their columns are total, self, tid and func; --sort also takes name
     #[arg(long, conflicts_with_all = ["diff", "avg_total", "avg_self", "srcline", "percentiles", "histogram"])]
     pub(crate) task: bool,
 
-    /// How another recording differs
+    /// Show how another recording differs from this one
     #[arg(long, value_name = "TRACE", conflicts_with = "histogram")]
     pub(crate) diff: Option<PathBuf>,
 
-    /// How differences are shown and sorted: abs, percent, full, compact, behind no- the contrary
+    /// How --diff shows and sorts differences: abs or no-abs, percent or no-percent, full or compact
     #[arg(long, value_name = "POLICY,...")]
     pub(crate) diff_policy: Option<String>,
 
-    /// Sort differences by this value of a column: 0 the first recording, 2 the difference
+    /// Value that --diff sorts by: 0 for that of this recording, 2 for the difference
     #[arg(long, value_name = "INDEX", default_value_t = 2)]
     pub(crate) sort_column: i32,
 
-    /// Add the times that 50, 90 and 99 of 100 calls do not exceed
+    /// Add the 50th, 90th and 99th percentile of the times
     #[arg(long)]
     pub(crate) percentiles: bool,
 
-    /// How the times of each function are spread, behind the table
+    /// Print a histogram of the times of each function after the table
     #[arg(long)]
     pub(crate) histogram: bool,
 
-    /// The option of the other half.
+    /// Format of the output, declared with the time between events.
     #[arg(long, default_value = "table")]
     pub(crate) format: ReportFormat,
 
@@ -471,26 +472,27 @@ pub(crate) struct ReportArgs {
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(crate) struct GraphArgs {
-    /// Only what this function calls, and who calls it
+    /// Print only what this function calls, and what calls it
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
 
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
-    /// Columns: none, or some of total-time, self-time, address (with --task: tid); behind a + they are added
+    /// Columns to show: none, or some of total-time, self-time, address (with --task: tid); a leading + adds them to the
+    /// default ones
     #[arg(long, short, alias = "output-fields", value_name = "FIELD,...", allow_hyphen_values = true)]
     pub(crate) fields: Option<String>,
 
-    /// Where the source text of functions begins, when the recording has it
+    /// Print the source file and line of each function, when the recording has them
     #[arg(long)]
     pub(crate) srcline: bool,
 
-    /// Which task began which, and how long they ran
+    /// Print the tree of tasks, with the time that each ran, instead of functions
     #[arg(long)]
     pub(crate) task: bool,
 
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: CallFormat,
 
@@ -521,7 +523,7 @@ pub(crate) struct FlameArgs {
     #[arg(long, value_name = "PIXELS", default_value_t = 0.1)]
     pub(crate) min_width: f64,
 
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "svg")]
     pub(crate) format: FlameFormat,
 }
@@ -529,7 +531,7 @@ pub(crate) struct FlameArgs {
 /// Forms of flame graphs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum FlameFormat {
-    /// A picture.
+    /// SVG picture.
     Svg,
     /// One JSON object.
     Json,
@@ -542,31 +544,31 @@ pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
-    /// Show bytes too
+    /// Also print the bytes of each record
     #[arg(long)]
     pub(crate) hex: bool,
 
-    /// JSON for chrome://tracing
+    /// Print JSON for chrome://tracing
     #[arg(long, conflicts_with_all = ["hex", "flame_graph"])]
     pub(crate) chrome: bool,
 
-    /// Give every begin its end and every end its begin, where uftrace does not
+    /// With --chrome: pair every begin with an end and every end with a begin, which uftrace does not do
     #[arg(long, requires = "chrome")]
     pub(crate) balanced: bool,
 
-    /// Stacks with their samples, one a line, as flame graphs are made of
+    /// Print folded stacks with their samples, one per line, the input of flame graph scripts
     #[arg(long, conflicts_with = "hex")]
     pub(crate) flame_graph: bool,
 
-    /// Which function called which, for Graphviz
+    /// Print the call graph for Graphviz
     #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph", "mermaid"])]
     pub(crate) graphviz: bool,
 
-    /// The same as a page for Mermaid
+    /// Print the call graph as an HTML page with a Mermaid diagram
     #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph"])]
     pub(crate) mermaid: bool,
 
-    /// Time of a sample of --flame-graph; 0 to let the length of the recording decide
+    /// Duration of a sample of --flame-graph; 0 derives it from the length of the recording
     #[arg(long, value_name = "TIME")]
     pub(crate) sample_time: Option<String>,
 
@@ -574,7 +576,7 @@ pub(crate) struct DumpArgs {
     #[arg(long)]
     pub(crate) no_args: bool,
 
-    /// Form of the records
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     #[arg(conflicts_with_all = ["hex", "chrome", "flame_graph", "graphviz", "mermaid"])]
     pub(crate) format: CallFormat,

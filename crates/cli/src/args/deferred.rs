@@ -1,12 +1,12 @@
-//! Options that are made when they are asked for.
+//! Options that are built when they are needed.
 
 use std::ops::Deref;
 
 use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// The options of a command, which are made when that command is the one that is called: making those of all commands
-/// takes longer than some commands do.
+/// The options of a command, built only when that command is called: building those of all commands takes longer than
+/// some commands do.
 pub(crate) struct Deferred<T>(Box<T>);
 
 impl<T> Deref for Deferred<T> {
@@ -20,7 +20,7 @@ impl<T> Deref for Deferred<T> {
 impl<T: Args> Args for Deferred<T> {
     fn augment_args(command: Command) -> Command {
         command.defer(|command| {
-            // What the command says of itself stays: what the options say of themselves is not for users.
+            // The description of the command stays; that of its options is not for users.
             let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
             let mut command = T::augment_args(command);
             if let Some(about) = about {

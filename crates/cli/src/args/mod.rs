@@ -1,4 +1,4 @@
-//! What can be typed: one definition gives parsing, help, completions and manual pages.
+//! The command line: one definition gives parsing, help, completions and manual pages.
 
 mod calls;
 mod deferred;
@@ -17,13 +17,13 @@ pub(crate) use self::deferred::Deferred;
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 
-/// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists their formats.
+/// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.
 #[derive(Parser)]
 #[command(name = "tracemill", version, disable_help_subcommand = true, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done; 1 nothing could be done; 2 wrong usage; 3 done, but part of the input \
 could not be read (stderr says which); 130 interrupted.")]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -31,21 +31,21 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Say what traces hold: streams, packets, clocks, event classes, times, losses
+    /// Describe traces: format, times, clocks, streams, packets, event classes, losses
     Info(Deferred<InfoOptions>),
-    /// Print the events of traces in the order of time
+    /// Print the events of traces in time order
     Print(Deferred<PrintOptions>),
-    /// Check traces: damaged parts, order, losses, times that go back, bytes that nothing reaches
+    /// Check the integrity of traces: damage, order, losses, times that go back, unreachable bytes
     Check(Deferred<CheckOptions>),
-    /// Write traces in another format, or parts of them
+    /// Convert traces, or parts of them, to another format
     Convert(Deferred<ConvertOptions>),
-    /// Replay function calls as they happened, indented
+    /// Print function calls in the order in which they happened, indented by depth
     Replay(Deferred<ReplayArgs>),
-    /// Statistics of functions, or with --state, --from and --to of the time between events
+    /// Report statistics of function calls or, with --state or --from and --to, of the time between events
     Report(Deferred<ReportCommand>),
-    /// Which function called which, as a tree
+    /// Print the call graph: which function called which, as a tree
     Graph(Deferred<GraphArgs>),
-    /// All calls as a picture: an SVG with search and zoom
+    /// Draw a flame graph of all calls: an SVG with search and zoom
     Flame(Deferred<FlameArgs>),
     /// Print the records of a trace as they are stored
     Dump(Deferred<DumpArgs>),
@@ -60,52 +60,53 @@ pub(crate) enum Command {
 /// Options of every command that opens traces.
 #[derive(Args, Clone)]
 pub(crate) struct InputOptions {
-    /// Trace files or folders, compressed files or archives of them; a folder that is no trace is searched for traces
+    /// Trace files or folders, or compressed files or archives of them; a folder that is not a trace is searched for
+    /// traces
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 
-    /// Take the input as this format instead of detecting it
+    /// Read the input as this format instead of detecting it; `tracemill formats` lists the names
     #[arg(long, value_name = "NAME")]
     pub(crate) input_format: Option<String>,
 
-    /// Move the clock of a trace (or of all) by seconds; a decimal fraction is allowed
+    /// Shift the clock of one trace, or of all, by this many seconds; a decimal fraction is allowed
     #[arg(long, value_name = "[TRACE=]SECONDS", allow_hyphen_values = true)]
     pub(crate) clock_offset: Vec<String>,
 
-    /// Move the clock of a trace (or of all) by nanoseconds
+    /// Shift the clock of one trace, or of all, by this many nanoseconds
     #[arg(long, value_name = "[TRACE=]NS", allow_hyphen_values = true)]
     pub(crate) clock_offset_ns: Vec<String>,
 
-    /// Correct offset and drift of clocks by messages between traces: names of the events that send and receive them,
-    /// or `tcp` for kernel traces
+    /// Correct the offset and drift of clocks from messages between traces: the names of the events that send and
+    /// receive them, or `tcp` for kernel traces
     #[arg(long, value_name = "SEND=RECEIVE")]
     pub(crate) correlate: Option<String>,
 
-    /// Fields that the two ends of a message share
+    /// Fields by which --correlate pairs the two ends of a message
     #[arg(long, value_name = "PATH,..", requires = "correlate")]
     pub(crate) correlate_by: Option<String>,
 
-    /// Threads to use; the output is the same for every number
+    /// Number of threads; the output is the same for every number
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
 
-    /// Memory for events that wait to be merged, such as 64M
+    /// Memory for events that wait to be merged with those of other streams, such as 64M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<usize>,
 
-    /// Bytes that a compressed file or an archive may hold unpacked [default: 200 times its size, at least 1G]
+    /// Largest unpacked size of a compressed file or an archive [default: 200 times its size, at least 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_unpacked: Option<usize>,
 
-    /// Show progress on stderr
+    /// When to show progress on stderr
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) progress: When,
 
-    /// Say faults only, no warnings and losses
+    /// Report errors only, not warnings and losses
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Stop at the first fault, with exit status 1
+    /// Stop at the first error, with exit status 1
     #[arg(long)]
     pub(crate) strict: bool,
 
@@ -113,28 +114,28 @@ pub(crate) struct InputOptions {
     pub(crate) formats: FormatSettings,
 }
 
-/// Options that choose events by what they are.
+/// Options that select events by their properties.
 #[derive(Args, Clone)]
 pub(crate) struct EventOptions {
-    /// First time, included: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION after the first event,
-    /// -DURATION before the last
+    /// Leave out events before this time: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION after the first event,
+    /// or -DURATION before the last
     #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
     pub(crate) begin: Option<String>,
 
-    /// Last time, included
+    /// Leave out events after this time, written as for --begin
     #[arg(long, short, value_name = "T", allow_hyphen_values = true)]
     pub(crate) end: Option<String>,
 
-    /// Only events for which the expression is true, such as 'name == "sched_*" and payload.prev_pid == 0'
+    /// Keep only events for which the expression is true, such as 'name == "sched_*" and payload.prev_pid == 0'
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
 
-    /// Only streams of this name (with globs) or id; may be given again
+    /// Keep only streams with this name (globs are allowed) or this id; may be repeated
     #[arg(long, value_name = "S")]
     pub(crate) stream: Vec<String>,
 }
 
-/// Options that choose events.
+/// Options that select events.
 #[derive(Args, Clone)]
 pub(crate) struct SelectOptions {
     #[command(flatten)]
@@ -155,15 +156,15 @@ pub(crate) struct InfoOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
 
-    /// Count every event instead of reading headers and indexes only
+    /// Count every event, instead of reading only headers and indexes
     #[arg(long)]
     pub(crate) count: bool,
 
-    /// Print one JSON object
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// List the packets too
+    /// List the packets of each trace, too
     #[arg(long)]
     pub(crate) packets: bool,
 }
@@ -177,48 +178,48 @@ pub(crate) struct PrintOptions {
     #[command(flatten)]
     pub(crate) select: SelectOptions,
 
-    /// Form of the lines
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: PrintFormat,
 
-    /// Write to a file instead of stdout
+    /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Colour the text
+    /// When to colour the text
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: When,
 
-    /// Show universal time instead of local time
+    /// Show and read times in UTC instead of local time
     #[arg(long)]
     pub(crate) clock_gmt: bool,
 
-    /// Show dates
+    /// Show the date with each time
     #[arg(long)]
     pub(crate) clock_date: bool,
 
-    /// Show seconds since the origin
+    /// Show times as seconds since the origin of the clock
     #[arg(long)]
     pub(crate) clock_seconds: bool,
 
-    /// Show clock cycles
+    /// Show times as clock cycles
     #[arg(long)]
     pub(crate) clock_cycles: bool,
 
-    /// Leave out the time since the line before
+    /// Leave out the time since the previous event
     #[arg(long)]
     pub(crate) no_delta: bool,
 
-    /// Names in the text: all, none, or some of payload, context, scope, header
+    /// Names to show in the text: all, none, or some of payload, context, scope, header
     #[arg(long, short, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) names: Vec<NameGroup>,
 
-    /// Words about trace and event class in the text: all, or some of trace, trace:hostname, trace:domain,
-    /// trace:procname, trace:vpid, loglevel, emf
+    /// Properties of the trace and the event class to show in the text: all, or some of trace, trace:hostname,
+    /// trace:domain, trace:procname, trace:vpid, loglevel, emf
     #[arg(long, short, value_name = "FIELD,...", value_delimiter = ',')]
     pub(crate) fields: Vec<HeaderField>,
 
-    /// Columns of the CSV: paths as in filters
+    /// Columns of the CSV output: paths as in filters
     #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
     pub(crate) columns: Option<String>,
 }
@@ -232,31 +233,31 @@ pub(crate) struct ConvertOptions {
     #[command(flatten)]
     pub(crate) select: SelectOptions,
 
-    /// Format to write; `tracemill formats` lists them
+    /// Output format; `tracemill formats` lists the names
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: String,
 
-    /// Where to: a name that nothing has yet; `-` is standard output, for formats that are one file
+    /// Path of the output, where nothing may exist unless --force is given; `-` is stdout, for formats that are one file
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
-    /// Replace what has the name of the output
+    /// Replace an output that exists
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Write what the output cannot hold to this file, as JSON; `-` is standard output
+    /// Write a list of what the output format cannot hold to this file, as JSON; `-` is stdout
     #[arg(long, value_name = "FILE")]
     pub(crate) loss_report: Option<PathBuf>,
 
-    /// Make one trace of several, instead of a folder of them
+    /// Write several traces as one trace, instead of as a folder of traces
     #[arg(long)]
     pub(crate) merge: bool,
 
-    /// End packets at this size, such as 256K, instead of where those of the input end
+    /// End packets at this size, such as 256K, instead of where the packets of the input end
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) packet_size: Option<usize>,
 
-    /// Order of the bytes of numbers [default: that of the trace, or what the format prefers]
+    /// Byte order of the output [default: that of the trace, or the one that the format prefers]
     #[arg(long, value_name = "ORDER")]
     pub(crate) byte_order: Option<WrittenOrder>,
 
@@ -267,19 +268,19 @@ pub(crate) struct ConvertOptions {
     #[command(flatten)]
     pub(crate) target: TargetSettings,
 
-    /// Write a folder of parts: one for each `stream` or `process`, for each `time=DURATION`, or of about `size=SIZE`
+    /// Split the output into a folder of parts: one per `stream` or `process`, per `time=DURATION`, or per `size=SIZE`
     #[arg(long, value_name = "BY", value_parser = parse_split)]
     pub(crate) split: Option<SplitBy>,
 
-    /// Put other values in the place of those of fields: the same one for the same value
+    /// Replace the values of these fields by meaningless ones; equal values stay equal
     #[arg(long, value_name = "PATH,..", visible_alias = "anonymize")]
     pub(crate) anonymise: Vec<String>,
 
-    /// Leave fields out, with everything below them
+    /// Leave out these fields and everything below them
     #[arg(long, value_name = "PATH,..")]
     pub(crate) drop_field: Vec<String>,
 
-    /// Read times without a zone in --begin, --end and --filter as universal time
+    /// Show and read times in UTC instead of local time
     #[arg(long)]
     pub(crate) clock_gmt: bool,
 }
@@ -290,7 +291,7 @@ pub(crate) struct CheckOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
 
-    /// Print one JSON object
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -298,7 +299,7 @@ pub(crate) struct CheckOptions {
 /// `tracemill formats`.
 #[derive(Args)]
 pub(crate) struct FormatsOptions {
-    /// Print one JSON object
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -306,7 +307,7 @@ pub(crate) struct FormatsOptions {
 /// `tracemill completions`.
 #[derive(Args)]
 pub(crate) struct CompletionsOptions {
-    /// The shell
+    /// Shell to print the script for
     pub(crate) shell: clap_complete::Shell,
 }
 
@@ -318,10 +319,10 @@ pub(crate) struct ManOptions {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// When something is done that a terminal decides.
+/// When something that depends on a terminal is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum When {
-    /// On a terminal.
+    /// Only on a terminal.
     Auto,
     /// Always.
     #[value(aliases = ["yes", "true", "on", "y", "1"])]
@@ -340,12 +341,12 @@ pub(crate) enum WrittenOrder {
     Big,
 }
 
-/// Forms of lines.
+/// Output formats of `print`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum PrintFormat {
-    /// As babeltrace2 prints.
+    /// Text as babeltrace2 prints it.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// Comma-separated values.
     Csv,
@@ -354,32 +355,32 @@ pub(crate) enum PrintFormat {
 /// Groups of names in a text line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum NameGroup {
-    /// All of them.
+    /// All names.
     All,
-    /// None of them.
+    /// No names.
     None,
-    /// Payload fields.
+    /// Names of payload fields.
     #[value(alias = "args", alias = "arg")]
     Payload,
-    /// Context fields.
+    /// Names of context fields.
     Context,
-    /// Scopes.
+    /// Names of scopes.
     Scope,
-    /// Time and words at the beginning.
+    /// Names at the beginning of the line, such as `timestamp`.
     Header,
 }
 
-/// Words about trace and event class in a text line.
+/// Properties of trace and event class in a text line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum HeaderField {
-    /// All of them.
+    /// All properties.
     All,
     /// Name of the trace.
     Trace,
     /// Host name.
     #[value(name = "trace:hostname")]
     Hostname,
-    /// Domain.
+    /// Tracing domain, such as `kernel`.
     #[value(name = "trace:domain")]
     Domain,
     /// Name of the process.
@@ -411,7 +412,7 @@ fn parse_size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(|| "out of range".to_string())
 }
 
-/// What an output is split by.
+/// Criterion by which an output is split.
 fn parse_split(text: &str) -> Result<SplitBy, String> {
     match text.split_once('=') {
         None if text == "stream" => Ok(SplitBy::Stream),

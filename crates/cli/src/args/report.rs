@@ -1,4 +1,4 @@
-//! Options of `report`: of functions, or of the time between events.
+//! Options of `report`: for function calls, or for the time between events.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -16,15 +16,15 @@ pub(crate) enum ReportCommand {
     Calls(Box<ReportArgs>),
 }
 
-/// What the options of both parts of the command are called: of the time between events, and of function calls.
+/// Ids of the options of both halves of the command: the time between events, and function calls.
 static IDS: OnceLock<[Vec<Id>; 2]> = OnceLock::new();
 
-/// What the options of a part of a command are called.
+/// Ids of the options of one half of the command.
 fn ids(part: &clap::Command) -> Vec<Id> {
     part.get_arguments().map(|arg| arg.get_id().clone()).collect()
 }
 
-/// Options that make it the time between events.
+/// Options that select the time between events.
 const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
 
 impl FromArgMatches for ReportCommand {
@@ -95,7 +95,7 @@ impl Args for ReportCommand {
 #[derive(Args)]
 #[command(
     after_help = "EVENT is the name of an event (`*` and `?` are globs) or its number. Without --by, events are \
-grouped by their field `track`, or by their stream when they have none."
+grouped by their field `track`, or by their stream if they have none."
 )]
 pub(crate) struct ReportOptions {
     #[command(flatten)]
@@ -104,63 +104,64 @@ pub(crate) struct ReportOptions {
     #[command(flatten)]
     pub(crate) events: EventOptions,
 
-    /// Time from each occurrence of this event to the next, charged to the group of the earlier one
+    /// Measure the time from each occurrence of this event to the next, charged to the group of the earlier one
     #[arg(long, value_name = "EVENT", conflicts_with_all = ["from", "to"], help_heading = "Analyses")]
     pub(crate) state: Option<String>,
 
-    /// Time from this event to the event of --to of the same group
+    /// Measure the time from this event to the --to event of the same group
     #[arg(long, value_name = "EVENT", requires = "to", help_heading = "Analyses")]
     pub(crate) from: Option<String>,
 
-    /// The event that ends what --from begins
+    /// Event that ends the time that the --from event begins
     #[arg(long, value_name = "EVENT", requires = "from", help_heading = "Analyses")]
     pub(crate) to: Option<String>,
 
-    /// Linear regression of the durations over their number. With --from and --to, pairs nest as calls do, the time
-    /// of inner pairs is not counted for outer ones, and they are grouped by the field `datum` of the first event
+    /// Fit a line to the durations over their number (linear regression). With --from and --to, pairs nest as calls do,
+    /// the time of inner pairs is not counted for outer ones, and the default group is the field `datum` of the first
+    /// event
     #[arg(long, help_heading = "Analyses")]
     pub(crate) regress: bool,
 
-    /// With --state: a state ends at the next occurrence of its own group, not at that of any group
+    /// With --state: end a state at the next occurrence in its own group, instead of in any group
     #[arg(long, requires = "state")]
     pub(crate) within: bool,
 
-    /// Group by the values of these paths, which are those of filters, over all traces
+    /// Group by the values of these fields (paths as in filters), across all traces
     #[arg(long, value_name = "PATH,...")]
     pub(crate) by: Option<String>,
 
-    /// With --regress, --from and --to: where pairs nest [default: the field `track`, or the stream]
+    /// With --regress, --from and --to: nest pairs that agree in these fields [default: `track`, or the stream]
     #[arg(long, value_name = "PATH,...", requires_all = ["regress", "from"])]
     pub(crate) lane: Option<String>,
 
-    /// With --regress: say what N durations would take together; may be given again
+    /// With --regress: predict the total of N durations; may be repeated
     #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "regress")]
     pub(crate) model: Vec<u64>,
 
-    /// Order of the groups: total, count or group; of functions: keys, such as total,call
+    /// Order of the groups: total, count or group; for function calls, keys such as total,call
     #[arg(long, short, value_name = "ORDER")]
     pub(crate) sort: Option<String>,
 
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: ReportFormat,
 
-    /// Write to a file instead of stdout
+    /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Times without a zone are universal time instead of local time
+    /// Read times without a zone as UTC instead of local time
     #[arg(long)]
     pub(crate) clock_gmt: bool,
 }
 
-/// Forms of reports.
+/// Output formats of `report`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// For people, in microseconds.
+    /// Text, in microseconds.
     #[value(alias = "normal")]
     Table,
-    /// Functions as a page.
+    /// Functions as an HTML page.
     Html,
     /// One JSON object, in nanoseconds.
     Json,

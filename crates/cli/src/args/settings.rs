@@ -1,19 +1,19 @@
-//! Options that formats add: those of readers and of writers.
+//! Options that formats add, as readers and as writers.
 
 use clap::{Arg, ArgAction, ArgMatches, Args};
 use tracemill_engine::convert::target_settings;
 use tracemill_formats::api::{Setting, Settings};
 use tracemill_formats::registry;
 
-/// The options that formats add: the registry names them.
+/// Options that input formats add.
 #[derive(Clone, Default)]
 pub(crate) struct FormatSettings(pub(crate) Settings);
 
-/// The options that formats add that are written.
+/// Options that output formats add.
 #[derive(Clone, Default)]
 pub(crate) struct TargetSettings(pub(crate) Settings);
 
-/// Options that a registry names.
+/// Options that a list of formats declares.
 trait Named: Default {
     const HEADING: &'static str;
 
@@ -23,7 +23,7 @@ trait Named: Default {
 }
 
 impl Named for FormatSettings {
-    const HEADING: &'static str = "Options of formats";
+    const HEADING: &'static str = "Options of input formats";
 
     fn list() -> Vec<&'static Setting> {
         registry::settings()
@@ -35,7 +35,7 @@ impl Named for FormatSettings {
 }
 
 impl Named for TargetSettings {
-    const HEADING: &'static str = "Options of formats that are written";
+    const HEADING: &'static str = "Options of output formats";
 
     fn list() -> Vec<&'static Setting> {
         target_settings()
@@ -115,9 +115,9 @@ impl Args for TargetSettings {
     }
 }
 
-/// What each output format cannot hold.
+/// Help text with the limits of each output format.
 fn losses_of_targets() -> String {
-    let mut text = String::from("What the formats cannot hold (it is counted when it is lost; --strict refuses):\n");
+    let mut text = String::from("Limits of the output formats (convert counts and reports what it cannot write; --strict refuses it):\n");
     for target in tracemill_engine::convert::targets() {
         let name = target.names.first().copied().unwrap_or_default();
         text += &format!("  {name}: {}\n", target.cannot_hold.join("; "));

@@ -1,4 +1,4 @@
-//! What the commands that follow calls have in common.
+//! Opening and options of the commands that follow calls.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) struct OpenCalls {
     reporter: Reporter,
 }
 
-/// Opens the trace of the options. `None` when it cannot be read (said on stderr).
+/// Opens the trace of the options. `None` when it cannot be read (reported on stderr).
 pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
     if let (Some(trace), Some(data)) = (&args.trace, &args.data) {
         let message = format!("two traces, `{}` and `{}`", trace.display(), data.display());
@@ -81,7 +81,7 @@ impl OpenCalls {
         events.or_else(|| self.session.traces.iter().find_map(|trace| trace.reader.calls()))
     }
 
-    /// Tells what was wrong, and how the command ends.
+    /// Reports what was wrong, and gives the outcome of the command.
     pub(crate) fn finish(mut self, findings: &Findings) -> Outcome {
         for warning in &findings.warnings {
             self.reporter.warning(warning);

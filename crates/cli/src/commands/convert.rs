@@ -20,7 +20,7 @@ use tracemill_model::schema::ByteOrder;
 use super::formats::WRITTEN;
 use super::hiding::Hiding;
 use super::losses::gap_text;
-use super::open::{Opened, open_telling};
+use super::open::{Opened, open_reporting};
 use super::output::refuse;
 use super::print;
 use super::select::Typed;
@@ -43,9 +43,9 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let typed = Typed::parse(&options.select.events)?;
     let is_folder = target.is_folder || options.split.is_some();
     refuse(options, is_folder)?;
-    // Faults of packets are told where those stand, so that the output can say it there too.
-    let is_told = |fault: &Error| fault.place().packet.is_none();
-    let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok(Outcome::Nothing) };
+    // Errors of packets are reported where they stand, so that the output can mark them there too.
+    let is_reported = |fault: &Error| fault.place().packet.is_none();
+    let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok(Outcome::Nothing) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
     let (mut hidden, mut dropped) = hiding.fields(&opened.session)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = true;
-    if tell_elsewhere(&mut opened, &streams) {
+    if report_elsewhere(&mut opened, &streams) {
         return Ok(Outcome::Nothing);
     }
     let mut pending = begin(&options.output)?;
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             take(note);
         }
         commit(pending)?;
-        tell(options, reporter, &Losses::default(), events)?;
+        report_losses(options, reporter, &Losses::default(), events)?;
         return Ok(opened.reporter.outcome());
     }
     let mut write_options = WriteOptions {
@@ -161,13 +161,13 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Err(refused(target, &converted.losses));
     }
     commit(pending)?;
-    tell(options, reporter, &converted.losses, converted.events)?;
+    report_losses(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
 }
 
-/// Tells the faults of packets that no cursor comes by: a file without packets is no stream, and other streams may not be
-/// wanted. Is the work to be stopped?
-fn tell_elsewhere(opened: &mut Opened, streams: &[StreamOf]) -> bool {
+/// Reports the errors of packets that no cursor meets: a file without packets is no stream, and other streams may not be
+/// wanted. True when the work must stop.
+fn report_elsewhere(opened: &mut Opened, streams: &[StreamOf]) -> bool {
     for (trace, of) in opened.session.traces.iter().enumerate() {
         for fault in of.faults.iter().filter(|fault| fault.place().packet.is_some()) {
             if timeline::stream_of_fault(streams, trace, fault).is_none() && opened.reporter.fault(fault) {
@@ -190,14 +190,14 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
     }
 }
 
-/// Are only some of the events wanted?
+/// Whether only some of the events are wanted.
 fn has_choice(options: &ConvertOptions) -> bool {
     let events = &options.select.events;
     let is_counted = options.select.skip > 0 || options.select.limit.is_some();
     events.begin.is_some() || events.end.is_some() || events.filter.is_some() || is_counted
 }
 
-/// Is everything wanted as it is?
+/// Whether everything is wanted, unchanged.
 fn is_all(options: &ConvertOptions) -> bool {
     let input = &options.input;
     let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
@@ -210,7 +210,7 @@ fn is_all(options: &ConvertOptions) -> bool {
     !has_choice && options.select.events.stream.is_empty() && !has_form && !has_offsets
 }
 
-/// May the trace be copied as it is?
+/// Whether the trace may be copied byte by byte.
 fn can_copy(target: &Target, session: &Session) -> bool {
     let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
     let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
@@ -225,7 +225,7 @@ fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> 
     }
 }
 
-/// The form of lines that has this name.
+/// The line format of this name.
 fn lines_of(name: &str) -> Option<PrintFormat> {
     match name {
         "text" => Some(PrintFormat::Text),
@@ -280,8 +280,8 @@ fn refused(target: &Target, losses: &Losses) -> Error {
     Error::new(ErrorKind::Unsupported, message).with_help("nothing was written; without --strict the rest is")
 }
 
-/// Says what was lost.
-fn tell(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: u64) -> Result<(), Error> {
+/// Reports what the output format could not hold.
+fn report_losses(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: u64) -> Result<(), Error> {
     for (kind, count) in &losses.0 {
         reporter.loss(&format!("not kept in {}: {kind} ({count})", options.to));
     }

@@ -1,4 +1,4 @@
-//! `--anonymise` and `--drop-field`: which fields they name, and taking them from what is read.
+//! `--anonymise` and `--drop-field`: which fields they name, and taking those from the events.
 
 use tracemill_engine::filter::ColumnList;
 use tracemill_engine::session::Session;
@@ -42,7 +42,7 @@ fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -
     if paths.is_empty() {
         return Ok(Vec::new());
     }
-    let told = |error| misuse_of(option, error);
-    let columns = ColumnList::parse(&paths.join(",")).map_err(told)?.bind(session).map_err(told)?;
+    let reported = |error| misuse_of(option, error);
+    let columns = ColumnList::parse(&paths.join(",")).map_err(reported)?.bind(session).map_err(reported)?;
     session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
 }

@@ -15,7 +15,7 @@ use crate::args::InfoOptions;
 use crate::progress;
 use crate::report::{Outcome, Sink, printable};
 
-/// Says what traces hold.
+/// Describes traces.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
     let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
     let shown = progress::show(&options.input, &opened.session.progress, false);
@@ -49,9 +49,10 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
     Ok(opened.reporter.outcome())
 }
 
-/// One trace as `cli.md`, "`info --json`", has it. Streams and event classes are made one by one: there may be many.
+/// One trace in the form of `docs/cli.md`, "info --json". Streams and event classes are made one by one: there may be
+/// many.
 struct Described<'a> {
-    /// The keys before the streams, those behind the event classes.
+    /// The keys before the streams, and those after the event classes.
     parts: [Value; 2],
     trace: &'a OpenTrace,
     survey: &'a TraceSurvey,

@@ -1,4 +1,4 @@
-//! Losses in words.
+//! Texts of losses.
 
 use tracemill_engine::render::out::Out;
 use tracemill_engine::render::time::WallClock;
@@ -7,7 +7,7 @@ use tracemill_engine::timeline::StreamOf;
 use tracemill_formats::ctf::uuid_text;
 use tracemill_model::packet::{Gap, GapKind};
 
-/// A loss in words: what, how many, when, where.
+/// Text of a loss: what, how many, when, where.
 pub(super) fn gap_text(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> String {
     let trace = &session.traces[of.trace];
     let thing = match gap.kind {

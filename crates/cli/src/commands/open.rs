@@ -9,23 +9,23 @@ use tracemill_model::error::Error;
 use crate::args::InputOptions;
 use crate::report::Reporter;
 
-/// A session and the reporter that has said what opening found.
+/// A session, and the reporter that reported what opening found.
 pub(crate) struct Opened {
     /// The session; it has at least one trace.
     pub(crate) session: Session,
-    /// Faults so far are counted.
+    /// It has counted the errors so far.
     pub(crate) reporter: Reporter,
     /// Threads to use.
     pub(crate) jobs: usize,
 }
 
-/// Opens the traces. `None` when nothing could be opened (said on stderr) or when `--strict` stops at a fault.
+/// Opens the traces. `None` when nothing could be opened (reported on stderr), or when `--strict` stops at an error.
 pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
-    open_telling(options, |_| true)
+    open_reporting(options, |_| true)
 }
 
-/// The same, but faults for which `is_told` is false are left for the caller to tell.
-pub(crate) fn open_telling(options: &InputOptions, is_told: impl Fn(&Error) -> bool) -> Result<Option<Opened>, Error> {
+/// Opens the traces like [`open`], but leaves errors for which `is_reported` is false to the caller.
+pub(crate) fn open_reporting(options: &InputOptions, is_reported: impl Fn(&Error) -> bool) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.quiet, options.strict);
     let open_options = open_options(options)?;
     let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
@@ -45,7 +45,7 @@ pub(crate) fn open_telling(options: &InputOptions, is_told: impl Fn(&Error) -> b
             reporter.warning(warning);
         }
         for fault in &trace.faults {
-            if is_told(fault) && reporter.fault(fault) {
+            if is_reported(fault) && reporter.fault(fault) {
                 return Ok(None);
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn open_telling(options: &InputOptions, is_told: impl Fn(&Error) -> b
     Ok(Some(Opened { session, reporter, jobs }))
 }
 
-/// What the options say of opening.
+/// Options of opening, from those that were typed.
 pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error> {
     let mut settings = options.formats.0.clone();
     if options.strict {
@@ -69,7 +69,7 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
     })
 }
 
-/// Corrects clocks by messages, when that is wanted, and says how accurate it is.
+/// Corrects clocks from messages, when that is wanted, and reports the accuracy.
 fn correlate(options: &InputOptions, session: &mut Session, reporter: &Reporter) -> Result<(), Error> {
     let Some(text) = &options.correlate else { return Ok(()) };
     let (found, others) = align(session, &Messages::parse(text, options.correlate_by.as_deref())?)?;
@@ -77,15 +77,15 @@ fn correlate(options: &InputOptions, session: &mut Session, reporter: &Reporter)
         let [name, by] = [one.trace, one.by].map(|at| session.traces[at].name.as_str());
         let error = match one.error_ns {
             Some(error) => format!("accurate to {}", duration(error)),
-            None => "messages went one way only: the shortest delay counts as none".to_string(),
+            None => "messages went one way only: the shortest delay is taken as zero".to_string(),
         };
         let drift = match one.drift_error {
             Some(error) => format!("{:+.4} ppm of drift (accurate to {:.4})", one.drift * 1e6, error * 1e6),
             None if one.error_ns.is_none() => format!("{:+.4} ppm of drift", one.drift * 1e6),
-            None => "no drift (the messages do not tell it)".to_string(),
+            None => "no drift (the messages do not determine it)".to_string(),
         };
         reporter.note(&format!(
-            "the clock of `{name}` is moved by {} s and {drift} to that of `{by}`, {error}; {} messages received, {} sent",
+            "the clock of `{name}` is moved by {} s and {drift} to match `{by}`, {error}; {} messages received, {} sent",
             seconds(one.offset_ns),
             one.received,
             one.sent

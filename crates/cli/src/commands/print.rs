@@ -16,7 +16,7 @@ use tracemill_model::error::Error;
 
 use super::hiding::Hiding;
 use super::losses::gap_text;
-use super::open::open_telling;
+use super::open::open_reporting;
 use super::select::{Typed, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
@@ -27,17 +27,17 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
     run_hiding(options, Hiding::default()).map(|(outcome, _)| outcome)
 }
 
-/// The same without what must not be seen; gives the number of lines, too.
+/// Prints events without the fields that are to be hidden; gives the number of lines, too.
 pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(Outcome, u64), Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
     let typed = Typed::parse(&options.select.events)?;
     let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
-    // What stops at the first fault gives the events before it: faults of packets are told where those stand.
+    // With --strict the events before the first error are printed: errors of packets are reported where they stand.
     let in_place = options.input.strict;
-    let is_told = |fault: &Error| !in_place || fault.place().packet.is_none();
-    let Some(mut opened) = open_telling(&options.input, is_told)? else { return Ok((Outcome::Nothing, 0)) };
+    let is_reported = |fault: &Error| !in_place || fault.place().packet.is_none();
+    let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok((Outcome::Nothing, 0)) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
@@ -45,7 +45,7 @@ pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(
     let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
     for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {
-        for fault in of.faults.iter().filter(|fault| !is_told(fault)) {
+        for fault in of.faults.iter().filter(|fault| !is_reported(fault)) {
             // A file without packets is no stream, and other streams may not be wanted.
             if timeline::stream_of_fault(&streams, trace, fault).is_none() && opened.reporter.fault(fault) {
                 return Ok((Outcome::Nothing, 0));
@@ -92,7 +92,7 @@ pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(
     }
     let (failed, stopped, lines) = (printer.failed.take(), printer.stopped, printer.printed);
     if options.format == PrintFormat::Text && text.color {
-        // The peer ends a coloured text so.
+        // babeltrace2 ends a coloured text so.
         sink.write(b"\x1b[0m")?;
     }
     sink.flush()?;
@@ -146,7 +146,7 @@ fn text_options(options: &PrintOptions) -> TextOptions {
     TextOptions { names, fields, time, no_delta: options.no_delta, color }
 }
 
-/// Writes lines in order, says what is not a line, and counts.
+/// Writes lines in order, reports what is not a line, and counts.
 struct LinePrinter<'a> {
     sink: &'a mut Sink,
     reporter: &'a mut Reporter,

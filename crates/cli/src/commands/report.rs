@@ -21,9 +21,9 @@ use crate::args::ReportOptions;
 use crate::progress;
 use crate::report::{Outcome, Sink};
 
-/// The field that events are grouped by when the user does not say: the lane on which they happen.
-const LANE: KeyBy = KeyBy::First(&["track"]);
-/// The same for regressions: what a call is about, otherwise its lane.
+/// The field that events are grouped by when the user does not say: the track on which they happen.
+const TRACK: KeyBy = KeyBy::First(&["track"]);
+/// The fields that regressions are grouped by when the user does not say: the argument of a call, otherwise its track.
 const ABOUT: KeyBy = KeyBy::First(&["datum", "track"]);
 
 /// Statistics of traces.
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let session = &opened.session;
     let wanted = typed.bind(&options.events, options.clock_gmt, &options.input, session)?;
     let by = bind(by, session, "--by")?;
-    let lane = bind(lane, session, "--lane")?.unwrap_or(LANE);
+    let lane = bind(lane, session, "--lane")?.unwrap_or(TRACK);
     let streams = timeline::streams(session, &options.events.stream)?;
     let input = Input { session, streams: &streams, selection: wanted.selection, filter: wanted.filter };
     let mut stopped = false;
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let regress = options.regress;
     let found = match &asked {
         Asked::State(event) => {
-            let by = by.unwrap_or(LANE);
+            let by = by.unwrap_or(TRACK);
             state::report(&input, &state::Question { event, by: &by, within: options.within, regress }, &mut note)
         }
         Asked::Pairs(from, to) if regress => {
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
             nested::report(&input, &nested::Question { from, to, lane: &lane, by: &by }, &mut note)
         }
         Asked::Pairs(from, to) => {
-            let by = by.unwrap_or(LANE);
+            let by = by.unwrap_or(TRACK);
             pairs::report(&input, &pairs::Question { from, to, by: &by, regress }, &mut note)
         }
     };
@@ -144,7 +144,7 @@ fn bind(list: Option<ColumnList>, session: &Session, option: &'static str) -> Re
 /// Paths of a key.
 const MAX_PATHS: usize = 64;
 
-/// A trace whose events have no time: says which formats have them.
+/// Adds the formats whose events have times to the error of a trace whose events have none.
 fn with_formats(error: Error) -> Error {
     match (error.kind(), error.help()) {
         (ErrorKind::Unsupported, None) => {
@@ -158,20 +158,20 @@ fn format_names() -> String {
     registry::names().join(", ")
 }
 
-/// Says what is missing in the statistics though the user may expect it there.
-fn warn(report: &Report, mut say: impl FnMut(&str)) {
+/// Warns of events that the statistics leave out though the user may expect them there.
+fn warn(report: &Report, mut warn: impl FnMut(&str)) {
     let left_out = &report.left_out;
     let events = |count: u64| if count == 1 { "1 event".to_string() } else { format!("{count} events") };
     if left_out.untimed > 0 {
-        say(&format!("{} without time left out", events(left_out.untimed)));
+        warn(&format!("{} without time left out", events(left_out.untimed)));
     }
     if left_out.negative > 0 {
-        say(&format!("{} left out: their durations are below zero, time goes back", events(left_out.negative)));
+        warn(&format!("{} left out: their durations are below zero, time goes back", events(left_out.negative)));
     }
     if left_out.too_long > 0 {
-        say(&format!("{} left out: their durations are longer than 584 years", events(left_out.too_long)));
+        warn(&format!("{} left out: their durations are longer than 584 years", events(left_out.too_long)));
     }
     if left_out.too_many > 0 {
-        say(&format!("{} left out: too many pairs are open at a time", events(left_out.too_many)));
+        warn(&format!("{} left out: too many pairs are open at a time", events(left_out.too_many)));
     }
 }

@@ -1,4 +1,4 @@
-//! The forms of a report: table, JSON, CSV.
+//! Output formats of a report: table, JSON, CSV.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use tracemill_engine::filter::KeyValue;
 
 use crate::args::ReportFormat;
 
-/// What is shown, and how.
+/// Contents and format of a report.
 pub(super) struct Form<'a> {
     pub(super) format: ReportFormat,
     /// A word for programs and a sentence for people.
     pub(super) title: (&'static str, String),
-    /// Are there lines?
+    /// Whether lines were fitted.
     pub(super) regress: bool,
     /// Numbers of durations to predict.
     pub(super) model: &'a [u64],

@@ -1,4 +1,4 @@
-//! Which events are wanted: shared by all commands that have these options.
+//! Selection of events, for all commands that have these options.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tracemill_model::error::Error;
 
 use crate::args::{EventOptions, InputOptions};
 
-/// What was typed in the little languages of the options; their mistakes are told before any trace is opened.
+/// Parsed filters and times of the options: mistakes in them are reported before any trace is opened.
 pub(super) struct Typed {
     expression: Option<Expression>,
     begin: Option<Time>,
     end: Option<Time>,
 }
 
-/// What the options choose.
+/// The events that the options select.
 pub(super) struct Wanted {
     pub(super) selection: Selection,
     pub(super) filter: Option<Filter>,
@@ -102,7 +102,7 @@ pub(super) fn parse_option<T>(
     text.as_deref().map(parse).transpose().map_err(|error| misuse_of(option, error))
 }
 
-/// What is wrong in the text of an option is wrong usage.
+/// A mistake in the text of an option, as wrong usage.
 pub(super) fn misuse_of(option: &str, error: Error) -> Error {
     // The option stands where the name of a file does for metadata.
     let mut misuse = Error::misuse(error.message()).in_file(Path::new(option));
