@@ -105,7 +105,13 @@ pub(crate) struct RuleArgs(pub(crate) RuleTexts);
 /// Id, name, letter, value and help of those that may be given again. The id is not the name: the other half of `report`
 /// has a `--filter` too.
 const RULES: [(&str, &str, char, &str, &str); 6] = [
-    ("functions_in", "filter", 'F', "FUNC[@ACTION,...]", "Keep only these functions and what they call; FUNC is a pattern"),
+    (
+        "functions_in",
+        "filter",
+        'F',
+        "FUNC[@ACTION,...]",
+        "Keep only these functions and what they call; FUNC is a pattern",
+    ),
     ("functions_out", "notrace", 'N', "FUNC", "Leave out these functions and what they call"),
     (
         "triggers",
@@ -117,7 +123,13 @@ const RULES: [(&str, &str, char, &str, &str); 6] = [
     ),
     ("callers", "caller-filter", 'C', "FUNC", "Keep only calls that lead to these functions"),
     ("hidden", "hide", 'H', "FUNC", "Leave out these functions, but not what they call"),
-    ("locations", "loc-filter", 'L', "FILE", "Keep only functions of this source file or folder; with @hide, leave them out"),
+    (
+        "locations",
+        "loc-filter",
+        'L',
+        "FILE",
+        "Keep only functions of this source file or folder; with @hide, leave them out",
+    ),
 ];
 
 impl FromArgMatches for RuleArgs {

@@ -117,7 +117,9 @@ impl Args for TargetSettings {
 
 /// Help text with the limits of each output format.
 fn losses_of_targets() -> String {
-    let mut text = String::from("Limits of the output formats (convert counts and reports what it cannot write; --strict refuses it):\n");
+    let mut text = String::from(
+        "Limits of the output formats (convert counts and reports what it cannot write; --strict refuses it):\n",
+    );
     for target in tracemill_engine::convert::targets() {
         let name = target.names.first().copied().unwrap_or_default();
         text += &format!("  {name}: {}\n", target.cannot_hold.join("; "));

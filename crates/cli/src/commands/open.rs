@@ -25,7 +25,10 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
 }
 
 /// Opens the traces like [`open`], but leaves errors for which `is_reported` is false to the caller.
-pub(crate) fn open_reporting(options: &InputOptions, is_reported: impl Fn(&Error) -> bool) -> Result<Option<Opened>, Error> {
+pub(crate) fn open_reporting(
+    options: &InputOptions,
+    is_reported: impl Fn(&Error) -> bool,
+) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.quiet, options.strict);
     let open_options = open_options(options)?;
     let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
