@@ -1,9 +1,34 @@
-//! Reading numbers at any bit offset.
+//! Numbers as bytes and bits, in both byte orders: the one place that reads and writes them.
+//!
+//! | | read | write |
+//! |---|---|---|
+//! | whole bytes | [`read_uint`] | [`put_uint`], [`uint_bytes`] |
+//! | bits at any offset | [`read_bits`], [`read_le`], [`read_be`] | [`write_bits`] |
+//! | bits at a whole byte | [`read_bits`] | [`put_fixed`] |
+//! | more than 64 bits | [`Wide::read`] | [`put_wide`] |
+//! | LEB128 | [`leb128_len`] with [`leb128_u64`], [`leb128_wide`] | [`put_leb`], [`put_leb_wide`] |
+//! | IEEE 754 | [`read_float`] | [`put_uint`] of `to_bits()` |
 //!
 //! Offsets are in bits from the start of the packet. In a little-endian field the first bit of the stream is the
 //! least significant one of its byte, in a big-endian field the most significant one (CTF 1.8.3, 4.1.5). All readers
 //! expect that the caller has checked `offset + len <= 8 * bytes.len()`; they panic otherwise, they never read other
 //! bytes.
+//!
+//! ```
+//! use tracemill_codec::bits::{put_uint, read_bits, read_uint, write_bits};
+//! use tracemill_model::schema::ByteOrder::{Big, Little};
+//!
+//! let mut bytes = Vec::new();
+//! put_uint(&mut bytes, 0x1234, 2, Big);
+//! assert_eq!(bytes, [0x12, 0x34]);
+//! assert_eq!(read_uint(&bytes, Little), 0x3412);
+//!
+//! // Three bits behind the first two of a little-endian byte.
+//! let mut byte = [0];
+//! write_bits(&mut byte, 2, 3, 0b101, Little);
+//! assert_eq!(byte, [0b0001_0100]);
+//! assert_eq!(read_bits(&byte, 2, 3, Little, false), 0b101);
+//! ```
 
 use tracemill_model::schema::ByteOrder;
 
@@ -53,6 +78,127 @@ pub fn read_bits(bytes: &[u8], offset_bits: u64, len_bits: u32, order: ByteOrder
         ByteOrder::Big => read_be(bytes, offset_bits, len_bits),
     };
     if reversed { value.reverse_bits() >> (64 - len_bits) } else { value }
+}
+
+/// The number that some bytes hold; of more than 8 bytes, the low 64 bits.
+#[inline]
+pub fn read_uint(bytes: &[u8], order: ByteOrder) -> u64 {
+    let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    match order {
+        ByteOrder::Little => bytes.iter().rev().fold(0, add),
+        ByteOrder::Big => bytes.iter().fold(0, add),
+    }
+}
+
+/// The 8 bytes of a number.
+#[inline]
+pub fn uint_bytes(value: u64, order: ByteOrder) -> [u8; 8] {
+    match order {
+        ByteOrder::Little => value.to_le_bytes(),
+        ByteOrder::Big => value.to_be_bytes(),
+    }
+}
+
+/// Appends a number in `len_bytes` bytes: its low bytes, or all of them and zeros where the high ones would be.
+#[inline]
+pub fn put_uint(out: &mut Vec<u8>, value: u64, len_bytes: usize, order: ByteOrder) {
+    let (len, zeros) = (len_bytes.min(8), len_bytes.saturating_sub(8));
+    let at = out.len();
+    match order {
+        ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..len]),
+        ByteOrder::Big => {
+            out.resize(at + zeros, 0);
+            out.extend_from_slice(&value.to_be_bytes()[8 - len..]);
+        }
+    }
+    if zeros > 0 {
+        out.resize(at + len_bytes, 0);
+    }
+}
+
+/// Appends a number of 1 to 64 bits from a whole byte on, in the bytes that hold it: the low bits of the first bytes in
+/// little-endian, the high ones in big-endian. The bits that are left in the last byte are zeros.
+#[inline]
+pub fn put_fixed(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) {
+    match (len_bits, order) {
+        (64, ByteOrder::Little) => out.extend_from_slice(&value.to_le_bytes()),
+        (32, ByteOrder::Little) => out.extend_from_slice(&(value as u32).to_le_bytes()),
+        (16, ByteOrder::Little) => out.extend_from_slice(&(value as u16).to_le_bytes()),
+        (8, _) => out.push(value as u8),
+        _ => {
+            let len_bits = u32::from(len_bits.clamp(1, 64));
+            let (value, bytes) = (value & mask(len_bits), len_bits.div_ceil(8) as usize);
+            let value = if order == ByteOrder::Big { value << (len_bits.wrapping_neg() & 7) } else { value };
+            put_uint(out, value, bytes, order);
+        }
+    }
+}
+
+/// Writes 1 to 64 bits over those that stand there; bits behind the end of `bytes` are left out.
+pub fn write_bits(bytes: &mut [u8], offset_bits: u64, len_bits: u32, value: u64, order: ByteOrder) {
+    for at in 0..len_bits {
+        let from = if order == ByteOrder::Little { at } else { len_bits - 1 - at };
+        write_bit(bytes, offset_bits + u64::from(at), value >> from & 1 == 1, order);
+    }
+}
+
+fn write_bit(bytes: &mut [u8], offset_bits: u64, is_set: bool, order: ByteOrder) {
+    let shift = bit_shift(offset_bits, order);
+    if let Some(byte) = bytes.get_mut((offset_bits / 8) as usize) {
+        *byte = *byte & !(1 << shift) | u8::from(is_set) << shift;
+    }
+}
+
+/// How far a bit stands above the lowest one of its byte.
+fn bit_shift(offset_bits: u64, order: ByteOrder) -> u64 {
+    if order == ByteOrder::Little { offset_bits % 8 } else { 7 - offset_bits % 8 }
+}
+
+/// Copies `count` bits to the place `to_bits` of `to`, whose content ends there; bits that `from` does not have are zeros.
+///
+/// Fast where both places are whole bytes, a step for each bit elsewhere.
+pub fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
+    let end = ((to_bits + count).div_ceil(8)) as usize;
+    // Most events are whole bytes behind whole bytes.
+    if (from_bits | to_bits | count) & 7 == 0
+        && to.len() as u64 == to_bits / 8
+        && let Some(source) = from.get((from_bits / 8) as usize..((from_bits + count) / 8) as usize)
+    {
+        to.extend_from_slice(source);
+        return;
+    }
+    to.resize(end, 0);
+    let mut done = 0;
+    if from_bits.is_multiple_of(8) && to_bits.is_multiple_of(8) {
+        let (source, target) = ((from_bits / 8) as usize, (to_bits / 8) as usize);
+        let whole = (count / 8) as usize;
+        if let (Some(source), Some(target)) = (from.get(source..source + whole), to.get_mut(target..target + whole)) {
+            target.copy_from_slice(source);
+            done = count / 8 * 8;
+        }
+    }
+    for bit in done..count {
+        let at = from_bits + bit;
+        let is_set = from.get((at / 8) as usize).is_some_and(|byte| byte >> bit_shift(at, order) & 1 == 1);
+        write_bit(to, to_bits + bit, is_set, order);
+    }
+}
+
+/// Index of the first zero byte. Most strings of traces are short: sixteen bytes are looked at before a call is worth it.
+#[inline]
+pub fn zero_at(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = u64::MAX / 255;
+    const HIGH: u64 = LOW << 7;
+    for at in [0, 8] {
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+        let word = u64::from_le_bytes(*word);
+        // The lowest set bit marks the first zero byte; marks above it may be false.
+        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    memchr::memchr(0, bytes)
 }
 
 /// The low `len_bits` bits set; `len_bits` is 1 to 64.
@@ -179,6 +325,62 @@ pub fn leb128_wide(bytes: &[u8], signed: bool) -> Wide {
         }
     }
     Wide::from_limbs(limbs, len_bits, signed)
+}
+
+/// Appends an integer of any width.
+pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder) {
+    let filler = match value.limbs.last() {
+        Some(&last) if value.signed && last >> 63 == 1 => u64::MAX,
+        _ => 0,
+    };
+    let bit = |at: u32| value.limbs.get(at as usize / 64).unwrap_or(&filler) >> (at % 64) & 1;
+    let bytes = len_bits.div_ceil(8);
+    for byte in 0..bytes {
+        let mut sum = 0u8;
+        for at in 0..8 {
+            let place = byte * 8 + at;
+            let set = match order {
+                ByteOrder::Little => place < len_bits && bit(place) == 1,
+                ByteOrder::Big => place < len_bits && bit(len_bits - 1 - place) == 1,
+            };
+            sum |= u8::from(set) << bit_shift(at.into(), order);
+        }
+        out.push(sum);
+    }
+}
+
+/// Appends a LEB128 integer of 64 bits.
+pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
+    let mut left = value;
+    loop {
+        let low = (left & 0x7f) as u8;
+        left = if signed { ((left as i64) >> 7) as u64 } else { left >> 7 };
+        let is_last = match signed {
+            false => left == 0,
+            true => left == 0 && low & 0x40 == 0 || left == u64::MAX && low & 0x40 != 0,
+        };
+        out.push(if is_last { low } else { low | 0x80 });
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Appends a LEB128 integer of any width.
+pub fn put_leb_wide(out: &mut Vec<u8>, value: &Wide) {
+    let len_bits = value.limbs.len() as u32 * 64;
+    let is_negative = value.signed && value.limbs.last().is_some_and(|&last| last >> 63 == 1);
+    let bit = |at: u32| match value.limbs.get(at as usize / 64) {
+        Some(limb) => limb >> (at % 64) & 1 == 1,
+        None => is_negative,
+    };
+    // The bits that count; a signed number needs one more for its sign.
+    let top = (0..len_bits).rev().find(|&at| bit(at) != is_negative).map_or(0, |at| at + 1);
+    let count = (top + u32::from(value.signed)).max(1).div_ceil(7);
+    for group in 0..count {
+        let low = (0..7).fold(0u8, |sum, at| sum | u8::from(bit(group * 7 + at)) << at);
+        out.push(if group + 1 < count { low | 0x80 } else { low });
+    }
 }
 
 /// Reads an IEEE 754 interchange number of 16, 32, 64, 128 or another multiple of 32 bits as a 64-bit one.
@@ -379,6 +581,95 @@ mod tests {
             let quad = u128::from(bits >> 63) << 127 | exponent << 112 | u128::from(bits & mask(52)) << 60;
             let back = read_float(&quad.to_le_bytes(), 0, 128, ByteOrder::Little, false);
             assert_eq!(back.to_bits(), bits);
+        }
+    }
+
+    #[test]
+    fn integers_of_every_width_come_back() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for len_bits in 1..=64u8 {
+                for value in [0, 1, 0x0123_4567_89ab_cdef, u64::MAX] {
+                    let mut out = Vec::new();
+                    put_fixed(&mut out, value, len_bits, order);
+                    assert_eq!(out.len(), usize::from(len_bits).div_ceil(8));
+                    let back = read_bits(&out, 0, u32::from(len_bits), order, false);
+                    assert_eq!(back, value & mask(u32::from(len_bits)), "{order:?} {len_bits}");
+                    let mut wide = Vec::new();
+                    put_wide(&mut wide, &Wide { limbs: vec![value], signed: false }, u32::from(len_bits), order);
+                    assert_eq!(wide, out);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wide_integers_come_back() {
+        let bytes: Vec<u8> = (1..=40).map(|i: u8| i.wrapping_mul(83)).collect();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (len_bits, signed) in [(65, false), (100, true), (128, true), (200, false)] {
+                let value = Wide::read(&bytes, 3, len_bits, order, false, signed);
+                let mut out = Vec::new();
+                put_wide(&mut out, &value, len_bits, order);
+                assert_eq!(Wide::read(&out, 0, len_bits, order, false, signed), value);
+                out.clear();
+                put_leb_wide(&mut out, &value);
+                assert_eq!(leb128_len(&out), Some(out.len()));
+                assert_eq!(leb128_wide(&out, signed).to_decimal(), value.to_decimal());
+            }
+        }
+    }
+
+    #[test]
+    fn leb128_comes_back() {
+        for value in [0, 1, 63, 64, 127, 128, 624_485, u64::MAX / 2, u64::MAX, 1 << 63, u64::MAX - 64] {
+            for signed in [false, true] {
+                let mut out = Vec::new();
+                put_leb(&mut out, value, signed);
+                assert_eq!(leb128_len(&out), Some(out.len()), "{value} {signed}");
+                assert_eq!(leb128_u64(&out, signed), Some(value), "{value} {signed}");
+            }
+        }
+    }
+
+    #[test]
+    fn zero_is_found_wherever_it_is() {
+        for len in 0..40 {
+            for zero in 0..len {
+                for fill in [1u8, 0x80, 0xff] {
+                    let mut bytes = vec![fill; len];
+                    bytes[zero] = 0;
+                    assert_eq!(zero_at(&bytes), Some(zero), "{len} {zero} {fill}");
+                }
+            }
+            assert_eq!(zero_at(&vec![1; len]), None);
+        }
+    }
+
+    #[test]
+    fn bits_are_written_where_they_are_read() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (at, len) in [(0, 64), (3, 27), (13, 33), (7, 1), (8, 16)] {
+                let mut bytes = vec![0xff; 12];
+                let value = 0x0123_4567_89ab_cdef & mask(len);
+                write_bits(&mut bytes, at, len, value, order);
+                assert_eq!(read_bits(&bytes, at, len, order, false), value, "{order:?} {at} {len}");
+                write_bits(&mut bytes, at, len, mask(len), order);
+                assert_eq!(bytes, [0xff; 12], "nothing else was touched");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_whole_bytes_come_back() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for len in 0..=12 {
+                let mut bytes = vec![7];
+                put_uint(&mut bytes, 0x0123_4567_89ab_cdef, len, order);
+                assert_eq!(bytes.len(), 1 + len);
+                let bits = 8 * len.min(8) as u32;
+                let want = if len == 0 { 0 } else { 0x0123_4567_89ab_cdef & mask(bits) };
+                assert_eq!(read_uint(&bytes[1..], order), want);
+            }
         }
     }
 }

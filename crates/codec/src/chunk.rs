@@ -3,14 +3,16 @@
 //! A chunk holds the *spine* of its events (where, what class, when) in flat columns and keeps the encoded bytes. The
 //! fields are decoded from those bytes only when a visitor asks for them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 
 use crate::plan::{Fault, Input, NoVisitor, Plan, State, Visitor};
-use crate::trace_plans::{ScanEnd, SpineSink, TracePlans};
+use crate::spine::{ScanEnd, SpineSink};
+use crate::trace_plans::TracePlans;
+
+pub use crate::spine::Spine;
 
 /// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
 pub trait Bytes: Send + Sync {
@@ -129,76 +131,6 @@ impl PacketData {
         // What stood before it was checked when the packet was opened.
         let mut state = State { order: None, ..self.state.clone() };
         plan.run(self.input(), &mut pos, &mut state, visitor)
-    }
-}
-
-/// The events of a packet as its reader found them, for formats whose events no plan can find. All columns have the
-/// same length.
-#[derive(Clone, Debug, Default)]
-pub struct Spine {
-    /// Full clock value of each event.
-    pub cycles: Vec<u64>,
-    /// Class of each event.
-    pub classes: Vec<u32>,
-    /// First bit of each event, from the start of the packet's decoded bytes. Packets with a spine have less than
-    /// 512 MiB.
-    pub starts: Vec<u32>,
-    /// First bit behind each header.
-    pub bodies: Vec<u32>,
-    /// Events that end before their last field: from the first bit behind the header to the end. Members of the payload
-    /// that are not whole there are absent.
-    pub cuts: HashMap<u32, u32>,
-}
-
-impl Spine {
-    /// Adds an event.
-    #[inline]
-    pub fn push(&mut self, class: EventClassId, cycles: u64, start_bits: u32, body_bits: u32) {
-        self.cycles.push(cycles);
-        self.classes.push(class.0);
-        self.starts.push(start_bits);
-        self.bodies.push(body_bits);
-    }
-
-    /// Makes room for so many events more.
-    pub fn reserve(&mut self, events: usize) {
-        self.cycles.reserve(events);
-        self.classes.reserve(events);
-        self.starts.reserve(events);
-        self.bodies.reserve(events);
-    }
-
-    /// Says that the event whose body begins at `body_bits` ends at `end_bits`, whatever its class says.
-    pub fn cut(&mut self, body_bits: u32, end_bits: u32) {
-        self.cuts.insert(body_bits, end_bits);
-    }
-
-    /// Number of events.
-    pub fn len(&self) -> usize {
-        self.cycles.len()
-    }
-
-    /// Are there no events?
-    pub fn is_empty(&self) -> bool {
-        self.cycles.is_empty()
-    }
-
-    fn scan<S: SpineSink>(&self, pos: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
-        if let Some(taken) = sink.events(self, *pos as usize) {
-            *pos += taken as u64;
-            state.clock =
-                (*pos as usize).checked_sub(1).and_then(|last| self.cycles.get(last)).map_or(state.clock, |&c| c);
-            return if *pos as usize >= self.len() { ScanEnd::Complete } else { ScanEnd::Full };
-        }
-        for at in *pos as usize..self.len() {
-            let class = EventClassId(self.classes[at]);
-            state.clock = self.cycles[at];
-            *pos = at as u64 + 1;
-            if !sink.event(class, self.cycles[at], self.starts[at].into(), self.bodies[at].into()) {
-                return ScanEnd::Full;
-            }
-        }
-        ScanEnd::Complete
     }
 }
 

@@ -6,7 +6,8 @@
 
 use tracemill_model::schema::{ByteOrder, Encoding};
 
-use crate::bits::{Wide, mask};
+pub use crate::bits::put_fixed;
+use crate::bits::{Wide, put_leb, put_leb_wide, put_uint, put_wide, uint_bytes};
 use crate::plan::{NodeId, Visitor};
 
 /// How the field of a node is written.
@@ -293,10 +294,11 @@ impl Encoder<'_> {
     }
 
     fn count(&mut self, node: NodeId, count: u64) {
-        let bytes = |order| if order == ByteOrder::Little { count.to_le_bytes() } else { count.to_be_bytes() };
         match self.encode(node) {
-            Encode::Counted(order) | Encode::HiddenCounted(order) => self.out.extend_from_slice(&bytes(order)),
-            Encode::CountedAt(at, order) | Encode::HiddenCountedAt(at, order) => self.select(at, &bytes(order)),
+            Encode::Counted(order) | Encode::HiddenCounted(order) => put_uint(self.out, count, 8, order),
+            Encode::CountedAt(at, order) | Encode::HiddenCountedAt(at, order) => {
+                self.select(at, &uint_bytes(count, order));
+            }
             _ => {}
         }
     }
@@ -314,85 +316,6 @@ fn memchr(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())
 }
 
-/// Appends an integer of at most 64 bits.
-#[inline]
-pub fn put_fixed(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) {
-    match (len_bits, order) {
-        (64, ByteOrder::Little) => out.extend_from_slice(&value.to_le_bytes()),
-        (32, ByteOrder::Little) => out.extend_from_slice(&(value as u32).to_le_bytes()),
-        (16, ByteOrder::Little) => out.extend_from_slice(&(value as u16).to_le_bytes()),
-        (8, _) => out.push(value as u8),
-        _ => put_odd(out, value, len_bits, order),
-    }
-}
-
-fn put_odd(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) {
-    let len_bits = u32::from(len_bits.clamp(1, 64));
-    let bytes = len_bits.div_ceil(8) as usize;
-    let value = value & mask(len_bits);
-    match order {
-        ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..bytes]),
-        ByteOrder::Big => out.extend_from_slice(&(value << (64 - len_bits)).to_be_bytes()[..bytes]),
-    }
-}
-
-/// Appends an integer of any width.
-pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder) {
-    let filler = match value.limbs.last() {
-        Some(&last) if value.signed && last >> 63 == 1 => u64::MAX,
-        _ => 0,
-    };
-    let bit = |at: u32| value.limbs.get(at as usize / 64).unwrap_or(&filler) >> (at % 64) & 1;
-    let bytes = len_bits.div_ceil(8);
-    for byte in 0..bytes {
-        let mut sum = 0u8;
-        for at in 0..8 {
-            let place = byte * 8 + at;
-            let set = match order {
-                ByteOrder::Little => place < len_bits && bit(place) == 1,
-                ByteOrder::Big => place < len_bits && bit(len_bits - 1 - place) == 1,
-            };
-            let shift = if order == ByteOrder::Little { at } else { 7 - at };
-            sum |= u8::from(set) << shift;
-        }
-        out.push(sum);
-    }
-}
-
-/// Appends a LEB128 integer of 64 bits.
-pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
-    let mut left = value;
-    loop {
-        let low = (left & 0x7f) as u8;
-        left = if signed { ((left as i64) >> 7) as u64 } else { left >> 7 };
-        let is_last = match signed {
-            false => left == 0,
-            true => left == 0 && low & 0x40 == 0 || left == u64::MAX && low & 0x40 != 0,
-        };
-        out.push(if is_last { low } else { low | 0x80 });
-        if is_last {
-            return;
-        }
-    }
-}
-
-/// Appends a LEB128 integer of any width.
-pub fn put_leb_wide(out: &mut Vec<u8>, value: &Wide) {
-    let len_bits = value.limbs.len() as u32 * 64;
-    let is_negative = value.signed && value.limbs.last().is_some_and(|&last| last >> 63 == 1);
-    let bit = |at: u32| match value.limbs.get(at as usize / 64) {
-        Some(limb) => limb >> (at % 64) & 1 == 1,
-        None => is_negative,
-    };
-    // The bits that count; a signed number needs one more for its sign.
-    let top = (0..len_bits).rev().find(|&at| bit(at) != is_negative).map_or(0, |at| at + 1);
-    let count = (top + u32::from(value.signed)).max(1).div_ceil(7);
-    for group in 0..count {
-        let low = (0..7).fold(0u8, |sum, at| sum | u8::from(bit(group * 7 + at)) << at);
-        out.push(if group + 1 < count { low | 0x80 } else { low });
-    }
-}
-
 /// The code units of a string and a zero; a piece of a unit at the end becomes U+FFFD.
 fn put_units(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
     let unit = encoding.unit_bytes();
@@ -408,28 +331,6 @@ fn put_units(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
         });
     }
     out.extend_from_slice(&[0; 4][..unit]);
-}
-
-/// A string of any encoding in UTF-8; what is no text becomes U+FFFD.
-pub fn utf8_of(bytes: &[u8], encoding: Encoding) -> String {
-    let units = |of: fn([u8; 2]) -> u16| -> Vec<u16> {
-        let pairs = bytes.chunks(2).map(|pair| pair.try_into().map_or(0xfffd, of));
-        pairs.collect()
-    };
-    let words = |of: fn([u8; 4]) -> u32| -> String {
-        let quads = bytes.chunks(4).map(|quad| quad.try_into().map_or(0xfffd, of));
-        quads.map(|code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
-    };
-    match encoding {
-        Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
-        Encoding::Ascii => {
-            bytes.iter().map(|&byte| if byte < 0x80 { char::from(byte) } else { char::REPLACEMENT_CHARACTER }).collect()
-        }
-        Encoding::Utf16Be => String::from_utf16_lossy(&units(u16::from_be_bytes)),
-        Encoding::Utf16Le => String::from_utf16_lossy(&units(u16::from_le_bytes)),
-        Encoding::Utf32Be => words(u32::from_be_bytes),
-        Encoding::Utf32Le => words(u32::from_le_bytes),
-    }
 }
 
 impl Visitor for Encoder<'_> {
@@ -468,10 +369,8 @@ impl Visitor for Encoder<'_> {
     #[inline]
     fn real(&mut self, node: NodeId, value: f64) {
         match self.encode(node) {
-            Encode::Float32(ByteOrder::Little) => self.out.extend_from_slice(&(value as f32).to_le_bytes()),
-            Encode::Float32(ByteOrder::Big) => self.out.extend_from_slice(&(value as f32).to_be_bytes()),
-            Encode::Float64(ByteOrder::Little) => self.out.extend_from_slice(&value.to_le_bytes()),
-            Encode::Float64(ByteOrder::Big) => self.out.extend_from_slice(&value.to_be_bytes()),
+            Encode::Float32(order) => put_uint(self.out, (value as f32).to_bits().into(), 4, order),
+            Encode::Float64(order) => put_uint(self.out, value.to_bits(), 8, order),
             Encode::Zeros(bytes) => self.zeros(bytes.into()),
             _ => {}
         }
@@ -485,7 +384,7 @@ impl Visitor for Encoder<'_> {
                 self.out.push(0);
             }
             Encode::Text(encoding) => put_units(self.out, bytes, encoding),
-            Encode::Utf8(encoding) => self.text(utf8_of(bytes, encoding).as_bytes()),
+            Encode::Utf8(encoding) => self.text(encoding.to_utf8(bytes).as_bytes()),
             Encode::Rendered(at) => {
                 self.select(at, &[1]);
                 self.text(bytes);
@@ -617,60 +516,12 @@ impl Visitor for CutEncoder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::{leb128_len, leb128_u64, leb128_wide, read_bits};
-
-    #[test]
-    fn integers_of_every_width_come_back() {
-        for order in [ByteOrder::Little, ByteOrder::Big] {
-            for len_bits in 1..=64u8 {
-                for value in [0, 1, 0x0123_4567_89ab_cdef, u64::MAX] {
-                    let mut out = Vec::new();
-                    put_fixed(&mut out, value, len_bits, order);
-                    assert_eq!(out.len(), usize::from(len_bits).div_ceil(8));
-                    let back = read_bits(&out, 0, u32::from(len_bits), order, false);
-                    assert_eq!(back, value & mask(u32::from(len_bits)), "{order:?} {len_bits}");
-                    let mut wide = Vec::new();
-                    put_wide(&mut wide, &Wide { limbs: vec![value], signed: false }, u32::from(len_bits), order);
-                    assert_eq!(wide, out);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn wide_integers_come_back() {
-        let bytes: Vec<u8> = (1..=40).map(|i: u8| i.wrapping_mul(83)).collect();
-        for order in [ByteOrder::Little, ByteOrder::Big] {
-            for (len_bits, signed) in [(65, false), (100, true), (128, true), (200, false)] {
-                let value = Wide::read(&bytes, 3, len_bits, order, false, signed);
-                let mut out = Vec::new();
-                put_wide(&mut out, &value, len_bits, order);
-                assert_eq!(Wide::read(&out, 0, len_bits, order, false, signed), value);
-                out.clear();
-                put_leb_wide(&mut out, &value);
-                assert_eq!(leb128_len(&out), Some(out.len()));
-                assert_eq!(leb128_wide(&out, signed).to_decimal(), value.to_decimal());
-            }
-        }
-    }
-
-    #[test]
-    fn leb128_comes_back() {
-        for value in [0, 1, 63, 64, 127, 128, 624_485, u64::MAX / 2, u64::MAX, 1 << 63, u64::MAX - 64] {
-            for signed in [false, true] {
-                let mut out = Vec::new();
-                put_leb(&mut out, value, signed);
-                assert_eq!(leb128_len(&out), Some(out.len()), "{value} {signed}");
-                assert_eq!(leb128_u64(&out, signed), Some(value), "{value} {signed}");
-            }
-        }
-    }
 
     #[test]
     fn texts_end_with_a_unit_of_zero() {
         let mut out = Vec::new();
         put_units(&mut out, &[b'a', 0, b'b'], Encoding::Utf16Le);
         assert_eq!(out, [b'a', 0, 0xfd, 0xff, 0, 0]);
-        assert_eq!(utf8_of(&[0, b'a', 0xd8], Encoding::Utf16Be), "a\u{fffd}");
+        assert_eq!(Encoding::Utf16Be.to_utf8(&[0, b'a', 0xd8]), "a\u{fffd}");
     }
 }

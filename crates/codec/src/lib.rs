@@ -8,6 +8,7 @@ mod event_header;
 pub mod layout;
 pub mod plan;
 mod quick;
+pub mod spine;
 pub mod text;
 pub mod trace_plans;
 pub mod value;

@@ -4,6 +4,7 @@
 //! loops and no shared slots. Such a plan becomes a few steps over a byte slice; any fault, and any other plan, is left
 //! to the general one.
 
+use crate::bits::zero_at;
 use crate::plan::{Op, Plan};
 
 /// A skip plan in whole bytes.
@@ -166,41 +167,5 @@ fn read(bytes: &[u8], width: Width, big: bool) -> Option<(u64, usize)> {
         Width::Two => number!(u16, 2),
         Width::Four => number!(u32, 4),
         Width::Eight => number!(u64, 8),
-    }
-}
-
-/// Index of the first zero byte. Most strings of traces are short: sixteen bytes are looked at before a call is worth it.
-#[inline]
-pub(crate) fn zero_at(bytes: &[u8]) -> Option<usize> {
-    const LOW: u64 = u64::MAX / 255;
-    const HIGH: u64 = LOW << 7;
-    for at in [0, 8] {
-        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
-        let word = u64::from_le_bytes(*word);
-        // The lowest set bit marks the first zero byte; marks above it may be false.
-        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
-        if zeros != 0 {
-            return Some(at + zeros.trailing_zeros() as usize / 8);
-        }
-    }
-    memchr::memchr(0, bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::zero_at;
-
-    #[test]
-    fn zero_is_found_wherever_it_is() {
-        for len in 0..40 {
-            for zero in 0..len {
-                for fill in [1u8, 0x80, 0xff] {
-                    let mut bytes = vec![fill; len];
-                    bytes[zero] = 0;
-                    assert_eq!(zero_at(&bytes), Some(zero), "{len} {zero} {fill}");
-                }
-            }
-            assert_eq!(zero_at(&vec![1; len]), None);
-        }
     }
 }

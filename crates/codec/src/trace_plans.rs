@@ -8,6 +8,8 @@ use crate::event_header::{FastHeader, ReadHeader};
 use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, Short, State};
 use crate::quick::Quick;
 
+pub use crate::spine::{EventFault, ScanEnd, SpineSink};
+
 /// The plans of one trace. Shared by all threads.
 pub struct TracePlans {
     schema: Arc<Schema>,
@@ -77,65 +79,6 @@ enum Form {
     /// A row form that refuses two byte orders in a byte, as the skip form does.
     Checked,
     Flat,
-}
-
-/// Why an event, and with it the rest of its packet, cannot be decoded.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum EventFault {
-    /// A field cannot be decoded.
-    Field {
-        /// Why, and where in the packet.
-        fault: Fault,
-        /// The event class, `None` in a header.
-        class: Option<EventClassId>,
-        /// Path of the field, such as `payload.args[]`.
-        path: String,
-    },
-    /// The stream class has no event class of this id.
-    UnknownId {
-        /// The id.
-        id: u64,
-        /// Where the event begins, in bits from the start of the packet.
-        at_bits: u64,
-    },
-    /// An event of no length: the packet would never end (forbidden by CTF 1.8.3, section 6).
-    Empty {
-        /// Where it begins, in bits from the start of the packet.
-        at_bits: u64,
-    },
-}
-
-impl EventFault {
-    /// Where the fault is, in bits from the start of the packet.
-    pub fn at_bits(&self) -> u64 {
-        match self {
-            EventFault::Field { fault, .. } => fault.at_bits,
-            EventFault::UnknownId { at_bits, .. } | EventFault::Empty { at_bits } => *at_bits,
-        }
-    }
-}
-
-/// How a scan of a packet ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ScanEnd {
-    /// At the end of the content.
-    Complete,
-    /// The sink takes no more; the scan can go on from the position.
-    Full,
-    /// At a fault; nothing behind it can be decoded.
-    Fault(EventFault),
-}
-
-/// Receives the spine of events.
-pub trait SpineSink {
-    /// An event: its class, full clock value, first bit, and first bit behind the header. False when the sink is full
-    /// *after* taking this event.
-    fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool;
-
-    /// Events from `from` on that a reader has found, as many as the sink takes; how many. `None`: one by one, please.
-    fn events(&mut self, _spine: &crate::chunk::Spine, _from: usize) -> Option<usize> {
-        None
-    }
 }
 
 /// A `Copy` of the plans that a scan of one stream class needs.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Range, RenderedClass, Role, Schema};
+use tracemill_model::schema::{ByteOrder, FieldClassId, Range, RenderedClass, Role};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
 pub use fixed::FixedInteger;
@@ -87,6 +87,9 @@ pub struct NoVisitor;
 
 impl Visitor for NoVisitor {}
 
+/// Most elements without size that an array may have, those of all arrays inside it counted too.
+const MAX_IDLE: u32 = 1 << 16;
+
 /// Why a field cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
@@ -150,7 +153,7 @@ impl fmt::Display for FaultKind {
                 write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
             }
             FaultKind::Negative { len } => write!(f, "a length of {len} elements is below zero"),
-            FaultKind::EmptyElements => write!(f, "more than {} elements without size", run::MAX_IDLE),
+            FaultKind::EmptyElements => write!(f, "more than {} elements without size", MAX_IDLE),
             FaultKind::NoOption { value } => {
                 write!(f, "no option of the variant stands for the selector value {value}")
             }
@@ -600,9 +603,4 @@ impl fmt::Display for Plan {
         }
         Ok(())
     }
-}
-
-/// Is the class an integer with labels?
-pub fn is_enumeration(schema: &Schema, class: FieldClassId) -> bool {
-    matches!(&schema.field_class(class).kind, FieldKind::Integer(integer) if integer.mappings.is_some())
 }

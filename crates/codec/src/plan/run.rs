@@ -6,11 +6,8 @@ use std::sync::Arc;
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{ByteOrder, RenderedClass, Role};
 
-use super::{Fault, FaultKind, Input, NoVisitor, NodeId, Op, Plan, SelectTable, State, Visitor};
+use super::{Fault, FaultKind, Input, MAX_IDLE, NoVisitor, NodeId, Op, Plan, SelectTable, State, Visitor};
 use crate::bits::{self, Wide};
-
-/// Most elements without size that an array may have, those of all arrays inside it counted too.
-pub(super) const MAX_IDLE: u32 = 1 << 16;
 
 impl Plan {
     /// Decodes all sections from `*pos_bits`, which ends behind the last field.
@@ -376,7 +373,7 @@ impl<'a> Run<'a> {
     fn string(&mut self, unit: u8) -> Result<&'a [u8], Stop> {
         let rest = self.rest();
         let len = match unit {
-            1 => crate::quick::zero_at(rest),
+            1 => bits::zero_at(rest),
             unit => end_of_units(rest, usize::from(unit)),
         };
         let Some(len) = len else { return Err(self.fail(FaultKind::Unterminated)) };

@@ -254,12 +254,6 @@ impl Out {
         self.len += 9;
     }
 
-    /// Appends a number below 100 with two digits.
-    #[inline]
-    pub fn put_two(&mut self, value: u32) {
-        self.put(pair(value % 100));
-    }
-
     /// Appends formatted text.
     pub fn put_fmt(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to memory cannot fail.
