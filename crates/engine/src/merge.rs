@@ -1,4 +1,4 @@
-//! One total order over all streams (`cli.md`, "Order").
+//! One total order over all streams (`docs/cli.md`, "Order").
 //!
 //! A loser tree holds the next event of each stream. The winner gives not one event but a *run*: all its events up to
 //! the time of the runner-up. Runs go into [`Batch`]es, which are what filters and printers work on.

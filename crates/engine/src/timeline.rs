@@ -141,7 +141,7 @@ impl Source for Cursor {
     }
 }
 
-/// What orders streams at equal times (`cli.md`, "Order"), most important first.
+/// What orders streams at equal times (`docs/cli.md`, "Order"), most important first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey<'a> {
     no_uuid: bool,

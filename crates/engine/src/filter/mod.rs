@@ -1,4 +1,4 @@
-//! The filter language and the times of the command line (`cli.md`, "Filters" and "Times").
+//! The filter language and the times of the command line (`docs/cli.md`, "Filters" and "Times").
 //!
 //! A text becomes an [`Expression`], which says what must be known of the timeline before it can be bound to a
 //! session: then it is a [`Filter`], checked against every event class. Each thread takes a [`Matcher`] of it.

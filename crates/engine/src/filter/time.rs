@@ -1,4 +1,4 @@
-//! Times as the user writes them (`cli.md`, "Times").
+//! Times as the user writes them (`docs/cli.md`, "Times").
 //!
 //! A text is parsed without knowing the trace, and then resolved to ns since the origin; between the two steps the
 //! caller learns whether the first or last event has to be looked for.

@@ -1,4 +1,4 @@
-//! The columns that the user chose: values of paths, scalars bare and the rest as JSON (`cli.md`, "CSV").
+//! The columns that the user chose: values of paths, scalars bare and the rest as JSON (`docs/cli.md`, "CSV").
 //!
 //! A scope is visited once for all columns in it. What they want of it is printed as JSON into one buffer, and a cell
 //! is a range of it: columns inside each other (`payload`, `payload.x`) share their text. Only strings that are a

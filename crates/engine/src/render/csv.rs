@@ -1,4 +1,4 @@
-//! Events as CSV (`cli.md`, "CSV").
+//! Events as CSV (`docs/cli.md`, "CSV").
 
 use std::sync::Arc;
 

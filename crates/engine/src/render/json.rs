@@ -1,4 +1,4 @@
-//! Values as canonical JSON (`jsonl.md`).
+//! Values as canonical JSON (`docs/jsonl.md`).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
