@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 
 use crate::plan::{Fault, Input, NoVisitor, Plan, State, Visitor};
-use crate::spine::{ScanEnd, SpineSink};
+use crate::spine::{EventFault, ScanEnd, SpineSink};
 use crate::trace_plans::TracePlans;
 
 pub use crate::spine::Spine;
@@ -122,6 +123,34 @@ impl PacketData {
             None => self.plans.scanner(self.packet.class).scan(self.input(), pos, state, sink),
             Some(spine) => spine.scan(pos, state, sink),
         }
+    }
+
+    /// The error that damage to one of its events or scopes is, with its place in the file; the packet's number and the
+    /// file are for the caller to add.
+    pub fn error(&self, damage: &EventFault) -> Error {
+        let error = match damage {
+            EventFault::Field { fault, path, class } => {
+                let error = Error::from(*fault).in_field(path.clone());
+                match class {
+                    None => error,
+                    Some(class) => {
+                        let class = self.plans.schema().event(*class);
+                        error.in_event(class.name.as_deref().unwrap_or("(no name)"))
+                    }
+                }
+            }
+            EventFault::UnknownId { id, .. } => {
+                Error::malformed(format!("no event class has the id {id} that the event header names"))
+            }
+            EventFault::Empty { .. } => Error::malformed("an event of length 0"),
+        };
+        let offset = self.packet.offset_bytes;
+        if self.is_in_place() {
+            return error.at_bit(offset * 8 + damage.at_bits());
+        }
+        let inside = damage.at_bits() / 8;
+        let help = format!("it is byte {inside} of the packet's content, which is stored packed");
+        error.at_offset(offset).with_help(help)
     }
 
     /// Shows the packet context to a visitor.
@@ -319,7 +348,7 @@ impl<'a> EventRef<'a> {
         self.chunk.packet.content().get((self.chunk.body_bits(self.at) >> 3) as usize..).unwrap_or(&[])
     }
 
-    /// Begins a visit: fields are shown scope by scope, in their order.
+    /// Begins a visit of its fields, scope by scope. The same `state` goes into every call of [`EventFields::visit`].
     #[inline]
     pub fn fields(&self, state: &mut State) -> EventFields<'a> {
         let plans = &self.chunk.packet.plans;
@@ -329,7 +358,9 @@ impl<'a> EventRef<'a> {
         EventFields {
             plan: plans.event_rows(self.class()),
             input,
+            body: self.chunk.body_bits(self.at),
             pos: self.chunk.body_bits(self.at),
+            next: 0,
             is_cut: cut.is_some(),
         }
     }
@@ -347,9 +378,7 @@ impl<'a> EventRef<'a> {
             return Ok(end);
         }
         let mut fields = self.fields(state);
-        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-            fields.visit(scope, state, &mut NoVisitor)?;
-        }
+        fields.visit(Scope::Payload, state, &mut NoVisitor)?;
         Ok(fields.position_bits())
     }
 
@@ -429,7 +458,10 @@ impl<'a> EventRef<'a> {
 pub struct EventFields<'a> {
     plan: &'a Plan,
     input: Input<'a>,
+    body: u64,
     pos: u64,
+    /// The section at `pos`.
+    next: usize,
     is_cut: bool,
 }
 
@@ -439,15 +471,35 @@ impl EventFields<'_> {
         self.pos
     }
 
-    /// Shows one of the scopes common context, specific context and payload. They must be asked for in this order,
-    /// none left out.
+    /// Shows one of the scopes common context, specific context and payload; the scopes before them have no fields here.
+    ///
+    /// Cheapest in this order, since a scope begins where the one before it ends: those that were left out are passed over,
+    /// and to go back is to begin anew.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, scope: Scope, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
-        let section = scope as usize - Scope::CommonContext as usize;
+        let Some(section) = (scope as usize).checked_sub(Scope::CommonContext as usize) else { return Ok(()) };
+        if section != self.next {
+            self.go_to(section, state)?;
+        }
+        self.run(section, state, visitor)
+    }
+
+    #[inline]
+    fn run<V: Visitor>(&mut self, section: usize, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        self.next = section + 1;
         if self.is_cut {
             self.plan.run_cut(section, self.input, &mut self.pos, state, visitor);
             return Ok(());
         }
         self.plan.run_section(section, self.input, &mut self.pos, state, visitor)
+    }
+
+    /// Goes to the beginning of a section.
+    #[cold]
+    fn go_to(&mut self, section: usize, state: &mut State) -> Result<(), Fault> {
+        if section < self.next {
+            (self.next, self.pos) = (0, self.body);
+        }
+        (self.next..section).try_for_each(|before| self.run(before, state, &mut NoVisitor))
     }
 }

@@ -108,15 +108,9 @@ impl EventRef<'_> {
                 Ok(values.done)
             }
             _ => {
-                let mut fields = self.fields(&mut state);
-                for before in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-                    let mut values = Values::new(plans, plans.event_rows(self.class()));
-                    fields.visit(before, &mut state, &mut values)?;
-                    if before == scope {
-                        return Ok(values.done);
-                    }
-                }
-                Ok(None)
+                let mut values = Values::new(plans, plans.event_rows(self.class()));
+                self.fields(&mut state).visit(scope, &mut state, &mut values)?;
+                Ok(values.done)
             }
         }
     }

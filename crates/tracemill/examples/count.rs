@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tracemill::{
-    Fault, FileSystem, NodeId, Note, OpenOptions, Result, Scope, Selection, Session, State, Visitor, merger, streams,
+    FileSystem, NodeId, Note, OpenOptions, Result, Scope, Selection, Session, State, Visitor, merger, streams,
 };
 
 /// What was counted of an event class.
@@ -48,9 +48,7 @@ pub(crate) fn count(paths: &[PathBuf]) -> Result<(BTreeMap<String, Count>, u64)>
                 let event = ready.chunk.event(at);
                 let name = schema.event(event.class()).name.as_deref().unwrap_or("(no name)");
                 let mut strings = Strings::default();
-                if let Err(Fault { kind, .. }) = visit_payload(event, &mut state, &mut strings) {
-                    eprintln!("{name}: {kind}");
-                }
+                event.fields(&mut state).visit(Scope::Payload, &mut state, &mut strings)?;
                 if !counts.contains_key(name) {
                     counts.insert(name.to_string(), Count::default());
                 }
@@ -69,16 +67,6 @@ pub(crate) fn count(paths: &[PathBuf]) -> Result<(BTreeMap<String, Count>, u64)>
         }
     }
     Ok((counts, lost))
-}
-
-/// The scopes of an event come one after the other: the two contexts are passed over.
-fn visit_payload(event: tracemill::EventRef<'_>, state: &mut State, visitor: &mut Strings) -> Result<(), Fault> {
-    struct PassOver;
-    impl Visitor for PassOver {}
-    let mut fields = event.fields(state);
-    fields.visit(Scope::CommonContext, state, &mut PassOver)?;
-    fields.visit(Scope::SpecificContext, state, &mut PassOver)?;
-    fields.visit(Scope::Payload, state, visitor)
 }
 
 // The tests of the crate include this file for `count`.

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use tracemill_model::error::Error;
 use tracemill_model::schema::{ByteOrder, FieldClassId, Range, RenderedClass, Role};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
@@ -165,6 +166,13 @@ impl fmt::Display for FaultKind {
                 f.write_str("the field begins inside a byte, and its byte order is not that of the field before it")
             }
         }
+    }
+}
+
+/// The message without a place: [`Fault::at_bits`] counts from a packet that it does not know.
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Error::malformed(fault.kind.to_string())
     }
 }
 

@@ -246,6 +246,12 @@ fn visits(packet: &Arc<PacketData>, context: &Option<Value>, want: &NaivePacket)
                 let fault = fields.visit(scope, &mut state, &mut tree).err();
                 check(scope.key(), fault.map(|fault| fault.kind), &values[at], &tree.finish())?;
             }
+            // Scopes may be asked for in any order.
+            let mut backwards = event.fields(&mut state);
+            for (at, scope) in EVENT_SCOPES.into_iter().enumerate().skip(1).rev() {
+                let fault = backwards.visit(scope, &mut state, &mut tree).err();
+                check(scope.key(), fault.map(|fault| fault.kind), &values[at], &tree.finish())?;
+            }
             let (mut marked, mut flat) = (Leaves::default(), Leaves::default());
             let mut fields_again = event.fields(&mut state);
             for scope in EVENT_SCOPES.into_iter().skip(1) {

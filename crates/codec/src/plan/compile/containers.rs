@@ -20,7 +20,7 @@ impl Compiler<'_> {
             self.emit(Op::Place { slot });
         }
         let element_align = self.schema.field_class(element).align_bits;
-        let fixed = if self.mode == Mode::Skip { self.fixed_element(element) } else { None };
+        let fixed = if self.form.mode == Mode::Skip { self.fixed_element(element) } else { None };
         match (length, fixed) {
             (Length::Static(0), Some(_)) => return,
             (Length::Static(len), Some((stride, last))) => {
@@ -31,8 +31,8 @@ impl Compiler<'_> {
                 let len = self.length_slot(length, element_align);
                 self.emit(Op::AdvanceBy { len, stride_bits, last_bits });
                 // An empty array ends where it begins, any other behind its last element.
-                let one = self.known.advance(u64::from(last_bits));
-                self.known = self.known.join(one).join(one.advance(u64::from(stride_bits)));
+                let one = self.at.known.advance(u64::from(last_bits));
+                self.at.known = self.at.known.join(one).join(one.advance(u64::from(stride_bits)));
                 return;
             }
             _ => {}
@@ -51,33 +51,33 @@ impl Compiler<'_> {
         }
         if let Some((bytes, signed, big)) = self.plain_element(element) {
             self.emit(Op::Integers { node, len, bytes, signed, big });
-            let parent = std::mem::replace(&mut self.parent, node);
+            let parent = std::mem::replace(&mut self.at.parent, node);
             self.node(element, Arc::from(""));
-            self.parent = parent;
-            self.known = self.known.join(self.known.advance(u64::from(bytes) * 8));
+            self.at.parent = parent;
+            self.at.known = self.at.known.join(self.at.known.advance(u64::from(bytes) * 8));
             return;
         }
         let begin_array = self.here();
-        let outermost = self.loops == 0;
+        let outermost = self.slots.loops == 0;
         self.emit(Op::BeginArray { node, len, counter, end: 0, outermost });
-        self.loops += 1;
+        self.slots.loops += 1;
         let begin = self.here();
-        let before = self.known;
+        let before = self.at.known;
         // Elements follow each other at any position that is possible behind one of them.
-        self.known = match self.fixed_element(element) {
+        self.at.known = match self.fixed_element(element) {
             Some((stride, last)) if stride == last => before.join(before.advance(u64::from(stride))),
             _ => Known::NOTHING,
         };
-        let parent = std::mem::replace(&mut self.parent, node);
-        self.steps.push(PathStep::Element);
+        let parent = std::mem::replace(&mut self.at.parent, node);
+        self.at.steps.push(PathStep::Element);
         self.field(element, Arc::from(""));
-        self.steps.pop();
-        self.parent = parent;
+        self.at.steps.pop();
+        self.at.parent = parent;
         self.emit(Op::EndArray { node, counter, begin });
-        self.loops -= 1;
+        self.slots.loops -= 1;
         let end = self.here();
-        self.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end, outermost };
-        self.known = before.join(self.known);
+        self.out.ops[begin_array as usize] = Op::BeginArray { node, len, counter, end, outermost };
+        self.at.known = before.join(self.at.known);
     }
 
     /// Bytes, sign and order of elements that are whole integers on byte boundaries, one behind the other, and that
@@ -86,11 +86,11 @@ impl Compiler<'_> {
         let class = self.schema.field_class(element);
         let FieldKind::Integer(integer) = &class.kind else { return None };
         let is_whole = matches!(integer.len_bits, 8 | 16 | 32 | 64) && integer.len_bits % class.align_bits == 0;
-        self.steps.push(PathStep::Element);
+        self.at.steps.push(PathStep::Element);
         let is_saved = self.saved_slot().is_some();
-        self.steps.pop();
-        let is_plain = is_whole && self.known.is_byte() && !integer.reversed_bits && !is_saved;
-        (is_plain && self.mode == Mode::Row && self.effective_roles(class).is_empty()).then_some((
+        self.at.steps.pop();
+        let is_plain = is_whole && self.at.known.is_byte() && !integer.reversed_bits && !is_saved;
+        (is_plain && self.form.mode == Mode::Row && self.effective_roles(class).is_empty()).then_some((
             integer.len_bits as u8 / 8,
             integer.signed,
             integer.byte_order == ByteOrder::Big,
@@ -114,7 +114,7 @@ impl Compiler<'_> {
             return None;
         }
         let is_checked = |class: &FieldClass| bit_field(&class.kind).is_some_and(|(bits, _)| !bits.is_multiple_of(8));
-        if self.checks_orders && (is_checked(class) || class.align_bits < 8) {
+        if self.form.checks_orders && (is_checked(class) || class.align_bits < 8) {
             return None;
         }
         let aligned = start.checked_next_multiple_of(u64::from(class.align_bits))?;
@@ -150,34 +150,34 @@ impl Compiler<'_> {
         let slot = self.selector(selector);
         self.clear_joined();
         let marks: Vec<_> = (0..options.len()).map(|at| self.mark(PathStep::Option(at as u32))).collect();
-        let table = self.tables.len() as u32;
-        self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
+        let table = self.out.tables.len() as u32;
+        self.out.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
         self.emit(Op::Select { node, slot, table });
-        let before = self.known;
+        let before = self.at.known;
         let mut after: Option<Known> = None;
         let (mut targets, mut jumps) = (Vec::new(), Vec::new());
-        let parent = std::mem::replace(&mut self.parent, node);
+        let parent = std::mem::replace(&mut self.at.parent, node);
         for (at, (class, name)) in options.into_iter().enumerate() {
             targets.push(self.here());
-            self.known = before;
+            self.at.known = before;
             if let Some(slot) = marks[at] {
                 self.emit(Op::Set { slot, value: 1 });
             }
-            self.steps.push(PathStep::Option(at as u32));
+            self.at.steps.push(PathStep::Option(at as u32));
             self.field(class, name);
-            self.steps.pop();
+            self.at.steps.pop();
             self.visit(Op::EndVariant { node });
             jumps.push(self.here());
             self.emit(Op::Jump { to: 0 });
-            after = Some(after.map_or(self.known, |known| known.join(self.known)));
+            after = Some(after.map_or(self.at.known, |known| known.join(self.at.known)));
         }
-        self.parent = parent;
+        self.at.parent = parent;
         let end = self.here();
         for jump in jumps {
-            self.ops[jump as usize] = Op::Jump { to: end };
+            self.out.ops[jump as usize] = Op::Jump { to: end };
         }
-        self.tables[table as usize].targets = targets.into();
-        self.known = after.unwrap_or(before);
+        self.out.tables[table as usize].targets = targets.into();
+        self.at.known = after.unwrap_or(before);
     }
 
     /// An optional that is there unless a bit is set.
@@ -187,27 +187,27 @@ impl Compiler<'_> {
             _ => None,
         };
         let is_big = matches!(element, Some(FieldKind::Integer(element)) if element.byte_order == ByteOrder::Big);
-        let place = self.slots.get(selector).copied().filter(|_| element.is_some());
+        let place = self.slots.values.get(selector).copied().filter(|_| element.is_some());
         let index = index.saturating_mul(2) | u32::from(is_big);
         let mark = self.mark(PathStep::Content);
         let unmarked = self.here();
         if let Some(place) = place {
             self.emit(Op::Unmarked { node, place, index, absent: 0 });
-        } else if self.mode == Mode::Row {
-            let (slot, table) = (self.loop_slots(), self.tables.len() as u32);
-            self.tables.push(SelectTable::new(false, vec![((1, 1), 1)]));
+        } else if self.form.mode == Mode::Row {
+            let (slot, table) = (self.loop_slots(), self.out.tables.len() as u32);
+            self.out.tables.push(SelectTable::new(false, vec![((1, 1), 1)]));
             self.emit(Op::Set { slot, value: 1 });
             self.emit(Op::Optional { node, slot, table });
-            self.tables[table as usize].targets = Box::new([0, 0]);
+            self.out.tables[table as usize].targets = Box::new([0, 0]);
         }
         if let Some(slot) = mark {
             self.emit(Op::Set { slot, value: 1 });
         }
-        let before = self.known;
+        let before = self.at.known;
         let absent = self.content(node, content);
         if let Some(place) = place {
-            self.ops[unmarked as usize] = Op::Unmarked { node, place, index, absent };
-            self.known = before.join(self.known);
+            self.out.ops[unmarked as usize] = Op::Unmarked { node, place, index, absent };
+            self.at.known = before.join(self.at.known);
         }
     }
 
@@ -220,26 +220,26 @@ impl Compiler<'_> {
     ) {
         let slot = self.selector(selector);
         let mark = self.mark(PathStep::Content);
-        let table = self.tables.len() as u32;
-        self.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
+        let table = self.out.tables.len() as u32;
+        self.out.tables.push(SelectTable::new(self.selector_is_signed(selector), ranges));
         self.emit(Op::Optional { node, slot, table });
         let present = self.here();
         if let Some(slot) = mark {
             self.emit(Op::Set { slot, value: 1 });
         }
-        let before = self.known;
+        let before = self.at.known;
         let absent = self.content(node, content);
-        self.tables[table as usize].targets = Box::new([absent, present]);
-        self.known = before.join(self.known);
+        self.out.tables[table as usize].targets = Box::new([absent, present]);
+        self.at.known = before.join(self.at.known);
     }
 
     /// The content of an optional, and where its absence goes on.
     fn content(&mut self, node: NodeId, content: FieldClassId) -> u32 {
-        let parent = std::mem::replace(&mut self.parent, node);
-        self.steps.push(PathStep::Content);
+        let parent = std::mem::replace(&mut self.at.parent, node);
+        self.at.steps.push(PathStep::Content);
         self.field(content, Arc::from(""));
-        self.steps.pop();
-        self.parent = parent;
+        self.at.steps.pop();
+        self.at.parent = parent;
         self.visit(Op::EndOptional { node });
         self.here()
     }

@@ -36,7 +36,28 @@ enum Mode {
 pub struct Compiler<'s> {
     schema: &'s Schema,
     roots: ScopeRoots,
+    form: Form,
+    out: Output,
+    slots: Slots,
+    bases: Bases,
+    at: Position,
+}
+
+/// The form of the plan.
+struct Form {
     mode: Mode,
+    /// Fields with a role are read for it.
+    with_roles: bool,
+    /// Structures that are always there have no marks.
+    is_flat: bool,
+    /// Fields of two byte orders may not meet inside a byte, and can.
+    checks_orders: bool,
+    can_mix_orders: bool,
+}
+
+/// The parts of the plan, as far as it is compiled.
+#[derive(Default)]
+struct Output {
     ops: Vec<Op>,
     nodes: Vec<Node>,
     tables: Vec<SelectTable>,
@@ -44,16 +65,34 @@ pub struct Compiler<'s> {
     lengths: Vec<Arc<BTreeMap<u64, u64>>>,
     ends: Vec<u32>,
     root_nodes: Vec<Option<NodeId>>,
-    slots: HashMap<FieldPath, u16>,
+}
+
+/// Numbers of the slots in which a run keeps values: those of values and marks first, then those of the loops around the
+/// field that is being compiled.
+struct Slots {
+    values: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
-    /// Slots that say whether the value of a field fits 64 bits, for those that may not.
+    /// Whether the value of a field fits 64 bits, for those that may not.
     fits: HashMap<FieldPath, u16>,
     /// The fields with a slot which stand in the selected option of a variant.
     joined: Vec<FieldPath>,
-    /// Slots of values and marks come first, then those of the loops around the field that is being compiled.
-    next_slot: u16,
-    slot_count: u16,
+    next: u16,
+    count: u16,
     loops: u16,
+}
+
+/// Slots of the places of structures with bit-fields.
+#[derive(Default)]
+struct Bases {
+    /// That of the outermost one.
+    first: u16,
+    /// How many are open, and the most that are open at once.
+    open: u16,
+    most: u16,
+}
+
+/// Where the compiler is: in the tree of classes, and in the bits of the packet.
+struct Position {
     known: Known,
     /// Bits to pass over that are not yet an instruction.
     pending: u64,
@@ -62,20 +101,8 @@ pub struct Compiler<'s> {
     scope: Scope,
     steps: Vec<PathStep>,
     parent: NodeId,
-    /// Fields with a role are read for it.
-    with_roles: bool,
-    /// Structures that are always there have no marks.
-    is_flat: bool,
-    /// Fields of two byte orders may not meet inside a byte, and can.
-    checks_orders: bool,
-    can_mix_orders: bool,
-    /// Arrays, variants and optionals around the place.
+    /// Arrays, variants and optionals around it.
     depth: u32,
-    /// Slot of the place of the outermost structure with bit-fields, and how many of them are open.
-    first_base: u16,
-    bases: u16,
-    /// The most of them that are open at once.
-    most_bases: u16,
 }
 
 impl<'s> Compiler<'s> {
@@ -91,101 +118,89 @@ impl<'s> Compiler<'s> {
     }
 
     fn new(schema: &'s Schema, shared: &SharedSlots, roots: ScopeRoots, known: Known, mode: Mode) -> Self {
-        let mut compiler = Compiler {
-            schema,
-            roots,
-            mode,
-            ops: Vec::new(),
-            nodes: Vec::new(),
-            tables: Vec::new(),
-            renders: Vec::new(),
-            lengths: Vec::new(),
-            ends: Vec::new(),
-            root_nodes: Vec::new(),
-            next_slot: shared.len() as u16,
-            slot_count: 0,
-            loops: 0,
-            slots: shared.slots.clone(),
+        // Visits of single events come behind a pass that has found them and checked the orders.
+        let checks_orders = mode == Mode::Skip && shared.mixes_orders;
+        let slots = Slots {
+            values: shared.slots.clone(),
             marks: shared.marks.clone(),
             fits: shared.fits.clone(),
             joined: Vec::new(),
-            known,
-            pending: 0,
-            placed: None,
-            scope: Scope::PacketHeader,
-            steps: Vec::new(),
-            parent: 0,
-            with_roles: true,
-            is_flat: false,
-            // Who looks at single events does so behind a pass that has found them without a fault.
-            checks_orders: mode == Mode::Skip && shared.mixes_orders,
-            can_mix_orders: shared.mixes_orders,
-            depth: 0,
-            first_base: 0,
-            bases: 0,
-            most_bases: 0,
+            next: shared.len() as u16,
+            count: 0,
+            loops: 0,
+        };
+        let (scope, steps) = (Scope::PacketHeader, Vec::new());
+        let mut compiler = Compiler {
+            schema,
+            roots,
+            form: Form { mode, with_roles: true, is_flat: false, checks_orders, can_mix_orders: shared.mixes_orders },
+            out: Output::default(),
+            slots,
+            bases: Bases::default(),
+            at: Position { known, pending: 0, placed: None, scope, steps, parent: 0, depth: 0 },
         };
         for (scope, root) in Scope::ALL.into_iter().zip(roots) {
             if let Some(root) = root {
                 compiler.find_references(root, &mut FieldPath { scope, steps: Vec::new() });
             }
         }
-        compiler.joined = compiler.slots.keys().filter(|path| selected_at(path).is_some()).cloned().collect();
-        compiler.first_base = compiler.next_slot;
-        compiler.next_slot = compiler.next_slot.saturating_add(compiler.most_bases);
-        compiler.slot_count = compiler.next_slot;
+        compiler.slots.joined =
+            compiler.slots.values.keys().filter(|path| selected_at(path).is_some()).cloned().collect();
+        compiler.bases.first = compiler.slots.next;
+        compiler.slots.next = compiler.slots.next.saturating_add(compiler.bases.most);
+        compiler.slots.count = compiler.slots.next;
         compiler
     }
 
     /// Leaves roles and clock updates alone: for visits of events whose header was decoded before.
     #[must_use]
     pub fn without_roles(mut self) -> Self {
-        self.with_roles = false;
+        self.form.with_roles = false;
         self
     }
 
     /// Refuses fields of two byte orders in a byte, as plans do that only find where scopes end.
     #[must_use]
     pub fn with_order_checks(mut self) -> Self {
-        self.checks_orders = self.can_mix_orders;
+        self.form.checks_orders = self.form.can_mix_orders;
         self
     }
 
     /// Leaves out the marks of structures outside of arrays, variants and optionals, for visitors that know the tree.
     #[must_use]
     pub fn flat(mut self) -> Self {
-        self.is_flat = true;
+        self.form.is_flat = true;
         self
     }
 
     /// Adds a scope; one that is not declared adds an empty section.
     pub fn add(&mut self, scope: Scope) {
-        self.scope = scope;
-        self.placed = None;
-        let root_node = self.roots[scope as usize].map(|_| self.nodes.len() as NodeId);
-        self.root_nodes.push(root_node);
+        self.at.scope = scope;
+        self.at.placed = None;
+        let root_node = self.roots[scope as usize].map(|_| self.out.nodes.len() as NodeId);
+        self.out.root_nodes.push(root_node);
         self.clear_places(scope);
         if let Some(root) = self.roots[scope as usize] {
-            self.parent = self.nodes.len() as NodeId;
+            self.at.parent = self.out.nodes.len() as NodeId;
             self.field(root, Arc::from(""));
         }
         self.flush();
-        self.ends.push(self.ops.len() as u32);
+        self.out.ends.push(self.out.ops.len() as u32);
     }
 
     /// The finished plan.
     pub fn finish(mut self) -> Plan {
         self.flush();
         Plan {
-            ops: self.ops.into(),
-            tables: self.tables.into(),
-            renders: self.renders.into(),
-            lengths: self.lengths.into(),
-            slots: usize::from(self.slot_count),
-            nodes: self.nodes.into(),
-            ends: self.ends.into(),
-            roots: self.root_nodes.into(),
-            known: self.known,
+            ops: self.out.ops.into(),
+            tables: self.out.tables.into(),
+            renders: self.out.renders.into(),
+            lengths: self.out.lengths.into(),
+            slots: usize::from(self.slots.count),
+            nodes: self.out.nodes.into(),
+            ends: self.out.ends.into(),
+            roots: self.out.root_nodes.into(),
+            known: self.at.known,
         }
     }
 
@@ -195,31 +210,31 @@ impl<'s> Compiler<'s> {
         // Slots of shared scopes are fixed for the trace: what has none there gets none here.
         if let Some(path) = layout::reference(class)
             && path.scope > Scope::CommonContext
-            && usize::from(self.next_slot) + path.steps.len() < MAX_SLOTS
+            && usize::from(self.slots.next) + path.steps.len() < MAX_SLOTS
         {
             let may_be_huge = self.may_be_huge(path);
-            let next = &mut self.next_slot;
+            let next = &mut self.slots.next;
             let mut new = || {
                 *next += 1;
                 *next - 1
             };
-            self.slots.entry(path.clone()).or_insert_with(&mut new);
+            self.slots.values.entry(path.clone()).or_insert_with(&mut new);
             if may_be_huge {
-                self.fits.entry(path.clone()).or_insert_with(&mut new);
+                self.slots.fits.entry(path.clone()).or_insert_with(&mut new);
             }
             for mark in marks(path, Some(place)) {
-                self.marks.entry(mark).or_insert_with(&mut new);
+                self.slots.marks.entry(mark).or_insert_with(&mut new);
             }
         }
         let has_base = self.has_bit_fields(class);
-        self.bases += u16::from(has_base);
-        self.most_bases = self.most_bases.max(self.bases);
+        self.bases.open += u16::from(has_base);
+        self.bases.most = self.bases.most.max(self.bases.open);
         for (step, child) in layout::steps(class) {
             place.steps.push(step);
             self.find_references(child, place);
             place.steps.pop();
         }
-        self.bases -= u16::from(has_base);
+        self.bases.open -= u16::from(has_base);
     }
 
     /// Does a structure hold bit-fields, bare or optional?
@@ -238,18 +253,18 @@ impl<'s> Compiler<'s> {
     /// The slot of a length or selector of the field that is being compiled; before that, the instructions that
     /// refuse it when it may be absent and is.
     fn selector(&mut self, path: &FieldPath) -> u16 {
-        let place = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        let place = FieldPath { scope: self.at.scope, steps: self.at.steps.clone() };
         for mark in marks(path, Some(&place)) {
-            let slot = self.marks.get(&mark).copied().unwrap_or(NEVER);
+            let slot = self.slots.marks.get(&mark).copied().unwrap_or(NEVER);
             self.emit(Op::Require { slot });
         }
         let is_number = matches!(self.class_at(path), Some(FieldKind::Integer(_) | FieldKind::Boolean(_)));
-        let Some(slot) = self.slots.get(path).copied().filter(|_| is_number) else {
+        let Some(slot) = self.slots.values.get(path).copied().filter(|_| is_number) else {
             // No such number in this stream, or an absurd number of them.
             self.emit(Op::Require { slot: NEVER });
             return 0;
         };
-        if let Some(slot) = self.fits.get(path).copied().filter(|_| self.may_be_huge(path)) {
+        if let Some(slot) = self.slots.fits.get(path).copied().filter(|_| self.may_be_huge(path)) {
             self.emit(Op::RequireFit { slot });
         }
         slot
@@ -263,12 +278,12 @@ impl<'s> Compiler<'s> {
     /// The slot to note in whether the next field is there, which is one `step` below the current place. Until it is
     /// decoded it is not.
     fn mark(&mut self, step: PathStep) -> Option<u16> {
-        if self.marks.is_empty() {
+        if self.slots.marks.is_empty() {
             return None;
         }
-        let mut path = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        let mut path = FieldPath { scope: self.at.scope, steps: self.at.steps.clone() };
         path.steps.push(step);
-        let slot = self.marks.get(&path).copied()?;
+        let slot = self.slots.marks.get(&path).copied()?;
         self.emit(Op::Set { slot, value: 0 });
         Some(slot)
     }
@@ -278,15 +293,15 @@ impl<'s> Compiler<'s> {
     /// Slots are used again when a loop has ended, so their number is that of the nesting. The one of a static length
     /// is the second: it is copied into itself.
     fn loop_slots(&mut self) -> u16 {
-        let first = self.next_slot.saturating_add(self.loops.saturating_mul(3));
-        self.slot_count = self.slot_count.max(first.saturating_add(3));
+        let first = self.slots.next.saturating_add(self.slots.loops.saturating_mul(3));
+        self.slots.count = self.slots.count.max(first.saturating_add(3));
         first
     }
 
     /// The arrays of a scope that others look into are not there until they are decoded.
     fn clear_places(&mut self, scope: Scope) {
         let is_array = |path: &FieldPath| matches!(self.class_at(path), Some(FieldKind::Array(_)));
-        let of_scope = self.slots.iter().filter(|(path, _)| path.scope == scope && is_array(path));
+        let of_scope = self.slots.values.iter().filter(|(path, _)| path.scope == scope && is_array(path));
         let slots: Vec<u16> = of_scope.map(|(_, &slot)| slot).collect();
         for slot in slots {
             self.emit(Op::Set { slot, value: 0 });
@@ -295,46 +310,46 @@ impl<'s> Compiler<'s> {
 
     fn emit(&mut self, op: Op) {
         self.flush();
-        self.ops.push(op);
+        self.out.ops.push(op);
     }
 
     fn flush(&mut self) {
-        if self.pending > 0 {
-            self.ops.push(Op::Advance { bits: self.pending });
-            self.pending = 0;
+        if self.at.pending > 0 {
+            self.out.ops.push(Op::Advance { bits: self.at.pending });
+            self.at.pending = 0;
         }
     }
 
     fn here(&mut self) -> u32 {
         self.flush();
-        self.ops.len() as u32
+        self.out.ops.len() as u32
     }
 
     /// Passes over a number of bits that is known now.
     fn advance(&mut self, bits: u64) {
-        self.pending = self.pending.saturating_add(bits);
-        self.known = self.known.advance(bits);
+        self.at.pending = self.at.pending.saturating_add(bits);
+        self.at.known = self.at.known.advance(bits);
     }
 
     fn align(&mut self, align_bits: u32) {
-        match self.known.padding(align_bits) {
+        match self.at.known.padding(align_bits) {
             Some(padding) => self.advance(padding),
             None => {
                 self.emit(Op::Align { mask: align_bits - 1 });
-                self.known = Known::aligned(align_bits);
+                self.at.known = Known::aligned(align_bits);
             }
         }
     }
 
     fn node(&mut self, class: FieldClassId, name: Arc<str>) -> NodeId {
-        let is_content = self.steps.last() == Some(&PathStep::Content);
-        self.nodes.push(Node { class, name, parent: self.parent, is_content });
-        self.nodes.len() as NodeId - 1
+        let is_content = self.at.steps.last() == Some(&PathStep::Content);
+        self.out.nodes.push(Node { class, name, parent: self.at.parent, is_content });
+        self.out.nodes.len() as NodeId - 1
     }
 
     /// Where the value of the current field is saved, if a length or selector is looked up in it.
     fn saved_slot(&self) -> Option<u16> {
-        self.slot_here(&self.slots)
+        self.slot_here(&self.slots.values)
     }
 
     /// The slot that fields have by their paths, of the current field.
@@ -342,13 +357,13 @@ impl<'s> Compiler<'s> {
         if slots.is_empty() {
             return None;
         }
-        let path = FieldPath { scope: self.scope, steps: self.steps.clone() };
+        let path = FieldPath { scope: self.at.scope, steps: self.at.steps.clone() };
         slots.get(self.joined_path(&path).unwrap_or(&path)).copied()
     }
 
     /// The path through a selected option that the field at a place is one of the ways of.
     fn joined_path(&self, place: &FieldPath) -> Option<&FieldPath> {
-        self.joined.iter().find(|path| {
+        self.slots.joined.iter().find(|path| {
             let Some(at) = selected_at(path).filter(|_| path.scope == place.scope) else { return false };
             let is_option = matches!(place.steps.get(at), Some(PathStep::Option(_)));
             is_option && path.steps[..at] == place.steps[..at] && {
@@ -377,11 +392,11 @@ impl<'s> Compiler<'s> {
 
     /// The value of the current field was saved: those who look for it in a selected option find it.
     fn note_saved(&mut self) {
-        if self.joined.is_empty() {
+        if self.slots.joined.is_empty() {
             return;
         }
-        let place = FieldPath { scope: self.scope, steps: self.steps.clone() };
-        let mark = self.joined_path(&place).and_then(|path| self.marks.get(path)).copied();
+        let place = FieldPath { scope: self.at.scope, steps: self.at.steps.clone() };
+        let mark = self.joined_path(&place).and_then(|path| self.slots.marks.get(path)).copied();
         if let Some(slot) = mark {
             self.emit(Op::Set { slot, value: 1 });
         }
@@ -390,12 +405,12 @@ impl<'s> Compiler<'s> {
     /// What lies in the options of the variant at the current place is not there until it is decoded.
     fn clear_joined(&mut self) {
         let is_below = |path: &&FieldPath| {
-            path.scope == self.scope
-                && selected_at(path) == Some(self.steps.len())
-                && path.steps.starts_with(&self.steps)
+            path.scope == self.at.scope
+                && selected_at(path) == Some(self.at.steps.len())
+                && path.steps.starts_with(&self.at.steps)
         };
-        let below = self.joined.iter().filter(is_below);
-        let slots: Vec<u16> = below.filter_map(|path| self.marks.get(path)).copied().collect();
+        let below = self.slots.joined.iter().filter(is_below);
+        let slots: Vec<u16> = below.filter_map(|path| self.slots.marks.get(path)).copied().collect();
         for slot in slots {
             self.emit(Op::Set { slot, value: 0 });
         }
@@ -403,13 +418,13 @@ impl<'s> Compiler<'s> {
 
     /// Does the value of the field matter to anything but a visitor?
     fn effective_roles(&self, class: &FieldClass) -> Roles {
-        if self.with_roles { class.roles } else { Roles::NONE }
+        if self.form.with_roles { class.roles } else { Roles::NONE }
     }
 
     fn field(&mut self, id: FieldClassId, name: Arc<str>) {
         let class = self.schema.field_class(id);
         let node = self.node(id, name);
-        let placed = self.placed.take();
+        let placed = self.at.placed.take();
         match class.place {
             None => self.align(class.align_bits),
             Some(place) => self.place(place, placed),
@@ -424,8 +439,8 @@ impl<'s> Compiler<'s> {
                 let big = float.byte_order == ByteOrder::Big;
                 let len = u64::from(float.len_bits);
                 let op = match float.len_bits {
-                    32 if self.known.is_byte() && !float.reversed_bits => Op::F32 { node, big },
-                    64 if self.known.is_byte() && !float.reversed_bits => Op::F64 { node, big },
+                    32 if self.at.known.is_byte() && !float.reversed_bits => Op::F32 { node, big },
+                    64 if self.at.known.is_byte() && !float.reversed_bits => Op::F64 { node, big },
                     len => Op::Float { node, len, big, reversed: float.reversed_bits },
                 };
                 self.leaf(op, len);
@@ -448,9 +463,9 @@ impl<'s> Compiler<'s> {
                 self.bytes(&blob.length, |len| Op::Blob { node, len });
             }
             FieldKind::Rendered(rendered) => {
-                let render = self.renders.len() as u16;
-                if self.mode == Mode::Row {
-                    self.renders.push(rendered.clone());
+                let render = self.out.renders.len() as u16;
+                if self.form.mode == Mode::Row {
+                    self.out.renders.push(rendered.clone());
                 }
                 let bytes = rendered.len_bytes;
                 self.leaf(Op::Rendered { node, render, bytes }, u64::from(bytes) * 8);
@@ -459,36 +474,36 @@ impl<'s> Compiler<'s> {
                 self.visit(Op::BeginStruct { node });
                 let has_base = self.has_bit_fields(class);
                 if has_base {
-                    self.emit(Op::Base { slot: self.first_base.saturating_add(self.bases) });
-                    self.bases += 1;
+                    self.emit(Op::Base { slot: self.bases.first.saturating_add(self.bases.open) });
+                    self.bases.open += 1;
                 }
-                let parent = std::mem::replace(&mut self.parent, node);
+                let parent = std::mem::replace(&mut self.at.parent, node);
                 for (at, member) in structure.members.iter().enumerate() {
-                    self.steps.push(PathStep::Member(at as u32));
+                    self.at.steps.push(PathStep::Member(at as u32));
                     self.field(member.class, member.name.clone());
-                    self.steps.pop();
+                    self.at.steps.pop();
                 }
-                self.parent = parent;
-                self.bases -= u16::from(has_base);
+                self.at.parent = parent;
+                self.bases.open -= u16::from(has_base);
                 self.visit(Op::EndStruct { node });
                 let end_align = class.placement.end_align_bits;
-                if end_align > 1 && self.mode == Mode::Row {
+                if end_align > 1 && self.form.mode == Mode::Row {
                     // The structure is to blame when its padding does not fit.
                     self.emit(Op::EndAlign { node, mask: end_align - 1 });
-                    self.known = Known::aligned(end_align);
+                    self.at.known = Known::aligned(end_align);
                 } else {
                     self.align(end_align);
                 }
             }
             FieldKind::Array(array) => {
-                self.depth += 1;
+                self.at.depth += 1;
                 self.array(class, array.element, &array.length, node);
-                self.depth -= 1;
+                self.at.depth -= 1;
             }
             FieldKind::Optional(OptionalClass { selector, presence: Presence::Unmarked(index), content }) => {
-                self.depth += 1;
+                self.at.depth += 1;
                 self.unmarked(node, selector, *index, *content);
-                self.depth -= 1;
+                self.at.depth -= 1;
             }
             FieldKind::Optional(optional) => {
                 let ranges = match &optional.presence {
@@ -497,22 +512,22 @@ impl<'s> Compiler<'s> {
                     Presence::Ranges(ranges) => ranges.iter().map(|&range| (range, 1)).collect(),
                     Presence::Unmarked(_) => Vec::new(),
                 };
-                self.depth += 1;
+                self.at.depth += 1;
                 self.optional(node, &optional.selector, ranges, optional.content);
-                self.depth -= 1;
+                self.at.depth -= 1;
             }
             FieldKind::Variant(variant) => {
                 let ranges = variant.options.iter().enumerate();
                 let ranges = ranges.flat_map(|(at, option)| option.ranges.iter().map(move |&range| (range, at as u32)));
                 let options =
                     variant.options.iter().map(|option| (option.class, option.name.clone().unwrap_or_default()));
-                self.depth += 1;
+                self.at.depth += 1;
                 self.variant(node, &variant.selector, ranges.collect(), options.collect());
-                self.depth -= 1;
+                self.at.depth -= 1;
             }
         }
         if let Some(Place::At { offset_bytes }) = class.place {
-            self.placed = layout::leaf_bits(class).and_then(|bits| bits.checked_add(u64::from(offset_bytes) * 8));
+            self.at.placed = layout::leaf_bits(class).and_then(|bits| bits.checked_add(u64::from(offset_bytes) * 8));
         }
     }
 
@@ -522,12 +537,12 @@ impl<'s> Compiler<'s> {
             Place::At { offset_bytes } if placed == Some(u64::from(offset_bytes) * 8) => {}
             Place::At { offset_bytes } => {
                 self.emit(Op::Seek { bytes: offset_bytes });
-                self.known = Known::aligned(8);
+                self.at.known = Known::aligned(8);
             }
             Place::Located { offset_bytes } => {
                 let len = self.located_slot();
                 self.emit(Op::Locate { bytes: offset_bytes, len });
-                self.known = Known::aligned(8);
+                self.at.known = Known::aligned(8);
             }
         }
     }
@@ -541,19 +556,19 @@ impl<'s> Compiler<'s> {
     fn unit(&mut self, class: &FieldClass) {
         let unit = class.placement.unit_bits;
         if unit > 0
-            && self.bases > 0
+            && self.bases.open > 0
             && let Some(len) = layout::leaf_bits(class).and_then(|len| u8::try_from(len).ok())
         {
-            self.emit(Op::Unit { base: self.first_base.saturating_add(self.bases - 1), len, unit });
-            self.known = Known::NOTHING;
+            self.emit(Op::Unit { base: self.bases.first.saturating_add(self.bases.open - 1), len, unit });
+            self.at.known = Known::NOTHING;
         }
     }
 
     /// A field that does not begin and end on bytes, as far as is known, must have the byte order of the one before.
     fn check_order(&mut self, class: &FieldClass, node: NodeId) {
-        if self.checks_orders
+        if self.form.checks_orders
             && let Some((len_bits, order)) = bit_field(&class.kind)
-            && !(self.known.is_byte() && len_bits.is_multiple_of(8))
+            && !(self.at.known.is_byte() && len_bits.is_multiple_of(8))
         {
             self.emit(Op::Order { node, big: order == ByteOrder::Big });
         }
@@ -561,17 +576,18 @@ impl<'s> Compiler<'s> {
 
     /// Structure marks and other calls that only a visitor needs.
     fn visit(&mut self, op: Op) {
-        let is_folded = self.is_flat && self.depth == 0 && matches!(op, Op::BeginStruct { .. } | Op::EndStruct { .. });
-        if self.mode == Mode::Row && !is_folded {
+        let is_folded =
+            self.form.is_flat && self.at.depth == 0 && matches!(op, Op::BeginStruct { .. } | Op::EndStruct { .. });
+        if self.form.mode == Mode::Row && !is_folded {
             self.emit(op);
         }
     }
 
     /// A leaf of fixed size that nothing depends on.
     fn leaf(&mut self, op: Op, bits: u64) {
-        if self.mode == Mode::Row {
+        if self.form.mode == Mode::Row {
             self.emit(op);
-            self.known = self.known.advance(bits);
+            self.at.known = self.at.known.advance(bits);
         } else {
             self.advance(bits);
         }
@@ -579,7 +595,7 @@ impl<'s> Compiler<'s> {
 
     /// A field of unknown size that takes whole bytes was passed.
     fn forget_bytes(&mut self) {
-        self.known = self.known.join(self.known.advance(8));
+        self.at.known = self.at.known.join(self.at.known.advance(8));
     }
 
     fn integer(&mut self, class: &FieldClass, integer: &IntegerClass, node: NodeId) {
@@ -595,7 +611,7 @@ impl<'s> Compiler<'s> {
                 return self.leaf(op, u64::from(len));
             }
             self.emit(op);
-            self.known = self.known.advance(u64::from(len));
+            self.at.known = self.at.known.advance(u64::from(len));
         }
         if let Some(slot) = slot {
             self.save(slot, is_wide(&class.kind));
@@ -606,7 +622,7 @@ impl<'s> Compiler<'s> {
     fn integer_op(&self, integer: &IntegerClass, node: NodeId) -> Op {
         let big = integer.byte_order == ByteOrder::Big;
         let (len, signed, reversed) = (integer.len_bits, integer.signed, integer.reversed_bits);
-        let plain = self.known.is_byte() && !reversed;
+        let plain = self.at.known.is_byte() && !reversed;
         match (len, signed) {
             (8, false) if plain => Op::U8 { node },
             (8, true) if plain => Op::S8 { node },
@@ -664,7 +680,7 @@ impl<'s> Compiler<'s> {
             None => self.leaf(op, u64::from(bits.len_bits)),
             Some(slot) => {
                 self.emit(op);
-                self.known = self.known.advance(u64::from(bits.len_bits));
+                self.at.known = self.at.known.advance(u64::from(bits.len_bits));
                 self.save(slot, false);
             }
         }
@@ -672,9 +688,9 @@ impl<'s> Compiler<'s> {
 
     /// Saves the value of the field that was read.
     fn save(&mut self, slot: u16, is_wide: bool) {
-        match self.slot_here(&self.fits) {
+        match self.slot_here(&self.slots.fits) {
             Some(fits) if is_wide => self.emit(Op::SaveWide { slot, fits }),
-            Some(fits) if !self.joined.is_empty() => {
+            Some(fits) if !self.slots.joined.is_empty() => {
                 self.emit(Op::Save { slot });
                 self.emit(Op::Set { slot: fits, value: 1 });
             }
@@ -686,12 +702,12 @@ impl<'s> Compiler<'s> {
     /// Bytes of a string or blob, whose number `length` says.
     fn bytes(&mut self, length: &Length, op: impl FnOnce(u16) -> Op) {
         match length {
-            Length::Static(bytes) if self.mode == Mode::Skip => self.advance(bytes.saturating_mul(8)),
+            Length::Static(bytes) if self.form.mode == Mode::Skip => self.advance(bytes.saturating_mul(8)),
             Length::Static(bytes) => {
                 let slot = self.loop_slots();
                 self.emit(Op::Set { slot, value: *bytes });
                 self.emit(op(slot));
-                self.known = self.known.advance(bytes.wrapping_mul(8));
+                self.at.known = self.at.known.advance(bytes.wrapping_mul(8));
             }
             length => {
                 let slot = self.length_slot(length, 8);
@@ -713,7 +729,7 @@ impl<'s> Compiler<'s> {
             Length::Located => self.located_slot(),
             Length::Inline(class) => {
                 let slot = self.loop_slots() + 1;
-                let node = self.nodes.len() as NodeId - 1;
+                let node = self.out.nodes.len() as NodeId - 1;
                 let class = self.schema.field_class(*class);
                 self.align(class.align_bits);
                 self.check_order(class, node);
@@ -721,7 +737,7 @@ impl<'s> Compiler<'s> {
                 {
                     let (len, big) = (len_bits.clamp(1, 64), byte_order == ByteOrder::Big);
                     self.emit(Op::Length { node, slot, len: len as u8, big, reversed: reversed_bits, signed });
-                    self.known = self.known.advance(u64::from(len));
+                    self.at.known = self.at.known.advance(u64::from(len));
                 }
                 self.align(element_align);
                 slot
@@ -729,8 +745,8 @@ impl<'s> Compiler<'s> {
             Length::Table { selector, lengths } => {
                 let from = self.selector(selector);
                 let to = self.loop_slots() + 1;
-                let table = self.lengths.len() as u32;
-                self.lengths.push(lengths.clone());
+                let table = self.out.lengths.len() as u32;
+                self.out.lengths.push(lengths.clone());
                 self.emit(Op::LookUp { from, to, table });
                 to
             }
