@@ -31,7 +31,7 @@ pub(crate) struct Decoded {
 
 /// Opens a trace as the program does.
 pub(crate) fn open(path: &Path) -> Result<Session> {
-    let session = Session::open(&FileSystem, &[PathBuf::from(path)], &OpenOptions::default())
+    let session = Session::open(&FileSystem, &[PathBuf::from(path)], &OpenOptions::new(tracemill_formats::FORMATS))
         .map_err(|error| error.to_string())?;
     match session.failures.first() {
         Some(failure) => Err(failure.to_string()),

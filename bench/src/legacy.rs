@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tracemill_formats::lttng_legacy::definitions::DefinitionFile;
+use tracemill_lttng::facilities::definitions::DefinitionFile;
 
 const KERNEL: &str = r#"<?xml version="1.0"?>
 <facility name="kernel">

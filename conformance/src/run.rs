@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tracemill_codec::text::out::Out;
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::print::{Flow, Output, print};
-use tracemill_engine::render::lines::{LineFormat, LinePlan};
-use tracemill_engine::render::out::Out;
-use tracemill_engine::render::text::Before;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::timeline::{self, Selection};
 use tracemill_model::error::Error;
 use tracemill_model::packet::GapKind;
+use tracemill_render::lines::{LineFormat, LinePlan};
+use tracemill_render::print::{Output, print};
+use tracemill_render::text::Before;
 
 use crate::case::{Case, Expected, Where};
 use crate::json;
@@ -70,7 +71,7 @@ impl std::fmt::Display for Said {
 pub fn run(case: &Case, jobs: usize) -> Outcome {
     let (storage, path) = case.storage();
     let mut outcome = Outcome::default();
-    let opened = Session::open(&storage, std::slice::from_ref(&path), &OpenOptions::default());
+    let opened = Session::open(&storage, std::slice::from_ref(&path), &OpenOptions::new(tracemill_formats::FORMATS));
     let session = match opened {
         Ok(session) => session,
         Err(error) => {

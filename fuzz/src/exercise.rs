@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::check::check;
-use tracemill_engine::print::{Flow, Output, print};
-use tracemill_engine::render::lines::{LineFormat, LinePlan};
-use tracemill_engine::render::text::TextOptions;
+use tracemill_engine::flow::Flow;
+use tracemill_render::print::{Output, print};
+use tracemill_render::lines::{LineFormat, LinePlan};
+use tracemill_render::text::TextOptions;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::survey::{ends, survey};
 use tracemill_engine::timeline::{Selection, merger, streams};
-use tracemill_formats::api::{DataFile, OpenTrace, Stream};
+use tracemill_format::api::{DataFile, OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 
@@ -24,7 +25,7 @@ const MAX_LINES: u64 = 10_000;
 
 /// Opens a folder.
 pub(crate) fn open(folder: &Folder) -> Session {
-    let options = OpenOptions::default();
+    let options = OpenOptions::new(tracemill_formats::FORMATS);
     Session::open(folder, &[PathBuf::from(Folder::PATH)], &options).expect("the options are right")
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
         plans: Arc::new(TracePlans::new(schema.clone())),
         schema,
         has_other_bytes: false,
-        reader: Arc::new(tracemill_formats::ctf::Reader { metadata: None }),
+        reader: Arc::new(tracemill_ctf::Reader { metadata: None }),
         streams: vec![stream],
         sections: Vec::new(),
         remarks: Vec::new(),

@@ -1,7 +1,7 @@
 //! Files of trace-cmd around bytes that are fuzzed.
 
-use tracemill_formats::ftrace::event_format::{EventFormat, Machine};
-use tracemill_formats::ftrace::print_format::PrintFormat;
+use tracemill_ftrace::event_format::{EventFormat, Machine};
+use tracemill_ftrace::print_format::PrintFormat;
 use tracemill_model::schema::ByteOrder;
 
 use crate::exercise;

@@ -56,8 +56,8 @@ use tracemill_calls::{CallOptions, graph, report};
 use tracemill_codec::layout::largest_tree;
 use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeContext, parse_time};
 use tracemill_engine::session::Session;
-use tracemill_formats::calls::DumpOptions;
-use tracemill_formats::ctf::{ctf2, rfc, tsdl};
+use tracemill_format::calls::DumpOptions;
+use tracemill_ctf::{ctf2, drafts, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
@@ -148,7 +148,7 @@ fn run_rfc(data: &[u8], packet: &[u8]) {
         None => (data, packet),
     };
     for order in [ByteOrder::Little, ByteOrder::Big] {
-        if let Err(error) = rfc::parse(metadata, order) {
+        if let Err(error) = drafts::parse(metadata, order) {
             check_metadata_error(&error);
         }
     }
@@ -428,7 +428,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
     exercise::read(&folder);
     follow_calls(&exercise::open(&folder));
     for line in String::from_utf8_lossy(data).lines() {
-        tracemill_formats::uftrace::simple_name(line);
+        tracemill_uftrace::simple_name(line);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tracemill_formats::lttng_legacy::definitions::DefinitionFile;
+use tracemill_lttng::facilities::definitions::DefinitionFile;
 
 use crate::storage::Folder;
 use crate::{check_metadata_error, exercise};

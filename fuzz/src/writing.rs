@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_engine::convert::{Conversion, sources};
 use tracemill_engine::cursor::Item;
-use tracemill_engine::print::Flow;
+use tracemill_engine::flow::Flow;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::{Selection, cursors, streams};
-use tracemill_formats::registry;
-use tracemill_formats::target::{Target, WriteOptions};
+use tracemill_formats::TARGETS;
+use tracemill_format::target::{Target, WriteOptions};
 use tracemill_model::schema::ByteOrder;
 
 /// A folder that is removed with its content.
@@ -33,7 +33,7 @@ impl Drop for Scratch {
 
 /// Writes all events in every format: with packets as they were, and made anew.
 pub(crate) fn write_all(session: &Session) {
-    for target in registry::TARGETS {
+    for target in TARGETS {
         let anew =
             WriteOptions { packet_bytes: Some(512), byte_order: Some(ByteOrder::Big), ..WriteOptions::default() };
         for options in [WriteOptions { is_cut: true, ..WriteOptions::default() }, anew] {
@@ -65,7 +65,7 @@ fn write(session: &Session, target: &Target, options: &WriteOptions, out: &Path)
 }
 
 fn open(out: &Path) -> Session {
-    Session::open(&FileSystem, &[out.to_path_buf()], &OpenOptions::default()).expect("the options are right")
+    Session::open(&FileSystem, &[out.to_path_buf()], &OpenOptions::new(tracemill_formats::FORMATS)).expect("the options are right")
 }
 
 /// What was written can be read without faults; CTF 2 and CTF 1.8 with as many events.

@@ -1,8 +1,8 @@
 //! Durations of pairs that nest as calls do, without what is nested in them; for regressions.
 
 use tracemill_engine::filter::{FilterEvent, KeyBy};
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::print::Flow;
 use tracemill_model::error::Result;
 
 use crate::groups::Groups;

@@ -1,8 +1,8 @@
 //! Durations from one event to another of the same key.
 
 use tracemill_engine::filter::{FilterEvent, KeyBy};
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::print::Flow;
 use tracemill_model::error::Result;
 
 use crate::groups::Groups;

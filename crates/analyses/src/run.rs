@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tracemill_engine::cursor::ClassSet;
 use tracemill_engine::filter::{Filter, FilterEvent};
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::print::Flow;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::{self, Selection, StreamOf};
 use tracemill_model::error::Result;

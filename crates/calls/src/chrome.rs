@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
 use crate::consistency::is_consistent;
 use crate::follow::{Follower, SCHEDULE};

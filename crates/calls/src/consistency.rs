@@ -5,7 +5,7 @@
 //! a jump leaves calls without exits, a program that is replaced begins anew, and a forked task that goes on with another
 //! program leaves the `fork` that its parent entered. Nothing but the depths of open calls is kept.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream};
 
 use crate::follow::{Special, special};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallSource, Findings};
+use tracemill_format::calls::{CallSource, Findings};
 
 use crate::graph::{Flat, flat};
 use crate::json::{List, quoted};

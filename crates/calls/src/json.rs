@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, Ink, ValueStyle};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, Ink, ValueStyle};
 
 use crate::follow::Follower;
 use crate::report::{FunctionStats, ReportOptions, Times};

@@ -1,6 +1,6 @@
 //! Follows the function calls of a trace: as an indented replay, as statistics of functions.
 //!
-//! Formats offer calls as records ([`tracemill_formats::calls`]). [`follow::Follower`] merges the records of all tasks
+//! Formats offer calls as records ([`tracemill_format::calls`]). [`follow::Follower`] merges the records of all tasks
 //! and keeps the stack of each: which calls are open, since when, and how much of their time their callees took. What is
 //! printed is, byte for byte, what the commands of the same name of uftrace 0.13 print.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! The records of all streams in the order of time.
 
-use tracemill_formats::calls::{
+use tracemill_format::calls::{
     CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id,
 };
 

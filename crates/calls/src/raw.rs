@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
 
 use crate::follow::Follower;
 use crate::select::{CallOptions, Stretch};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{
+use tracemill_format::calls::{
     CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Color, Findings, Ink, ValueStyle, event_id,
 };
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
 
 use crate::distribution::Distribution;
 use crate::follow::{Follower, PREEMPTED, Plain, SCHEDULE};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use regex::Regex;
-use tracemill_formats::calls::{CallSource, CallSymbol, Color};
+use tracemill_format::calls::{CallSource, CallSymbol, Color};
 
 use crate::text::parse_time;
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use tracemill_formats::calls::{
+use tracemill_format::calls::{
     CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Ink, Judgement, event_id,
 };
 

@@ -4,9 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{
-    CallKind, CallOrigin, CallRecord, CallSource, CallTask, Color, Findings, Ink, event_id,
-};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallTask, Color, Findings, Ink, event_id};
 
 use crate::follow::Follower;
 use crate::graph::put_indent;

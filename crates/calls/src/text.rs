@@ -1,6 +1,6 @@
 //! How times look, and small helps for columns.
 
-use tracemill_formats::calls::{Color, Ink};
+use tracemill_format::calls::{Color, Ink};
 
 /// Names of units of time, and how many of one make the next.
 const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m", 60), (" h", 24)];

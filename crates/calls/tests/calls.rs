@@ -10,7 +10,7 @@ use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
 use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
 use tracemill_calls::{CallOptions, TimeRange, follow::Follower, json, raw};
-use tracemill_formats::calls::*;
+use tracemill_format::calls::*;
 
 /// Calls of tasks 7 and 8; symbols are numbers of names.
 struct Calls {

@@ -105,7 +105,7 @@ fn what_has_no_calls_is_refused() {
     plain_trace(&folder, "t", "event { name = \"mark\"; id = 0; };", &[0, 1, 5, 4]);
     for form in ["folded", "speedscope", "firefox"] {
         let run = folder.run_with(&format!("convert --to {form}"), &["-o", "out", "t"]);
-        run.ends(1, &["the trace has no calls", "uftrace", "`X_entry` and `X_exit`"]);
+        run.ends(1, &["the trace has no calls", "function tracers", "`X_entry` and `X_exit`"]);
         assert!(!folder.path("out").exists());
     }
 }

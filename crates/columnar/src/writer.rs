@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::plan::{NodeId, State, Visitor};
 use tracemill_columns::{Columns, Dropped, unlabelled};
-use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};

@@ -1,14 +1,14 @@
 //! Events that are calls, as records: for traces whose calls stand between other events.
 //!
 //! The format says which events are calls and where a call's function and task are
-//! ([`PacketReader::call_events`](tracemill_formats::api::PacketReader::call_events)); nothing here knows a format. One
+//! ([`PacketReader::call_events`](tracemill_format::api::PacketReader::call_events)); nothing here knows a format. One
 //! reading finds the tasks and the functions, every other one gives the records in the order of time.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use tracemill_formats::calls::{
+use tracemill_format::calls::{
     CallEvents, CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask,
     DumpOptions, Findings, ModuleEvents, Recording, ValueStyle,
 };

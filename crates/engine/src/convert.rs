@@ -5,57 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_codec::text::meant;
-use tracemill_formats::api::{OpenTrace, Setting, Storage};
-use tracemill_formats::registry;
-use tracemill_formats::target::{Losses, Source, SourceStream, Target, TraceWriter};
+use tracemill_format::api::{Format, OpenTrace, Storage};
+use tracemill_format::target::{Losses, Source, SourceStream, TraceWriter};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
 use crate::cursor::{Item, ReadyChunk};
-use crate::export::{self, LEFT_OUT, LEFT_OUT_HELP};
 use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::flow::Flow;
 use crate::merge::{Note, StreamIndex};
-use crate::print::Flow;
 use crate::session::Session;
 use crate::timeline::{self, Selection, StreamOf};
 
-/// Every format that traces are written in.
-pub fn targets() -> impl Iterator<Item = &'static Target> {
-    registry::TARGETS.iter().chain(export::TARGETS).copied()
-}
-
-/// The options that targets add, each once.
-pub fn target_settings() -> Vec<&'static Setting> {
-    let mut settings: Vec<&'static Setting> = Vec::new();
-    let of_formats = registry::settings();
-    for setting in targets().flat_map(|target| target.settings) {
-        if !settings.iter().chain(&of_formats).any(|known| known.name == setting.name) {
-            settings.push(setting);
-        }
-    }
-    settings
-}
-
-/// The target of a name.
-///
-/// # Errors
-/// When there is none, the help names all; or when the program was built without it.
-pub fn target(name: &str, others: &[&str]) -> Result<&'static Target> {
-    let found = targets().find(|target| target.names.contains(&name));
-    found.ok_or_else(|| {
-        if LEFT_OUT.contains(&name) {
-            return Error::unsupported(format!("this program was built without the format `{name}`"))
-                .with_help(LEFT_OUT_HELP);
-        }
-        let names = targets().flat_map(|target| target.names).chain(others);
-        let names: Vec<&str> = names.copied().collect();
-        unknown_format("output", "written", name, &names)
-    })
-}
-
 /// An error about a name that no format has.
-pub(crate) fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
+pub fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
     let meant = meant(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
     let error = Error::misuse(format!("unknown {of} format `{name}`"));
     error.with_help(format!("{meant}formats that can be {done}: {}", names.join(", ")))
@@ -101,16 +65,15 @@ fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
 }
 
 /// Is the path a trace, or a folder of nothing but traces, or parts of an output?
-pub fn is_trace(storage: &dyn Storage, path: &std::path::Path) -> bool {
+pub fn is_trace(storage: &dyn Storage, formats: &[&Format], path: &std::path::Path) -> bool {
     let is_part = |path: &std::path::Path| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(crate::split::is_part_name)
     };
-    let probe = |path: &std::path::Path| registry::FORMATS.iter().any(|format| (format.probe)(storage, path));
+    let probe = |path: &std::path::Path| formats.iter().any(|format| (format.probe)(storage, path));
     probe(path)
         || storage
             .list(path)
             .is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path) || is_part(&entry.path)))
-        || export::is_output(path)
 }
 
 /// What is converted of a session.

@@ -5,8 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_formats::api::{EntryKind, Format, Found, OpenTrace, Settings, Storage};
-use tracemill_formats::registry;
+use tracemill_format::api::{EntryKind, Format, Found, OpenTrace, Settings, Storage, names_of};
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
@@ -22,8 +21,10 @@ const INPUT_FORMAT: &str = "input-format";
 const MAX_DEPTH: usize = 64;
 
 /// What the user wants of opening.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct OpenOptions {
+    /// Formats that are looked for, in the order in which they are asked.
+    pub formats: Vec<&'static Format>,
     /// Name of the format; detected when absent.
     pub input_format: Option<String>,
     /// Corrections of clocks in ns: of the trace of this name (or tail of it), or of all.
@@ -32,6 +33,19 @@ pub struct OpenOptions {
     pub settings: Settings,
     /// Bytes that a packed file may hold unpacked, in the place of what its size allows.
     pub max_unpacked: Option<u64>,
+}
+
+impl OpenOptions {
+    /// Looks for these formats, with nothing else chosen.
+    pub fn new(formats: &[&'static Format]) -> Self {
+        OpenOptions {
+            formats: formats.to_vec(),
+            input_format: None,
+            clock_offsets: Vec::new(),
+            settings: Settings::default(),
+            max_unpacked: None,
+        }
+    }
 }
 
 /// Everything that was opened: one timeline.
@@ -71,11 +85,13 @@ impl Session {
     /// An error is returned for wrong options only.
     pub fn open(storage: &dyn Storage, paths: &[PathBuf], options: &OpenOptions) -> Result<Session> {
         let formats: Vec<&'static Format> = match &options.input_format {
-            None => registry::FORMATS.to_vec(),
-            Some(name) => registry::by_name(name),
+            None => options.formats.clone(),
+            Some(name) => {
+                options.formats.iter().copied().filter(|format| format.names.contains(&name.as_str())).collect()
+            }
         };
         if let (Some(name), true) = (&options.input_format, formats.is_empty()) {
-            return Err(unknown_format("input", "read", name, &registry::names()));
+            return Err(unknown_format("input", "read", name, &names_of(&options.formats)));
         }
         let mut session = Session::default();
         let mut found: Vec<(usize, Found)> = Vec::new();
@@ -107,7 +123,7 @@ impl Session {
             }
             let is_empty = found.len() == before;
             if is_empty && unreadable.is_empty() {
-                session.failures.push(nothing_found(storage, path, &formats, suspects));
+                session.failures.push(nothing_found(storage, path, options, &formats, suspects));
             } else {
                 let not_read = suspects.into_iter().map(|suspect| suspect.with_help("its folder is not read"));
                 session.warnings.extend(not_read);
@@ -306,8 +322,8 @@ impl Search<'_> {
 }
 
 /// The format that a path looks like.
-fn format_of(storage: &dyn Storage, path: &Path) -> Option<&'static Format> {
-    registry::FORMATS.iter().find(|format| (format.probe)(storage, path)).copied()
+fn format_of(storage: &dyn Storage, formats: &[&'static Format], path: &Path) -> Option<&'static Format> {
+    formats.iter().find(|format| (format.probe)(storage, path)).copied()
 }
 
 fn unfinished(path: &Path) -> Error {
@@ -344,13 +360,19 @@ fn drop_transcripts(
     });
 }
 
-fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format], suspects: Vec<Error>) -> Error {
-    let names = format!("formats that can be read: {}", registry::names_of(formats).join(", "));
+fn nothing_found(
+    storage: &dyn Storage,
+    path: &Path,
+    options: &OpenOptions,
+    formats: &[&'static Format],
+    suspects: Vec<Error>,
+) -> Error {
+    let names = format!("formats that can be read: {}", names_of(formats).join(", "));
     // With --input-format only some formats are looked for.
-    if let Some(other) =
-        format_of(storage, path).filter(|other| !formats.iter().any(|known| std::ptr::eq(*known, *other)))
+    if let Some(other) = format_of(storage, &options.formats, path)
+        .filter(|other| !formats.iter().any(|known| std::ptr::eq(*known, *other)))
     {
-        let (found, wanted) = (other.names.join(" or "), registry::names_of(formats).join(" or "));
+        let (found, wanted) = (other.names.join(" or "), names_of(formats).join(" or "));
         let error = Error::new(ErrorKind::NotThisFormat, format!("this is a trace of {found}, not of {wanted}"));
         return error.in_file(path).with_help("leave --input-format out, or name that format");
     }
@@ -377,7 +399,7 @@ fn nothing_found(storage: &dyn Storage, path: &Path, formats: &[&'static Format]
             let error = Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format").in_file(path);
             let folder =
                 path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-            if let Some(folder) = folder.filter(|folder| format_of(storage, folder).is_some()) {
+            if let Some(folder) = folder.filter(|folder| format_of(storage, &options.formats, folder).is_some()) {
                 return error.with_help(format!("it belongs to the trace in `{}`: name that folder", folder.display()));
             }
             error

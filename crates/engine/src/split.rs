@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_formats::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 

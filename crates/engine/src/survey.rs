@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracemill_codec::layout;
 use tracemill_codec::trace_plans::{ScanEnd, SpineSink};
-use tracemill_formats::api::{OpenTrace, Stream, event_error};
+use tracemill_format::api::{OpenTrace, Stream, event_error};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, FieldClassId, Role, Schema};

@@ -1,12 +1,12 @@
-//! Fields that are hidden or left out of all that comes from a session: see [`tracemill_formats::veil`].
+//! Fields that are hidden or left out of all that comes from a session: see [`tracemill_format::veil`].
 
 use std::sync::Arc;
 
 use tracemill_codec::layout;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_formats::api::Stream;
-use tracemill_formats::target::{HiddenField, Source};
-use tracemill_formats::veil::{Veil, Veiler};
+use tracemill_format::api::Stream;
+use tracemill_format::target::{HiddenField, Source};
+use tracemill_format::veil::{Veil, Veiler};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};

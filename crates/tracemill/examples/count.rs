@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tracemill::{
-    FileSystem, NodeId, Note, OpenOptions, Result, Scope, Selection, Session, State, Visitor, merger, streams,
+    FORMATS, FileSystem, NodeId, Note, OpenOptions, Result, Scope, Selection, Session, State, Visitor, merger, streams,
 };
 
 /// What was counted of an event class.
@@ -32,7 +32,7 @@ impl Visitor for Strings {
 
 /// Counts by name of the event class; the second number is that of lost events.
 pub(crate) fn count(paths: &[PathBuf]) -> Result<(BTreeMap<String, Count>, u64)> {
-    let session = Session::open(&FileSystem, paths, &OpenOptions::default())?;
+    let session = Session::open(&FileSystem, paths, &OpenOptions::new(FORMATS))?;
     for failure in &session.failures {
         eprintln!("{failure}");
     }

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill::{
-    FileSystem, Filter, FilterContext, Flow, LineFormat, LinePlan, Note, OpenOptions, Output, Result, Selection,
-    Session, merger, print, streams,
+    FORMATS, FileSystem, Filter, FilterContext, Flow, LineFormat, LinePlan, Note, OpenOptions, Output, Result,
+    Selection, Session, merger, print, streams,
 };
 
 /// Writes the lines of all matching events in the order of time; `jobs` threads give the same bytes as one.
 pub(crate) fn write_lines(out: &mut impl Write, expression: &str, paths: &[PathBuf], jobs: usize) -> Result<()> {
-    let session = Session::open(&FileSystem, paths, &OpenOptions::default())?;
+    let session = Session::open(&FileSystem, paths, &OpenOptions::new(FORMATS))?;
     for failure in &session.failures {
         eprintln!("{failure}");
     }

@@ -5,10 +5,10 @@
 //!
 //! ```no_run
 //! use std::path::PathBuf;
-//! use tracemill::{FileSystem, OpenOptions, Selection, Session, merger, streams};
+//! use tracemill::{FORMATS, FileSystem, OpenOptions, Selection, Session, merger, streams};
 //!
 //! # fn main() -> tracemill::Result<()> {
-//! let session = Session::open(&FileSystem, &[PathBuf::from("demo")], &OpenOptions::default())?;
+//! let session = Session::open(&FileSystem, &[PathBuf::from("demo")], &OpenOptions::new(FORMATS))?;
 //! let streams = streams(&session, &[])?;
 //! let mut merger = merger(&session, &streams, &Selection::default());
 //! while let Some(batch) = merger.next_batch(4096) {
@@ -41,8 +41,13 @@
 //! The version is 0.1: names and signatures may change.
 #![forbid(unsafe_code)]
 
+mod targets;
+
+pub use targets::{target, target_settings, targets};
+
 pub use tracemill_codec as codec;
 pub use tracemill_engine as engine;
+pub use tracemill_format as format;
 pub use tracemill_formats as formats;
 pub use tracemill_model as model;
 
@@ -57,16 +62,17 @@ pub use tracemill_model::schema::{
 pub use tracemill_codec::chunk::{Chunk, EventFields, EventRef};
 pub use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 
-pub use tracemill_formats::api::{Format, OpenTrace, Storage, Stream};
-pub use tracemill_formats::registry::FORMATS;
+pub use tracemill_format::api::{Format, OpenTrace, Storage, Stream};
+pub use tracemill_formats::FORMATS;
 
 pub use tracemill_engine::check::{Finding, Severity, check};
 pub use tracemill_engine::filter::{Expression, Filter, FilterContext, FilterEvent, Matcher, TimeContext, parse_time};
+pub use tracemill_engine::flow::Flow;
 pub use tracemill_engine::merge::{Batch, Merger, Note, Run, StreamIndex};
-pub use tracemill_engine::print::{Flow, Output, print};
-pub use tracemill_engine::render::lines::{LineFormat, LinePlan, Rendered};
-pub use tracemill_engine::render::text::TextOptions;
 pub use tracemill_engine::session::{OpenOptions, Session};
 pub use tracemill_engine::source::FileSystem;
 pub use tracemill_engine::survey::{StreamSurvey, TraceSurvey, survey};
 pub use tracemill_engine::timeline::{Selection, StreamOf, merger, streams};
+pub use tracemill_render::lines::{LineFormat, LinePlan, Rendered};
+pub use tracemill_render::print::{Output, print};
+pub use tracemill_render::text::TextOptions;

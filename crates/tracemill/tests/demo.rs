@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tracemill::{FileSystem, OpenOptions, Session, check, survey};
+use tracemill::{FORMATS, FileSystem, OpenOptions, Session, check, survey};
 
 #[path = "../examples/count.rs"]
 mod count;
@@ -48,7 +48,7 @@ fn a_path_that_no_event_class_has_is_an_error_with_its_place() {
 #[test]
 fn survey_and_check_agree_on_the_losses() {
     let session =
-        Session::open(&FileSystem, &[demo("traces/losses")], &OpenOptions::default()).expect("options are right");
+        Session::open(&FileSystem, &[demo("traces/losses")], &OpenOptions::new(FORMATS)).expect("options are right");
     assert!(session.failures.is_empty());
     let [trace] = &survey(&session, true, 1)[..] else { panic!("one trace") };
     assert_eq!(trace.streams.iter().filter_map(|stream| stream.discarded_events).sum::<u64>(), 7070);

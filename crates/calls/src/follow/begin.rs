@@ -1,6 +1,6 @@
 //! The stretch of time that is wanted, and the time from which elapsed time counts.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource};
 
 use crate::select::CallOptions;
 

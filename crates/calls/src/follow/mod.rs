@@ -11,7 +11,7 @@ mod plain;
 mod shown;
 mod stack;
 
-use tracemill_formats::calls::{CallRecord, CallSource, Findings};
+use tracemill_format::calls::{CallRecord, CallSource, Findings};
 
 pub(crate) use begin::{between, between_of_all};
 pub(crate) use names::{PREEMPTED, SCHEDULE, Special, special};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use tracemill_formats::calls::{CallSymbol, event_id};
+use tracemill_format::calls::{CallSymbol, event_id};
 
 use super::Follower;
 

@@ -1,6 +1,6 @@
 //! Which record is the next one, where more than its time decides.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, event_id};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
 use super::Follower;
 use crate::merge::is_sched_out;

@@ -1,6 +1,6 @@
 //! The short road for calls about which nothing is special.
 
-use tracemill_formats::calls::{CallKind, CallOrigin};
+use tracemill_format::calls::{CallKind, CallOrigin};
 
 use super::{Follower, Frame};
 

@@ -1,6 +1,6 @@
 //! What is shown of calls and events, and how far lines are indented.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, event_id};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
 use super::names::Special;
 use super::stack::Jump;

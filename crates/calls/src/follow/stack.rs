@@ -1,6 +1,6 @@
 //! The stack of a task, and what records do to it.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, event_id};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
 use super::Follower;
 use crate::rules::Filter;

@@ -1,6 +1,6 @@
 //! Builds the tree of each program, or the trees of one function.
 
-use tracemill_formats::calls::{CallKind, CallOrigin, CallRecord, CallSource, event_id};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, event_id};
 
 use super::GraphOptions;
 use super::tree::{Builder, Way};

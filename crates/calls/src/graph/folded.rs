@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallKind, CallSource, Findings, event_id};
+use tracemill_format::calls::{CallKind, CallSource, Findings, event_id};
 
 use super::tree::{Builder, Flat, Node};
 use crate::follow::{Follower, SCHEDULE};

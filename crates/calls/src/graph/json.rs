@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallSource, Findings};
+use tracemill_format::calls::{CallSource, Findings};
 
 use super::GraphOptions;
 use super::build::Graph;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_formats::calls::{CallSource, Color, Findings, Ink, event_id};
+use tracemill_format::calls::{CallSource, Color, Findings, Ink, event_id};
 
 use super::build::Graph;
 use super::tree::{Node, Tree};

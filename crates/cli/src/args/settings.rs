@@ -1,9 +1,9 @@
 //! Options that formats add, as readers and as writers.
 
 use clap::{Arg, ArgAction, ArgMatches, Args};
-use tracemill_engine::convert::target_settings;
-use tracemill_formats::api::{Setting, Settings};
-use tracemill_formats::registry;
+use tracemill::target_settings;
+use tracemill_format::api::{Setting, Settings, settings_of};
+use tracemill_formats::FORMATS;
 
 /// Options that input formats add.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ impl Named for FormatSettings {
     const HEADING: &'static str = "Options of input formats";
 
     fn list() -> Vec<&'static Setting> {
-        registry::settings()
+        settings_of(FORMATS)
     }
 
     fn new(settings: Settings) -> Self {
@@ -120,7 +120,7 @@ fn losses_of_targets() -> String {
     let mut text = String::from(
         "Limits of the output formats (convert counts and reports what it cannot write; --strict refuses it):\n",
     );
-    for target in tracemill_engine::convert::targets() {
+    for target in tracemill::targets() {
         let name = target.names.first().copied().unwrap_or_default();
         text += &format!("  {name}: {}\n", target.cannot_hold.join("; "));
     }

@@ -10,9 +10,9 @@ use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_formats::api::CALLS_ONLY;
-use tracemill_formats::calls::{CallSource, Findings, Ink};
-use tracemill_formats::registry;
+use tracemill_format::api::{CALLS_ONLY, names_of};
+use tracemill_format::calls::{CallSource, Findings, Ink};
+use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::args::{CallArgs, When};
@@ -37,7 +37,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         let error = Error::new(ErrorKind::Io, "there is no recording here, and no trace was named").in_file(&path);
         return Err(error.with_help("name a trace, or go to the folder where `uftrace record` left its data"));
     }
-    let mut options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::default() };
+    let mut options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::new(FORMATS) };
     options.settings.0.insert(CALLS_ONLY, String::new());
     options.settings.0.insert("demangle", args.demangle.name().to_string());
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
@@ -62,8 +62,8 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
             0 => "the trace has no function calls".to_string(),
             count => format!("{count} traces have function calls, and one is followed at a time"),
         };
-        let with_calls = registry::FORMATS.iter().filter(|format| format.has_calls);
-        let known = registry::names_of(with_calls);
+        let with_calls = FORMATS.iter().filter(|format| format.has_calls);
+        let known = names_of(with_calls);
         let error = Error::new(ErrorKind::Unsupported, message).in_file(&path);
         return Err(error.with_help(format!(
             "formats with calls: {}; `tracemill report` measures the time between events of any trace with --state, or \

@@ -5,17 +5,18 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
-use tracemill_engine::convert::{Conversion, sources, target};
+use tracemill::target;
+use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, is_flow};
-use tracemill_engine::print::Flow;
-use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_engine::timeline::{self, StreamOf};
-use tracemill_formats::target::{Losses, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
+use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::formats::WRITTEN;
 use super::hiding::Hiding;

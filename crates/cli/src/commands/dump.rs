@@ -3,7 +3,7 @@
 use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::text::parse_time;
 use tracemill_calls::{graph, json, raw};
-use tracemill_formats::calls::{DumpOptions, Findings};
+use tracemill_format::calls::{DumpOptions, Findings};
 use tracemill_model::error::Error;
 
 use super::calls;

@@ -1,8 +1,8 @@
 //! `tracemill formats`.
 
 use serde_json::json;
-use tracemill_engine::convert::targets;
-use tracemill_formats::registry;
+use tracemill::targets;
+use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
 use crate::args::FormatsOptions;
@@ -26,7 +26,7 @@ struct Row {
 
 fn rows() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for format in registry::FORMATS {
+    for format in FORMATS {
         for name in format.names {
             match rows.iter_mut().find(|row| row.name == *name) {
                 // Several formats may share a name.

@@ -3,7 +3,7 @@
 use tracemill_engine::filter::ColumnList;
 use tracemill_engine::session::Session;
 use tracemill_engine::veil::Veils;
-use tracemill_formats::target::HiddenField;
+use tracemill_format::target::HiddenField;
 use tracemill_model::error::Error;
 
 use super::select::{Wanted, misuse_of};

@@ -1,14 +1,14 @@
 //! `tracemill info`.
 
 use serde_json::{Map, Value, json};
-use tracemill_engine::render::out::Out;
-use tracemill_engine::render::time::put_seconds;
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::uuid_text;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
-use tracemill_formats::api::{OpenTrace, Section};
-use tracemill_formats::ctf::uuid_text;
+use tracemill_format::api::{OpenTrace, Section};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, FieldKind, Schema};
+use tracemill_render::time::put_seconds;
 
 use super::open::open;
 use crate::args::InfoOptions;

@@ -1,11 +1,11 @@
 //! Texts of losses.
 
-use tracemill_engine::render::out::Out;
-use tracemill_engine::render::time::WallClock;
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::uuid_text;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::StreamOf;
-use tracemill_formats::ctf::uuid_text;
 use tracemill_model::packet::{Gap, GapKind};
+use tracemill_render::time::WallClock;
 
 /// Text of a loss: what, how many, when, where.
 pub(super) fn gap_text(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> String {

@@ -3,7 +3,8 @@
 use tracemill_engine::align::{Messages, align};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_formats::api::STRICT;
+use tracemill_format::api::STRICT;
+use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
 use crate::args::InputOptions;
@@ -65,6 +66,7 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
         settings.0.insert(STRICT, String::new());
     }
     Ok(OpenOptions {
+        formats: FORMATS.to_vec(),
         input_format: options.input_format.clone(),
         clock_offsets: clock_offsets(options)?,
         settings,

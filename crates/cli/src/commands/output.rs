@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use tracemill_engine::convert::is_trace;
 use tracemill_engine::output::is_flow;
 use tracemill_engine::source::FileSystem;
+use tracemill_export::is_output;
+use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::args::ConvertOptions;
@@ -74,7 +76,7 @@ pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Er
         return bad(format!("the output is a {is} and would be a {would}"), "remove it first");
     }
     let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, output) {
+    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, FORMATS, output) && !is_output(output) {
         return bad("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
     }
     Ok(())

@@ -3,16 +3,17 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::ColumnList;
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::print::{Flow, Output, print};
-use tracemill_engine::render::csv;
-use tracemill_engine::render::lines::{LineFormat, LinePlan, Rendered};
-use tracemill_engine::render::out::Out;
-use tracemill_engine::render::text::{Before, HeaderFields, Names, TextOptions};
-use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::timeline::{self, StreamOf};
 use tracemill_model::error::Error;
+use tracemill_render::csv;
+use tracemill_render::lines::{LineFormat, LinePlan, Rendered};
+use tracemill_render::print::{Output, print};
+use tracemill_render::text::{Before, HeaderFields, Names, TextOptions};
+use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::hiding::Hiding;
 use super::losses::gap_text;

@@ -5,13 +5,14 @@ use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
 use tracemill_analyses::{nested, pairs, state};
 use tracemill_engine::filter::{ColumnList, KeyBy};
+use tracemill_engine::flow::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::print::Flow;
-use tracemill_engine::render::time::{TimeStyle, WallClock};
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline;
-use tracemill_formats::registry;
+use tracemill_format::api::names_of;
+use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
+use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::losses::gap_text;
 use super::open::open;
@@ -155,7 +156,7 @@ fn with_formats(error: Error) -> Error {
 }
 
 fn format_names() -> String {
-    registry::names().join(", ")
+    names_of(FORMATS).join(", ")
 }
 
 /// Warns of events that the statistics leave out though the user may expect them there.

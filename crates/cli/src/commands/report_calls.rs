@@ -6,7 +6,7 @@ use std::path::Path;
 use tracemill_calls::json;
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::tasks::{self, TaskColumn};
-use tracemill_formats::calls::CallSource;
+use tracemill_format::calls::CallSource;
 use tracemill_model::error::Error;
 
 use super::calls;
@@ -87,7 +87,7 @@ fn of_tasks(
     args: &ReportArgs,
     open: &calls::OpenCalls,
     source: &dyn CallSource,
-) -> Result<Option<tracemill_formats::calls::Findings>, Error> {
+) -> Result<Option<tracemill_format::calls::Findings>, Error> {
     let names = || TaskColumn::ALL.iter().map(|(name, _)| *name);
     let by_name = |name: &str| TaskColumn::by_name(name).filter(|&column| column != TaskColumn::Name);
     let defaults = vec![TaskColumn::Total, TaskColumn::Own, TaskColumn::Tid, TaskColumn::Calls];

@@ -6,7 +6,7 @@ use tracemill_model::schema::Encoding;
 
 use super::number::{Number, from_wide};
 use super::resolve::{Detail, FieldPlace};
-use crate::render::strings;
+use tracemill_codec::text::strings;
 
 /// Values by the index of their path.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Values {
 
 /// What is wanted of a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// For each node: its first entry in `wants`, from 1; 0 when it is not wanted.
     first: Vec<u32>,
     wants: Vec<Want>,
@@ -69,7 +69,7 @@ impl Wanted {
     }
 
     /// Wants a field, which is in a section of the plan.
-    pub(crate) fn add(&mut self, plan: &Plan, section: usize, path: usize, place: &FieldPlace, detail: Detail) {
+    pub fn add(&mut self, plan: &Plan, section: usize, path: usize, place: &FieldPlace, detail: Detail) {
         let Some((node, elements)) = place.locate(plan, section) else { return };
         self.first.resize(plan.nodes.len(), 0);
         self.is_counted.resize(plan.nodes.len(), false);
@@ -91,7 +91,7 @@ impl Wanted {
 
     /// The paths that want the node, of those whose elements are the current ones of their arrays.
     #[inline]
-    pub(crate) fn chosen(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = usize> {
+    pub fn chosen(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = usize> {
         let mut next = self.first.get(node as usize).copied().unwrap_or(0);
         let wants = std::iter::from_fn(move || {
             let want = self.wants.get((next as usize).checked_sub(1)?)?;
@@ -103,7 +103,7 @@ impl Wanted {
 
     /// Notes the current element of an array, when a path asks for one of its elements.
     #[inline]
-    pub(crate) fn count(&self, node: NodeId, index: u64, indices: &mut Vec<u64>) {
+    pub fn count(&self, node: NodeId, index: u64, indices: &mut Vec<u64>) {
         if self.is_counted.get(node as usize).is_some_and(|&is_counted| is_counted) {
             if indices.len() < self.is_counted.len() {
                 indices.resize(self.is_counted.len(), 0);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracemill_formats::target::HiddenField;
+use tracemill_format::target::HiddenField;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
@@ -92,7 +92,7 @@ impl Columns {
     }
 
     /// Where the values are in the events of a class.
-    pub(crate) fn places(&self, schema: &Schema, class: EventClassId) -> Vec<Place> {
+    pub fn places(&self, schema: &Schema, class: EventClassId) -> Vec<Place> {
         let place = |column: &Column| resolve::resolve(schema, class, &column.path).unwrap_or(Place::Absent);
         self.0.iter().map(place).collect()
     }

@@ -53,9 +53,9 @@ use crate::session::Session;
 use bind::Bound;
 use syntax::{Path, Right, Test};
 
-pub(crate) use capture::Wanted;
-pub(crate) use resolve::{Detail, Place};
-pub(crate) use syntax::Head;
+pub use capture::Wanted;
+pub use resolve::{Detail, Place};
+pub use syntax::Head;
 
 pub use columns::{ColumnList, Columns};
 pub use keys::{KeyBy, KeyReader, KeyValue};

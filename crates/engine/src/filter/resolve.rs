@@ -11,17 +11,18 @@ use super::syntax::{Head, Path, Step, StepKind};
 
 /// Where the value of a path comes from, for the events of one class.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub enum Place {
     /// Nowhere.
     Absent,
     /// Something that is no field.
     Spine(Head),
+    /// A field.
     Field(FieldPlace),
 }
 
 /// A field of an event class.
 #[derive(Clone, Debug)]
-pub(crate) struct FieldPlace {
+pub struct FieldPlace {
     pub scope: Scope,
     /// The way down from the root: which child, and which element when the parent is an array.
     children: Vec<(u32, Option<u64>)>,
@@ -30,7 +31,7 @@ pub(crate) struct FieldPlace {
 
 impl FieldPlace {
     /// The way down from the root: which child. `None` when an element of an array is chosen on it.
-    pub(crate) fn children(&self) -> Option<Vec<u32>> {
+    pub fn children(&self) -> Option<Vec<u32>> {
         self.children.iter().map(|&(child, element)| element.is_none().then_some(child)).collect()
     }
 }
@@ -198,15 +199,18 @@ impl Place {
 
 /// What is known of the values of a field before any is read.
 #[derive(Clone, Debug)]
-pub(crate) enum Detail {
+pub enum Detail {
+    /// Nothing.
     Plain,
     /// Labels of an enumeration.
     Labels(LabelList),
     /// Flags of a bit map.
     Flags(Arc<[Mapping]>),
+    /// Encoding of a text.
     Text(Encoding),
     /// A structure, with members or without.
     Struct {
+        /// Whether it has no members.
         is_empty: bool,
     },
 }

@@ -128,18 +128,26 @@ impl Path {
 
 /// Where a path begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Head {
+pub enum Head {
+    /// Name of the event.
     Name,
+    /// Numeric id of the event class.
     Id,
     /// Numeric id of the stream class.
     Stream,
     /// Name of the stream: what `stream` means when it is compared with a string.
     StreamName,
+    /// CPU.
     Cpu,
+    /// Name of the trace.
     Trace,
+    /// Time in ns.
     Ns,
+    /// Time in cycles of its clock.
     Cycles,
+    /// Time as text.
     Time,
+    /// A scope of fields.
     Scope(Scope),
     /// `$ctx`.
     Context,

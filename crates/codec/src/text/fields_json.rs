@@ -1,0 +1,454 @@
+//! Values as canonical JSON (`docs/jsonl.md`).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::bits::Wide;
+use crate::chunk::{EventFields, EventRef, PacketData};
+use crate::plan::{Fault, NodeId, Plan, State, Visitor};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId};
+
+use super::out::{Out, Piece};
+use super::strings;
+
+/// Prints the scopes of one trace's events as JSON objects.
+pub struct JsonTrace {
+    schema: Arc<Schema>,
+    /// By class.
+    events: Vec<Option<Box<Table>>>,
+    headers: HashMap<StreamClassId, Table>,
+    contexts: HashMap<StreamClassId, Table>,
+    /// For each stream the rendered context of the packet that was printed last.
+    packets: Vec<Option<(Arc<PacketData>, Vec<u8>)>>,
+    state: State,
+}
+
+/// How the fields of a plan are printed.
+pub struct Table {
+    nodes: Vec<NodeJson>,
+}
+
+struct NodeJson {
+    before: Piece,
+    kind: Kind,
+}
+
+enum Kind {
+    Plain,
+    Enum(Box<EnumJson>),
+    Flags(Arc<[Mapping]>),
+    Text(Encoding),
+    Blob(Arc<str>),
+    Variant(Vec<Piece>),
+    /// A structure that is a list.
+    Tuple,
+}
+
+struct EnumJson {
+    class: LabelList,
+    /// `,"labels":[..]}` of values from 0.
+    dense: Vec<Option<Piece>>,
+}
+
+impl JsonTrace {
+    /// A printer of events of `schema`.
+    pub fn new(schema: Arc<Schema>) -> Self {
+        JsonTrace {
+            schema,
+            events: Vec::new(),
+            headers: HashMap::new(),
+            contexts: HashMap::new(),
+            packets: Vec::new(),
+            state: State::default(),
+        }
+    }
+
+    /// Appends a scope's object; false and nothing when the scope is not declared. Common context, specific context
+    /// and payload must be asked for with `fields` in this order.
+    pub fn scope<'e>(
+        &mut self,
+        out: &mut Out,
+        stream: usize,
+        event: EventRef<'e>,
+        fields: &mut Fields<'e>,
+        scope: Scope,
+        before: &[u8],
+    ) -> Result<bool, Fault> {
+        if self.schema.scope_root(scope, event.class()).is_none() {
+            if scope >= Scope::CommonContext {
+                fields.get(event, &mut self.state).visit(scope, &mut self.state, &mut crate::plan::NoVisitor)?;
+            }
+            return Ok(false);
+        }
+        out.put(before);
+        let plans = &event.chunk.packet.plans;
+        let class = event.chunk.packet.packet.class;
+        match scope {
+            Scope::PacketHeader => {}
+            Scope::PacketContext => {
+                let packet = &event.chunk.packet;
+                match self.packets.get(stream) {
+                    Some(Some((known, _))) if Arc::ptr_eq(known, packet) => {}
+                    _ => self.begin_packet(stream, packet)?,
+                }
+                if let Some(Some((_, text))) = self.packets.get(stream) {
+                    out.put(text);
+                }
+            }
+            Scope::EventHeader => {
+                let table =
+                    self.headers.entry(class).or_insert_with(|| Table::new(&self.schema, plans.header_rows(class)));
+                event.visit_header(&mut State::default(), &mut Printer { out, table })?;
+            }
+            _ => {
+                let id = event.class();
+                let at = id.0 as usize;
+                if self.events.get(at).is_none_or(Option::is_none) {
+                    let len = self.events.len().max(at + 1);
+                    self.events.resize_with(len, || None);
+                    self.events[at] = Some(Box::new(Table::new(&self.schema, plans.event_rows(id))));
+                }
+                let Some(Some(table)) = self.events.get_mut(at) else { return Ok(true) };
+                let fields = fields.get(event, &mut self.state);
+                fields.visit(scope, &mut self.state, &mut Printer { out, table })?;
+            }
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn begin_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
+        let class = packet.packet.class;
+        let plan = packet.plans.packet_context_rows(class);
+        let table = self.contexts.entry(class).or_insert_with(|| Table::new(&self.schema, plan));
+        let mut text = Out::default();
+        packet.visit_context(&mut Printer { out: &mut text, table })?;
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize_with(len, || None);
+        self.packets[stream] = Some((packet.clone(), text.written().to_vec()));
+        Ok(())
+    }
+}
+
+/// The fields of an event while its scopes are printed one after the other.
+#[derive(Default)]
+pub struct Fields<'a>(Option<EventFields<'a>>);
+
+impl<'a> Fields<'a> {
+    fn get(&mut self, event: EventRef<'a>, state: &mut State) -> &mut EventFields<'a> {
+        self.0.get_or_insert_with(|| event.fields(state))
+    }
+}
+
+impl Table {
+    /// The keys of a plan's fields.
+    pub fn new(schema: &Schema, plan: &Plan) -> Self {
+        let mut nodes = Vec::with_capacity(plan.nodes.len());
+        for root in plan.roots.iter().flatten() {
+            add(schema, plan.nodes[*root as usize].class, Piece::new(""), &mut nodes);
+        }
+        Table { nodes }
+    }
+}
+
+/// Adds the nodes of a field in the order in which the plan numbered them.
+fn add(schema: &Schema, id: FieldClassId, before: Piece, nodes: &mut Vec<NodeJson>) {
+    let class = schema.field_class(id);
+    nodes.push(NodeJson { before, kind: kind(schema, id) });
+    match &class.kind {
+        FieldKind::Struct(structure) => {
+            let is_tuple = structure.is_tuple();
+            for (at, member) in structure.members.iter().enumerate() {
+                let before = match is_tuple {
+                    true => Piece::new(if at > 0 { "," } else { "" }),
+                    false => key(at > 0, &member.name),
+                };
+                add(schema, member.class, before, nodes);
+            }
+        }
+        FieldKind::Array(array) => add(schema, array.element, Piece::new(""), nodes),
+        FieldKind::Optional(optional) => add(schema, optional.content, Piece::new(""), nodes),
+        FieldKind::Variant(variant) => {
+            for option in &variant.options {
+                add(schema, option.class, Piece::new(""), nodes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn key(comma: bool, name: &str) -> Piece {
+    let mut out = Out::default();
+    if comma {
+        out.put_byte(b',');
+    }
+    strings::put_json(&mut out, name.as_bytes());
+    out.put_byte(b':');
+    Piece::new(out.written())
+}
+
+fn kind(schema: &Schema, id: FieldClassId) -> Kind {
+    match &schema.field_class(id).kind {
+        FieldKind::Integer(class) if class.mappings.is_some() => {
+            Kind::Enum(Box::new(EnumJson { class: class.label_list(), dense: Vec::new() }))
+        }
+        FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
+        FieldKind::String(class) => Kind::Text(class.encoding),
+        FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
+        FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+        FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
+        FieldKind::Variant(class) => {
+            let options = class.options.iter().enumerate();
+            Kind::Variant(
+                options
+                    .map(|(at, option)| match &option.name {
+                        Some(name) => key(false, name),
+                        None => key(false, &at.to_string()),
+                    })
+                    .collect(),
+            )
+        }
+        _ => Kind::Plain,
+    }
+}
+
+/// Prints fields, each with the key before it.
+pub struct Printer<'a> {
+    out: &'a mut Out,
+    table: &'a mut Table,
+}
+
+impl<'a> Printer<'a> {
+    /// A printer of fields of the table's plan.
+    pub fn new(out: &'a mut Out, table: &'a mut Table) -> Self {
+        Printer { out, table }
+    }
+
+    /// Bytes printed so far.
+    pub fn printed_bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Where the value of a node begins when it is printed next: behind its key.
+    pub fn start_of(&mut self, node: NodeId) -> usize {
+        let before = self.out.len();
+        self.out.put_piece(&self.table.nodes[node as usize].before);
+        let start = self.out.len();
+        self.out.truncate(before);
+        start
+    }
+
+    /// The text of a string.
+    pub fn text_of<'b>(&self, node: NodeId, bytes: &'b [u8]) -> Cow<'b, str> {
+        match self.table.nodes[node as usize].kind {
+            Kind::Text(encoding) if encoding != Encoding::Utf8 => strings::to_utf8(bytes, encoding).into(),
+            _ => String::from_utf8_lossy(bytes),
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self, node: NodeId) -> &mut NodeJson {
+        let json = &mut self.table.nodes[node as usize];
+        self.out.put_piece(&json.before);
+        json
+    }
+
+    /// What surrounds a number with labels or flags.
+    fn with_labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut Out)) {
+        let json = &mut self.table.nodes[node as usize];
+        self.out.put_piece(&json.before);
+        match &mut json.kind {
+            Kind::Enum(labels) => {
+                self.out.put(b"{\"value\":");
+                put(self.out);
+                labels.put(self.out, value);
+            }
+            Kind::Flags(flags) => {
+                self.out.put(b"{\"value\":");
+                put(self.out);
+                let names: Vec<&str> =
+                    flags.iter().filter(|flag| has_flag(flag, value)).map(|flag| &*flag.label).collect();
+                put_list(self.out, b",\"flags\":[", &names);
+            }
+            _ => put(self.out),
+        }
+    }
+}
+
+/// The same for bit maps of any width.
+pub fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
+    let is_set = |bit: i128| {
+        let bit = bit as usize;
+        value.limbs.get(bit / 64).is_some_and(|limb| limb >> (bit % 64) & 1 == 1)
+    };
+    let last = value.limbs.len() as i128 * 64 - 1;
+    flag.ranges.iter().any(|&(low, high)| (low.max(0)..=high.min(last)).any(is_set))
+}
+
+/// Is one of the bits of a flag set?
+pub fn has_flag(flag: &Mapping, value: i128) -> bool {
+    flag.ranges.iter().any(|&(low, high)| (low.max(0)..=high.min(126)).any(|bit| value >> bit & 1 == 1))
+}
+
+fn put_list(out: &mut Out, before: &[u8], names: &[&str]) {
+    out.put(before);
+    for (at, name) in names.iter().enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        strings::put_json(out, name.as_bytes());
+    }
+    out.put(b"]}");
+}
+
+impl EnumJson {
+    fn put(&mut self, out: &mut Out, value: i128) {
+        let Some(at) = usize::try_from(value).ok().filter(|&at| at < 256) else {
+            return out.put(&self.labels(value));
+        };
+        if self.dense.len() <= at {
+            self.dense.resize(at + 1, None);
+        }
+        if self.dense[at].is_none() {
+            self.dense[at] = Some(Piece::new(self.labels(value)));
+        }
+        if let Some(piece) = &self.dense[at] {
+            out.put_piece(piece);
+        }
+    }
+
+    fn labels(&self, value: i128) -> Vec<u8> {
+        let mut out = Out::default();
+        let mut names: Vec<&str> = Vec::new();
+        for label in self.class.of(value) {
+            if !names.contains(&&**label) {
+                names.push(label);
+            }
+        }
+        put_list(&mut out, b",\"labels\":[", &names);
+        out.written().to_vec()
+    }
+}
+
+/// Appends a float as JSON: the shortest decimal that reads back, or a string where JSON has no number.
+pub fn put_float(out: &mut Out, value: f64) {
+    if value.is_nan() {
+        out.put(b"\"NaN\"");
+    } else if value.is_infinite() {
+        out.put(if value < 0.0 { b"\"-Infinity\"" } else { b"\"Infinity\"" });
+    } else {
+        out.put_fmt(format_args!("{value:?}"));
+    }
+}
+
+impl Visitor for Printer<'_> {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        if matches!(self.table.nodes[node as usize].kind, Kind::Plain) {
+            self.begin(node);
+            return self.out.put_u64(value);
+        }
+        self.with_labels(node, i128::from(value), |out| out.put_u64(value));
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        if matches!(self.table.nodes[node as usize].kind, Kind::Plain) {
+            self.begin(node);
+            return self.out.put_i64(value);
+        }
+        self.with_labels(node, i128::from(value), |out| out.put_i64(value));
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        let text = value.to_decimal();
+        if let Kind::Flags(flags) = &self.table.nodes[node as usize].kind {
+            self.out.put_piece(&self.table.nodes[node as usize].before);
+            self.out.put(b"{\"value\":");
+            self.out.put(text.as_bytes());
+            let set = flags.iter().filter(|flag| has_wide_flag(flag, value));
+            let names: Vec<&str> = set.map(|flag| &*flag.label).collect();
+            return put_list(self.out, b",\"flags\":[", &names);
+        }
+        // Labels are of at most 127 bits; a larger number has none.
+        self.with_labels(node, value.to_i128().unwrap_or(i128::MIN), |out| out.put(text.as_bytes()));
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.begin(node);
+        self.out.put(if value { b"true" } else { b"false" });
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        self.begin(node);
+        put_float(self.out, value);
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        match self.begin(node).kind {
+            Kind::Text(encoding) if encoding != Encoding::Utf8 => {
+                strings::put_json(self.out, strings::to_utf8(bytes, encoding).as_bytes());
+            }
+            _ => strings::put_json(self.out, bytes),
+        }
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        let media_type =
+            if let Kind::Blob(media_type) = &self.begin(node).kind { media_type.clone() } else { "".into() };
+        self.out.put(b"{\"media_type\":");
+        strings::put_json(self.out, media_type.as_bytes());
+        self.out.put(b",\"base64\":\"");
+        strings::put_base64(self.out, bytes);
+        self.out.put(b"\"}");
+    }
+
+    fn begin_struct(&mut self, node: NodeId) {
+        let is_tuple = matches!(self.begin(node).kind, Kind::Tuple);
+        self.out.put_byte(if is_tuple { b'[' } else { b'{' });
+    }
+
+    fn end_struct(&mut self, node: NodeId) {
+        let is_tuple = matches!(self.table.nodes[node as usize].kind, Kind::Tuple);
+        self.out.put_byte(if is_tuple { b']' } else { b'}' });
+    }
+
+    fn begin_array(&mut self, node: NodeId, _len: u64) {
+        self.begin(node);
+        self.out.put_byte(b'[');
+    }
+
+    #[inline]
+    fn element(&mut self, _node: NodeId, index: u64) {
+        if index > 0 {
+            self.out.put_byte(b',');
+        }
+    }
+
+    fn end_array(&mut self, _node: NodeId) {
+        self.out.put_byte(b']');
+    }
+
+    fn begin_variant(&mut self, node: NodeId, option: usize) {
+        let json = &self.table.nodes[node as usize];
+        self.out.put_piece(&json.before);
+        self.out.put_byte(b'{');
+        if let Kind::Variant(options) = &json.kind {
+            self.out.put_piece(&options[option]);
+        }
+    }
+
+    fn end_variant(&mut self, _node: NodeId) {
+        self.out.put_byte(b'}');
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        self.begin(node);
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        self.begin(node);
+        self.out.put(b"null");
+    }
+}

@@ -1,0 +1,615 @@
+//! A byte buffer for lines: short pieces are copied in blocks of fixed size, numbers are written in place.
+
+use tracemill_model::schema::QUICK_BYTES;
+
+/// Pieces up to this length are copied as one block.
+pub const BLOCK: usize = 32;
+
+/// A short text, padded to a block.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    block: [u8; BLOCK],
+    len: u8,
+    /// The whole text when it is longer than a block.
+    long: Option<Box<[u8]>>,
+}
+
+impl Piece {
+    /// The piece with this text.
+    pub fn new(text: impl AsRef<[u8]>) -> Self {
+        let text = text.as_ref();
+        let mut block = [0; BLOCK];
+        if text.len() > BLOCK {
+            return Piece { block, len: 0, long: Some(text.into()) };
+        }
+        block[..text.len()].copy_from_slice(text);
+        Piece { block, len: text.len() as u8, long: None }
+    }
+}
+
+/// The buffer: `bytes[..len]` is written.
+#[derive(Default)]
+pub struct Out {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Out {
+    /// What was written.
+    pub fn written(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Was nothing written?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Forgets what was written behind `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    #[inline]
+    fn reserve(&mut self, more: usize) {
+        if self.bytes.len() - self.len < more {
+            self.grow(more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let want = (self.len + more).max(self.bytes.len() * 2).max(4096);
+        self.bytes.resize(want, 0);
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn put(&mut self, text: &[u8]) {
+        let len = text.len();
+        self.reserve(len);
+        let to = &mut self.bytes[self.len..self.len + len];
+        // Two overlapping copies of a fixed size are faster than a call for the short texts that lines are made of.
+        match len {
+            0 => {}
+            1..4 => to.iter_mut().zip(text).for_each(|(to, from)| *to = *from),
+            4..8 => overlap::<4>(to, text),
+            8..16 => overlap::<8>(to, text),
+            16..=32 => overlap::<16>(to, text),
+            _ => to.copy_from_slice(text),
+        }
+        self.len += len;
+    }
+
+    /// Appends a text of 8 to 16 bytes, given by its first and last eight.
+    #[inline]
+    pub fn put_ends(&mut self, first: [u8; 8], last: [u8; 8], len: usize) {
+        self.reserve(24);
+        let at = self.len;
+        if let Some(to) = self.bytes.get_mut(at..).and_then(|to| to.first_chunk_mut::<24>()) {
+            to[..8].copy_from_slice(&first);
+            let last_at = len.clamp(8, 16) - 8;
+            to[last_at..last_at + 8].copy_from_slice(&last);
+            self.len += len;
+        }
+    }
+
+    /// Appends a byte.
+    #[inline]
+    pub fn put_byte(&mut self, byte: u8) {
+        self.reserve(1);
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    /// Appends a line of a text, a piece, another text. The texts are written to the memory that is given and say their
+    /// lengths; false, and nothing appended, when one of them says none.
+    #[inline]
+    pub fn put_two_texts(
+        &mut self,
+        between: &Piece,
+        before: impl FnOnce(&mut [u8; QUICK_BYTES]) -> Option<usize>,
+        after: impl FnOnce(&mut [u8; QUICK_BYTES]) -> Option<usize>,
+    ) -> bool {
+        if between.long.is_some() {
+            return false;
+        }
+        let to = self.room::<{ 2 * QUICK_BYTES + BLOCK + 1 }>();
+        let Some(first) = to.first_chunk_mut().and_then(before) else { return false };
+        let at = first.min(QUICK_BYTES);
+        to[at..at + BLOCK].copy_from_slice(&between.block);
+        let at = at + usize::from(between.len).min(BLOCK);
+        let Some(second) = to[at..].first_chunk_mut().and_then(after) else { return false };
+        let at = at + second.min(QUICK_BYTES);
+        to[at] = b'\n';
+        self.len += at + 1;
+        true
+    }
+
+    /// Bytes that were written to [`Out::room`].
+    #[inline]
+    pub fn advance(&mut self, len: usize) {
+        self.len = (self.len + len).min(self.bytes.len());
+    }
+
+    /// The next `N` bytes to write to; nothing is written yet.
+    #[inline]
+    pub fn room<const N: usize>(&mut self) -> &mut [u8; N] {
+        if self.bytes.len() < self.len + N {
+            self.grow(N);
+        }
+        match self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+            Some(room) => room,
+            None => unreachable!("`grow` made room for {N} bytes"),
+        }
+    }
+
+    /// Appends a prepared piece.
+    #[inline]
+    pub fn put_piece(&mut self, piece: &Piece) {
+        if let Some(long) = &piece.long {
+            return self.put(long);
+        }
+        *self.room::<BLOCK>() = piece.block;
+        self.len += usize::from(piece.len);
+    }
+
+    /// Appends a short text and a number in base 10.
+    #[inline]
+    pub fn put_piece_u64(&mut self, piece: &Piece, value: u64) {
+        if piece.long.is_some() || value >= 100_000_000 {
+            self.put_piece(piece);
+            return self.put_u64(value);
+        }
+        let to = self.room::<{ BLOCK + DIGITS }>();
+        to[..BLOCK].copy_from_slice(&piece.block);
+        let at = usize::from(piece.len).min(BLOCK);
+        if let Some(room) = to[at..].first_chunk_mut::<DIGITS>() {
+            self.len += at + put_digits(room, value as u32);
+        }
+    }
+
+    /// Appends the beginning of a line: a short text, nine digits, a text of four bytes, a digit, a point, nine digits and
+    /// a text of two bytes.
+    #[inline]
+    pub fn put_times(&mut self, start: &Piece, fraction: u32, between: [u8; 4], second: u8, delta: u32, end: [u8; 2]) {
+        let to = self.room::<{ BLOCK + 28 }>();
+        to[..BLOCK].copy_from_slice(&start.block);
+        let at = usize::from(start.len).min(BLOCK);
+        if let Some(to) = to[at..].first_chunk_mut::<28>() {
+            put_three_threes(to, 0, fraction);
+            to[9..13].copy_from_slice(&between);
+            to[13] = b'0' + second;
+            to[14] = b'.';
+            put_three_threes(to, 15, delta);
+            to[24..26].copy_from_slice(&end);
+        }
+        self.len += at + 26;
+    }
+
+    /// Appends a number in base 10.
+    #[inline]
+    pub fn put_u64(&mut self, value: u64) {
+        if value >= 100_000_000 {
+            return self.put_long(value);
+        }
+        let to = self.room::<DIGITS>();
+        self.len += put_digits(to, value as u32);
+    }
+
+    /// A number of nine digits or more.
+    #[inline(never)]
+    fn put_long(&mut self, value: u64) {
+        self.put_u64(value / 100_000_000);
+        *self.room::<8>() = (eight_digits((value % 100_000_000) as u32) | ZEROS).to_le_bytes();
+        self.len += 8;
+    }
+
+    /// Appends a signed number in base 10.
+    #[inline]
+    pub fn put_i64(&mut self, value: i64) {
+        if value < 0 {
+            self.put_byte(b'-');
+        }
+        self.put_u64(value.unsigned_abs());
+    }
+
+    /// Appends ns: a signed number in base 10, of any size.
+    #[inline]
+    pub fn put_ns(&mut self, ns: i128) {
+        match u64::try_from(ns) {
+            Ok(ns) => self.put_u64(ns),
+            Err(_) => self.put_far_ns(ns),
+        }
+    }
+
+    #[cold]
+    fn put_far_ns(&mut self, ns: i128) {
+        if ns < 0 {
+            self.put_byte(b'-');
+        }
+        self.put_fmt(format_args!("{}", ns.unsigned_abs()));
+    }
+
+    /// Appends a number below 10^9 with nine digits.
+    #[inline]
+    pub fn put_nine(&mut self, value: u32) {
+        *self.room::<9>() = nine_digits(value);
+        self.len += 9;
+    }
+
+    /// Appends formatted text.
+    pub fn put_fmt(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to memory cannot fail.
+        let _ = std::fmt::Write::write_fmt(self, text);
+    }
+
+    /// Appends a number in upper-case base 16, without leading zeros.
+    #[inline]
+    pub fn put_hex(&mut self, value: u64) {
+        let digits = ((67 - (value | 1).leading_zeros()) / 4) as usize;
+        self.reserve(16);
+        let Some(to) = self.bytes[self.len..].first_chunk_mut::<16>() else { return };
+        // All sixteen digits of the value moved to the top; those behind the last one are overwritten later.
+        let top = value << (64 - 4 * digits);
+        for (at, pair) in to.chunks_exact_mut(2).enumerate().take(digits.div_ceil(2)) {
+            let byte = (top >> (56 - 8 * at)) as u8;
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        self.len += digits;
+    }
+}
+
+static HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+impl std::fmt::Write for Out {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.put(text.as_bytes());
+        Ok(())
+    }
+}
+
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut at = 0;
+    while at < 100 {
+        pairs[at] = [b'0' + (at / 10) as u8, b'0' + (at % 10) as u8];
+        at += 1;
+    }
+    pairs
+};
+
+#[inline]
+fn pair(value: u32) -> &'static [u8; 2] {
+    &PAIRS[value as usize]
+}
+
+/// Digits that [`put_digits`] writes at most.
+const DIGITS: usize = 8;
+
+/// Writes a number below 10^8 in base 10; how many digits it has.
+#[inline]
+fn put_digits(to: &mut [u8; DIGITS], value: u32) -> usize {
+    // Most numbers of traces are short: how many digits they have costs more than the digits.
+    if value < 100 {
+        let two = pair(value);
+        let skip = usize::from(value < 10);
+        to[0] = two[skip];
+        to[1] = two[1];
+        return 2 - skip;
+    }
+    if value < 10_000 {
+        let (high, low) = (pair(value / 100), pair(value % 100));
+        let digits = u32::from_le_bytes([high[0], high[1], low[0], low[1]]);
+        let skip = usize::from(value < 1000);
+        to[..4].copy_from_slice(&(digits >> (skip * 8)).to_le_bytes());
+        return 4 - skip;
+    }
+    let digits = eight_digits(value);
+    // Digits before the first one that is not zero: they stand in the low bytes.
+    let zeros = digits.trailing_zeros() / 8;
+    *to = ((digits | ZEROS) >> (zeros * 8)).to_le_bytes();
+    8 - zeros as usize
+}
+
+/// The digit zero eight times.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The eight decimal digits of a number below 10^8, a byte each (0 to 9), the first one in the lowest byte.
+#[inline]
+fn eight_digits(value: u32) -> u64 {
+    // Fours, twos, ones: each step divides all parts at once by a multiplication.
+    let (high, low) = (value / 10_000, value % 10_000);
+    let fours = u64::from(high) | u64::from(low) << 32;
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (twos - 10 * tens) << 8
+}
+
+/// The nine digits of a number below 10^9 as text.
+#[inline]
+fn nine_digits(value: u32) -> [u8; 9] {
+    let mut text = [0; 9];
+    let first = value / 100_000_000;
+    text[0] = b'0' + first as u8;
+    text[1..].copy_from_slice(&(eight_digits(value - first * 100_000_000) | ZEROS).to_le_bytes());
+    text
+}
+
+/// The numbers below 1000 with three digits, and a byte that does not count; up to a power of two, so that a masked
+/// number needs no check.
+static THREES: [[u8; 4]; 1024] = {
+    let mut threes = [[0; 4]; 1024];
+    let mut at = 0;
+    while at < 1000 {
+        threes[at] = [b'0' + (at / 100) as u8, b'0' + (at / 10 % 10) as u8, b'0' + (at % 10) as u8, 0];
+        at += 1;
+    }
+    threes
+};
+
+/// Writes the nine digits of a number below 10^9 at a place, and a byte behind them that does not count.
+#[inline(always)]
+fn put_three_threes(to: &mut [u8; 28], at: usize, value: u32) {
+    let (high, rest) = (value / 1_000_000, value % 1_000_000);
+    let three = |value: u32| &THREES[(value & 1023) as usize];
+    to[at..at + 4].copy_from_slice(three(high));
+    to[at + 3..at + 7].copy_from_slice(three(rest / 1000));
+    to[at + 6..at + 10].copy_from_slice(three(rest % 1000));
+}
+
+/// Copies a text of `N` to `2 * N` bytes in two pieces.
+#[inline]
+fn overlap<const N: usize>(to: &mut [u8], text: &[u8]) {
+    let last = text.len() - N;
+    to[..N].copy_from_slice(&text[..N]);
+    to[last..].copy_from_slice(&text[last..]);
+}
+
+/// Appends a float as C's `%g` does: six significant digits, no trailing zeros.
+pub fn put_g(out: &mut Out, value: f64) {
+    if value.is_nan() {
+        return out.put(if value.is_sign_negative() { b"-nan" } else { b"nan" });
+    }
+    if value.is_infinite() {
+        return out.put(if value < 0.0 { b"-inf" } else { b"inf" });
+    }
+    if value == 0.0 {
+        return out.put(if value.is_sign_negative() { b"-0" } else { b"0" });
+    }
+    if value.fract() == 0.0 && value.abs() < 1e6 {
+        return out.put_i64(value as i64);
+    }
+    let (digits, exponent) = six_digits(value.abs()).unwrap_or_else(|| six_digits_slowly(value.abs()));
+    let mut block = *b"000000";
+    let mut rest = digits;
+    for place in block.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let significant = block.iter().rposition(|&digit| digit != b'0').map_or(1, |at| at + 1);
+    let digits = &block[..significant];
+    let sign = if value < 0.0 { "-" } else { "" };
+    out.put(sign.as_bytes());
+    if !(-4..6).contains(&exponent) {
+        out.put(&digits[..1]);
+        if digits.len() > 1 {
+            out.put_byte(b'.');
+            out.put(&digits[1..]);
+        }
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.put_fmt(format_args!("e{sign}{:02}", exponent.abs()));
+    } else if exponent < 0 {
+        out.put(b"0.");
+        out.put(&b"000"[..(-exponent - 1) as usize]);
+        out.put(digits);
+    } else {
+        let whole = exponent as usize + 1;
+        let bytes = digits;
+        out.put(&bytes[..whole.min(bytes.len())]);
+        out.put(&b"000000"[..whole.saturating_sub(bytes.len())]);
+        if bytes.len() > whole {
+            out.put_byte(b'.');
+            out.put(&bytes[whole..]);
+        }
+    }
+}
+
+/// The value as `digits * 10^(exponent - 5)` with six digits, rounded once, half to even, as C does: by exact integers
+/// for the range in which those fit 128 bits.
+fn six_digits(value: f64) -> Option<(u64, i32)> {
+    let bits = value.to_bits();
+    let power = (bits >> 52 & 0x7ff) as i32 - 1075;
+    let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
+    if !(-110..=20).contains(&power) || bits >> 52 & 0x7ff == 0 {
+        return None;
+    }
+    // One too low at most: 2^-k is a bit above 10^-(k log10(2) + 1).
+    let mut exponent = ((power + 52) as f64 * std::f64::consts::LOG10_2).floor() as i32;
+    loop {
+        let scale = 5 - exponent;
+        let (number, divisor) = if scale >= 0 {
+            (mantissa.checked_mul(10u128.checked_pow(scale as u32)?)?, 1u128)
+        } else {
+            (mantissa, 10u128.pow(-scale as u32))
+        };
+        let (number, divisor) = if power >= 0 {
+            (number.checked_shl(power as u32).filter(|_| number.leading_zeros() >= power as u32)?, divisor)
+        } else {
+            (number, divisor.checked_shl(-power as u32).filter(|_| divisor.leading_zeros() >= -power as u32)?)
+        };
+        let (whole, rest) = (number / divisor, number % divisor);
+        let twice = rest.checked_mul(2)?;
+        let digits = whole + u128::from(twice > divisor || twice == divisor && whole % 2 == 1);
+        if digits < 1_000_000 {
+            return Some((digits as u64, exponent));
+        }
+        exponent += 1;
+    }
+}
+
+/// The same for any value. Rust's `e` form with a precision is exact and rounds half to even.
+#[cold]
+fn six_digits_slowly(value: f64) -> (u64, i32) {
+    let text = format!("{value:.5e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    (digits, exponent.parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nine_digits_of_every_size() {
+        let check = |value: u32| assert_eq!(&nine_digits(value), format!("{value:09}").as_bytes(), "{value}");
+        (0..20_000).chain((0..100_000).map(|at| at * 9_999)).for_each(check);
+        [99_999_999, 100_000_000, 999_999_999].into_iter().for_each(check);
+    }
+
+    fn g(value: f64) -> String {
+        let mut out = Out::default();
+        put_g(&mut out, value);
+        String::from_utf8_lossy(out.written()).into_owned()
+    }
+
+    #[test]
+    fn decimal_numbers_of_every_length() {
+        let show = |value: u64| {
+            let mut out = Out::default();
+            out.put_u64(value);
+            String::from_utf8_lossy(out.written()).into_owned()
+        };
+        let steps = (0..20).flat_map(|power| {
+            let ten = 10u64.pow(power);
+            [ten - 1, ten, ten + 1, ten.saturating_mul(9), ten.saturating_mul(9).saturating_add(ten - 1)]
+        });
+        for value in (0..20_000).chain(steps).chain([u64::MAX, 1 << 32, 99_999_999, 100_000_000]) {
+            assert_eq!(show(value), value.to_string());
+        }
+        for value in (0..100_000_000u32).step_by(7919).chain([99_999_999, 12_345_678]) {
+            let digits = (eight_digits(value) | ZEROS).to_le_bytes();
+            assert_eq!(std::str::from_utf8(&digits).unwrap(), format!("{value:08}"));
+        }
+        for value in [0, 1, 999_999_999, 123_456_789, 100_000_000, 99_999_999] {
+            assert_eq!(std::str::from_utf8(&nine_digits(value)).unwrap(), format!("{value:09}"));
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_is_put_together() {
+        let mut out = Out::default();
+        out.put_times(&Piece::new("[10:55:19."), 42, *b"] (+", 9, 123_456_789, *b") ");
+        assert_eq!(out.written(), b"[10:55:19.000000042] (+9.123456789) ");
+        for value in (0..1_000_000_000).step_by(1_000_003).chain([999_999_999, 999_000_999, 1_000_000, 999_999]) {
+            out.clear();
+            out.put_times(&Piece::new("["), value, *b"] (+", 0, 999_999_999 - value, *b") ");
+            let want = format!("[{value:09}] (+0.{:09}) ", 999_999_999 - value);
+            assert_eq!(out.written(), want.as_bytes());
+        }
+    }
+
+    #[test]
+    fn two_texts_and_a_piece_make_a_line() {
+        let put = |text: &'static str| {
+            move |room: &mut [u8; QUICK_BYTES]| {
+                room[..text.len()].copy_from_slice(text.as_bytes());
+                Some(text.len())
+            }
+        };
+        let (mut out, piece) = (Out::default(), Piece::new(" name: "));
+        assert!(out.put_two_texts(&piece, put("worker"), put("1")));
+        assert!(out.put_two_texts(&piece, put(""), put("")));
+        assert!(!out.put_two_texts(&piece, |_| None, put("1")) && !out.put_two_texts(&piece, put("1"), |_| None));
+        assert!(!out.put_two_texts(&Piece::new("x".repeat(BLOCK + 1)), put("1"), put("1")));
+        assert_eq!(out.written(), b"worker name: 1\n name: \n");
+        let full = |room: &mut [u8; QUICK_BYTES]| {
+            room.fill(b'-');
+            Some(QUICK_BYTES)
+        };
+        out.clear();
+        assert!(out.put_two_texts(&Piece::new("x".repeat(BLOCK)), full, full));
+        assert_eq!(out.len(), 2 * QUICK_BYTES + BLOCK + 1);
+    }
+
+    #[test]
+    fn g_is_that_of_c() {
+        // The right sides are what printf("%g") of glibc gives.
+        for (value, want) in [
+            (0.1, "0.1"),
+            (1.0, "1"),
+            (100000.0, "100000"),
+            (1e6, "1e+06"),
+            (999999.5, "1e+06"),
+            (123456.7, "123457"),
+            (0.0001, "0.0001"),
+            (0.00001234, "1.234e-05"),
+            (1.0 / 3.0, "0.333333"),
+            (-2.5e-300, "-2.5e-300"),
+            (1e100, "1e+100"),
+            (std::f64::consts::PI, "3.14159"),
+            (-0.0, "-0"),
+            (12.5, "12.5"),
+            (1234.0, "1234"),
+            (2.0f64.powi(70), "1.18059e+21"),
+            (f64::INFINITY, "inf"),
+            (-f64::NAN.abs(), "-nan"),
+        ] {
+            assert_eq!(g(value), want);
+        }
+    }
+
+    #[test]
+    fn exact_integers_agree_with_the_slow_way() {
+        let mut bits = 0x0123_4567_89ab_cdefu64;
+        let mut fast = 0;
+        for round in 0..200_000u32 {
+            bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let exponent = 1023 - 60 + u64::from(round) % 100;
+            let value = f64::from_bits(bits >> 12 | exponent << 52);
+            if let Some(found) = six_digits(value) {
+                fast += 1;
+                assert_eq!(found, six_digits_slowly(value), "{value:e}");
+            }
+        }
+        for value in [0.5, 2.5, 1000005.0, 1000015.0, 9999995.0, 999999.5, 0.125, 4096.0, 123456.5, 0.1, 1e15] {
+            if let Some(found) = six_digits(value) {
+                assert_eq!(found, six_digits_slowly(value), "{value:e}");
+            }
+        }
+        assert!(fast > 150_000, "{fast}");
+    }
+
+    #[test]
+    fn numbers_of_all_lengths() {
+        let mut out = Out::default();
+        for value in [0, 9, 10, 99, 100, 999, 1000, 9999, 10000, 12345, u64::MAX] {
+            out.put_u64(value);
+            out.put_byte(b' ');
+        }
+        out.put_i64(i64::MIN);
+        out.put_byte(b' ');
+        out.put_nine(7);
+        out.put_nine(987_654_321);
+        out.put_hex(0);
+        out.put_hex(u64::MAX);
+        out.put_hex(0x1a0);
+        assert_eq!(
+            String::from_utf8_lossy(out.written()),
+            "0 9 10 99 100 999 1000 9999 10000 12345 18446744073709551615 -9223372036854775808 0000000079876543210FFFFFFFFFFFFFFFF1A0"
+        );
+    }
+}

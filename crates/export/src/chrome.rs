@@ -1,0 +1,391 @@
+//! Chrome's trace JSON, as Perfetto's viewer and `chrome://tracing` load it.
+//!
+//! One object with `traceEvents`, one of them for each event, with its scopes as arguments: the beginning or the end of a
+//! slice where classes come in pairs or are calls, an instant otherwise. They stand on threads of processes as far as the
+//! trace tells; all else is a thread of a process that is the trace. Times are microseconds with three digits behind the
+//! point, so no ns is lost in the text.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::{Fault, State};
+use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::Scope;
+
+use super::lanes::{ClassRules, Lane, Lanes, Shape, look};
+use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::strings;
+
+/// See the module.
+pub(super) static CHROME: Target = Target {
+    names: &["chrome"],
+    description: "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev",
+    cannot_hold: &["schemas, clocks, environments and packets", "events without time"],
+    is_folder: false,
+    wants_order: true,
+    hides_fields: false,
+    create,
+    copy: None,
+    settings: &[],
+};
+
+/// Scopes that become arguments, in the order in which they are stored.
+const SCOPES: [(Scope, &[u8]); 3] = [
+    (Scope::CommonContext, b"\"stream_context\":"),
+    (Scope::SpecificContext, b"\"event_context\":"),
+    (Scope::Payload, b"\"payload\":"),
+];
+
+/// Threads; events of further ones stand on their streams.
+const MAX_THREADS: usize = 1 << 16;
+/// Slices that may be open at once on a thread; deeper ones are instants.
+const MAX_DEPTH: usize = 1 << 14;
+/// Ids from here on are ours: no system gives them to processes and threads, and they fit 31 bits, as viewers want.
+const FIRST_ID: i64 = 1 << 30;
+
+struct Writer {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+    traces: Vec<JsonTrace>,
+    lanes: Lanes,
+    /// For each stream its number in its trace.
+    index: Vec<usize>,
+    of_lane: HashMap<Lane, usize>,
+    threads: Vec<Thread>,
+    /// Processes that have a name.
+    named: HashSet<i64>,
+    out: Out,
+    /// Arguments of the last event.
+    arguments: Out,
+    name: Vec<u8>,
+    state: State,
+    is_first: bool,
+    latest_ns: i128,
+    untimed: u64,
+    unreadable: u64,
+    lone_ends: u64,
+    open_ends: u64,
+    too_deep: u64,
+    homeless: u64,
+}
+
+/// What events stand on.
+struct Thread {
+    process: i64,
+    id: i64,
+    name: Vec<u8>,
+    /// Titles of the open slices, outermost first.
+    open: Vec<Box<[u8]>>,
+}
+
+/// What is written of an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Begin,
+    End,
+    Instant,
+}
+
+fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    Ok(Box::new(Writer {
+        path: path.to_path_buf(),
+        file: None,
+        traces: sources.iter().map(|source| JsonTrace::new(source.schema.clone())).collect(),
+        lanes: Lanes::new(sources),
+        index: sources.iter().flat_map(|source| 0..source.streams.len()).collect(),
+        of_lane: HashMap::new(),
+        threads: Vec::new(),
+        named: HashSet::new(),
+        out: Out::default(),
+        arguments: Out::default(),
+        name: Vec::new(),
+        state: State::default(),
+        is_first: true,
+        latest_ns: 0,
+        untimed: 0,
+        unreadable: 0,
+        lone_ends: 0,
+        open_ends: 0,
+        too_deep: 0,
+        homeless: 0,
+    }))
+}
+
+impl Writer {
+    /// Makes the file and writes what comes before the events.
+    fn begin(&mut self) -> Result<()> {
+        if self.file.is_some() {
+            return Ok(());
+        }
+        let file = File::create(&self.path).map_err(|error| Error::io("write the file", &self.path, &error))?;
+        self.file = Some(BufWriter::with_capacity(1 << 16, file));
+        self.out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        self.flush()
+    }
+
+    fn separate(&mut self) {
+        let before: &[u8] = if std::mem::replace(&mut self.is_first, false) { b"\n" } else { b",\n" };
+        self.out.put(before);
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            let written = file.write_all(self.out.written());
+            written.map_err(|error| Error::io("write the file", &self.path, &error))?;
+        }
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Time of an event; what has none stands at the one before.
+    fn time(&mut self, stream: usize, event: EventRef<'_>) -> i128 {
+        let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
+        match self.lanes.streams[stream].clock.filter(|_| !is_untimed) {
+            Some(clock) => clock.ns(event.cycles()),
+            None => {
+                self.untimed += 1;
+                self.latest_ns
+            }
+        }
+    }
+
+    /// Puts the fields of an event together.
+    fn arguments(&mut self, stream: usize, event: EventRef<'_>) -> std::result::Result<(), Fault> {
+        self.arguments.clear();
+        let mut fields = Fields::default();
+        let (trace, index) = (self.lanes.streams[stream].trace, self.index[stream]);
+        let mut before = Vec::new();
+        let mut is_first = true;
+        for (scope, key) in SCOPES {
+            before.clear();
+            if !is_first {
+                before.push(b',');
+            }
+            before.extend_from_slice(key);
+            let out = &mut self.arguments;
+            is_first &= !self.traces[trace].scope(out, index, event, &mut fields, scope, &before)?;
+        }
+        Ok(())
+    }
+
+    /// The thread of a lane where the last event stands.
+    fn thread(&mut self, stream: usize, lane: Lane) -> usize {
+        let known = self.of_lane.get(&lane).copied();
+        let at = known.unwrap_or_else(|| self.new_thread(stream, lane));
+        // A thread may change its name.
+        let name = &self.lanes.seen.thread_name;
+        if matches!(lane, Lane::Thread(..) | Lane::Track(..)) && !name.is_empty() && *name != self.threads[at].name {
+            let name = name.clone();
+            self.put_name("thread", self.threads[at].process, self.threads[at].id, &name);
+            self.threads[at].name = name;
+        }
+        at
+    }
+
+    #[cold]
+    fn new_thread(&mut self, stream: usize, mut lane: Lane) -> usize {
+        if self.threads.len() >= MAX_THREADS && !matches!(lane, Lane::Stream(_)) {
+            self.homeless += 1;
+            lane = Lane::Stream(stream as u32);
+            if let Some(&at) = self.of_lane.get(&lane) {
+                return at;
+            }
+        }
+        let trace = self.lanes.streams[stream].trace;
+        let at = self.threads.len();
+        let (mut process, mut id) = (FIRST_ID + trace as i64, FIRST_ID + at as i64);
+        let mut process_name = self.lanes.traces[trace].name.clone();
+        let own = self.lanes.seen.thread_name.clone();
+        let name = match lane {
+            Lane::Thread(machine, thread) => {
+                let known = self.lanes.task(trace, thread);
+                let of = self.lanes.seen.process.or(known.map(|task| task.0));
+                let name = if own.is_empty() { known.map(|task| task.1.clone().into_bytes()) } else { Some(own) };
+                let name = name.unwrap_or_else(|| format!("thread {thread}").into_bytes());
+                let is_plain = |id: i64| (0..FIRST_ID).contains(&id);
+                if is_plain(thread) {
+                    id = thread;
+                }
+                // Ids of processes mean something on one machine only.
+                if let Some(of) = of.filter(|of| machine == 0 && is_plain(*of) && is_plain(thread)) {
+                    process = of;
+                    let main = self.lanes.task(trace, of).map(|task| task.1.clone());
+                    let spelt = || String::from_utf8_lossy(&name).into_owned();
+                    process_name = main.unwrap_or_else(|| if of == thread { spelt() } else { format!("process {of}") });
+                }
+                name
+            }
+            Lane::Track(_, number) if own.is_empty() => format!("track {number}").into_bytes(),
+            Lane::Track(..) => own,
+            Lane::Cpu(_, cpu) | Lane::Running(_, cpu) => format!("CPU {cpu}").into_bytes(),
+            Lane::Stream(stream) => self.lanes.streams[stream as usize].name.clone().into_bytes(),
+        };
+        if self.named.insert(process) {
+            self.put_name("process", process, 0, process_name.as_bytes());
+        }
+        self.put_name("thread", process, id, &name);
+        self.threads.push(Thread { process, id, name, open: Vec::new() });
+        self.of_lane.insert(lane, at);
+        at
+    }
+
+    /// Says the name of a thread or a process.
+    fn put_name(&mut self, what: &str, process: i64, thread: i64, name: &[u8]) {
+        self.separate();
+        self.out.put_fmt(format_args!(
+            "{{\"name\":\"{what}_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{\"name\":"
+        ));
+        strings::put_json(&mut self.out, name);
+        self.out.put(b"}}");
+    }
+
+    /// What stands between the name and the arguments of an event.
+    fn place(&mut self, thread: usize, ns: i128, phase: Phase) {
+        let of = &self.threads[thread];
+        let sign = if ns < 0 { "-" } else { "" };
+        let size = ns.unsigned_abs();
+        let phase = match phase {
+            Phase::Begin => "\"B\"",
+            Phase::End => "\"E\"",
+            Phase::Instant => "\"i\",\"s\":\"t\"",
+        };
+        self.out.put_fmt(format_args!(
+            ",\"ph\":{phase},\"pid\":{},\"tid\":{},\"ts\":{sign}{}.{:03}",
+            of.process,
+            of.id,
+            size / 1000,
+            size % 1000
+        ));
+    }
+
+    /// What the last event is: slices are well nested, as the format asks for. The title stands in `name`.
+    fn phase(&mut self, at: usize, rules: &ClassRules, ns: i128) -> Phase {
+        let title = |of: &Self| of.name.clone().into_boxed_slice();
+        match rules.shape {
+            Shape::Instant => Phase::Instant,
+            Shape::Begin if self.threads[at].open.len() >= MAX_DEPTH => {
+                self.too_deep += 1;
+                Phase::Instant
+            }
+            Shape::Begin => {
+                let title = title(self);
+                self.threads[at].open.push(title);
+                Phase::Begin
+            }
+            Shape::End { says_title } => {
+                let open = &self.threads[at].open;
+                let found = match says_title {
+                    true => open.iter().rposition(|open| **open == *self.name),
+                    false => open.len().checked_sub(1),
+                };
+                let Some(place) = found else {
+                    self.lone_ends += 1;
+                    return Phase::Instant;
+                };
+                // What began inside has ended too, and its end is missing.
+                while self.threads[at].open.len() > place + 1 {
+                    self.open_ends += 1;
+                    let inner = self.threads[at].open.pop().unwrap_or_default();
+                    self.separate();
+                    self.out.put(b"{\"name\":");
+                    strings::put_json(&mut self.out, &inner);
+                    self.place(at, ns, Phase::End);
+                    self.out.put_byte(b'}');
+                }
+                // Names of ends are those of their beginnings.
+                self.name = self.threads[at].open.pop().unwrap_or_default().into_vec();
+                Phase::End
+            }
+        }
+    }
+}
+
+impl TraceWriter for Writer {
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        self.begin()?;
+        let rules = self.lanes.class(stream, event);
+        self.lanes.begin(stream, event);
+        if !look(&mut self.lanes, &rules, event, &mut self.state) {
+            // It was whole when it was found: the file has changed.
+            self.unreadable += 1;
+            return Ok(());
+        }
+        if self.arguments(stream, event).is_err() {
+            self.unreadable += 1;
+            return Ok(());
+        }
+        let ns = self.time(stream, event);
+        self.latest_ns = ns;
+        let lane = self.lanes.place(stream, &rules);
+        let at = self.thread(stream, lane);
+        self.name.clear();
+        if event.chunk.packet.plans.schema().event(event.class()).open_ids.is_none()
+            || event.own_id(&mut self.name).is_none()
+        {
+            let title = self.lanes.title(&rules).unwrap_or(rules.title.as_bytes());
+            self.name.extend_from_slice(title);
+        }
+        let phase = self.phase(at, &rules, ns);
+        self.separate();
+        self.out.put(b"{\"name\":");
+        strings::put_json(&mut self.out, &self.name);
+        self.place(at, ns, phase);
+        self.out.put(b",\"args\":{");
+        self.out.put(self.arguments.written());
+        self.out.put(b"}}");
+        self.flush()
+    }
+
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        self.begin()?;
+        let clock = self.lanes.streams[stream].clock;
+        let ns = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles))).unwrap_or(self.latest_ns);
+        let at = self.thread(stream, Lane::Stream(stream as u32));
+        self.separate();
+        let name = match gap.kind {
+            GapKind::DiscardedEvents => "discarded events",
+            GapKind::LostPackets => "lost packets",
+        };
+        self.out.put_fmt(format_args!("{{\"name\":\"{name}\""));
+        self.place(at, ns, Phase::Instant);
+        match gap.count {
+            Some(count) => self.out.put_fmt(format_args!(",\"args\":{{\"count\":{count}}}}}")),
+            None => self.out.put(b",\"args\":{\"count\":null}}"),
+        }
+        self.flush()
+    }
+
+    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        self.begin()?;
+        self.out.put(b"\n]}\n");
+        self.flush()?;
+        if let Some(file) = &mut self.file {
+            file.flush().map_err(|error| Error::io("write the file", &self.path, &error))?;
+        }
+        let mut losses = Losses::default();
+        losses.add("events without time (they stand at the time of the event before)", self.untimed);
+        losses.add("events whose file changed while they were read", self.unreadable);
+        losses.add("ends whose beginning is missing (they are instants)", self.lone_ends);
+        losses.add("slices whose end is missing (they end with the one around them)", self.open_ends);
+        losses.add(format!("slices inside of {MAX_DEPTH} others (they are instants)"), self.too_deep);
+        losses.add(
+            format!("events of threads beyond the first {MAX_THREADS} (they stand on their streams)"),
+            self.homeless,
+        );
+        Ok(losses)
+    }
+}

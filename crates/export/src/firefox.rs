@@ -1,0 +1,234 @@
+//! Profiles of the Firefox Profiler, in its processed form (version 55, of early 2025; the profiler brings older ones up to
+//! date when it loads them).
+//!
+//! Each thread has tables, column by column. A sample stands for a stretch of time in which the same calls are open: it has
+//! the time where that begins and its length as weight. Events that are no calls are markers.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use tracemill_format::target::{Losses, Target};
+use tracemill_model::error::{Error, Result};
+
+use super::spill::Spill;
+use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::strings;
+
+/// See the module.
+pub(super) static FIREFOX: Target = Target {
+    names: &["firefox"],
+    description: "calls and markers of threads for profiler.firefox.com",
+    cannot_hold: &["values and contexts", "packets, clocks and environments"],
+    is_folder: false,
+    wants_order: true,
+    hides_fields: false,
+    settings: &[],
+    create: |path, sources, _| {
+        let sink = Firefox { spill: Spill::new(path), threads: Vec::new(), nodes: 0, cut: 0 };
+        Ok(Box::new(Follower::new(path, sources, sink)?))
+    },
+    copy: None,
+};
+
+/// Different ways to calls that are kept, for all threads; what is called on further ones counts for its caller.
+const MAX_NODES: usize = 1 << 20;
+/// Columns that are written while events come.
+const COLUMNS: usize = 5;
+const STACK: usize = 0;
+const TIME: usize = 1;
+const WEIGHT: usize = 2;
+const MARKER_NAME: usize = 3;
+const MARKER_TIME: usize = 4;
+
+struct Firefox {
+    spill: Spill,
+    threads: Vec<Tables>,
+    nodes: usize,
+    cut: u64,
+}
+
+/// What is known of a thread.
+#[derive(Default)]
+struct Tables {
+    /// Names, by their place here; each call's name is also its frame and its function.
+    names: Vec<u32>,
+    of_name: HashMap<u32, u32>,
+    /// Ways to calls: the caller's, and the frame.
+    stacks: Vec<(Option<u32>, u32)>,
+    of_stack: HashMap<(Option<u32>, u32), u32>,
+    open: Vec<Option<u32>>,
+    last: u64,
+    has_begun: bool,
+    samples: u64,
+    markers: u64,
+}
+
+impl Tables {
+    fn name(&mut self, frame: u32) -> u32 {
+        *self.of_name.entry(frame).or_insert_with(|| {
+            self.names.push(frame);
+            self.names.len() as u32 - 1
+        })
+    }
+}
+
+/// Ns as ms.
+fn ms(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000)
+}
+
+impl Firefox {
+    fn column(&mut self, at: usize, column: usize, is_first: bool, value: &str) -> Result<()> {
+        if !is_first {
+            self.spill.put(at * COLUMNS + column, b",")?;
+        }
+        self.spill.put(at * COLUMNS + column, value.as_bytes())
+    }
+}
+
+impl Sink for Firefox {
+    const KEEPS_POINTS: bool = true;
+
+    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()> {
+        while self.threads.len() <= at {
+            self.threads.push(Tables::default());
+        }
+        let of = &mut self.threads[at];
+        if !std::mem::replace(&mut of.has_begun, true) {
+            of.last = thread.first;
+        }
+        if let Change::Point(frame) = change {
+            let (name, is_first) = (of.name(frame).to_string(), of.markers == 0);
+            of.markers += 1;
+            self.column(at, MARKER_NAME, is_first, &name)?;
+            return self.column(at, MARKER_TIME, is_first, &ms(time));
+        }
+        let (last, stack) = (std::mem::replace(&mut of.last, time), of.open.last().copied().flatten());
+        let is_first = of.samples == 0;
+        of.samples += u64::from(time > last);
+        match change {
+            Change::Push(frame) => {
+                let key = (stack, of.name(frame));
+                let next = match of.of_stack.get(&key) {
+                    Some(&next) => Some(next),
+                    None if self.nodes >= MAX_NODES => {
+                        self.cut += 1;
+                        stack
+                    }
+                    None => {
+                        self.nodes += 1;
+                        of.stacks.push(key);
+                        of.of_stack.insert(key, of.stacks.len() as u32 - 1);
+                        Some(of.stacks.len() as u32 - 1)
+                    }
+                };
+                of.open.push(next);
+            }
+            _ => {
+                of.open.pop();
+            }
+        }
+        if time > last {
+            let stack = stack.map_or_else(|| "null".to_string(), |stack| stack.to_string());
+            self.column(at, STACK, is_first, &stack)?;
+            self.column(at, TIME, is_first, &ms(last))?;
+            self.column(at, WEIGHT, is_first, &ms(time - last))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, path: &Path, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
+        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        let start = if stacks.is_unix { stacks.origin_ns.max(0) as u64 } else { 0 };
+        write!(
+            out,
+            "{{\"meta\":{{\"categories\":[{{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]}}],\
+             \"debug\":false,\"extensions\":{{\"length\":0,\"baseURL\":[],\"id\":[],\"name\":[]}},\"interval\":1.0,\
+             \"preprocessedProfileVersion\":55,\"processType\":0,\"product\":\"tracemill\",\
+             \"sampleUnits\":{{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"\u{b5}s\"}},\"startTime\":{},\
+             \"symbolicated\":true,\"pausedRanges\":[],\"version\":24,\"usesOnlyOneStackType\":true,\
+             \"sourceCodeIsNotOnSearchfox\":true,\"markerSchema\":[]}},\"libs\":[],\"pages\":[],\
+             \"profilerOverhead\":[],\"counters\":[],\"threads\":[",
+            ms(start)
+        )
+        .map_err(failed)?;
+        for (at, of) in self.threads.iter().enumerate() {
+            let thread = &stacks.threads[at];
+            let comma = if at > 0 { ",\n" } else { "\n" };
+            let mut text = Out::default();
+            let process = thread.process.or(thread.id).unwrap_or(0);
+            let is_main = thread.id.is_some() && thread.id == thread.process;
+            text.put(comma.as_bytes());
+            text.put(b"{\"name\":");
+            strings::put_json(&mut text, thread.name.as_bytes());
+            text.put_fmt(format_args!(
+                ",\"isMainThread\":{is_main},\"processType\":\"default\",\"processName\":\"process {process}\",\
+                 \"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":{},\"unregisterTime\":null,\
+                 \"pausedRanges\":[],\"pid\":\"{process}\",\"tid\":\"{}\",\"stringArray\":[",
+                ms(thread.first),
+                thread.id.unwrap_or(at as i64),
+            ));
+            for (at, name) in of.names.iter().enumerate() {
+                if at > 0 {
+                    text.put_byte(b',');
+                }
+                strings::put_json(&mut text, stacks.frames[*name as usize].as_bytes());
+            }
+            text.put_byte(b']');
+            out.write_all(text.written()).map_err(failed)?;
+            let count = of.names.len() as u64;
+            let each = |text: &str, count: u64| vec![text; count as usize].join(",");
+            let numbers = (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+            let (zeros, nulls, none) = (each("0", count), each("null", count), each("-1", count));
+            let falses = each("false", count);
+            write!(
+                out,
+                ",\"frameTable\":{{\"length\":{count},\"address\":[{none}],\"inlineDepth\":[{zeros}],\"category\":[{zeros}],\
+                 \"subcategory\":[{zeros}],\"func\":[{numbers}],\"nativeSymbol\":[{nulls}],\"innerWindowID\":[{nulls}],\
+                 \"line\":[{nulls}],\"column\":[{nulls}]}},\"funcTable\":{{\"length\":{count},\"name\":[{numbers}],\
+                 \"isJS\":[{falses}],\"relevantForJS\":[{falses}],\"resource\":[{none}],\"fileName\":[{nulls}],\
+                 \"lineNumber\":[{nulls}],\"columnNumber\":[{nulls}]}},\"resourceTable\":{{\"length\":0,\"lib\":[],\
+                 \"name\":[],\"host\":[],\"type\":[]}},\"nativeSymbols\":{{\"length\":0,\"libIndex\":[],\"address\":[],\
+                 \"name\":[],\"functionSize\":[]}}"
+            )
+            .map_err(failed)?;
+            let callers = of.stacks.iter().map(|(caller, _)| caller.map_or("null".to_string(), |at| at.to_string()));
+            let callers = callers.collect::<Vec<_>>().join(",");
+            let frames = of.stacks.iter().map(|(_, frame)| frame.to_string()).collect::<Vec<_>>().join(",");
+            write!(
+                out,
+                ",\"stackTable\":{{\"length\":{},\"prefix\":[{callers}],\"frame\":[{frames}]}}",
+                of.stacks.len()
+            )
+            .map_err(failed)?;
+            write!(out, ",\"samples\":{{\"length\":{},\"weightType\":\"tracing-ms\"", of.samples).map_err(failed)?;
+            for (name, column) in [("stack", STACK), ("time", TIME), ("weight", WEIGHT)] {
+                write!(out, ",\"{name}\":[").map_err(failed)?;
+                self.spill.copy(at * COLUMNS + column, &mut out)?;
+                write!(out, "]").map_err(failed)?;
+            }
+            write!(out, "}},\"markers\":{{\"length\":{}", of.markers).map_err(failed)?;
+            for (name, column) in [("name", MARKER_NAME), ("startTime", MARKER_TIME)] {
+                write!(out, ",\"{name}\":[").map_err(failed)?;
+                self.spill.copy(at * COLUMNS + column, &mut out)?;
+                write!(out, "]").map_err(failed)?;
+            }
+            for (name, value) in [("endTime", "null"), ("phase", "0"), ("category", "0"), ("data", "null")] {
+                write!(out, ",\"{name}\":[").map_err(failed)?;
+                for marker in 0..of.markers {
+                    write!(out, "{}{value}", if marker > 0 { "," } else { "" }).map_err(failed)?;
+                }
+                write!(out, "]").map_err(failed)?;
+            }
+            write!(out, "}}}}").map_err(failed)?;
+        }
+        out.write_all(b"\n]}\n").and_then(|()| out.flush()).map_err(failed)?;
+        losses
+            .add(format!("calls on ways beyond the first {MAX_NODES} (their time counts for their caller)"), self.cut);
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Folded stacks: a line for each way from a thread to a call, with the ns that it spent there itself. Flame graphs are made
+//! of them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use tracemill_format::target::{Losses, Target};
+use tracemill_model::error::{Error, Result};
+
+use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+
+/// See the module.
+pub(super) static FOLDED: Target = Target {
+    names: &["folded"],
+    description: "folded stacks of calls with their own ns, for flame graphs",
+    cannot_hold: &[
+        "when calls were made",
+        "values, contexts, events that are no calls",
+        "packets, clocks and environments",
+    ],
+    is_folder: false,
+    wants_order: true,
+    hides_fields: false,
+    settings: &[],
+    create: |path, sources, _| Ok(Box::new(Follower::new(path, sources, Folded::default())?)),
+    copy: None,
+};
+
+/// Different ways that are kept; what is called on further ones counts for its caller.
+const MAX_NODES: usize = 1 << 20;
+
+#[derive(Default)]
+struct Folded {
+    /// Caller, name, and own ns; the first ones are threads.
+    nodes: Vec<Node>,
+    of: HashMap<(u32, u32), u32>,
+    /// By thread: the node of each open call, the thread first, and when it changed last.
+    threads: Vec<(Vec<u32>, u64)>,
+    cut: u64,
+}
+
+struct Node {
+    caller: u32,
+    frame: u32,
+    ns: u64,
+}
+
+/// The caller of a thread.
+const NOBODY: u32 = u32::MAX;
+
+impl Sink for Folded {
+    const KEEPS_POINTS: bool = false;
+
+    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()> {
+        while self.threads.len() <= at {
+            let root = self.nodes.len() as u32;
+            self.nodes.push(Node { caller: NOBODY, frame: self.threads.len() as u32, ns: 0 });
+            self.threads.push((vec![root], thread.first));
+        }
+        let (open, last) = &mut self.threads[at];
+        let node = open.last().copied().unwrap_or(0);
+        // Time outside of all calls is not the thread's own.
+        if open.len() > 1 {
+            self.nodes[node as usize].ns += time - *last;
+        }
+        *last = time;
+        match change {
+            Change::Push(frame) => {
+                let next = match self.of.get(&(node, frame)) {
+                    Some(&next) => next,
+                    None if self.nodes.len() >= MAX_NODES => {
+                        self.cut += 1;
+                        node
+                    }
+                    None => {
+                        let next = self.nodes.len() as u32;
+                        self.nodes.push(Node { caller: node, frame, ns: 0 });
+                        self.of.insert((node, frame), next);
+                        next
+                    }
+                };
+                open.push(next);
+            }
+            Change::Pop => {
+                open.pop();
+            }
+            Change::Point(_) => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, path: &Path, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
+        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        for node in &self.nodes {
+            if node.caller == NOBODY || node.ns == 0 {
+                continue;
+            }
+            let mut names = vec![stacks.frames[node.frame as usize].as_str()];
+            let mut at = node.caller;
+            while at != NOBODY {
+                let of = &self.nodes[at as usize];
+                names.push(match of.caller {
+                    NOBODY => &stacks.threads[of.frame as usize].name,
+                    _ => &stacks.frames[of.frame as usize],
+                });
+                at = of.caller;
+            }
+            let names: Vec<String> = names.into_iter().rev().map(plain).collect();
+            writeln!(out, "{} {}", names.join(";"), node.ns).map_err(failed)?;
+        }
+        out.flush().map_err(failed)?;
+        losses
+            .add(format!("calls on ways beyond the first {MAX_NODES} (their time counts for their caller)"), self.cut);
+        Ok(())
+    }
+}
+
+/// A name without what separates names and lines.
+fn plain(name: &str) -> String {
+    name.replace(';', ":").replace(['\n', '\r'], " ")
+}

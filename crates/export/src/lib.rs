@@ -1,0 +1,43 @@
+//! Formats that other tools show: they are written from the timeline, and not read.
+#![forbid(unsafe_code)]
+
+mod chrome;
+mod firefox;
+mod folded;
+mod lanes;
+mod perfetto;
+mod speedscope;
+mod spill;
+mod stacks;
+
+use tracemill_format::target::Target;
+
+/// Every format that is only written.
+pub static TARGETS: &[&Target] = &[
+    &perfetto::PERFETTO,
+    &chrome::CHROME,
+    &firefox::FIREFOX,
+    &speedscope::SPEEDSCOPE,
+    &folded::FOLDED,
+    #[cfg(feature = "columnar")]
+    &tracemill_columnar::PARQUET,
+    #[cfg(feature = "columnar")]
+    &tracemill_columnar::ARROW,
+];
+
+/// Formats that this program was built without.
+pub const LEFT_OUT: &[&str] = if cfg!(feature = "columnar") { &[] } else { &["parquet", "arrow"] };
+
+/// How to build it with them.
+pub const LEFT_OUT_HELP: &str = "build it with `cargo build --release --features columnar`";
+
+/// Is the folder one that an export has written?
+pub fn is_output(path: &std::path::Path) -> bool {
+    #[cfg(feature = "columnar")]
+    return tracemill_columnar::is_output(path);
+    #[cfg(not(feature = "columnar"))]
+    {
+        let _ = path;
+        false
+    }
+}

@@ -1,0 +1,365 @@
+//! Fields of events as debug annotations, and the strings that stand once for all packets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::plan::{NodeId, Plan, Visitor};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope};
+
+use super::proto::Proto;
+use tracemill_codec::text::fields_json::{has_flag, has_wide_flag};
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::strings;
+
+/// Fields of `TrackEvent` and `DebugAnnotation`.
+const DEBUG_ANNOTATIONS: u32 = 4;
+const NAME_IID: u32 = 1;
+const BOOL_VALUE: u32 = 2;
+const UINT_VALUE: u32 = 3;
+const INT_VALUE: u32 = 4;
+const DOUBLE_VALUE: u32 = 5;
+const STRING_VALUE: u32 = 6;
+const DICT_ENTRIES: u32 = 11;
+const ARRAY_VALUES: u32 = 12;
+const STRING_VALUE_IID: u32 = 17;
+
+/// Fields of `InternedData`.
+const EVENT_CATEGORIES: u32 = 1;
+const EVENT_NAMES: u32 = 2;
+const ANNOTATION_NAMES: u32 = 3;
+const ANNOTATION_STRINGS: u32 = 29;
+
+/// Titles that events say themselves are interned up to this number, and up to this many bytes; others are written out.
+const MAX_TITLES: usize = 1 << 16;
+const MAX_TITLE_BYTES: usize = 8 << 20;
+/// Values of an enumeration whose labels are kept ready.
+const MAX_LABELLED: usize = 1 << 12;
+
+/// Strings that have a number in this trace.
+#[derive(Default)]
+pub(super) struct Interned {
+    categories: HashMap<Arc<str>, u64>,
+    titles: HashMap<Box<[u8]>, u64>,
+    title_bytes: usize,
+    names: HashMap<Arc<str>, u64>,
+    labels: HashMap<Arc<str>, u64>,
+    /// Those that no packet holds yet.
+    pub(super) pending: Proto,
+}
+
+/// Adds a string to a message `InternedData`.
+fn announce(pending: &mut Proto, field: u32, iid: u64, text: &[u8]) {
+    pending.begin(field);
+    pending.unsigned(1, iid);
+    pending.bytes(2, text);
+    pending.end();
+}
+
+/// The number of a string of one kind.
+fn number(known: &mut HashMap<Arc<str>, u64>, pending: &mut Proto, field: u32, text: &Arc<str>) -> u64 {
+    if let Some(iid) = known.get(text) {
+        return *iid;
+    }
+    let iid = known.len() as u64 + 1;
+    known.insert(text.clone(), iid);
+    announce(pending, field, iid, text.as_bytes());
+    iid
+}
+
+impl Interned {
+    pub(super) fn category(&mut self, text: &Arc<str>) -> u64 {
+        number(&mut self.categories, &mut self.pending, EVENT_CATEGORIES, text)
+    }
+
+    fn name(&mut self, text: &Arc<str>) -> u64 {
+        number(&mut self.names, &mut self.pending, ANNOTATION_NAMES, text)
+    }
+
+    fn label(&mut self, text: &Arc<str>) -> u64 {
+        number(&mut self.labels, &mut self.pending, ANNOTATION_STRINGS, text)
+    }
+
+    /// The number of a title, `None` when there are too many.
+    pub(super) fn title(&mut self, text: &[u8]) -> Option<u64> {
+        if let Some(iid) = self.titles.get(text) {
+            return Some(*iid);
+        }
+        if self.titles.len() >= MAX_TITLES || self.title_bytes + text.len() > MAX_TITLE_BYTES {
+            return None;
+        }
+        let iid = self.titles.len() as u64 + 1;
+        self.title_bytes += text.len();
+        self.titles.insert(text.into(), iid);
+        announce(&mut self.pending, EVENT_NAMES, iid, String::from_utf8_lossy(text).as_bytes());
+        Some(iid)
+    }
+}
+
+/// How the fields of a plan are written.
+pub(super) struct Table {
+    nodes: Vec<NodeArgs>,
+}
+
+struct NodeArgs {
+    /// The field that holds the annotation.
+    field: u32,
+    /// Its name, as a field.
+    name: Box<[u8]>,
+    kind: Kind,
+}
+
+enum Kind {
+    Plain,
+    Labels(IntegerClass, HashMap<i128, Box<[u8]>>),
+    Flags(Arc<[Mapping]>),
+    Text(Encoding),
+    Variant,
+    Tuple,
+}
+
+impl Table {
+    /// A table of a plan whose roots are called so.
+    pub(super) fn new(schema: &Schema, plan: &Plan, roots: &[Scope], interned: &mut Interned) -> Self {
+        let mut nodes = Vec::with_capacity(plan.nodes.len());
+        for (root, scope) in plan.roots.iter().zip(roots) {
+            if let Some(root) = root {
+                let name = named(&scope.key().into(), interned);
+                add(schema, plan.nodes[*root as usize].class, (DEBUG_ANNOTATIONS, name), interned, &mut nodes);
+            }
+        }
+        Table { nodes }
+    }
+}
+
+fn named(name: &Arc<str>, interned: &mut Interned) -> Box<[u8]> {
+    let mut field = Proto::default();
+    field.unsigned(NAME_IID, interned.name(name));
+    field.written().into()
+}
+
+/// Adds the nodes of a field in the order in which the plan numbered them.
+fn add(schema: &Schema, id: FieldClassId, at: (u32, Box<[u8]>), interned: &mut Interned, nodes: &mut Vec<NodeArgs>) {
+    let class = schema.field_class(id);
+    let kind = match &class.kind {
+        FieldKind::Integer(class) if class.mappings.is_some() => Kind::Labels(class.clone(), HashMap::new()),
+        FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
+        FieldKind::String(class) => Kind::Text(class.encoding),
+        FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
+        FieldKind::Variant(_) => Kind::Variant,
+        _ => Kind::Plain,
+    };
+    nodes.push(NodeArgs { field: at.0, name: at.1.clone(), kind });
+    match &class.kind {
+        FieldKind::Struct(structure) => {
+            for member in &structure.members {
+                let at = match structure.is_tuple() {
+                    true => (ARRAY_VALUES, Box::default()),
+                    false => (DICT_ENTRIES, named(&member.name, interned)),
+                };
+                add(schema, member.class, at, interned, nodes);
+            }
+        }
+        FieldKind::Array(array) => add(schema, array.element, (ARRAY_VALUES, Box::default()), interned, nodes),
+        FieldKind::Optional(optional) => add(schema, optional.content, at, interned, nodes),
+        FieldKind::Variant(variant) => {
+            for (index, option) in variant.options.iter().enumerate() {
+                let name = option.name.clone().unwrap_or_else(|| index.to_string().into());
+                add(schema, option.class, (DICT_ENTRIES, named(&name, interned)), interned, nodes);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What annotations cannot hold.
+#[derive(Default)]
+pub(super) struct Lost {
+    /// Integers of more than 64 bits, written as decimal texts.
+    pub(super) wide: u64,
+    /// Strings with bytes that are no text.
+    pub(super) bad_texts: u64,
+}
+
+/// Writes fields as annotations.
+pub(super) struct Args<'a> {
+    pub(super) out: &'a mut Proto,
+    pub(super) table: &'a mut Table,
+    pub(super) interned: &'a mut Interned,
+    pub(super) lost: &'a mut Lost,
+}
+
+impl Args<'_> {
+    #[inline]
+    fn begin(&mut self, node: NodeId) -> &NodeArgs {
+        let of = &self.table.nodes[node as usize];
+        self.out.begin(of.field);
+        self.out.put(&of.name);
+        of
+    }
+
+    fn flags(&mut self, put: impl Fn(&mut Proto), names: &[&Arc<str>]) {
+        put_labelled(self.out, self.interned, put, "flags", names);
+        self.out.end();
+    }
+
+    fn put_text(&mut self, text: &[u8]) {
+        match std::str::from_utf8(text) {
+            Ok(_) => self.out.bytes(STRING_VALUE, text),
+            Err(_) => {
+                self.lost.bad_texts += 1;
+                self.out.bytes(STRING_VALUE, String::from_utf8_lossy(text).as_bytes());
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut Proto)) {
+        let of = &mut self.table.nodes[node as usize];
+        let Kind::Labels(class, known) = &mut of.kind else { return put(self.out) };
+        if let Some(fields) = known.get(&value) {
+            return self.out.put(fields);
+        }
+        let mut names: Vec<&Arc<str>> = class.labels(value).collect();
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(*name));
+        let mut fields = Proto::default();
+        put_labelled(&mut fields, self.interned, put, "labels", &names);
+        self.out.put(fields.written());
+        if known.len() < MAX_LABELLED {
+            known.insert(value, fields.written().into());
+        }
+    }
+}
+
+/// A number with names: `value`, and the names as a list.
+fn put_labelled(out: &mut Proto, interned: &mut Interned, put: impl Fn(&mut Proto), list: &str, names: &[&Arc<str>]) {
+    out.begin(DICT_ENTRIES);
+    out.unsigned(NAME_IID, interned.name(&"value".into()));
+    put(out);
+    out.end();
+    if names.is_empty() {
+        return;
+    }
+    out.begin(DICT_ENTRIES);
+    out.unsigned(NAME_IID, interned.name(&list.into()));
+    for name in names {
+        out.begin(ARRAY_VALUES);
+        out.unsigned(STRING_VALUE_IID, interned.label(name));
+        out.end();
+    }
+    out.end();
+}
+
+impl Visitor for Args<'_> {
+    const FOR_PEOPLE: bool = true;
+
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        match &self.begin(node).kind {
+            Kind::Labels(..) => self.labels(node, value.into(), |out| out.unsigned(UINT_VALUE, value)),
+            Kind::Flags(flags) => {
+                let flags = flags.clone();
+                let names: Vec<_> = flags.iter().filter(|flag| has_flag(flag, value.into())).collect();
+                let names: Vec<_> = names.iter().map(|flag| &flag.label).collect();
+                return self.flags(|out| out.unsigned(UINT_VALUE, value), &names);
+            }
+            _ => self.out.unsigned(UINT_VALUE, value),
+        }
+        self.out.end();
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        match &self.begin(node).kind {
+            Kind::Labels(..) => self.labels(node, value.into(), |out| out.signed(INT_VALUE, value)),
+            _ => self.out.signed(INT_VALUE, value),
+        }
+        self.out.end();
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        self.lost.wide += 1;
+        let text = value.to_decimal();
+        let put = |out: &mut Proto| out.bytes(STRING_VALUE, text.as_bytes());
+        match &self.begin(node).kind {
+            Kind::Labels(..) => self.labels(node, value.to_i128().unwrap_or(i128::MIN), put),
+            Kind::Flags(flags) => {
+                let flags = flags.clone();
+                let names: Vec<_> = flags.iter().filter(|flag| has_wide_flag(flag, value)).collect();
+                let names: Vec<_> = names.iter().map(|flag| &flag.label).collect();
+                return self.flags(put, &names);
+            }
+            _ => put(self.out),
+        }
+        self.out.end();
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.begin(node);
+        self.out.unsigned(BOOL_VALUE, value.into());
+        self.out.end();
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        self.begin(node);
+        self.out.double(DOUBLE_VALUE, value);
+        self.out.end();
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        match self.begin(node).kind {
+            Kind::Text(encoding)
+                if encoding != Encoding::Utf8 && !(encoding == Encoding::Ascii && bytes.is_ascii()) =>
+            {
+                let text = strings::to_utf8(bytes, encoding);
+                if text.contains(char::REPLACEMENT_CHARACTER) {
+                    self.lost.bad_texts += 1;
+                }
+                self.out.bytes(STRING_VALUE, text.as_bytes());
+            }
+            _ => self.put_text(bytes),
+        }
+        self.out.end();
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.begin(node);
+        let mut text = Out::default();
+        strings::put_base64(&mut text, bytes);
+        self.out.bytes(STRING_VALUE, text.written());
+        self.out.end();
+    }
+
+    fn begin_struct(&mut self, node: NodeId) {
+        self.begin(node);
+    }
+
+    fn end_struct(&mut self, _node: NodeId) {
+        self.out.end();
+    }
+
+    fn begin_array(&mut self, node: NodeId, _len: u64) {
+        self.begin(node);
+    }
+
+    fn end_array(&mut self, _node: NodeId) {
+        self.out.end();
+    }
+
+    fn begin_variant(&mut self, node: NodeId, _option: usize) {
+        self.begin(node);
+    }
+
+    fn end_variant(&mut self, _node: NodeId) {
+        self.out.end();
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        // An element keeps its place among the others.
+        if self.table.nodes[node as usize].field == ARRAY_VALUES {
+            self.begin(node);
+            self.out.end();
+        }
+    }
+}

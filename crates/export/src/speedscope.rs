@@ -1,0 +1,86 @@
+//! Profiles of speedscope: for each thread when calls begin and end.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use tracemill_format::target::{Losses, Target};
+use tracemill_model::error::{Error, Result};
+
+use super::spill::Spill;
+use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::strings;
+
+/// See the module.
+pub(super) static SPEEDSCOPE: Target = Target {
+    names: &["speedscope"],
+    description: "calls of threads for speedscope.app",
+    cannot_hold: &["values, contexts, events that are no calls", "packets, clocks and environments"],
+    is_folder: false,
+    wants_order: true,
+    hides_fields: false,
+    settings: &[],
+    create: |path, sources, _| {
+        let sink = Speedscope { spill: Spill::new(path), is_filled: Vec::new() };
+        Ok(Box::new(Follower::new(path, sources, sink)?))
+    },
+    copy: None,
+};
+
+struct Speedscope {
+    /// The events of each thread.
+    spill: Spill,
+    is_filled: Vec<bool>,
+}
+
+impl Sink for Speedscope {
+    const KEEPS_POINTS: bool = false;
+
+    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()> {
+        let (kind, frame) = match change {
+            Change::Push(frame) => ('O', frame),
+            Change::Pop => ('C', thread.open.last().copied().unwrap_or(0)),
+            Change::Point(_) => return Ok(()),
+        };
+        if self.is_filled.len() <= at {
+            self.is_filled.resize(at + 1, false);
+        }
+        let before = if std::mem::replace(&mut self.is_filled[at], true) { ",\n" } else { "\n" };
+        let text = format!("{before}{{\"type\":\"{kind}\",\"frame\":{frame},\"at\":{time}}}");
+        self.spill.put(at, text.as_bytes())
+    }
+
+    fn finish(&mut self, path: &Path, stacks: &Stacks, _losses: &mut Losses) -> Result<()> {
+        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        let mut text = Out::default();
+        text.put(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tracemill\",");
+        text.put(b"\"shared\":{\"frames\":[");
+        for (at, name) in stacks.frames.iter().enumerate() {
+            text.put(if at > 0 { b",\n{\"name\":" } else { b"\n{\"name\":" });
+            strings::put_json(&mut text, name.as_bytes());
+            text.put_byte(b'}');
+        }
+        text.put(b"\n]},\"profiles\":[");
+        let mut is_first = true;
+        for (at, thread) in stacks.threads.iter().enumerate() {
+            if !self.is_filled.get(at).is_some_and(|is| *is) {
+                continue;
+            }
+            text.put(if std::mem::replace(&mut is_first, false) { b"\n" } else { b",\n" });
+            text.put(b"{\"type\":\"evented\",\"name\":");
+            strings::put_json(&mut text, thread.name.as_bytes());
+            text.put_fmt(format_args!(
+                ",\"unit\":\"nanoseconds\",\"startValue\":{},\"endValue\":{},\"events\":[",
+                thread.first, thread.last
+            ));
+            out.write_all(text.written()).map_err(failed)?;
+            text.clear();
+            self.spill.copy(at, &mut out)?;
+            text.put(b"\n]}");
+        }
+        text.put(b"\n]}\n");
+        out.write_all(text.written()).and_then(|()| out.flush()).map_err(failed)
+    }
+}

@@ -1,0 +1,305 @@
+//! Calls of threads: what is open on each of them, followed from event to event.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::State;
+use tracemill_format::target::{Losses, Source, TraceWriter};
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Gap;
+
+use super::lanes::{Lane, Lanes, Shape};
+
+/// Names that are kept; further ones are one.
+const MAX_FRAMES: usize = 1 << 18;
+/// Calls that may be open at once on a thread; deeper ones are left out.
+const MAX_DEPTH: usize = 1 << 14;
+/// Threads that are followed.
+const MAX_THREADS: usize = 1 << 16;
+
+/// A change on a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    /// A call of this name begins.
+    Push(u32),
+    /// The innermost call ends.
+    Pop,
+    /// Something of this name happens.
+    Point(u32),
+}
+
+/// A thread, or what else calls stand on.
+pub(super) struct Thread {
+    /// Its name.
+    pub(super) name: String,
+    /// Its id and its process's.
+    pub(super) id: Option<i64>,
+    /// See `id`.
+    pub(super) process: Option<i64>,
+    /// Names of the open calls, outermost first.
+    pub(super) open: Vec<u32>,
+    /// Time of its first event in ns since the first event of all.
+    pub(super) first: u64,
+    /// Time of its last event so far.
+    pub(super) last: u64,
+    /// Calls that are open and too deep.
+    too_deep: usize,
+}
+
+/// Takes changes, in the order of time for each thread.
+pub(super) trait Sink {
+    /// Does it show events that neither begin nor end a call?
+    const KEEPS_POINTS: bool;
+
+    /// The thread `at` changes at a time, in ns since the first event of all. `thread` is as before the change.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn change(&mut self, at: usize, thread: &Thread, time: u64, change: Change) -> Result<()>;
+
+    /// No more changes come; all calls have ended. Writes the file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn finish(&mut self, path: &Path, stacks: &Stacks, losses: &mut Losses) -> Result<()>;
+}
+
+/// Names and threads.
+#[derive(Default)]
+pub(super) struct Stacks {
+    /// Names of calls.
+    pub(super) frames: Vec<String>,
+    /// Threads.
+    pub(super) threads: Vec<Thread>,
+    /// Time of the first event.
+    pub(super) origin_ns: i128,
+    /// Is it a time since the Unix epoch?
+    pub(super) is_unix: bool,
+}
+
+/// Follows calls for a sink.
+pub(super) struct Follower<S> {
+    path: std::path::PathBuf,
+    sink: S,
+    lanes: Lanes,
+    stacks: Stacks,
+    of_lane: HashMap<Lane, usize>,
+    of_name: HashMap<Box<[u8]>, u32>,
+    state: State,
+    has_begun: bool,
+    latest_ns: i128,
+    has_unix: Vec<bool>,
+    points: u64,
+    lone_ends: u64,
+    open_ends: u64,
+    too_deep: u64,
+    homeless: u64,
+    unreadable: u64,
+    unnamed: u64,
+}
+
+impl<S: Sink> Follower<S> {
+    /// Follows the calls of traces.
+    ///
+    /// # Errors
+    /// When none of them has any.
+    pub(super) fn new(path: &Path, sources: &[Source], sink: S) -> Result<Self> {
+        let lanes = Lanes::new(sources);
+        if !lanes.has_calls() {
+            let error =
+                Error::new(ErrorKind::Unsupported, "the trace has no calls, and nothing else that begins and ends");
+            return Err(error.with_help(
+                "calls are in traces of function tracers, and in all that have pairs of event classes such as \
+                 `X_entry` and `X_exit`, or `X_begin` and `X_end`",
+            ));
+        }
+        let is_unix = |source: &Source| {
+            source.schema.clocks().iter().any(|clock| clock.origin == tracemill_model::schema::ClockOrigin::Unix)
+        };
+        Ok(Follower {
+            path: path.to_path_buf(),
+            sink,
+            lanes,
+            stacks: Stacks::default(),
+            of_lane: HashMap::new(),
+            of_name: HashMap::new(),
+            state: State::default(),
+            has_begun: false,
+            latest_ns: 0,
+            has_unix: sources.iter().map(is_unix).collect(),
+            points: 0,
+            lone_ends: 0,
+            open_ends: 0,
+            too_deep: 0,
+            homeless: 0,
+            unreadable: 0,
+            unnamed: 0,
+        })
+    }
+
+    fn frame(&mut self, name: &[u8]) -> u32 {
+        if let Some(&frame) = self.of_name.get(name) {
+            return frame;
+        }
+        let name: &[u8] = match self.stacks.frames.len() {
+            0..MAX_FRAMES => name,
+            _ => {
+                self.unnamed += 1;
+                b"(further names)"
+            }
+        };
+        if let Some(&frame) = self.of_name.get(name) {
+            return frame;
+        }
+        let frame = self.stacks.frames.len() as u32;
+        self.stacks.frames.push(String::from_utf8_lossy(name).into_owned());
+        self.of_name.insert(name.into(), frame);
+        frame
+    }
+
+    fn thread(&mut self, stream: usize, lane: Lane, time: u64) -> Option<usize> {
+        if let Some(&at) = self.of_lane.get(&lane) {
+            return Some(at);
+        }
+        if self.stacks.threads.len() >= MAX_THREADS {
+            return None;
+        }
+        let trace = self.lanes.streams[stream].trace;
+        let own = String::from_utf8_lossy(&self.lanes.seen.thread_name).into_owned();
+        let (mut id, mut process) = (None, self.lanes.seen.process);
+        let name = match lane {
+            Lane::Thread(_, thread) => {
+                id = Some(thread);
+                let known = self.lanes.task(trace, thread);
+                process = process.or(known.map(|task| task.0));
+                let name = if own.is_empty() { known.map_or("thread", |task| &task.1).to_string() } else { own };
+                format!("{name} {thread}")
+            }
+            Lane::Track(_, number) if own.is_empty() => format!("track {number}"),
+            Lane::Track(..) => own,
+            Lane::Cpu(_, cpu) | Lane::Running(_, cpu) => format!("CPU {cpu}"),
+            Lane::Stream(stream) => self.lanes.streams[stream as usize].name.clone(),
+        };
+        let at = self.stacks.threads.len();
+        let open = Vec::new();
+        self.stacks.threads.push(Thread { name, id, process, open, first: time, last: time, too_deep: 0 });
+        self.of_lane.insert(lane, at);
+        Some(at)
+    }
+
+    /// Tells the sink of a change, and makes it.
+    fn change(&mut self, at: usize, time: u64, change: Change) -> Result<()> {
+        let thread = &mut self.stacks.threads[at];
+        let time = time.max(thread.last);
+        self.sink.change(at, thread, time, change)?;
+        thread.last = time;
+        match change {
+            Change::Push(frame) => thread.open.push(frame),
+            Change::Pop => {
+                thread.open.pop();
+            }
+            Change::Point(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sink> TraceWriter for Follower<S> {
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let rules = self.lanes.class(stream, event);
+        self.lanes.begin(stream, event);
+        if !super::lanes::look(&mut self.lanes, &rules, event, &mut self.state) {
+            // It was whole when it was found: the file has changed.
+            self.unreadable += 1;
+            return Ok(());
+        }
+        let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
+        let of = &self.lanes.streams[stream];
+        let trace = of.trace;
+        let ns = of.clock.filter(|_| !is_untimed).map_or(self.latest_ns, |clock| clock.ns(event.cycles()));
+        self.latest_ns = ns;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            (self.stacks.origin_ns, self.stacks.is_unix) = (ns, self.has_unix[trace]);
+        }
+        let time = (ns - self.stacks.origin_ns).clamp(0, u64::MAX.into()) as u64;
+        let lane = self.lanes.place(stream, &rules);
+        let Some(at) = self.thread(stream, lane, time) else {
+            self.homeless += 1;
+            return Ok(());
+        };
+        let title = self.lanes.title(&rules).unwrap_or(rules.title.as_bytes()).to_vec();
+        let frame = self.frame(&title);
+        let thread = &mut self.stacks.threads[at];
+        match rules.shape {
+            Shape::Instant => {
+                self.points += 1;
+                self.change(at, time, Change::Point(frame))
+            }
+            Shape::Begin if thread.open.len() >= MAX_DEPTH => {
+                thread.too_deep += 1;
+                self.too_deep += 1;
+                Ok(())
+            }
+            Shape::Begin => self.change(at, time, Change::Push(frame)),
+            Shape::End { .. } if thread.too_deep > 0 => {
+                thread.too_deep -= 1;
+                Ok(())
+            }
+            Shape::End { says_title } => {
+                let found = match says_title {
+                    true => thread.open.iter().rposition(|open| *open == frame),
+                    false => thread.open.len().checked_sub(1),
+                };
+                let Some(place) = found else {
+                    self.lone_ends += 1;
+                    return Ok(());
+                };
+                // What was called inside has ended too, and its end is missing.
+                let count = thread.open.len() - place;
+                self.open_ends += count as u64 - 1;
+                for _ in 0..count {
+                    self.change(at, time, Change::Pop)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn gap(&mut self, _stream: usize, _gap: &Gap) -> Result<()> {
+        Ok(())
+    }
+
+    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        let mut unended = 0;
+        for at in 0..self.stacks.threads.len() {
+            let last = self.stacks.threads[at].last;
+            while !self.stacks.threads[at].open.is_empty() {
+                unended += 1;
+                self.change(at, last, Change::Pop)?;
+            }
+        }
+        let mut losses = Losses::default();
+        losses.add("ends of calls whose beginning is missing", self.lone_ends);
+        losses.add("calls whose end is missing (they end with the call around them)", self.open_ends);
+        losses.add("calls that have not ended (they end with the last event of their thread)", unended);
+        losses.add(format!("calls inside of {MAX_DEPTH} others"), self.too_deep);
+        losses.add(format!("events of threads beyond the first {MAX_THREADS}"), self.homeless);
+        losses.add(format!("names beyond the first {MAX_FRAMES}"), self.unnamed);
+        losses.add("events whose file changed while they were read", self.unreadable);
+        let points = self.points;
+        self.sink.finish(&self.path, &self.stacks, &mut losses)?;
+        if !S::KEEPS_POINTS {
+            losses.add("events that neither begin nor end a call", points);
+        }
+        Ok(losses)
+    }
+}

@@ -1,0 +1,129 @@
+//! Fields that are hidden or left out: which may be, and where they are.
+
+use std::collections::HashSet;
+
+use tracemill_codec::layout;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, PathStep, Schema, Scope};
+
+use crate::target::HiddenField;
+
+/// Who has a scope: a stream class or an event class.
+pub fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
+    match scope {
+        Scope::PacketHeader => 0,
+        Scope::PacketContext | Scope::EventHeader | Scope::CommonContext => stream,
+        Scope::SpecificContext | Scope::Payload => event,
+    }
+}
+
+/// Fields that are left out: their owners (see [`owner_of`]), scopes, and the way down to them.
+pub type Dropped = HashSet<(u32, Scope, Vec<u32>)>;
+
+/// Which child of its parent a step leads to.
+pub fn child_of(step: &PathStep) -> u32 {
+    match step {
+        PathStep::Member(at) | PathStep::Option(at) | PathStep::Selected(at) => *at,
+        PathStep::Element | PathStep::Content => 0,
+    }
+}
+
+/// Refuses to hide values that others need for their lengths or kinds.
+///
+/// # Errors
+/// When one of the fields has such a value.
+pub fn refuse_used_values(schema: &Schema, fields: &[HiddenField]) -> Result<()> {
+    refuse_used(schema, fields, "--anonymise cannot change it", |_| false)
+}
+
+/// Refuses fields that others need for their lengths or kinds. `is_gone` says which of the users do not count.
+fn refuse_used(
+    schema: &Schema,
+    fields: &[HiddenField],
+    help: &str,
+    is_gone: impl Fn(&(u32, Scope, Vec<u32>)) -> bool,
+) -> Result<()> {
+    for field in fields {
+        let class = schema.event(field.class);
+        let stream = schema.stream(class.stream);
+        let roots = [
+            (Scope::CommonContext, stream.common_context),
+            (Scope::SpecificContext, class.specific_context),
+            (Scope::Payload, class.payload),
+        ];
+        let mut stack: Vec<(Scope, Vec<u32>, FieldClassId)> =
+            roots.into_iter().filter_map(|(scope, root)| Some((scope, Vec::new(), root?))).collect();
+        while let Some((scope, way, id)) = stack.pop() {
+            let place = (owner_of(scope, (class.stream.0, field.class.0)), scope, way);
+            if is_gone(&place) {
+                continue;
+            }
+            let user = schema.field_class(id);
+            let path = layout::reference(user).filter(|path| path.scope == field.scope);
+            if path.is_some_and(|path| leads_into(path, &field.children)) {
+                let name = class.name.as_deref().unwrap_or_default();
+                let message = format!("a field of `{name}` says the length or the kind of another one");
+                return Err(Error::unsupported(message).with_help(help));
+            }
+            for (at, child) in layout::children(user).into_iter().enumerate() {
+                let way = place.2.iter().copied().chain([at as u32]).collect();
+                stack.push((scope, way, child));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fields that are left out, by their owners.
+///
+/// # Errors
+/// When others could not be read without one of them, or one is no member of a structure.
+pub fn droppable(schema: &Schema, fields: &[HiddenField]) -> Result<Dropped> {
+    let mut dropped = Dropped::new();
+    let fields: Vec<HiddenField> = fields.iter().map(|field| with_optionals(schema, field)).collect();
+    for field in &fields {
+        let class = schema.event(field.class);
+        let mut id = schema.scope_root(field.scope, field.class);
+        for (at, child) in field.children.iter().enumerate() {
+            let parent = id.map(|id| schema.field_class(id));
+            let is_last = at + 1 == field.children.len();
+            if is_last && !parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Struct(_))) {
+                let message = "only members of structures can be left out";
+                return Err(Error::unsupported(message).with_help("name the field that holds it with --drop-field"));
+            }
+            id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
+        }
+        if field.children.is_empty() {
+            let message = format!("`{}` is not a field, but all of them", field.scope.key());
+            return Err(Error::unsupported(message).with_help("name fields in it with --drop-field"));
+        }
+        let owner = owner_of(field.scope, (class.stream.0, field.class.0));
+        dropped.insert((owner, field.scope, field.children.clone()));
+    }
+    let help = "--drop-field cannot leave it out alone: drop the other field, too";
+    refuse_used(schema, &fields, help, |place| dropped.contains(place))?;
+    Ok(dropped)
+}
+
+/// The same field with the optionals of which it is the content.
+fn with_optionals(schema: &Schema, field: &HiddenField) -> HiddenField {
+    let mut parents = Vec::new();
+    let mut id = schema.scope_root(field.scope, field.class);
+    for child in &field.children {
+        let parent = id.map(|id| schema.field_class(id));
+        parents.push(parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Optional(_))));
+        id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
+    }
+    let kept = parents.iter().rposition(|is_optional| !is_optional).map_or(0, |at| at + 1);
+    HiddenField { children: field.children[..kept].to_vec(), ..field.clone() }
+}
+
+/// Does a path end at a field or below it?
+fn leads_into(path: &FieldPath, children: &[u32]) -> bool {
+    let is_child = |(step, child): (&PathStep, &u32)| match step {
+        PathStep::Member(at) | PathStep::Option(at) => at == child,
+        // Any option may be the selected one.
+        _ => true,
+    };
+    children.len() <= path.steps.len() && path.steps.iter().zip(children).all(is_child)
+}

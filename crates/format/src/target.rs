@@ -1,0 +1,260 @@
+//! What a format gives that can be written.
+//!
+//! A [`Target`] is one static value and one line in the registry, like a [`Format`](crate::api::Format). It gets the
+//! traces that are converted ([`Source`]), says at once what it cannot hold of their schemas ([`Losses`]), and then takes
+//! events, stream by stream or in the order of time. It writes below the path that it is given and nowhere else; the
+//! caller gives that its final name when everything is there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::plan::Fault;
+use tracemill_codec::value::Value;
+use tracemill_model::clock::Drift;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Gap;
+use tracemill_model::schema::{ByteOrder, EventClassId, Origin, Part, Schema, Scope, StreamClassId};
+
+use crate::api::{OpenTrace, Setting, Settings};
+use crate::calls::CallTask;
+
+/// A format that can be written.
+pub struct Target {
+    /// Names by which the user knows it; the first is the one that is listed.
+    pub names: &'static [&'static str],
+    /// What it is, in a line.
+    pub description: &'static str,
+    /// What it cannot hold, a few words each, for the list of formats.
+    pub cannot_hold: &'static [&'static str],
+    /// Is a trace of it a folder (otherwise a file)?
+    pub is_folder: bool,
+    /// Must events of all streams come in the order of time (otherwise stream after stream)?
+    pub wants_order: bool,
+    /// Does it hide and leave out fields itself ([`WriteOptions::hidden`], [`WriteOptions::dropped`])? Others get events
+    /// and schemas of which that is true already ([`Veil`](crate::veil::Veil)).
+    pub hides_fields: bool,
+    /// Begins to write traces at a path where nothing is. Touches no file yet.
+    pub create: Create,
+    /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
+    /// must be read and written anew.
+    pub copy: Option<CopyTrace>,
+    /// Options that it adds to `convert`.
+    pub settings: &'static [Setting],
+}
+
+/// See [`Target::copy`].
+pub type CopyTrace = fn(&OpenTrace, &Path) -> Result<bool>;
+
+/// See [`Target::create`].
+pub type Create = fn(&Path, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;
+
+/// A trace that is written.
+#[derive(Clone)]
+pub struct Source {
+    /// Its name among the traces that are read.
+    pub name: String,
+    /// Name that orders its events of equal time.
+    pub own_name: String,
+    /// Its schema.
+    pub schema: Arc<Schema>,
+    /// Ns to add to its clocks.
+    pub correction_ns: i64,
+    /// What it is, or was before it was converted to what is read now. A writer of that format makes it again; for all
+    /// others it is a trace of another format.
+    pub origin: Arc<Origin>,
+    /// How its corrected clocks drift.
+    pub drift: Option<Drift>,
+    /// Its own parts, beside events and packets: those of `origin` when it is what it was.
+    pub parts: Vec<Part>,
+    /// Its streams that are written.
+    pub streams: Vec<SourceStream>,
+    /// The tasks whose calls its events are, where the format knows them.
+    pub tasks: Vec<CallTask>,
+}
+
+impl Source {
+    /// Ns to add to the times that it had as what it was ([`Source::origin`]).
+    pub fn moved_ns(&self) -> i64 {
+        self.origin.moved_ns.saturating_add(self.correction_ns)
+    }
+}
+
+/// A stream of a trace that is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceStream {
+    /// Its name.
+    pub name: String,
+    /// The name that it had in the format that the trace has or had ([`Source::origin`]).
+    pub origin_name: String,
+    /// Its class.
+    pub class: StreamClassId,
+    /// Its numeric id.
+    pub id: Option<u64>,
+    /// Do its packets stand in several files?
+    pub is_joined: bool,
+}
+
+/// What the user wants of writing.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Size at which packets end; without it packets end where those of the input do.
+    pub packet_bytes: Option<usize>,
+    /// Order of the bytes of numbers; `None` when the user leaves it to the format.
+    pub byte_order: Option<ByteOrder>,
+    /// Write index files beside streams, where the format knows them.
+    pub index: bool,
+    /// Are only some of the events of the streams wanted?
+    pub is_cut: bool,
+    /// Do other outputs hold what comes before and behind? Packets then begin and end with the events that they hold.
+    pub is_part: bool,
+    /// Do several sources become one trace?
+    pub merge: bool,
+    /// Fields whose values must not be in the output, of each source.
+    pub hidden: Vec<Vec<HiddenField>>,
+    /// Fields that must not be in the output at all, of each source.
+    pub dropped: Vec<Vec<HiddenField>>,
+    /// Options that the target adds ([`Target::settings`]), as they were typed.
+    pub settings: Settings,
+}
+
+/// What the members of an event header are called together that a target could not keep as the header itself.
+pub const STORED: &str = "stored";
+
+/// Notes the packet that an event is in. Is it another one than that of the event before?
+pub fn enters(packet: &mut Option<Arc<PacketData>>, event: EventRef<'_>) -> bool {
+    let own = &event.chunk.packet;
+    let is_known = packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, own));
+    if !is_known {
+        *packet = Some(own.clone());
+    }
+    !is_known
+}
+
+/// The members of the payload, without their names; `None` without payload.
+pub fn payload_members(event: EventRef<'_>) -> Result<Option<Vec<Value>>> {
+    let values = event.values(Scope::Payload).map_err(|fault| Error::malformed(fault.kind.to_string()))?;
+    Ok(match values {
+        Some(Value::Struct(members)) => Some(members.into_iter().map(|(_, value)| value).collect()),
+        _ => None,
+    })
+}
+
+/// The event header as the format has it that the trace is of, or was: CTF 2 keeps it as a member of its own.
+///
+/// # Errors
+/// When the header cannot be decoded.
+pub fn stored_header(event: EventRef<'_>) -> std::result::Result<Option<Value>, Fault> {
+    let header = event.values(Scope::EventHeader)?;
+    Ok(header.map(|header| match header.member(STORED) {
+        Some(stored) => stored.clone(),
+        None => header,
+    }))
+}
+
+/// A field that is left out or whose values are hidden, with everything below it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct HiddenField {
+    /// The class of the events.
+    pub class: EventClassId,
+    /// Where it is: a context or the payload.
+    pub scope: Scope,
+    /// The way down from the root: which child. The root itself, with all fields of the scope, when there is none.
+    pub children: Vec<u32>,
+}
+
+impl HiddenField {
+    /// Is it a whole context or payload, and that of this class?
+    pub fn is_all_of(&self, class: u32, scope: Scope) -> bool {
+        self.children.is_empty() && self.class.0 == class && self.scope == scope
+    }
+}
+
+/// Writes events.
+pub trait TraceWriter {
+    /// Does it make one trace of several sources ([`WriteOptions::merge`])? What is a file always does.
+    fn joins_traces(&self) -> bool {
+        false
+    }
+
+    /// Does it keep packets that it could not put together of some of their events? Then all of them must be sound;
+    /// of others it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
+    fn needs_sound_packets(&self) -> bool {
+        false
+    }
+
+    /// What the target cannot hold of what is known before the first event. Counted in fields, classes or streams.
+    fn losses(&self) -> Losses;
+
+    /// Writes the next event of a stream: its place among the streams of all sources, in their order.
+    ///
+    /// # Errors
+    /// When the output cannot be written; nothing more can be done then.
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()>;
+
+    /// Would it take packets whole, as they are ([`TraceWriter::packet`])?
+    fn takes_packets(&self) -> bool {
+        false
+    }
+
+    /// Writes a packet of a stream as it is, with all its events. Only when it takes packets.
+    ///
+    /// # Errors
+    /// As for events.
+    fn packet(&mut self, _stream: usize, _packet: &PacketData) -> Result<()> {
+        Ok(())
+    }
+
+    /// A packet of a stream holds no events. Only when it does not take packets.
+    ///
+    /// # Errors
+    /// As for events.
+    fn empty_packet(&mut self, _stream: usize, _packet: &PacketData) -> Result<()> {
+        Ok(())
+    }
+
+    /// Something is missing between the events of a stream so far and its next one.
+    ///
+    /// # Errors
+    /// As for events.
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()>;
+
+    /// No more events come of a stream.
+    ///
+    /// # Errors
+    /// As for events.
+    fn end_stream(&mut self, stream: usize) -> Result<()>;
+
+    /// Everything is there. Gives all that was lost.
+    ///
+    /// # Errors
+    /// As for events.
+    fn finish(self: Box<Self>) -> Result<Losses>;
+}
+
+/// What a target could not hold, by kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Losses(pub BTreeMap<String, u64>);
+
+impl Losses {
+    /// Counts something that is lost.
+    pub fn add(&mut self, kind: impl Into<String>, count: u64) {
+        if count > 0 {
+            let sum = self.0.entry(kind.into()).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    /// Counts all that others have counted.
+    pub fn extend(&mut self, others: &Losses) {
+        for (kind, count) in &others.0 {
+            self.add(kind.clone(), *count);
+        }
+    }
+
+    /// Is everything kept?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,47 @@
+//! The registry: every format that tracemill reads or writes, one line and one cargo feature each.
+#![forbid(unsafe_code)]
+
+use tracemill_format::api::Format;
+use tracemill_format::target::Target;
+
+/// Every format that tracemill reads, in the order in which they are asked.
+pub static FORMATS: &[&Format] = &[
+    #[cfg(feature = "ctf")]
+    &tracemill_ctf::FORMAT,
+    #[cfg(feature = "ctf")]
+    &tracemill_ctf::drafts::FORMAT,
+    #[cfg(feature = "lttng")]
+    &tracemill_lttng::markers::FORMAT,
+    #[cfg(feature = "ftrace")]
+    &tracemill_ftrace::FORMAT,
+    #[cfg(feature = "cpel")]
+    &tracemill_cpel::CPEL,
+    #[cfg(feature = "cpel")]
+    &tracemill_cpel::ELOG,
+    #[cfg(feature = "lttng")]
+    &tracemill_lttng::facilities::FORMAT,
+    #[cfg(feature = "uftrace")]
+    &tracemill_uftrace::FORMAT,
+    #[cfg(feature = "jsonl")]
+    &tracemill_jsonl::FORMAT,
+];
+
+/// Every format that tracemill writes traces in.
+pub static TARGETS: &[&Target] = &[
+    #[cfg(feature = "ctf")]
+    &tracemill_ctf::write::CTF18,
+    #[cfg(feature = "ctf")]
+    &tracemill_ctf::write::CTF2,
+    #[cfg(feature = "ctf")]
+    &tracemill_ctf::drafts::write::CTF11,
+    #[cfg(feature = "ctf")]
+    &tracemill_ctf::drafts::write::CTF16,
+    #[cfg(feature = "lttng")]
+    &tracemill_lttng::facilities::write::TARGET,
+    #[cfg(feature = "uftrace")]
+    &tracemill_uftrace::write::TARGET,
+    #[cfg(feature = "cpel")]
+    &tracemill_cpel::write::CPEL,
+    #[cfg(feature = "cpel")]
+    &tracemill_cpel::write::ELOG,
+];

@@ -1,0 +1,561 @@
+//! The events of a VPP event log: they have no index, so they are found from the front, piece by piece.
+//!
+//! A packet is a stretch of [`SLICE_BYTES`] of the file and holds the events that begin in it. Where its first event
+//! begins is known when the events before it were walked over; reading in order finds that on its way. So opening a file
+//! reads no event, and memory does not grow with the file but for eight octets a stretch.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracemill_codec::chunk::{Bytes, PacketData, Spine};
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{EventClassId, Part, StreamClassId};
+
+use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
+use super::{TIME_BYTES, TRACK_BYTES};
+use crate::strings::MAX_TEXT;
+use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+
+/// The part with all that stands before the events.
+pub(crate) const HEADER: &str = "header";
+/// Octets of a packet.
+const SLICE_BYTES: usize = 64 << 10;
+/// Events of a packet that room is made for.
+const SLICE_EVENTS: usize = SLICE_BYTES / 16;
+/// Packets whose times are looked at when a file is opened.
+const MAX_LOOK: usize = 16;
+/// A longer event is not shown: bits of a packet are counted in 32 bits.
+const MAX_EVENT_BYTES: usize = 64 << 20;
+
+/// Opens the packets of a log.
+pub(super) struct Reader {
+    header: Arc<Header>,
+    file: Arc<dyn Bytes>,
+    start_ns: u64,
+    /// What reading needs of each type.
+    kinds: Vec<Kind>,
+    /// For each packet that was reached where its first event begins.
+    begins: Mutex<Vec<Begin>>,
+    told: Told,
+}
+
+/// What reading needs of a type.
+struct Kind {
+    /// Octets of its arguments when each event has the same, and no more than [`BLOCK`].
+    len: Option<u32>,
+    /// Are they decoded by copying them?
+    is_plain: bool,
+    /// Arguments of four octets that must be below a number, with where they begin; the others are left to the type.
+    checks: Box<[(u16, u32)]>,
+}
+
+/// Octets of arguments that are copied in one go.
+const BLOCK: usize = 16;
+/// Octets of a short event.
+const SHORT_BYTES: usize = EVENT_BYTES + BLOCK;
+
+impl Kind {
+    fn new(of: &EventType, strings_len: u64) -> Self {
+        let len = of.args_len.filter(|&len| len <= BLOCK);
+        let check = |&(from, arg): &(u16, Arg)| {
+            let most = match arg {
+                Arg::Enum(4) => of.label_count,
+                Arg::Text(4) => u32::try_from(strings_len).unwrap_or(u32::MAX),
+                _ => return None,
+            };
+            Some((from, most))
+        };
+        let checks: Option<Box<[_]>> = of.checks.iter().map(check).collect();
+        let is_plain = of.is_plain && checks.is_some();
+        Kind { len: len.map(|len| len as u32), is_plain, checks: checks.unwrap_or_default() }
+    }
+}
+
+/// What is told once for a file.
+#[derive(Default)]
+struct Told {
+    track: AtomicBool,
+    label: AtomicBool,
+    string: AtomicBool,
+    size: AtomicBool,
+    text: AtomicBool,
+    time: AtomicBool,
+    no_number: AtomicBool,
+    /// What ends the events early.
+    end: AtomicBool,
+}
+
+/// Where the first event of a packet begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Begin {
+    at: usize,
+    /// Events before it.
+    index: u32,
+    /// The events cannot be followed up to here.
+    is_lost: bool,
+}
+
+/// The packets of the file.
+pub(super) fn packets(header: &Header, len: usize, class: StreamClassId) -> Vec<Packet> {
+    if header.count == 0 {
+        return Vec::new();
+    }
+    let octets = len - header.events;
+    let packets = (0..octets.div_ceil(SLICE_BYTES)).map(|index| {
+        let from = index * SLICE_BYTES;
+        let bits = SLICE_BYTES.min(octets - from) as u64 * 8;
+        Packet { index: index as u64, ..Packet::new(class, (header.events + from) as u64, bits) }
+    });
+    packets.collect()
+}
+
+/// Takes the events of a packet.
+trait Sink {
+    /// An event, cut into its type, its octets, and the arguments in them.
+    fn event(&mut self, at: usize, type_index: usize, event: &[u8]);
+
+    /// The same where the event has few octets, `len` for its arguments: what stands before them, and them with what
+    /// follows.
+    #[inline]
+    fn short_event(&mut self, at: usize, type_index: usize, _kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
+        self.event(at, type_index, &event[..EVENT_BYTES + len]);
+    }
+}
+
+/// Walks over events only.
+struct Skip;
+
+impl Sink for Skip {
+    #[inline]
+    fn event(&mut self, _: usize, _: usize, _: &[u8]) {}
+}
+
+/// Follows the earliest and the latest time.
+struct Times<'a> {
+    reader: &'a Reader,
+    range: Option<(u64, u64)>,
+}
+
+impl Sink for Times<'_> {
+    fn event(&mut self, _: usize, _: usize, event: &[u8]) {
+        let Some(&[_, _, _, _, time @ ..]) = event.first_chunk::<EVENT_BYTES>() else { return };
+        let cycles = self.reader.cycles(time);
+        let (first, last) = self.range.unwrap_or((cycles, cycles));
+        self.range = Some((first.min(cycles), last.max(cycles)));
+    }
+}
+
+impl Reader {
+    pub(super) fn new(header: Arc<Header>, file: Arc<dyn Bytes>) -> Self {
+        let begin = Begin { at: header.events, index: 0, is_lost: false };
+        let start_ns = header.start_ns();
+        let kinds = header.types.iter().map(|of| Kind::new(of, header.strings.1 as u64)).collect();
+        Reader { header, file, start_ns, kinds, begins: Mutex::new(vec![begin]), told: Told::default() }
+    }
+
+    /// Where packet `index` begins.
+    fn begin(&self, file: &[u8], index: usize) -> Begin {
+        let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
+        while begins.len() <= index {
+            let Some(&last) = begins.last() else { break };
+            let end = self.header.events + begins.len() * SLICE_BYTES;
+            let (next, _) = self.walk(file, last, end, &mut Skip);
+            begins.push(next);
+        }
+        begins[index]
+    }
+
+    /// Notes where the packet behind `index` begins.
+    fn set_begin(&self, index: usize, begin: Begin) {
+        let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
+        if begins.len() == index {
+            begins.push(begin);
+        }
+    }
+
+    /// Gives the events that begin before `end`; the first one behind them, and the fault that ended the walk.
+    #[inline]
+    fn walk<S: Sink>(&self, file: &[u8], begin: Begin, end: usize, sink: &mut S) -> (Begin, Option<Error>) {
+        let Begin { mut at, mut index, is_lost } = begin;
+        if is_lost {
+            return (begin, None);
+        }
+        let (types, count) = (&self.header.types, self.header.count);
+        while at < end && index < count {
+            let rest = &file[at.min(file.len())..];
+            // Nearly all events: short, of a known length, and not at the end of the file.
+            if let Some(event) = rest.first_chunk::<SHORT_BYTES>() {
+                let number = usize::from(u16::from_be_bytes([event[0], event[1]]));
+                if let Some(kind) = self.kinds.get(number)
+                    && let Some(len) = kind.len
+                {
+                    sink.short_event(at, number, kind, event, (len as usize).min(BLOCK));
+                    at += EVENT_BYTES + len as usize;
+                    index += 1;
+                    continue;
+                }
+            }
+            let lost = |error: Error| {
+                let left = file.len() - at;
+                let error =
+                    error.at_offset(at as u64).with_help(format!("the rest of the file, {left} octets, is skipped"));
+                (Begin { at, index, is_lost: true }, Some(error))
+            };
+            let Some(&[a, b, ..]) = rest.first_chunk::<EVENT_BYTES>() else { return lost(self.cut(index, rest.len())) };
+            let number = usize::from(u16::from_be_bytes([a, b]));
+            let Some(of) = types.get(number) else {
+                let message = format!("event {index} is of type {number}; the file has {} types", types.len());
+                return lost(Error::malformed(message));
+            };
+            let len = match of.args_len {
+                Some(len) => Some(EVENT_BYTES + len).filter(|&len| len <= rest.len()),
+                None => match &of.args {
+                    None => {
+                        let message = format!(
+                            "event {index} is of type {number}, whose arguments `{}` cannot be read",
+                            String::from_utf8_lossy(&of.format_args)
+                        );
+                        return lost(Error::malformed(message));
+                    }
+                    Some(args) => args_len(args, &rest[EVENT_BYTES..]).map(|len| EVENT_BYTES + len),
+                },
+            };
+            let Some(len) = len else { return lost(self.cut(index, rest.len())) };
+            sink.event(at, number, &rest[..len]);
+            at += len;
+            index += 1;
+        }
+        if index == self.header.count {
+            // What follows is told by the packet that holds the last event.
+            return (Begin { at, index, is_lost: at < end }, None);
+        }
+        let is_short = at == file.len();
+        let error = is_short.then(|| self.cut(index, 0).at_offset(at as u64));
+        (Begin { at, index, is_lost: is_short }, error)
+    }
+
+    /// Ns since 1970 of a time as it is stored: seconds since the start, the low word first.
+    #[inline]
+    fn cycles(&self, time: [u8; 8]) -> u64 {
+        let seconds = f64::from_bits(u64::from_be_bytes(time).rotate_left(32));
+        let product = seconds * 1e9;
+        let ns = product as i64;
+        match self.start_ns.checked_add_signed(ns) {
+            Some(cycles) if ns != i64::MIN && ns != i64::MAX => cycles,
+            _ => self.far_cycles(product),
+        }
+    }
+
+    /// The same for ns before 1970, or too many.
+    #[cold]
+    fn far_cycles(&self, product: f64) -> u64 {
+        let ns = product as i128;
+        let cycles = i128::from(self.start_ns).saturating_add(ns);
+        u64::try_from(cycles).unwrap_or(if ns < 0 { 0 } else { u64::MAX })
+    }
+
+    /// Finds the times of packets when there are few, so that `info` knows when a log begins and ends.
+    /// What ends the events early is told then.
+    pub(super) fn look(&self, file: &[u8], packets: &mut [Packet]) -> Option<Error> {
+        if packets.len() > MAX_LOOK {
+            return None;
+        }
+        let mut end = None;
+        for packet in packets {
+            let index = packet.index as usize;
+            let begin = self.begin(file, index);
+            let mut times = Times { reader: self, range: None };
+            let (next, fault) = self.walk(file, begin, self.header.events + (index + 1) * SLICE_BYTES, &mut times);
+            self.set_begin(index + 1, next);
+            packet.begin_cycles = times.range.map(|range| range.0);
+            packet.end_cycles = times.range.map(|range| range.1);
+            end = end.or(fault);
+        }
+        self.told.end.store(end.is_some(), Ordering::Relaxed);
+        end
+    }
+
+    fn cut(&self, index: u32, left: usize) -> Error {
+        let message = match left {
+            0 => format!("the file says that it has {} events and ends behind {index}", self.header.count),
+            _ => format!("the file ends in event {index} of {}: {left} octets are left", self.header.count),
+        };
+        Error::new(ErrorKind::Truncated, message)
+    }
+}
+
+/// Is the time stored as no number?
+fn is_no_number(time: [u8; 8]) -> bool {
+    f64::from_bits(u64::from_be_bytes(time).rotate_left(32)).is_nan()
+}
+
+/// Octets of arguments when each event says; `None` when they are cut.
+fn args_len(args: &[Arg], octets: &[u8]) -> Option<usize> {
+    let mut at = 0usize;
+    for arg in args {
+        let len = match arg.len() {
+            Some(len) => u64::from(len),
+            None => {
+                let (skip, len) = length(octets.get(at..)?)?;
+                at += skip;
+                len
+            }
+        };
+        at = usize::try_from(len).ok().and_then(|len| at.checked_add(len)).filter(|&at| at <= octets.len())?;
+    }
+    Some(at)
+}
+
+impl PacketReader for Reader {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let head = self.file.bytes().get(..self.header.events).unwrap_or(&[]);
+        Ok(vec![Part { name: HEADER.to_string(), bytes: head.into() }])
+    }
+
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
+        let packet = &stream.packets[index];
+        let file = &stream.files[packet.file as usize];
+        let octets = file.bytes.bytes();
+        let begin = self.begin(octets, index);
+        let end = self.header.events + (index + 1) * SLICE_BYTES;
+        let mut decoder = Decoder {
+            reader: self,
+            out: Vec::with_capacity(SLICE_BYTES),
+            spine: Spine {
+                cycles: Vec::with_capacity(SLICE_EVENTS),
+                classes: Vec::with_capacity(SLICE_EVENTS),
+                starts: Vec::with_capacity(SLICE_EVENTS),
+                bodies: Vec::with_capacity(SLICE_EVENTS),
+                ..Spine::default()
+            },
+            faults: Vec::new(),
+            warnings: Vec::new(),
+            strings_len: self.header.strings.1 as u64,
+        };
+        let (next, fault) = self.walk(octets, begin, end, &mut decoder);
+        self.set_begin(index + 1, next);
+        let Decoder { out, spine, mut faults, mut warnings, .. } = decoder;
+        faults.extend(fault.filter(|_| !self.told.end.load(Ordering::Relaxed)));
+        if begin.index < self.header.count && next.index == self.header.count && next.at < octets.len() {
+            let message = format!("{} octets behind the last event are ignored", octets.len() - next.at);
+            warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(next.at as u64));
+        }
+        let mut packet = packet.clone();
+        packet.content_bits = out.len() as u64 * 8;
+        let mut opened = OpenedPacket::new(PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine));
+        opened.faults = faults;
+        opened.warnings = warnings;
+        Ok(opened)
+    }
+
+    fn call_events(&self) -> &'static [tracemill_format::calls::CallEvents] {
+        super::CALLS
+    }
+}
+
+/// Writes events anew: the time as it is stored, in the place of a header; the track; then the arguments, big endian; strings end with a NUL.
+struct Decoder<'a> {
+    reader: &'a Reader,
+    out: Vec<u8>,
+    spine: Spine,
+    faults: Vec<Error>,
+    warnings: Vec<Error>,
+    strings_len: u64,
+}
+
+impl Sink for Decoder<'_> {
+    #[inline]
+    fn short_event(&mut self, at: usize, type_index: usize, kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
+        if !kind.is_plain {
+            return self.event(at, type_index, &event[..EVENT_BYTES + len]);
+        }
+        let &[_, _, t0, t1, a, b, c, d, e, f, g, h, ref args @ ..] = event;
+        let bits = self.out.len() as u32 * 8;
+        let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
+        if cycles == 0 || cycles == u64::MAX {
+            self.far(at);
+        } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
+            self.no_number(at);
+        }
+        let track = u16::from_be_bytes([t0, t1]);
+        if usize::from(track) >= self.reader.header.tracks.len() {
+            self.bad_track(at, track);
+        }
+        // A block of fixed size, of which the end is forgotten.
+        let mut block = [0; TIME_BYTES + TRACK_BYTES + BLOCK];
+        block[..TIME_BYTES].copy_from_slice(&[a, b, c, d, e, f, g, h]);
+        block[TIME_BYTES..TIME_BYTES + TRACK_BYTES].copy_from_slice(&[t0, t1]);
+        block[TIME_BYTES + TRACK_BYTES..].copy_from_slice(args);
+        let end = self.out.len() + TIME_BYTES + TRACK_BYTES + len;
+        self.out.extend_from_slice(&block);
+        self.out.truncate(end);
+        for &(from, most) in &kind.checks {
+            let value = args.get(usize::from(from)..).and_then(|rest| rest.first_chunk::<4>());
+            if value.is_some_and(|value| u32::from_be_bytes(*value) >= most) {
+                self.check_all(at, type_index, &args[..len]);
+                break;
+            }
+        }
+        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits + TIME_BYTES as u32 * 8);
+    }
+
+    #[inline]
+    fn event(&mut self, at: usize, type_index: usize, event: &[u8]) {
+        let Some(&[_, _, t0, t1, a, b, c, d, e, f, g, h]) = event.first_chunk::<EVENT_BYTES>() else { return };
+        let header = &self.reader.header;
+        let of = &header.types[type_index];
+        if event.len() > MAX_TEXT {
+            self.long(at, event.len());
+            if event.len() > MAX_EVENT_BYTES {
+                return self.too_long(at, event.len());
+            }
+        }
+        let bits = self.out.len() as u32 * 8;
+        let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
+        if cycles == 0 || cycles == u64::MAX {
+            self.far(at);
+        } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
+            self.no_number(at);
+        }
+        self.out.extend_from_slice(&[a, b, c, d, e, f, g, h, t0, t1]);
+        let track = u16::from_be_bytes([t0, t1]);
+        if usize::from(track) >= header.tracks.len() {
+            self.bad_track(at, track);
+        }
+        let octets = &event[EVENT_BYTES..];
+        match of.args_len {
+            Some(_) if of.is_plain => {
+                match *octets {
+                    [a, b, c, d] => self.out.extend_from_slice(&[a, b, c, d]),
+                    [a, b, c, d, e, f, g, h] => self.out.extend_from_slice(&[a, b, c, d, e, f, g, h]),
+                    _ => self.out.extend_from_slice(octets),
+                }
+                self.check_all(at, type_index, octets);
+            }
+            _ => self.put_args(at + EVENT_BYTES, of, octets),
+        }
+        self.spine.push(EventClassId(type_index as u32), cycles, bits, bits + TIME_BYTES as u32 * 8);
+    }
+}
+
+impl Decoder<'_> {
+    fn put_args(&mut self, at: usize, of: &EventType, octets: &[u8]) {
+        let mut from = 0;
+        for &arg in of.args.iter().flatten() {
+            let Some(len) = arg.len() else {
+                let Some((skip, len)) = length(&octets[from..]) else { return };
+                from += skip;
+                let text = &octets[from..from + len as usize];
+                from += text.len();
+                // A string of C: it ends at its first NUL.
+                let text = text.split(|&octet| octet == 0).next().unwrap_or(&[]);
+                self.out.extend_from_slice(text);
+                self.out.push(0);
+                continue;
+            };
+            let len = usize::from(len);
+            let value = &octets[from..from + len];
+            match *value {
+                [a, b, c, d] => self.out.extend_from_slice(&[a, b, c, d]),
+                [a, b, c, d, e, f, g, h] => self.out.extend_from_slice(&[e, f, g, h, a, b, c, d]),
+                _ => self.out.extend_from_slice(value),
+            }
+            if let Arg::Enum(_) | Arg::Text(_) = arg {
+                let written = self.out[self.out.len() - len..].first_chunk::<8>().copied();
+                match written {
+                    Some(written) => self.check(at + from, arg, of, &written),
+                    None => self.check(at + from, arg, of, value),
+                }
+            }
+            from += len;
+        }
+    }
+
+    /// Checks the arguments of a type that is decoded by copying.
+    fn check_all(&mut self, at: usize, type_index: usize, args: &[u8]) {
+        let of = &self.reader.header.types[type_index];
+        for &(from, arg) in &of.checks {
+            let from = usize::from(from);
+            let value = &args[from..from + usize::from(arg.len().unwrap_or(0))];
+            self.check(at + EVENT_BYTES + from, arg, of, value);
+        }
+    }
+
+    /// Is an index or an offset, big endian, one that there is?
+    #[inline]
+    fn check(&mut self, at: usize, arg: Arg, of: &EventType, value: &[u8]) {
+        let number = match *value {
+            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+            _ => value.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
+        };
+        let most = if let Arg::Enum(_) = arg { of.label_count.into() } else { self.strings_len };
+        if number >= most {
+            self.bad_index(at, arg, number, most);
+        }
+    }
+
+    #[cold]
+    fn bad_track(&mut self, at: usize, track: u16) {
+        if self.reader.told.track.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let tracks = self.reader.header.tracks.len();
+        let message = format!("an event of track {track}; the file has {tracks} tracks; said once for the file");
+        self.faults.push(Error::malformed(message).at_offset(at as u64 + 2).with_help("the event has no track name"));
+    }
+
+    #[cold]
+    fn bad_index(&mut self, at: usize, arg: Arg, number: u64, most: u64) {
+        let (told, message) = match arg {
+            Arg::Enum(_) => (
+                &self.reader.told.label,
+                format!("the enumeration index {number}; the type has {most} strings; said once for the file"),
+            ),
+            _ => (
+                &self.reader.told.string,
+                format!("the string offset {number}; the string table has {most} octets; said once for the file"),
+            ),
+        };
+        if !told.swap(true, Ordering::Relaxed) {
+            self.faults.push(Error::malformed(message).at_offset(at as u64).with_help("the value has no text"));
+        }
+    }
+
+    /// A time at one of the ends of what is kept.
+    #[cold]
+    fn far(&mut self, at: usize) {
+        if !self.reader.told.time.swap(true, Ordering::Relaxed) {
+            let message = "the time of an event is not between 1970 and 2554: it is held there; said once";
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
+        }
+    }
+
+    /// A time that is no number.
+    #[cold]
+    fn no_number(&mut self, at: usize) {
+        if !self.reader.told.no_number.swap(true, Ordering::Relaxed) {
+            let message = "the time of an event is no number: it is shown at the start of the log; said once";
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
+        }
+    }
+
+    #[cold]
+    fn long(&mut self, at: usize, len: usize) {
+        if len <= MAX_EVENT_BYTES && !self.reader.told.text.swap(true, Ordering::Relaxed) {
+            let message = format!(
+                "an event of {len} octets: its text may end behind {MAX_TEXT}, its arguments are whole; said once"
+            );
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64));
+        }
+    }
+
+    #[cold]
+    fn too_long(&mut self, at: usize, len: usize) {
+        if !self.reader.told.size.swap(true, Ordering::Relaxed) {
+            let message = format!("an event of {len} octets, more than the limit of {MAX_EVENT_BYTES}; said once");
+            self.faults.push(Error::unsupported(message).at_offset(at as u64).with_help("the event is skipped"));
+        }
+    }
+}

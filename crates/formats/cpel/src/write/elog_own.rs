@@ -1,0 +1,475 @@
+//! A log of VPP as itself: what stands before its events as it was, its events as they are.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::value::Value;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Gap;
+use tracemill_model::schema::Scope;
+
+use super::spool::Output;
+use super::{count_gap, undecoded};
+use crate::elog::TIME_BYTES;
+use crate::elog::events::HEADER;
+use crate::elog::format::string_at;
+use crate::elog::header::{Arg, EPOCH_SECONDS, Header, MAGIC, UNIX_FROM, unix_ns};
+use crate::printf::make_utf8;
+use crate::strings::MAX_TEXT;
+use tracemill_format::target::{Losses, Source, TraceWriter};
+
+/// Texts whose places in the string table are remembered.
+const MAX_KNOWN: usize = 1 << 14;
+
+/// Writes a log.
+pub(super) struct Own {
+    path: PathBuf,
+    /// All that stands before the events.
+    head: Arc<[u8]>,
+    /// Times of saving and of the start, when they are others.
+    moved: Option<(u64, u64)>,
+    header: Header,
+    out: Option<BufWriter<File>>,
+    count: u32,
+    clock: Option<ClockMap>,
+    /// Ns since 1970 from which times count.
+    start: i128,
+    /// Do events come as the log's reader decodes them?
+    is_direct: bool,
+    /// Where texts are in the string table.
+    known: HashMap<Vec<u8>, Option<u32>>,
+    finder: Option<Finder>,
+    losses: Losses,
+    scratch: Vec<u8>,
+}
+
+impl Own {
+    /// `None` when the part does not make a log.
+    pub(super) fn new(path: &Path, source: &Source) -> Option<Own> {
+        let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
+        let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
+        let clock = source.streams.first().and_then(|stream| source.schema.stream(stream.class).default_clock);
+        let clock = clock.map(|clock| source.schema.clock(clock)).filter(|clock| clock.frequency > 0);
+        let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
+        let mut losses = Losses::default();
+        let (mut start, mut times) = (i128::from(header.start_ns()), None);
+        let moved = clock.as_ref().map_or(start, |clock| clock.ns(header.start_ns()));
+        if moved != start {
+            let is_unix = header.started.0 >= UNIX_FROM;
+            let saved = i128::from(unix_ns(header.saved.0)) + moved - start;
+            match (stored_ns(moved, is_unix), stored_ns(saved, header.saved.0 >= UNIX_FROM)) {
+                (Some(started), Some(saved)) => {
+                    times = Some((saved, started));
+                    start = moved;
+                }
+                _ => losses.add("starts of logs that cannot be moved there (times count from the old one)", 1),
+            }
+        }
+        Some(Own {
+            path: path.to_path_buf(),
+            head,
+            moved: times,
+            header,
+            out: None,
+            count: 0,
+            clock,
+            start,
+            is_direct: source.schema.format == source.origin.format,
+            known: HashMap::new(),
+            finder: None,
+            losses,
+            scratch: Vec::new(),
+        })
+    }
+
+    fn out(&mut self) -> Result<&mut BufWriter<File>> {
+        if self.out.is_none() {
+            let failed = Output::failed(&self.path);
+            let mut out = BufWriter::with_capacity(256 << 10, File::create(&self.path).map_err(&failed)?);
+            out.write_all(&self.head).map_err(&failed)?;
+            if let Some((saved, started)) = self.moved {
+                // Behind the magic and the size of the ring; the clock of the CPU stands behind each of them.
+                let at = MAGIC.len() as u64 + 4;
+                for (at, time) in [(at, saved), (at + 16, started)] {
+                    out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&words(time))).map_err(&failed)?;
+                }
+                out.seek(SeekFrom::End(0)).map_err(&failed)?;
+            }
+            self.out = Some(out);
+        }
+        match &mut self.out {
+            Some(out) => Ok(out),
+            None => Err(Error::misuse("the log is not open")),
+        }
+    }
+
+    /// Appends the arguments of an event; false when the values are not those of its type.
+    fn put_args(&mut self, args: &[Arg], label_count: u32, payload: &Value) -> bool {
+        // Texts show offsets that are none.
+        let shown = payload.member("text").and_then(Value::bytes).unwrap_or(&[]);
+        let mut bad = memchr::memmem::find_iter(shown, BAD_STRING).filter_map(|at| bad_offset(&shown[at..]));
+        let strings_len = self.header.strings.1 as u64;
+        for (at, &arg) in args.iter().enumerate() {
+            let Some(value) = payload.member(&format!("arg{at}")) else { return false };
+            match (arg, value) {
+                (Arg::Integer(len) | Arg::Enum(len), value) => {
+                    let Some(value) = value.integer() else { return false };
+                    if matches!(arg, Arg::Enum(_)) && value >= label_count.into() {
+                        bad.next();
+                    }
+                    put_integer(&mut self.scratch, value as u64, len);
+                }
+                (Arg::Float(4), Value::Real(value)) => {
+                    put_integer(&mut self.scratch, (*value as f32).to_bits().into(), 4);
+                }
+                (Arg::Float(_), Value::Real(value)) => put_integer(&mut self.scratch, value.to_bits(), 8),
+                (Arg::Text(len), Value::Null) => {
+                    let offset = bad.next().filter(|&offset| offset >= strings_len);
+                    put_integer(&mut self.scratch, offset.unwrap_or(outside(len)), len);
+                }
+                (Arg::Text(len), value) => {
+                    let Some(text) = value.bytes() else { return false };
+                    let offset = self.offset_of(text).map_or_else(
+                        || {
+                            self.losses.add("texts that the string table of the log does not hold", 1);
+                            outside(len)
+                        },
+                        u64::from,
+                    );
+                    put_integer(&mut self.scratch, offset, len);
+                }
+                (Arg::String, value) => {
+                    let Some(text) = value.bytes() else { return false };
+                    put_cstring(&mut self.scratch, text);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Where a text is in the string table.
+    fn offset_of(&mut self, text: &[u8]) -> Option<u32> {
+        if let Some(known) = self.known.get(text) {
+            return *known;
+        }
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
+        }
+        let strings = self.header.strings(&self.head);
+        let finder = self.finder.get_or_insert_with(|| Finder::new(strings));
+        let found = finder.find(strings, text);
+        self.known.insert(text.to_vec(), found);
+        found
+    }
+}
+
+/// How texts begin to show an offset that is none.
+const BAD_STRING: &[u8] = b"<bad-string:0x";
+
+/// The offset in such a text.
+fn bad_offset(text: &[u8]) -> Option<u64> {
+    let digits = text.get(BAD_STRING.len()..)?;
+    let digits = &digits[..memchr::memchr(b'>', digits)?];
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// An offset behind the string table: the largest of so many octets that any table is shorter than.
+fn outside(len: u8) -> u64 {
+    let most = u64::MAX >> (64 - 8 * u32::from(len.clamp(1, 8)));
+    most.min(u32::MAX.into())
+}
+
+/// Finds texts in a string table, as they are shown.
+struct Finder {
+    /// Hash and offset of each string, sorted.
+    starts: Vec<(u32, u32)>,
+}
+
+impl Finder {
+    fn new(strings: &[u8]) -> Self {
+        let (mut starts, mut at, mut text) = (Vec::new(), 0, Vec::new());
+        while let Some(string) = string_at(strings, at as u64) {
+            shown(string, &mut text);
+            starts.push((hash(&text), at as u32));
+            // Of a long string only its beginning is shown.
+            at += memchr::memchr(0, &strings[at..]).unwrap_or(strings.len() - at) + 1;
+        }
+        starts.sort_unstable();
+        Finder { starts }
+    }
+
+    /// The first offset that has a text: that of a string, else one inside a string.
+    fn find(&self, strings: &[u8], text: &[u8]) -> Option<u32> {
+        let wanted = hash(text);
+        let mut found = Vec::new();
+        let from = self.starts.partition_point(|(hash, _)| *hash < wanted);
+        let same = self.starts[from..].iter().take_while(|(hash, _)| *hash == wanted);
+        let mut is_it = |at: u32| {
+            shown(string_at(strings, at.into()).unwrap_or(&[]), &mut found);
+            found == text
+        };
+        if let Some((_, at)) = same.into_iter().find(|(_, at)| is_it(*at)) {
+            return Some(*at);
+        }
+        let is_end = |at: usize| text.len() >= MAX_TEXT || strings.get(at).is_none_or(|&octet| octet == 0);
+        let inside = match text {
+            [] => memchr::memchr(0, strings),
+            _ => memchr::memmem::find_iter(strings, text).find(|at| is_end(at + text.len())),
+        };
+        inside.and_then(|at| u32::try_from(at).ok())
+    }
+}
+
+/// A string as it is shown.
+fn shown(string: &[u8], text: &mut Vec<u8>) {
+    text.clear();
+    text.extend_from_slice(string);
+    make_utf8(text, 0);
+}
+
+fn hash(text: &[u8]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish() as u32
+}
+
+impl TraceWriter for Own {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, _stream: usize, event: EventRef<'_>) -> Result<()> {
+        let packet = event.chunk.packet.clone();
+        let schema = packet.plans.schema();
+        let number = schema.event(event.class()).id;
+        let of = usize::try_from(number).ok().and_then(|number| self.header.types.get(number));
+        let label_count = of.map_or(0, |of| of.label_count);
+        let args = of.and_then(|of| of.args.clone());
+        let ns = self.clock.as_ref().map_or(i128::from(event.cycles()), |clock| clock.ns(event.cycles()));
+        // Times far behind the ends are held there when they are read.
+        let is_far = matches!(event.cycles(), 0 | u64::MAX) && ns == i128::from(event.cycles());
+        let is_it = |time: &f64| is_far || (time * 1e9) as i128 == ns - self.start;
+        let stored = stored_time(event).filter(|time| self.is_direct && is_it(time));
+        let time = match stored {
+            Some(time) => time,
+            None => time_of(ns - self.start, event.cycles(), &mut self.losses),
+        };
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&(number as u16).to_be_bytes());
+        let is_put = match args {
+            None => false,
+            Some(args) if self.is_direct => put_decoded(&mut self.scratch, &args, time, event.body()).is_some(),
+            Some(args) => {
+                let payload = event.values(Scope::Payload).map_err(undecoded)?.unwrap_or(Value::Null);
+                match payload.member("track").and_then(Value::integer) {
+                    None => false,
+                    Some(track) => {
+                        self.scratch.extend_from_slice(&(track as u16).to_be_bytes());
+                        self.scratch.extend_from_slice(&words(time.to_bits()));
+                        self.put_args(&args, label_count, &payload)
+                    }
+                }
+            }
+        };
+        if !is_put {
+            self.losses.add("events that are no records of the log", 1);
+            return Ok(());
+        }
+        let Some(count) = self.count.checked_add(1) else {
+            self.losses.add("events behind the last one that a log can count", 1);
+            return Ok(());
+        };
+        self.count = count;
+        let scratch = std::mem::take(&mut self.scratch);
+        self.out()?.write_all(&scratch).map_err(Output::failed(&self.path))?;
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
+        count_gap(&mut self.losses, gap);
+        Ok(())
+    }
+
+    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        let (count, at) = (self.count, self.head.len() as u64 - 4);
+        let path = self.path.clone();
+        let failed = Output::failed(&path);
+        let out = self.out()?;
+        out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&count.to_be_bytes())).map_err(&failed)?;
+        out.flush().map_err(&failed)?;
+        Ok(self.losses)
+    }
+}
+
+/// The time of an event as its log has it.
+fn stored_time(event: EventRef<'_>) -> Option<f64> {
+    let at = usize::try_from(event.chunk.start_bits(event.at) / 8).ok()?;
+    let octets = event.chunk.packet.content().get(at..)?.first_chunk::<TIME_BYTES>()?;
+    Some(f64::from_bits(u64::from_be_bytes(*octets).rotate_left(32)))
+}
+
+/// Appends track, time and arguments of an event as the log's reader decodes it: other words of long numbers, and
+/// strings with a NUL. `None` when it is cut.
+fn put_decoded(out: &mut Vec<u8>, args: &[Arg], time: f64, body: &[u8]) -> Option<()> {
+    let (track, mut rest) = body.split_at_checked(2)?;
+    out.extend_from_slice(track);
+    out.extend_from_slice(&words(time.to_bits()));
+    for arg in args {
+        let octets;
+        match arg.len() {
+            Some(8) => {
+                (octets, rest) = rest.split_at_checked(8)?;
+                out.extend_from_slice(&octets[4..]);
+                out.extend_from_slice(&octets[..4]);
+            }
+            Some(len) => {
+                (octets, rest) = rest.split_at_checked(len.into())?;
+                out.extend_from_slice(octets);
+            }
+            None => {
+                let end = memchr::memchr(0, rest)?;
+                put_cstring(out, &rest[..end]);
+                rest = &rest[end + 1..];
+            }
+        }
+    }
+    Some(())
+}
+
+/// Ns since 1970 as a log stores them: from 1970, or from the epoch of newer ones.
+pub(super) fn stored_ns(ns: i128, is_unix: bool) -> Option<u64> {
+    let of_unix = u64::try_from(ns).ok().filter(|&ns| ns >= UNIX_FROM);
+    let of_epoch = u64::try_from(ns - i128::from(EPOCH_SECONDS) * 1_000_000_000).ok().filter(|&ns| ns < UNIX_FROM);
+    if is_unix { of_unix.or(of_epoch) } else { of_epoch.or(of_unix) }
+}
+
+/// A number of 64 bits: its low word stands first.
+pub(super) fn words(value: u64) -> [u8; 8] {
+    value.rotate_left(32).to_be_bytes()
+}
+
+/// Appends the low octets of a number.
+pub(super) fn put_integer(out: &mut Vec<u8>, value: u64, len: u8) {
+    match len {
+        8 => out.extend_from_slice(&words(value)),
+        len => out.extend_from_slice(&value.to_be_bytes()[8 - usize::from(len.min(8))..]),
+    }
+}
+
+/// Appends a string behind its length.
+pub(super) fn put_cstring(out: &mut Vec<u8>, text: &[u8]) {
+    let len = text.len() as u64;
+    match len {
+        0..128 => out.push((len as u8) << 1 | 1),
+        128..16_512 => {
+            let len = len - 128;
+            out.extend([(len as u8) << 2 | 2, (len >> 6) as u8]);
+        }
+        16_512..537_387_424 => {
+            let len = len - 16_512;
+            out.push((len as u8) << 3 | 4);
+            out.extend_from_slice(&((len >> 5) as u32).to_le_bytes()[..3]);
+        }
+        _ => {
+            out.push(0);
+            out.extend_from_slice(&len.to_le_bytes());
+        }
+    }
+    out.extend_from_slice(text);
+}
+
+/// The seconds that a reader takes for these ns; counts those that there are none for. `cycles` says where the time was
+/// held at an end.
+pub(super) fn time_of(ns: i128, cycles: u64, losses: &mut Losses) -> f64 {
+    let near = ns as f64 / 1e9;
+    let is_it = |seconds: &f64| (seconds * 1e9) as i128 == ns;
+    let (mut up, mut down) = (near, near);
+    for _ in 0..4 {
+        if let Some(seconds) = [up, down].into_iter().find(is_it) {
+            return seconds;
+        }
+        (up, down) = (up.next_up(), down.next_down());
+    }
+    match cycles {
+        // Far behind the ends, where readers hold times.
+        0 => -1e12,
+        u64::MAX => 1e12,
+        _ => {
+            losses.add("times so far from the start of the log that their ns are rounded", 1);
+            near
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elog::header::length;
+
+    #[test]
+    fn lengths_come_back() {
+        for len in [0, 1, 127, 128, 129, 191, 192, 16_511, 16_512, 16_543, 16_544, 70_000] {
+            let mut out = Vec::new();
+            put_cstring(&mut out, &vec![b'x'; len]);
+            let (skip, read) = length(&out).unwrap();
+            assert_eq!((read, out.len() - skip), (len as u64, len));
+        }
+    }
+
+    #[test]
+    fn every_ns_of_97_days_has_a_time() {
+        let mut losses = Losses::default();
+        let mut state = 7u64;
+        for bits in 1..53 {
+            for _ in 0..200 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let ns = i128::from(state >> (64 - bits)).min(97 * 86_400 * 1_000_000_000);
+                for ns in [ns, -ns] {
+                    assert_eq!((time_of(ns, 1, &mut losses) * 1e9) as i128, ns);
+                }
+            }
+        }
+        assert!(losses.is_empty());
+        time_of((1 << 60) + 1, 1, &mut losses);
+        assert_eq!(losses.0.len(), 1);
+    }
+
+    #[test]
+    fn starts_are_stored_from_either_epoch() {
+        let epoch = i128::from(EPOCH_SECONDS) * 1_000_000_000;
+        assert_eq!(stored_ns(epoch + 5, false), Some(5));
+        assert_eq!(stored_ns(epoch + 5, true), Some((epoch + 5) as u64));
+        assert_eq!(stored_ns(epoch - 5, false), Some((epoch - 5) as u64));
+        assert_eq!(stored_ns(5, false), None);
+        for (ns, is_unix) in [(epoch + 5, false), (epoch - 5, false), (epoch + 5, true)] {
+            assert_eq!(i128::from(unix_ns(stored_ns(ns, is_unix).unwrap())), ns);
+        }
+    }
+
+    #[test]
+    fn texts_are_found_where_they_stand() {
+        let strings = b"one\0two one\0\xff\0\0last";
+        let finder = Finder::new(strings);
+        let find = |text: &[u8]| finder.find(strings, text);
+        assert_eq!(find(b"one"), Some(0));
+        assert_eq!(find(b"two one"), Some(4));
+        assert_eq!(find(b"wo one"), Some(5));
+        assert_eq!(find(b""), Some(14));
+        assert_eq!(find(b"last"), Some(15));
+        assert_eq!(find("\u{fffd}".as_bytes()), Some(12));
+        assert_eq!(find(b"on"), None);
+        assert_eq!(Finder::new(b"").find(b"", b""), None);
+    }
+}

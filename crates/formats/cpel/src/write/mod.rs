@@ -1,0 +1,148 @@
+//! Writing CPEL logs and VPP's event logs: each as itself, and any other trace as one.
+
+mod elog;
+mod elog_own;
+mod fields;
+mod log;
+mod own;
+mod spool;
+mod tracks;
+
+use std::path::Path;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{ByteOrder, EventClassId, Member};
+
+use tracemill_format::api::OpenTrace;
+use tracemill_format::out_file::copy_file;
+use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+
+/// CPEL logs.
+pub static CPEL: Target = Target {
+    names: &["cpel"],
+    description: "CPEL event logs, version 1",
+    cannot_hold: &[
+        "types of fields (they become text, but for one integer of 32 bits)",
+        "origins of clocks other than 1970, and that one for times before September 2001",
+        "counts of discarded events and lost packets",
+        "packet contexts and event headers",
+        "times before the zero of their clock",
+    ],
+    is_folder: false,
+    // Viewers search in events that stand in the order of time.
+    wants_order: true,
+    hides_fields: false,
+    create: create_cpel,
+    copy: Some(copy_cpel),
+    settings: &[],
+};
+
+/// Event logs of VPP.
+pub static ELOG: Target = Target {
+    names: &["elog"],
+    description: "event logs of VPP, `elog v0`",
+    cannot_hold: &[
+        "signs of integers (texts show them)",
+        "more than 20 octets of arguments (other fields become one text)",
+        "structures, arrays, variants and optional fields (they become text)",
+        "counts of discarded events and lost packets",
+        "packet contexts and event headers",
+        "more than 65,536 event classes, or tracks",
+        "times before September 2001 (they are moved), and whole ns more than 97 days from the first event",
+        "events without time",
+    ],
+    is_folder: false,
+    wants_order: true,
+    hides_fields: false,
+    create: create_elog,
+    copy: Some(copy_elog),
+    settings: &[],
+};
+
+fn create_cpel(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    if let [source] = sources
+        && ["cpel", "gist"].contains(&source.origin.format.as_str())
+        && let Some(own) = own::Own::new(path, source, options)
+    {
+        return Ok(Box::new(own));
+    }
+    Ok(Box::new(log::Log::new(path, sources, options)))
+}
+
+fn create_elog(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    if let [source] = sources
+        && source.origin.format == ELOG.names[0]
+        && let Some(own) = elog_own::Own::new(path, source)
+    {
+        return Ok(Box::new(own));
+    }
+    Ok(Box::new(elog::Log::new(path, sources, options)))
+}
+
+fn copy_cpel(trace: &OpenTrace, to: &Path) -> Result<bool> {
+    copy(trace, to, CPEL.names[0])
+}
+
+fn copy_elog(trace: &OpenTrace, to: &Path) -> Result<bool> {
+    copy(trace, to, ELOG.names[0])
+}
+
+/// Copies a log that is whole, octet by octet.
+fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result<bool> {
+    if trace.schema.format != format || !trace.faults.is_empty() || !trace.path.is_file() {
+        return Ok(false);
+    }
+    copy_file(&trace.path, to)?;
+    Ok(true)
+}
+
+/// Appends a number of 32 bits.
+fn put_u32(out: &mut Vec<u8>, value: u32, order: ByteOrder) {
+    out.extend_from_slice(&match order {
+        ByteOrder::Little => value.to_le_bytes(),
+        ByteOrder::Big => value.to_be_bytes(),
+    });
+}
+
+/// The fault of an event that cannot be decoded.
+fn undecoded(fault: tracemill_codec::plan::Fault) -> Error {
+    Error::malformed(format!("an event cannot be decoded: {fault:?}"))
+}
+
+/// Counts what a log has no place for.
+fn count_gap(losses: &mut Losses, gap: &Gap) {
+    let kind = match gap.kind {
+        GapKind::DiscardedEvents => "counts of discarded events",
+        GapKind::LostPackets => "counts of lost packets",
+    };
+    losses.add(kind, gap.count.unwrap_or(1));
+}
+
+/// Counts what is lost of headers and packets, whatever the events.
+fn count_headers(losses: &mut Losses, sources: &[Source]) {
+    for source in sources {
+        let schema = &source.schema;
+        for stream in &source.streams {
+            let class = schema.stream(stream.class);
+            let has_more = |root, known: &[&str]| {
+                // What only describes the packet, or is the id or the time of an event, says nothing more.
+                let is_more = |member: &Member| !known.contains(&&*member.name) && schema.says_more(member.class);
+                fields::members(schema, root).iter().any(is_more)
+            };
+            losses.add("fields of packet contexts", u64::from(has_more(class.packet_context, &["cpu_id"])));
+            let has_header = has_more(class.event_header, &["id", "timestamp", "v"]);
+            losses.add("event headers (times, names and CPUs are kept)", u64::from(has_header));
+        }
+    }
+}
+
+/// The source and the class of an event; of one whose class stands for many its name too.
+type ClassKey = (usize, EventClassId, Option<Vec<u8>>);
+
+/// The members of an event's own id: its number and name, when its class stands for many.
+fn own_name(event: EventRef<'_>) -> Option<(u32, Vec<u8>)> {
+    let mut name = Vec::new();
+    event.own_id(&mut name).map(|id| (id, name))
+}

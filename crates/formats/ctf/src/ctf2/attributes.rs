@@ -1,0 +1,187 @@
+//! What `convert` notes in the attributes of the metadata that it writes: what CTF 2 has no property for, and what the
+//! trace was before.
+//!
+//! Attributes never change how data are decoded by others. What is not as we write it is as if it were not there: it
+//! belongs to somebody else's idea of our namespace.
+
+use std::sync::Arc;
+
+use tracemill_model::schema::{ClockClass, Mapping, Origin, Part, Summary};
+
+use super::json::{Kind, Property, Value};
+use super::object::Object;
+
+/// Our namespace.
+pub(crate) const NAMESPACE: &str = "tracemill";
+
+/// Our attributes of an object of the metadata.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'v>(&'v [Property<'v>]);
+
+impl<'v> Own<'v> {
+    /// Those of `object`; empty when it has none.
+    pub(super) fn of(object: &Object<'v>) -> Own<'v> {
+        let attributes = object.optional("attributes").map(Own::from).unwrap_or(Own(&[]));
+        attributes.inside(NAMESPACE)
+    }
+
+    fn from(value: &'v Value<'v>) -> Own<'v> {
+        match &value.kind {
+            Kind::Object(properties) => Own(properties),
+            _ => Own(&[]),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&'v Value<'v>> {
+        self.0.iter().find(|property| property.key == name).map(|property| &property.value)
+    }
+
+    fn inside(&self, name: &str) -> Own<'v> {
+        self.get(name).map_or(Own(&[]), Own::from)
+    }
+
+    fn list(&self, name: &str) -> &'v [Value<'v>] {
+        match self.get(name).map(|value| &value.kind) {
+            Some(Kind::Array(values)) => values,
+            _ => &[],
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<&'v str> {
+        match self.get(name).map(|value| &value.kind) {
+            Some(Kind::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn number<T: TryFrom<i128>>(&self, name: &str) -> Option<T> {
+        match self.get(name).map(|value| &value.kind) {
+            Some(Kind::Integer(number)) => T::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    /// Is it there and true?
+    pub(super) fn has(&self, name: &str) -> bool {
+        matches!(self.get(name).map(|value| &value.kind), Some(Kind::Boolean(true)))
+    }
+
+    /// The name that a member of a structure has in fact.
+    pub(super) fn name(&self) -> Option<&'v str> {
+        self.text("name")
+    }
+
+    /// What the trace was.
+    pub(super) fn origin(&self) -> Option<Arc<Origin>> {
+        let own = self.inside("origin");
+        let version = own.list("version").iter().map(|value| match value.kind {
+            Kind::Integer(number) => u32::try_from(number).unwrap_or(0),
+            _ => 0,
+        });
+        let version: Vec<u32> = version.collect();
+        let part = |value: &'v Value<'v>| {
+            let own = Own::from(value);
+            let bytes = match own.text("text") {
+                Some(text) => text.as_bytes().to_vec(),
+                None => from_base64(own.text("base64")?)?,
+            };
+            Some(Part { name: own.text("name")?.to_string(), bytes: bytes.into() })
+        };
+        let stream = |value: &'v Value<'v>| {
+            let own = Own::from(value);
+            Some((own.text("file")?.to_string(), own.text("name")?.to_string()))
+        };
+        Some(Arc::new(Origin {
+            format: own.text("format")?.to_string(),
+            version: (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
+            parts: own.list("parts").iter().filter_map(part).collect(),
+            streams: own.list("streams").iter().filter_map(stream).collect(),
+            has_same_packets: own.has("same-packets"),
+            moved_ns: own.number("moved-ns").unwrap_or(0),
+        }))
+    }
+
+    /// How text sums events up.
+    pub(super) fn summary(&self) -> Option<Summary> {
+        let own = self.inside("summary");
+        let (before, after) = (own.text("before")?.into(), own.text("after")?.into());
+        Some(Summary { before, has_name: own.has("has-name"), after })
+    }
+
+    /// Adds to a clock what CTF 2 cannot say of it.
+    pub(super) fn complete_clock(&self, clock: &mut ClockClass) {
+        if self.has("unknown-frequency") {
+            clock.frequency = 0;
+        }
+        clock.has_made_cycles = self.has("made-cycles");
+        let ratio = self.inside("ratio");
+        if let (Some(ticks), Some(seconds)) = (ratio.number("ticks"), ratio.number("seconds"))
+            && ticks > 0
+            && seconds > 0
+        {
+            (clock.frequency, clock.seconds) = (ticks, seconds);
+        }
+        let own = self.inside("offset");
+        if let (Some(seconds), Some(cycles), Some(ns)) = (own.number("seconds"), own.number("cycles"), own.number("ns"))
+        {
+            (clock.offset_seconds, clock.offset_cycles, clock.offset_ns) = (seconds, cycles, ns);
+        }
+    }
+
+    /// The labels of an enumeration in the order that decides how they are shown, when an object of JSON cannot hold it.
+    pub(super) fn mappings(&self) -> Option<Arc<[Mapping]>> {
+        let range = |value: &Value<'_>| match &value.kind {
+            Kind::Array(bounds) => match bounds.as_slice() {
+                [Value { kind: Kind::Integer(low), .. }, Value { kind: Kind::Integer(high), .. }] => {
+                    Some((*low, *high))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let mapping = |value: &'v Value<'v>| {
+            let own = Own::from(value);
+            let ranges: Option<Vec<_>> = own.list("ranges").iter().map(range).collect();
+            Some(Mapping { label: own.text("label")?.into(), ranges: ranges? })
+        };
+        self.get("mappings")?;
+        self.list("mappings").iter().map(mapping).collect()
+    }
+}
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| {
+        Some(match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        })
+    };
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut count) = (0u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        bits = bits << 6 | u32::from(digit(byte)?);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read() {
+        assert_eq!(from_base64("").unwrap(), b"");
+        assert_eq!(from_base64("AP8=").unwrap(), [0, 255]);
+        assert_eq!(from_base64("AP8B").unwrap(), [0, 255, 1]);
+        assert_eq!(from_base64("A*"), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! One packet header and context: read, and judged (decisions 29, 34 and 42).
+
+use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
+use tracemill_codec::trace_plans::{EventFault, TracePlans};
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::schema::{ByteOrder, FieldKind, StreamClassId};
+
+use super::metadata::{self, Dialect, HEADER_11, HEADER_16, MAGIC};
+use super::packet_fields::{self, Meaning};
+use super::transform::{Schemes, Stored};
+use tracemill_codec::text::uuid_text;
+
+/// What every packet of a file must agree with.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) dialect: Dialect,
+    pub(super) order: ByteOrder,
+    /// Session id (v1.1), once it is known.
+    pub(super) session_id: Option<u32>,
+    /// UUID (v1.6), once it is known.
+    pub(super) uuid: Option<[u8; 16]>,
+    /// The section (v1.1) or stream (v1.6) of the file, once it is known.
+    pub(super) class: Option<StreamClassId>,
+}
+
+impl Identity {
+    /// Bytes with which every packet of the file begins, as far as they are known.
+    pub(super) fn pattern(&self) -> Vec<u8> {
+        let number = |value: u32| match self.order {
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
+        };
+        let mut pattern = number(MAGIC).to_vec();
+        match (self.dialect, self.session_id, self.uuid) {
+            (Dialect::V11, Some(id), _) => pattern.extend(number(id)),
+            (Dialect::V16, _, Some(uuid)) => pattern.extend(uuid),
+            _ => {}
+        }
+        pattern
+    }
+}
+
+/// A packet header that can be trusted.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub(super) class: StreamClassId,
+    pub(super) session_id: u32,
+    pub(super) uuid: [u8; 16],
+    /// First bit of the context, and first byte behind it: there the content begins.
+    pub(super) context_bits: u64,
+    pub(super) content_start: u64,
+    /// Sizes in bytes as the header states them.
+    pub(super) content_size: u64,
+    pub(super) packet_size: u64,
+    pub(super) begin: Option<u64>,
+    pub(super) end: Option<u64>,
+    /// Counters with their widths.
+    pub(super) discarded: Option<(u64, u32)>,
+    pub(super) count: Option<(u64, u32)>,
+    /// Significant bits of the packet counter, when a field says them.
+    pub(super) count_bits: Option<u64>,
+    pub(super) schemes: Schemes,
+    pub(super) checksum: Stored,
+    pub(super) cpu: Option<u32>,
+    /// The packet is not one of this file, or the trace: it is passed over.
+    pub(super) stranger: Option<Error>,
+}
+
+impl Header {
+    /// Bytes of the file that the packet takes when `rest` are left: a truncated one has what is there.
+    pub(super) fn stored_content(&self, rest: u64) -> u64 {
+        self.content_size.min(rest)
+    }
+
+    /// Does the file end inside the packet?
+    pub(super) fn is_truncated(&self, rest: u64) -> bool {
+        self.packet_size > rest
+    }
+}
+
+/// A header that cannot be used.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// The file ends inside it.
+    Cut(Error),
+    /// It is no header of this trace: the next one has to be searched.
+    Untrusted(Error),
+}
+
+/// Reads the header at the start of `rest`, which goes to the end of the file. At most `limit` bytes are looked at.
+pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: u64) -> Result<Header, Unusable> {
+    let fixed = if identity.dialect == Dialect::V11 { HEADER_11 } else { HEADER_16 };
+    let cut = |what: &str| {
+        Unusable::Cut(Error::new(ErrorKind::Truncated, format!("truncated packet: the file ends inside {what}")))
+    };
+    let untrusted = |message: String| Unusable::Untrusted(Error::malformed(message));
+    match metadata::magic_order(rest) {
+        Some(order) if order == identity.order => {}
+        Some(_) => {
+            return Err(untrusted("the packet has the byte order that the trace has not".to_string()));
+        }
+        None if rest.len() < 4 => return Err(cut("the magic number of a packet")),
+        None => {
+            let found: Vec<String> = rest.iter().take(4).map(|byte| format!("{byte:02X}")).collect();
+            let message = format!("the magic number of a packet is missing: found the bytes {}", found.join(" "));
+            return Err(untrusted(message));
+        }
+    }
+    if rest.len() < fixed {
+        return Err(cut("the header of a packet"));
+    }
+    let number = |at: usize| {
+        let word = rest.get(at..).and_then(|rest| rest.first_chunk::<4>()).copied().unwrap_or_default();
+        match identity.order {
+            ByteOrder::Little => u32::from_le_bytes(word),
+            ByteOrder::Big => u32::from_be_bytes(word),
+        }
+    };
+    let schema = plans.schema();
+    let (mut stranger, mut uuid) = (None, [0; 16]);
+    let strange = |message: String| Some(Error::new(ErrorKind::Inconsistent, message));
+    let class = match identity.dialect {
+        Dialect::V11 => {
+            if let Some(wanted) = identity.session_id.filter(|&wanted| wanted != number(4)) {
+                stranger =
+                    strange(format!("the packet has the session id {:#010x}, the trace has {wanted:#010x}", number(4)));
+            }
+            identity.class.ok_or_else(|| untrusted("the file belongs to no section".to_string()))?
+        }
+        Dialect::V16 => {
+            uuid = rest.get(4..).and_then(|rest| rest.first_chunk::<16>()).copied().unwrap_or_default();
+            if let Some(wanted) = identity.uuid.filter(|&wanted| wanted != uuid) {
+                let (found, wanted) = (uuid_text(&uuid), uuid_text(&wanted));
+                stranger = strange(format!("the packet carries the uuid {found} of another trace, expected {wanted}"));
+            }
+            let id = number(20);
+            let Some(class) = schema.stream_by_id(id.into()) else {
+                return Err(untrusted(format!("no stream is declared that has the id {id} of the packet")));
+            };
+            if let Some(wanted) = identity.class.filter(|&wanted| wanted != class) {
+                let wanted = schema.stream(wanted).id;
+                let message = format!("the packet belongs to the stream {id}, and its file to the stream {wanted}");
+                stranger = stranger.or(strange(message));
+            }
+            class
+        }
+    };
+    // The fixed header of v1.1 goes on where the context of v1.6 begins.
+    let context_bits = if identity.dialect == Dialect::V11 { 64 } else { 192 };
+    let plan = plans.packet_context_rows(class);
+    let members = members(plans, class);
+    let mut fields = Fields { members: &members, values: vec![Value::None; members.len()] };
+    let input = Input::new(rest, (rest.len() as u64).min(limit).saturating_mul(8));
+    let (mut pos, mut state) = (context_bits, State::default());
+    if let Err(fault) = plan.run(input, &mut pos, &mut state, &mut fields) {
+        let path = format!("packet_context{}", plan.path(fault.node));
+        return Err(match fault.kind {
+            FaultKind::Negative { .. } | FaultKind::OtherByteOrder => {
+                Unusable::Untrusted(Error::malformed(fault.kind.to_string()).in_field(path))
+            }
+            _ if (rest.len() as u64) <= limit => cut(&format!("the context of a packet, at `{path}`")),
+            _ => untrusted(format!("the context of the packet is longer than {limit} bytes")),
+        });
+    }
+    let of = |meaning: Meaning| {
+        members.iter().zip(&fields.values).find_map(|(member, value)| match value {
+            Value::Number(number) if member.meaning == Some(meaning) => Some((*number, member.bits)),
+            _ => None,
+        })
+    };
+    let value = |meaning: Meaning| of(meaning).map(|(value, _)| value);
+    let content_start = pos.div_ceil(8);
+    let (content_size, packet_size) =
+        (value(Meaning::ContentSize).unwrap_or(0), value(Meaning::PacketSize).unwrap_or(0));
+    if content_size < content_start || packet_size < content_size {
+        let message = format!(
+            "the packet states {content_size} bytes of content in {packet_size} bytes, and its header takes {content_start}"
+        );
+        return Err(untrusted(message));
+    }
+    let checksum = members.iter().zip(&fields.values).find(|(member, _)| member.meaning == Some(Meaning::Checksum));
+    let checksum = match checksum {
+        None => Stored::Nowhere,
+        Some((member, Value::Number(value, ..))) => Stored::Number(*value, member.bits),
+        Some((_, Value::Bytes(bytes))) => Stored::Bytes(bytes.clone()),
+        Some((_, Value::None)) => Stored::Odd,
+    };
+    Ok(Header {
+        class,
+        session_id: if identity.dialect == Dialect::V11 { number(4) } else { 0 },
+        uuid,
+        context_bits,
+        content_start,
+        content_size,
+        packet_size,
+        begin: value(Meaning::Begin),
+        end: value(Meaning::End),
+        discarded: of(Meaning::Discarded),
+        count: of(Meaning::Count),
+        count_bits: value(Meaning::CountBits),
+        schemes: Schemes {
+            compression: value(Meaning::Compression).unwrap_or(0),
+            encryption: value(Meaning::Encryption).unwrap_or(0),
+            checksum: value(Meaning::ChecksumScheme).unwrap_or(0),
+        },
+        checksum,
+        cpu: value(Meaning::Cpu).and_then(|cpu| u32::try_from(cpu).ok()),
+        stranger,
+    })
+}
+
+/// A field at the top level of a packet context.
+struct TopField {
+    node: NodeId,
+    /// Node of its elements, when it is an array of bytes.
+    element: Option<NodeId>,
+    meaning: Option<Meaning>,
+    /// Width of an integer, 0 for anything else.
+    bits: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    None,
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+/// The fields of a context that have a meaning.
+fn members(plans: &TracePlans, class: StreamClassId) -> Vec<TopField> {
+    let plan = plans.packet_context_rows(class);
+    let schema = plans.schema();
+    let Some(root) = plan.roots.first().copied().flatten() else { return Vec::new() };
+    let mut members: Vec<TopField> = Vec::new();
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let at = at as NodeId;
+        if at == root {
+            continue;
+        }
+        if node.parent == root {
+            let name = match node.name.strip_prefix("section_packet_count") {
+                // v1.1 counts sections where v1.6 counts streams.
+                Some(rest) if schema.format == "ctf1.1" => format!("stream_packet_count{rest}"),
+                _ => node.name.to_string(),
+            };
+            let bits = match &schema.field_class(node.class).kind {
+                FieldKind::Integer(integer) => integer.len_bits,
+                _ => 0,
+            };
+            let meaning = packet_fields::meaning(&name);
+            members.push(TopField { node: at, element: None, meaning, bits });
+        } else if let Some(member) = members.iter_mut().rev().find(|member| member.node == node.parent)
+            && is_byte(&schema.field_class(node.class).kind)
+            && matches!(schema.field_class(plan.nodes[node.parent as usize].class).kind, FieldKind::Array(_))
+        {
+            member.element = Some(at);
+        }
+    }
+    members.retain(|member| member.meaning.is_some());
+    members
+}
+
+fn is_byte(kind: &FieldKind) -> bool {
+    matches!(kind, FieldKind::Integer(integer) if integer.len_bits == 8)
+}
+
+/// Collects the values of the fields that have a meaning.
+struct Fields<'a> {
+    members: &'a [TopField],
+    values: Vec<Value>,
+}
+
+impl Fields<'_> {
+    fn set(&mut self, node: NodeId, value: u64) {
+        for (member, place) in self.members.iter().zip(&mut self.values) {
+            if member.node == node {
+                // A negative number is the bits of its field.
+                let unused_bits = 64 - member.bits.clamp(1, 64);
+                *place = Value::Number(value & (u64::MAX >> unused_bits));
+            } else if member.element == Some(node)
+                && member.meaning == Some(Meaning::Checksum)
+                && let Value::Bytes(bytes) = place
+            {
+                bytes.push(value as u8);
+            }
+        }
+    }
+}
+
+impl Visitor for Fields<'_> {
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.set(node, value);
+    }
+
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.set(node, value as u64);
+    }
+
+    fn begin_array(&mut self, node: NodeId, _len: u64) {
+        for (member, place) in self.members.iter().zip(&mut self.values) {
+            if member.node == node && member.element.is_some() {
+                *place = Value::Bytes(Vec::new());
+            }
+        }
+    }
+}
+
+/// Is a fault that the content ends too early?
+pub(super) fn is_past_end(fault: &EventFault) -> bool {
+    matches!(
+        fault,
+        EventFault::Field { fault, .. }
+            if matches!(fault.kind, FaultKind::PastEnd { .. } | FaultKind::Unterminated | FaultKind::TooLong { .. })
+    )
+}

@@ -1,0 +1,89 @@
+//! The two drafts from which CTF grew: RFC v1.1 (November 2010) and RFC v1.6 (January 2011).
+//!
+//! Both describe packets of events in a text; the languages differ, the layout hardly. [`v11`](self) and `v16` read the
+//! two languages into the same types, `schema` makes of them what plans decode; from there on it is the engine of all
+//! formats. See README.md in this folder for what each decision of the definition became.
+
+mod byte_orders;
+mod cursor;
+mod files;
+mod header;
+mod keys;
+mod lexer;
+mod metadata;
+mod open;
+mod packet_fields;
+mod reader;
+mod schema;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod transform;
+mod types;
+mod v11;
+mod v16;
+pub mod write;
+
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{ByteOrder, Schema};
+
+use tracemill_format::api::{Format, Setting};
+
+/// Names of the options.
+const NO_VERIFY: &str = "no-verify";
+const MAX_EXPANDED: &str = "max-expanded";
+const FREQUENCY: &str = "clock-frequency";
+
+/// The drafts 1.1 and 1.6.
+pub static FORMAT: Format = Format {
+    names: &["ctf1.1", "ctf1.6"],
+    description: "the drafts of the Common Trace Format: RFC v1.1 (2010) and RFC v1.6 (2011)",
+    probe: open::probe,
+    open: open::open,
+    settings: &[
+        Setting {
+            name: keys::PASSPHRASE,
+            value: Some("FILE"),
+            help: "Take the passphrase of encrypted packets from a file",
+        },
+        Setting {
+            name: keys::KEY,
+            value: Some("FILE"),
+            help: "Take the key of encrypted packets from a file: 16, 24 or 32 bytes, or hexadecimal digits",
+        },
+        Setting { name: NO_VERIFY, value: None, help: "Do not compare the checksums of packets" },
+        Setting {
+            name: MAX_EXPANDED,
+            value: Some("BYTES"),
+            help: "Most bytes that one compressed packet may expand to (1 GiB)",
+        },
+        Setting {
+            name: FREQUENCY,
+            value: Some("HZ"),
+            help: "Ticks per second of clocks that the drafts leave undescribed (1000000000)",
+        },
+    ],
+    looks_like: "a trace of the CTF drafts is a folder with a file `metadata`",
+    has_calls: false,
+    is_transcript: false,
+};
+
+/// Reads metadata, bare or in packets, into the schema of a trace with this byte order.
+///
+/// # Errors
+/// For what leaves a trace without a schema, with the place in the text.
+pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Schema> {
+    let undo = transform::Undo { keys: keys::Keys::default(), verifies: true, max_expanded: 1 << 24, has_xz: false };
+    let loaded = metadata::load(bytes, &undo).map_err(placed)?;
+    let order = loaded.order.unwrap_or(order);
+    let schema = schema::build(&loaded.metadata, loaded.dialect, loaded.minor, order, 1_000_000_000);
+    super::open::check_size(&schema, bytes.len() as u64).map_err(placed)?;
+    byte_orders::check(&loaded, order).map_err(placed)?;
+    Ok(schema)
+}
+
+/// An error of metadata with a place: what concerns all of it is told at its start.
+fn placed(error: Error) -> Error {
+    let place = error.place();
+    if place.text.is_some() || place.offset.is_some() { error } else { error.at_offset(0) }
+}

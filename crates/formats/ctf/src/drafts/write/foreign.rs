@@ -1,0 +1,462 @@
+//! Traces of other formats in the types of the drafts: what each field becomes, and its values with it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracemill_codec::layout;
+use tracemill_codec::text::Span;
+use tracemill_codec::value::Value;
+use tracemill_model::error::Result;
+use tracemill_model::schema::{
+    Encoding, EventClassId, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Member, Presence, Schema, Scope,
+    StreamClassId,
+};
+
+use super::super::cursor::Spanned;
+use super::super::metadata::Dialect;
+use super::super::packet_fields;
+use super::super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
+use crate::write::identifier;
+use tracemill_format::target::{Losses, Source};
+
+/// Types made of a schema.
+pub(super) struct Foreign {
+    schema: Arc<Schema>,
+    dialect: Dialect,
+    made: HashMap<FieldClassId, Type>,
+    /// Members of packet contexts that are kept, by stream class.
+    pub(super) extras: Vec<Vec<(Arc<str>, usize)>>,
+    /// Payloads of all event classes.
+    payloads: Vec<Type>,
+    pub(super) losses: Losses,
+}
+
+/// Where the events of a class go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// Index of the group, then of the event in it; `None` for a class that stands for many ids.
+    pub(super) group: usize,
+    pub(super) event: Option<usize>,
+}
+
+impl Foreign {
+    /// The types of a trace; the events of a class are where `targets` says.
+    pub(super) fn new(source: &Source, dialect: Dialect) -> Result<(Self, Metadata, Vec<Target>)> {
+        let schema = source.schema.clone();
+        let mut foreign = Foreign {
+            schema: schema.clone(),
+            dialect,
+            made: HashMap::new(),
+            extras: Vec::new(),
+            payloads: Vec::new(),
+            losses: Losses::default(),
+        };
+        foreign.count();
+        let mut metadata = Metadata { preferred: (8, 8), ..Metadata::default() };
+        let mut names = HashSet::new();
+        let has_long_ids = schema.streams().iter().any(|stream| stream.id > u64::from(u32::MAX));
+        foreign.losses.add("ids of streams above 32 bits (they are counted anew)", u64::from(has_long_ids));
+        let (stream_ids, event_ids) = (schema.distinct_stream_ids(), schema.distinct_event_ids());
+        let twins = schema.events().iter().zip(&event_ids).filter(|(event, id)| event.id != **id).count();
+        foreign.losses.add("ids that several event classes share (some get another)", twins as u64);
+        for (at, stream) in schema.streams().iter().enumerate() {
+            let id = if has_long_ids { at as u64 } else { stream_ids[at] };
+            let mut name = identifier(stream.name.as_deref().unwrap_or("stream"));
+            if !names.insert(name.clone()) {
+                name = format!("{name}_{at}");
+                names.insert(name.clone());
+            }
+            let context = stream.common_context.map(|root| foreign.class(root)).transpose()?;
+            let has_cpu = stream.has_cpu;
+            let packet_context = match dialect {
+                Dialect::V11 => None,
+                Dialect::V16 => Some(foreign.packet_context(StreamClassId(at as u32), has_cpu)?),
+            };
+            let form = Form::Two;
+            let group = Group {
+                name: Some(name),
+                id,
+                header: form,
+                extension: form,
+                has_event_size: false,
+                context,
+                packet_context,
+            };
+            metadata.groups.push((group, Vec::new()));
+        }
+        let mut targets = Vec::new();
+        for (at, event) in schema.events().iter().enumerate() {
+            let group = event.stream.0 as usize;
+            let name = event.name.as_deref().unwrap_or("").to_string();
+            let payload = foreign.payload(EventClassId(at as u32))?;
+            let Some((_, events)) = metadata.groups.get_mut(group) else { continue };
+            foreign.payloads.push(payload.clone());
+            if event.open_ids.is_some() {
+                targets.push(Target { group, event: None });
+                continue;
+            }
+            // Ids are brought to 32 bits behind this.
+            events.push(Event { name, id: event_ids[at], payload });
+            targets.push(Target { group, event: Some(events.len() - 1) });
+        }
+        for (_, events) in &mut metadata.groups {
+            if events.iter().any(|event| event.id > u64::from(u32::MAX)) {
+                foreign.losses.add("ids of events above 32 bits (they are counted anew)", 1);
+                events.iter_mut().enumerate().for_each(|(at, event)| event.id = at as u64);
+            }
+        }
+        Ok((foreign, metadata, targets))
+    }
+
+    /// What of a trace has no place in a draft, as far as its schema shows.
+    fn count(&mut self) {
+        let schema = self.schema.clone();
+        let losses = &mut self.losses;
+        losses.add("entries of the environment", schema.environment.len() as u64);
+        let names = [&schema.name, &schema.namespace, &schema.uid];
+        losses.add("names of the trace", names.into_iter().flatten().count() as u64);
+        losses.add("uuid of the trace", u64::from(self.dialect == Dialect::V11 && schema.uuid.is_some()));
+        losses.add("summaries of text lines", u64::from(schema.summary.is_some()));
+        for clock in schema.clocks() {
+            let has_origin = clock.origin != tracemill_model::schema::ClockOrigin::Unknown;
+            losses.add("origins of clocks", u64::from(has_origin));
+            losses.add("frequencies of clocks (times are in nanoseconds)", u64::from(clock.frequency != 1_000_000_000));
+        }
+        let is_draft = schema.format == "ctf1.1" || schema.format == "ctf1.6";
+        for stream in schema.streams() {
+            let has_cpu = self.dialect == Dialect::V11 && stream.has_cpu && !is_draft;
+            self.losses.add("streams without a clock", u64::from(stream.default_clock.is_none()));
+            self.losses.add("numbers of processors", u64::from(has_cpu));
+            let plain = stream.event_header.map_or(0, |root| self.plain_leaves(root));
+            self.losses.add("fields of event headers", if is_draft { 0 } else { plain });
+            if let (Dialect::V11, Some(root)) = (self.dialect, stream.packet_context) {
+                let kept = self.kept_members(root).len() as u64;
+                self.losses.add("fields of packet contexts", kept);
+            }
+        }
+        for event in schema.events() {
+            let of =
+                [event.namespace.is_some(), event.uid.is_some(), event.emf_uri.is_some(), event.log_level.is_some()];
+            self.losses.add("properties of events beside name and id", of.into_iter().filter(|is| *is).count() as u64);
+            self.losses.add("events without time", u64::from(event.is_untimed));
+        }
+    }
+
+    /// Leaves below a class that mean nothing to CTF.
+    fn plain_leaves(&self, root: FieldClassId) -> u64 {
+        let (mut stack, mut count, mut budget) = (vec![root], 0, 10_000u32);
+        while let Some(id) = stack.pop() {
+            let class = self.schema.field_class(id);
+            let children = layout::children(class);
+            count += u64::from(children.is_empty() && class.roles.is_empty() && !is_container(class));
+            stack.extend(children);
+            budget -= 1;
+            if budget == 0 {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Members of a packet context that no draft has a field for by another name.
+    fn kept_members(&self, root: FieldClassId) -> Vec<(Member, usize)> {
+        let FieldKind::Struct(structure) = &self.schema.field_class(root).kind else { return Vec::new() };
+        let is_draft = self.schema.format == "ctf1.1" || self.schema.format == "ctf1.6";
+        let is_known = |member: &Member| {
+            let name = member.name.replace("section_packet_count", "stream_packet_count");
+            is_draft && packet_fields::is_known(&name) || &*member.name == "cpu_id"
+        };
+        let members = structure.members.iter().enumerate();
+        let members = members.filter(|(_, member)| self.schema.field_class(member.class).roles.is_empty());
+        members.filter(|(_, member)| !is_known(member)).map(|(at, member)| (member.clone(), at)).collect()
+    }
+
+    /// The packet context of v1.6: what packets must say, then what the input's say beside that.
+    fn packet_context(&mut self, stream: StreamClassId, has_cpu: bool) -> Result<Type> {
+        let int = |size| Class::integer(Int { size, signed: false, order: Order::Native }, None);
+        let mut fields: Vec<(Spanned<String>, Type)> = Vec::new();
+        for (name, size) in CONTEXT {
+            if name != "cpu_id" || has_cpu {
+                fields.push((spanned(name), int(size)));
+            }
+        }
+        let mut taken: HashSet<String> = fields.iter().map(|(name, _)| name.value.clone()).collect();
+        let mut extras = Vec::new();
+        if let Some(root) = self.schema.stream(stream).packet_context {
+            for (member, at) in self.kept_members(root) {
+                let name = self.free_name(&member.name, &mut taken, packet_fields::is_known);
+                fields.push((spanned(&name), self.class(member.class)?));
+                extras.push((name.into(), at));
+            }
+        }
+        self.extras.resize(stream.0 as usize, Vec::new());
+        self.extras.push(extras);
+        Class::structure(fields, false, "")
+    }
+
+    /// The payload of an event, with the context of its class as its first member.
+    fn payload(&mut self, event: EventClassId) -> Result<Type> {
+        let schema = self.schema.clone();
+        let of = schema.event(event);
+        let mut fields = Vec::new();
+        let mut taken = HashSet::new();
+        if let Some(context) = of.specific_context {
+            let class = self.class(context)?;
+            fields.push((spanned(&self.free_name("event_context", &mut taken, |_| false)), class));
+            self.losses.add("contexts of single events (they become a member of the payload)", 1);
+        }
+        for member in members(&schema, of.payload) {
+            let name = self.free_name(&member.name, &mut taken, |_| false);
+            let class = match &schema.field_class(member.class).kind {
+                // What may be missing is marked in the header of the event.
+                FieldKind::Optional(optional) if self.dialect == Dialect::V16 => self.class(optional.content)?,
+                _ => self.class(member.class)?,
+            };
+            fields.push((spanned(&name), class));
+        }
+        Class::structure(fields, false, "")
+    }
+
+    fn class(&mut self, id: FieldClassId) -> Result<Type> {
+        if let Some(made) = self.made.get(&id) {
+            return Ok(made.clone());
+        }
+        let schema = self.schema.clone();
+        let class = self.make(&schema.field_class(id).kind)?;
+        self.made.insert(id, class.clone());
+        Ok(class)
+    }
+
+    fn make(&mut self, kind: &FieldKind) -> Result<Type> {
+        let plain =
+            |size: u32| Class::integer(Int { size: size.clamp(1, 64), signed: false, order: Order::Native }, None);
+        Ok(match kind {
+            FieldKind::Integer(integer) => self.integer(integer)?,
+            FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => {
+                self.losses.add("bit arrays and bit maps (they become integers)", 1);
+                self.losses.add("numbers of more than 64 bits (they are cut)", u64::from(bits.len_bits > 64));
+                plain(bits.len_bits)
+            }
+            FieldKind::Boolean(_) => {
+                self.losses.add("booleans (they become integers)", 1);
+                plain(8)
+            }
+            FieldKind::Float(float) => {
+                self.losses.add("floating point numbers wider than 64 bits", u64::from(float.len_bits > 64));
+                let bits = if float.len_bits <= 32 { 32 } else { 64 };
+                Class::leaf(Kind::Float { bits, order: Order::Native }, 8)
+            }
+            FieldKind::String(string) => Class::text(string.encoding == Encoding::Ascii),
+            FieldKind::Rendered(_) => Class::text(false),
+            FieldKind::Blob(blob) => {
+                self.losses.add("blobs (they become arrays of bytes)", 1);
+                self.list(&blob.length, plain(8))?
+            }
+            FieldKind::Struct(structure) => {
+                let mut taken = HashSet::new();
+                let mut fields = Vec::with_capacity(structure.members.len());
+                for member in &structure.members {
+                    let name = self.free_name(&member.name, &mut taken, |_| false);
+                    fields.push((spanned(&name), self.class(member.class)?));
+                }
+                Class::structure(fields, false, "")?
+            }
+            FieldKind::Array(array) => {
+                let element = self.class(array.element)?;
+                self.list(&array.length, element)?
+            }
+            FieldKind::Optional(optional) => {
+                self.losses.add("optional fields (they become sequences)", 1);
+                Class::sequence(plain(8), self.class(optional.content)?, Span::default(), "")?
+            }
+            FieldKind::Variant(variant) => {
+                self.losses.add("variants (they become a tag and a sequence for each option)", 1);
+                let mut taken = HashSet::new();
+                let mut fields = vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), plain(32))];
+                for (at, option) in variant.options.iter().enumerate() {
+                    let name = option.name.as_deref().map_or_else(|| format!("option{at}"), str::to_string);
+                    let class = Class::sequence(plain(8), self.class(option.class)?, Span::default(), "")?;
+                    fields.push((spanned(&self.free_name(&name, &mut taken, |_| false)), class));
+                }
+                Class::structure(fields, false, "")?
+            }
+        })
+    }
+
+    fn integer(&mut self, integer: &IntegerClass) -> Result<Type> {
+        self.losses.add("numbers of more than 64 bits (they are cut)", u64::from(integer.len_bits > 64));
+        let size = if integer.is_variable_length() { 64 } else { integer.len_bits.min(64) };
+        let int = Int { size, signed: integer.signed, order: Order::Native };
+        let (low, high) = int.bounds();
+        let labels: Vec<(Spanned<String>, i128, i128)> = integer
+            .mappings
+            .iter()
+            .flat_map(|mappings| mappings.iter())
+            .flat_map(|mapping| mapping.ranges.iter().map(|range| (spanned(&mapping.label), range.0, range.1)))
+            .filter(|(_, from, to)| *from <= high && *to >= low)
+            .map(|(label, from, to)| (label, from.max(low), to.min(high)))
+            .collect();
+        match labels.is_empty() {
+            true => Ok(Class::integer(int, None)),
+            false => Class::enumeration(int, super::super::types::default_align(size), &labels, ""),
+        }
+    }
+
+    fn list(&mut self, length: &Length, element: Type) -> Result<Type> {
+        match length {
+            Length::Static(len) => Class::array(*len, element, Span::default(), ""),
+            _ => {
+                let int = Int { size: 32, signed: false, order: Order::Native };
+                Class::sequence(Class::integer(int, None), element, Span::default(), "")
+            }
+        }
+    }
+
+    /// A name that is an identifier, and that nothing else has.
+    fn free_name(&mut self, name: &str, taken: &mut HashSet<String>, is_refused: impl Fn(&str) -> bool) -> String {
+        let mut free = identifier(name);
+        let is_other = free != name;
+        self.losses.add("names that are no identifiers (characters become `_xHEX_`)", u64::from(is_other));
+        // `const` means nothing wherever it stands.
+        while is_refused(&free) || free == "const" || taken.contains(&free) {
+            free.push('_');
+        }
+        taken.insert(free.clone());
+        free
+    }
+
+    /// The type of the payload of an event class.
+    pub(super) fn payload_type(&self, event: EventClassId) -> Option<&Type> {
+        self.payloads.get(event.0 as usize)
+    }
+
+    /// A value as its type here has it.
+    pub(super) fn value(&self, id: FieldClassId, value: Value) -> Value {
+        let class = self.schema.field_class(id);
+        match (&class.kind, value) {
+            (FieldKind::Struct(structure), Value::Struct(values)) => {
+                let values = structure.members.iter().zip(values);
+                Value::List(values.map(|(member, (_, value))| self.value(member.class, value)).collect())
+            }
+            (FieldKind::Struct(structure), Value::List(values)) => {
+                let values = structure.members.iter().zip(values);
+                Value::List(values.map(|(member, value)| self.value(member.class, value)).collect())
+            }
+            (FieldKind::Array(array), Value::List(values)) => match self.schema.field_class(array.element).kind {
+                FieldKind::Integer(_) | FieldKind::Float(_) => Value::List(values),
+                _ => Value::List(values.into_iter().map(|value| self.value(array.element, value)).collect()),
+            },
+            (FieldKind::Optional(_), Value::Null) => Value::List(Vec::new()),
+            (FieldKind::Optional(optional), value) => Value::List(vec![self.value(optional.content, value)]),
+            (FieldKind::Variant(variant), Value::Option(chosen, _, value)) => {
+                let mut value = Some(*value);
+                let mut values = vec![Value::Unsigned(chosen as u64)];
+                for (at, option) in variant.options.iter().enumerate() {
+                    let inner = if at == chosen { value.take() } else { None };
+                    values.push(Value::List(inner.into_iter().map(|value| self.value(option.class, value)).collect()));
+                }
+                Value::List(values)
+            }
+            (FieldKind::String(string), Value::Text(bytes)) => Value::Text(utf8(string.encoding, bytes)),
+            (_, value) => value,
+        }
+    }
+
+    /// The payload of an event: the values of its members, `Null` where one is missing.
+    pub(super) fn payload_value(&self, event: EventClassId, context: Option<Value>, payload: Option<Value>) -> Value {
+        let of = self.schema.event(event);
+        let mut values = Vec::new();
+        if let Some(root) = of.specific_context {
+            values.push(self.value(root, context.unwrap_or(Value::Null)));
+        }
+        let payload = match payload {
+            Some(Value::Struct(values)) => values.into_iter().map(|(_, value)| value).collect(),
+            Some(Value::List(values)) => values,
+            _ => Vec::new(),
+        };
+        let mut payload = payload.into_iter();
+        for member in members(&self.schema, of.payload) {
+            let value = payload.next().unwrap_or(Value::Null);
+            values.push(match &self.schema.field_class(member.class).kind {
+                FieldKind::Optional(_) if self.dialect == Dialect::V16 && value.is_null() => Value::Null,
+                FieldKind::Optional(optional) if self.dialect == Dialect::V16 => self.value(optional.content, value),
+                _ => self.value(member.class, value),
+            });
+        }
+        Value::List(values)
+    }
+
+    /// The value of a root.
+    pub(super) fn root_value(&self, scope: Scope, event: EventClassId, value: Value) -> Value {
+        match self.schema.scope_root(scope, event) {
+            Some(root) => self.value(root, value),
+            None => value,
+        }
+    }
+
+    /// The class of a member of a packet context.
+    pub(super) fn context_member(&self, stream: StreamClassId, at: usize) -> Option<FieldClassId> {
+        let root = self.schema.stream(stream).packet_context?;
+        match &self.schema.field_class(root).kind {
+            FieldKind::Struct(structure) => structure.members.get(at).map(|member| member.class),
+            _ => None,
+        }
+    }
+}
+
+/// What a packet context of v1.6 that is made here holds, with the sizes of the numbers.
+const CONTEXT: [(&str, u32); 12] = [
+    ("content_size", 32),
+    ("packet_size", 32),
+    ("timestamp_begin", 64),
+    ("timestamp_end", 64),
+    ("events_discarded", 64),
+    ("stream_packet_count", 32),
+    ("checksum", 32),
+    ("compression_scheme", 8),
+    ("encryption_scheme", 8),
+    ("checksum_scheme", 8),
+    ("stream_packet_count_bits", 8),
+    ("cpu_id", 32),
+];
+
+fn is_container(class: &FieldClass) -> bool {
+    match &class.kind {
+        FieldKind::Struct(_) | FieldKind::Variant(_) => true,
+        FieldKind::Optional(optional) => !matches!(optional.presence, Presence::Unmarked(_)),
+        _ => false,
+    }
+}
+
+fn members(schema: &Schema, root: Option<FieldClassId>) -> &[Member] {
+    match root.map(|root| &schema.field_class(root).kind) {
+        Some(FieldKind::Struct(structure)) => &structure.members,
+        _ => &[],
+    }
+}
+
+fn spanned(name: &str) -> Spanned<String> {
+    Spanned { value: name.to_string(), span: Span::default() }
+}
+
+/// The bytes of a text in UTF-8.
+fn utf8(encoding: Encoding, bytes: Vec<u8>) -> Vec<u8> {
+    let units = |len: usize, from: fn(&[u8]) -> u32| bytes.chunks_exact(len).map(from).collect::<Vec<u32>>();
+    match encoding {
+        Encoding::Utf8 | Encoding::Ascii => bytes,
+        Encoding::Utf16Be => utf16(&units(2, |c| u32::from(c[0]) << 8 | u32::from(c[1]))),
+        Encoding::Utf16Le => utf16(&units(2, |c| u32::from(c[1]) << 8 | u32::from(c[0]))),
+        Encoding::Utf32Be => utf32(&units(4, |c| c.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte)))),
+        Encoding::Utf32Le => utf32(&units(4, |c| c.iter().rev().fold(0, |sum, &byte| sum << 8 | u32::from(byte)))),
+    }
+}
+
+fn utf16(units: &[u32]) -> Vec<u8> {
+    let units: Vec<u16> = units.iter().map(|&unit| unit as u16).collect();
+    String::from_utf16_lossy(&units).into_bytes()
+}
+
+fn utf32(units: &[u32]) -> Vec<u8> {
+    let text: String = units.iter().map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}')).collect();
+    text.into_bytes()
+}

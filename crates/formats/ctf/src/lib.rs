@@ -1,0 +1,30 @@
+//! The Common Trace Format: CTF 1.8 (metadata in TSDL) and CTF 2 (metadata in JSON) over one packet engine.
+#![forbid(unsafe_code)]
+
+mod concepts;
+pub mod ctf2;
+pub mod drafts;
+mod gaps;
+mod lttng_index;
+mod names;
+mod open;
+mod packets;
+mod quirks;
+pub mod tsdl;
+pub mod write;
+
+pub use packets::Reader;
+
+use tracemill_format::api::Format;
+
+/// CTF 1.8 and CTF 2.
+pub static FORMAT: Format = Format {
+    names: &["ctf1.8", "ctf2"],
+    description: "Common Trace Format 1.8 (what LTTng and barectf write) and 2",
+    probe: open::probe,
+    open: open::open,
+    settings: &[],
+    looks_like: "a CTF trace is a folder with a file `metadata`",
+    has_calls: true,
+    is_transcript: false,
+};

@@ -1,0 +1,424 @@
+//! From folders to opened traces: metadata, data stream files, their packets, and what belongs together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::Bytes;
+use tracemill_codec::layout;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
+
+use super::{ctf2, gaps, lttng_index, names, packets, quirks, tsdl};
+use tracemill_format::api::{DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
+
+/// Name of the metadata stream.
+const METADATA: &str = "metadata";
+
+/// Fields that the tree of one class may have, besides one for each byte of the metadata.
+///
+/// Classes are shared: 64 short lines can describe a tree of 2^64 fields, and a plan is as large as its tree.
+const MAX_FIELDS: u64 = 1_000_000;
+/// How many times as many all scopes of all classes may have together.
+const MAX_LARGE_SCOPES: u64 = 8;
+
+/// Does the folder hold CTF metadata?
+pub(crate) fn probe(storage: &dyn Storage, path: &std::path::Path) -> bool {
+    let metadata = path.join(METADATA);
+    if !matches!(storage.kind(&metadata), Some(EntryKind::File(_))) {
+        return false;
+    }
+    let start = storage.read_start(&metadata, 4096).unwrap_or_default();
+    tsdl::probe(&start).is_some() || ctf2::probe(&start)
+}
+
+/// Opens all folders, and joins those that are parts of one trace.
+pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
+    let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(storage, found)).collect();
+    let mut groups: Vec<Result<Vec<Folder>>> = Vec::new();
+    let mut by_uuid: HashMap<[u8; 16], usize> = HashMap::new();
+    for folder in folders {
+        let folder = match folder {
+            Ok(folder) => folder,
+            Err(error) => {
+                groups.push(Err(error));
+                continue;
+            }
+        };
+        let known = folder.schema.uuid.and_then(|uuid| by_uuid.get(&uuid).copied());
+        match known.and_then(|at| groups[at].as_mut().ok()) {
+            Some(group) => group.push(folder),
+            None => {
+                if let Some(uuid) = folder.schema.uuid {
+                    by_uuid.insert(uuid, groups.len());
+                }
+                groups.push(Ok(vec![folder]));
+            }
+        }
+    }
+    groups.into_iter().map(|group| group.map(join)).collect()
+}
+
+/// One folder: a whole trace, or a part of one (a rotation chunk, a snapshot).
+struct Folder {
+    found: Found,
+    metadata: Arc<dyn Bytes>,
+    schema: Arc<Schema>,
+    plans: Arc<TracePlans>,
+    files: Vec<File>,
+    faults: Vec<Error>,
+    warnings: Vec<Error>,
+}
+
+/// One data stream file.
+struct File {
+    data: DataFile,
+    class: StreamClassId,
+    id: Option<u64>,
+    packets: Vec<Packet>,
+    widths: gaps::Widths,
+}
+
+impl Folder {
+    fn open(storage: &dyn Storage, found: &Found) -> Result<Self> {
+        let path = found.path.join(METADATA);
+        let bytes = storage.open(&path)?;
+        let (schema, faults) = read_metadata(bytes.bytes()).map_err(|error| error.in_file(&path))?;
+        check_size(&schema, bytes.bytes().len() as u64).map_err(|error| error.in_file(&path))?;
+        let schema = Arc::new(schema);
+        let plans = Arc::new(TracePlans::new(schema.clone()));
+        let faults = faults.into_iter().map(|fault| fault.in_file(&path)).collect();
+        let mut folder = Folder {
+            found: found.clone(),
+            metadata: bytes,
+            schema,
+            plans,
+            files: Vec::new(),
+            faults,
+            warnings: Vec::new(),
+        };
+        for entry in storage.list(&found.path)? {
+            let EntryKind::File(len) = entry.kind else { continue };
+            if entry.name == METADATA || entry.name.starts_with('.') || len == 0 {
+                continue;
+            }
+            let file = storage.open(&entry.path).and_then(|bytes| folder.read_file(storage, &entry.name, bytes));
+            match file {
+                Ok(file) => folder.files.extend(file),
+                Err(error) => folder.faults.push(error.in_file(&entry.path)),
+            }
+        }
+        Ok(folder)
+    }
+
+    fn read_file(&mut self, storage: &dyn Storage, name: &str, bytes: Arc<dyn Bytes>) -> Result<Option<File>> {
+        let path = self.found.path.join(name);
+        let mut data = DataFile { path: path.clone(), relative: name.to_string(), bytes, is_indexed: false };
+        let first = packets::read_header(&self.plans, data.bytes.bytes(), 0, 0);
+        let indexed = self.read_index(storage, name, &data, first.as_ref().ok());
+        let mut widths = gaps::Widths::default();
+        if let Ok(header) = &first {
+            widths = gaps::Widths::of(&header.state.roles);
+        }
+        let list = match indexed {
+            Some(list) => {
+                data.is_indexed = true;
+                list
+            }
+            None => {
+                let scanned = packets::scan_file(&self.plans, &path, data.bytes.bytes());
+                widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
+                self.faults.extend(scanned.faults);
+                scanned.packets
+            }
+        };
+        let Some(packet) = list.first() else { return Ok(None) };
+        let id = packet.stream_id.filter(|_| packet.begin_cycles.is_some());
+        let class = packet.class;
+        if list.iter().any(|packet| packet.class != class) {
+            let message = "its packets belong to several stream classes; each is read by its own";
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(&path));
+        }
+        Ok(Some(File { data, class, id, packets: list, widths }))
+    }
+
+    /// The packets as the index file lists them, when there is one that fits.
+    fn read_index(
+        &mut self,
+        storage: &dyn Storage,
+        name: &str,
+        data: &DataFile,
+        first: Option<&packets::Header>,
+    ) -> Option<Vec<Packet>> {
+        let path = self.found.path.join("index").join(format!("{name}.idx"));
+        if !matches!(storage.kind(&path), Some(EntryKind::File(_))) {
+            return None;
+        }
+        let read = storage.open(&path).map_err(|error| error.to_string()).and_then(|index| {
+            let list = lttng_index::read(index.bytes(), data.bytes.bytes().len() as u64, &self.schema)?;
+            fits_first(&list, first)?;
+            self.fits(&list, data.bytes.bytes())?;
+            Ok(list)
+        });
+        match read {
+            Ok(list) => Some(self.without_absent_roles(list)),
+            Err(why) => {
+                let message = format!("the index is ignored: {why}");
+                let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&path);
+                self.warnings.push(warning.with_help("the packets are found by their headers instead"));
+                None
+            }
+        }
+    }
+
+    /// Do entries of an index describe their packets? Those are looked at whose times contradict the entries beside them,
+    /// and some everywhere: to look at all would be to read the file without an index. A packet that differs otherwise is
+    /// told when it is opened.
+    fn fits(&self, list: &[Packet], bytes: &[u8]) -> std::result::Result<(), String> {
+        let stride = list.len().div_ceil(LOOKED_AT).max(1);
+        let contradicts = |at: usize| {
+            let pair = list.get(at).zip(list.get(at + 1));
+            pair.is_some_and(|(one, next)| next.begin_cycles < one.end_cycles)
+        };
+        let odd = (0..list.len()).filter(|&at| contradicts(at)).flat_map(|at| [at, at + 1]).take(LOOKED_AT);
+        for at in (0..list.len()).step_by(stride).chain(odd).chain(list.len().checked_sub(1)) {
+            let entry = &list[at];
+            // A packet whose header is damaged is found by its entry, and told when it is read.
+            let Ok(header) = packets::read_header(&self.plans, bytes, entry.offset_bytes, 0) else { continue };
+            if header.total_bits != entry.total_bits || header.class != entry.class {
+                return Err(format!("its entry {at} does not describe the packet at byte {}", entry.offset_bytes));
+            }
+            if let Some((what, says, is)) = packets::other_times(entry, &header) {
+                return Err(format!(
+                    "its entry {at} says that the packet {what} at {says} cycles, the packet says {is}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// An index has every number; those whose field the packets lack mean nothing.
+    fn without_absent_roles(&self, mut list: Vec<Packet>) -> Vec<Packet> {
+        let has = |root: Option<_>, role: Role| root.is_some_and(|root| has_role(&self.schema, root, role));
+        for packet in &mut list {
+            let context = self.schema.stream(packet.class).packet_context;
+            let keep = |value: Option<u64>, role: Role| value.filter(|_| has(context, role));
+            packet.begin_cycles = keep(packet.begin_cycles, Role::PacketBegin);
+            packet.end_cycles = keep(packet.end_cycles, Role::PacketEnd);
+            packet.discarded_snapshot = keep(packet.discarded_snapshot, Role::DiscardedEvents);
+            packet.sequence = keep(packet.sequence, Role::PacketSequence);
+            packet.stream_id = packet.stream_id.filter(|_| has(self.schema.packet_header, Role::StreamId));
+        }
+        list
+    }
+}
+
+fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: Role) -> bool {
+    let class = schema.field_class(root);
+    class.roles.has(role) || layout::children(class).into_iter().any(|child| has_role(schema, child, role))
+}
+
+/// Entries of an index that are compared with their packets.
+const LOOKED_AT: usize = 64;
+
+/// Does the first entry of an index describe the first packet of the file?
+fn fits_first(list: &[Packet], first: Option<&packets::Header>) -> std::result::Result<(), String> {
+    let (Some(entry), Some(header)) = (list.first(), first) else {
+        return Err("the data file does not begin with a packet".into());
+    };
+    let roles = &header.state.roles;
+    let same = entry.total_bits == header.total_bits
+        && entry.content_bits == header.content_bits
+        && entry.class == header.class
+        && roles.begin_cycles.is_none_or(|begin| entry.begin_cycles == Some(begin));
+    if same { Ok(()) } else { Err("its first entry does not describe the first packet of the data file".into()) }
+}
+
+fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
+    if bytes.is_empty() {
+        return Err(Error::malformed("the metadata is empty"));
+    }
+    if ctf2::probe(bytes) {
+        return ctf2::parse(bytes).map(|schema| (schema, Vec::new()));
+    }
+    let metadata = tsdl::read_text(bytes)?;
+    if ctf2::probe(metadata.text.as_bytes()) {
+        return ctf2::parse(metadata.text.as_bytes()).map(|schema| (schema, metadata.faults));
+    }
+    let mut schema = tsdl::parse(&metadata.text)?;
+    if names::has_mark(&metadata.text) {
+        schema = names::with_plain_names(&schema);
+    }
+    if schema.uuid.is_none() {
+        schema.uuid = metadata.uuid.filter(|uuid| uuid.iter().any(|&byte| byte != 0));
+    }
+    Ok((schema, metadata.faults))
+}
+
+/// Refuses a schema whose plans would be out of proportion to its metadata. Linear in the schema.
+pub(super) fn check_size(schema: &Schema, metadata_bytes: u64) -> Result<()> {
+    let limit = MAX_FIELDS.saturating_add(metadata_bytes);
+    let refuse = |what: &str, size: u64, limit: u64| {
+        let message = format!("{what} {size} fields when every type is written out, more than the limit of {limit}");
+        let help = "types that contain one another several times grow by multiplication";
+        Err(Error::unsupported(message).with_help(help))
+    };
+    let sizes = layout::tree_sizes(schema);
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    if largest > limit {
+        return refuse("a type has", largest, limit);
+    }
+    let streams =
+        schema.streams().iter().flat_map(|class| [class.packet_context, class.event_header, class.common_context]);
+    let events = schema.events().iter().flat_map(|class| [class.specific_context, class.payload]);
+    let roots = streams.chain(events).chain([schema.packet_header]).flatten();
+    let all = roots.map(|root| sizes[root.0 as usize]).fold(0, u64::saturating_add);
+    if all > limit.saturating_mul(MAX_LARGE_SCOPES) {
+        return refuse("all event and stream classes have", all, limit.saturating_mul(MAX_LARGE_SCOPES));
+    }
+    Ok(())
+}
+
+/// Makes one trace of the parts of one.
+fn join(mut folders: Vec<Folder>) -> OpenTrace {
+    // The part with the most classes describes all of them: metadata only grows while a session lives.
+    let size = |folder: &Folder| folder.schema.streams().len() + folder.schema.events().len();
+    let largest = (0..folders.len()).rev().max_by_key(|&at| size(&folders[at])).unwrap_or(0);
+    let (schema, plans) = (folders[largest].schema.clone(), folders[largest].plans.clone());
+    let several = folders.len() > 1;
+    let base = common_folder(&folders);
+    let (mut faults, mut warnings, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    for folder in &mut folders {
+        faults.append(&mut folder.faults);
+        warnings.append(&mut folder.warnings);
+        for mut file in folder.files.drain(..) {
+            if several {
+                let below = file.data.path.strip_prefix(&base).unwrap_or(&file.data.path);
+                file.data.relative = below.to_string_lossy().replace('\\', "/");
+            }
+            // Ids of classes are places in a schema: find those of the common one.
+            let remap = |class: StreamClassId| schema.stream_by_id(folder.schema.stream(class).id);
+            let Some(class) = remap(file.class) else { continue };
+            file.class = class;
+            for packet in &mut file.packets {
+                packet.class = remap(packet.class).unwrap_or(class);
+            }
+            files.push(file);
+        }
+    }
+    let mut streams = group(files);
+    for stream in &mut streams {
+        warnings.extend(packets_that_go_back(&stream.0));
+        quirks::mend(&schema, &plans, &mut stream.0, &mut warnings);
+        gaps::count(&mut stream.0.packets, &stream.1);
+    }
+    let first = &folders[0].found;
+    OpenTrace {
+        name: if several { name_of(&folders, &base) } else { first.name.clone() },
+        path: if several { base } else { first.path.clone() },
+        own_name: own_name(&schema, if several { "" } else { &folders[largest].found.below }),
+        schema,
+        plans,
+        has_other_bytes: false,
+        reader: Arc::new(packets::Reader { metadata: Some(folders[largest].metadata.clone()) }),
+        streams: streams.into_iter().map(|(stream, _)| stream).collect(),
+        sections: Vec::new(),
+        remarks: Vec::new(),
+        faults,
+        warnings,
+    }
+}
+
+/// A packet that begins before the one before it ends: said once for the stream.
+fn packets_that_go_back(stream: &Stream) -> Option<Error> {
+    let pairs = stream.packets.iter().zip(stream.packets.iter().skip(1));
+    let (end, packet) = pairs
+        .filter_map(|(before, packet)| Some((before.end_cycles?, packet)))
+        .find(|(end, packet)| packet.begin_cycles.is_some_and(|begin| begin < *end))?;
+    let message = format!(
+        "time goes back in stream `{}`: a packet begins at {} cycles, the one before it ends at {end}; said once for the \
+         stream",
+        stream.name,
+        packet.begin_cycles.unwrap_or(0)
+    );
+    let warning = Error::new(ErrorKind::Inconsistent, message)
+        .in_file(&stream.files[packet.file as usize].path)
+        .at_offset(packet.offset_bytes)
+        .in_packet(packet.index);
+    Some(warning.with_help("the stream keeps its order, and each event its own time"))
+}
+
+/// The deepest folder that holds all parts.
+fn common_folder(folders: &[Folder]) -> std::path::PathBuf {
+    let mut base = folders[0].found.path.clone();
+    while !folders.iter().all(|folder| folder.found.path.starts_with(&base)) {
+        if !base.pop() {
+            break;
+        }
+    }
+    base
+}
+
+/// The part of the names that all folders share, cut at a `/`; the first name when they share none.
+fn name_of(folders: &[Folder], base: &std::path::Path) -> String {
+    let first = &folders[0].found;
+    let below = first.path.strip_prefix(base).map(|rest| rest.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = first.name.strip_suffix(&below).unwrap_or(&first.name).trim_end_matches('/');
+    if name.is_empty() { first.name.clone() } else { name.to_string() }
+}
+
+/// The trace's own name, or host name and path below the argument as `babeltrace2` puts them together (it leaves the
+/// path of a trace of several folders out).
+fn own_name(schema: &Schema, below: &str) -> String {
+    if let Some(name) = &schema.name {
+        return name.to_string();
+    }
+    match schema.env("hostname") {
+        Some(EnvValue::String(name)) if schema.format == "ctf1.8" && below.is_empty() => name.to_string(),
+        Some(EnvValue::String(name)) if schema.format == "ctf1.8" => format!("{name}/{below}"),
+        _ => below.to_string(),
+    }
+}
+
+/// Joins files of one stream (same class and same id) and puts their packets in the order of time.
+fn group(files: Vec<File>) -> Vec<(Stream, gaps::Widths)> {
+    let mut streams: Vec<(Stream, gaps::Widths)> = Vec::new();
+    let mut by_id: HashMap<(StreamClassId, u64), usize> = HashMap::new();
+    for file in files {
+        let key = file.id.map(|id| (file.class, id));
+        let at = *key.and_then(|key| by_id.get(&key)).unwrap_or(&streams.len());
+        if at == streams.len() {
+            by_id.extend(key.map(|key| (key, at)));
+            let stream = Stream {
+                name: file.data.relative.clone(),
+                class: file.class,
+                id: file.id,
+                files: Vec::new(),
+                packets: Vec::new(),
+            };
+            streams.push((stream, file.widths));
+        }
+        let stream = &mut streams[at].0;
+        let number = stream.files.len() as u32;
+        stream.packets.extend(file.packets.into_iter().map(|packet| Packet { file: number, ..packet }));
+        stream.files.push(file.data);
+    }
+    for (stream, _) in &mut streams {
+        stream.name = stream.files.iter().map(|file| &file.relative).min().cloned().unwrap_or_default();
+        if stream.files.len() > 1 {
+            stream.packets.sort_by_key(|packet| packet.begin_cycles);
+            // Overlapping snapshots hold the same packets twice.
+            stream.packets.dedup_by(|b, a| is_same_packet(a, b));
+        }
+    }
+    streams.sort_by(|(a, _), (b, _)| a.name.as_bytes().cmp(b.name.as_bytes()));
+    streams
+}
+
+fn is_same_packet(a: &Packet, b: &Packet) -> bool {
+    a.file != b.file
+        && a.begin_cycles.is_some()
+        && (a.begin_cycles, a.end_cycles, a.sequence, a.content_bits)
+            == (b.begin_cycles, b.end_cycles, b.sequence, b.content_bits)
+}

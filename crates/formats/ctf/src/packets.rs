@@ -1,0 +1,422 @@
+//! Where the packets of a data stream file are, and what their headers say (CTF 1.8.3, section 5; CTF 2, "packet").
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::layout;
+use tracemill_codec::plan::{Input, RoleValues, State};
+use tracemill_codec::text::uuid_text;
+use tracemill_codec::trace_plans::{EventFault, TracePlans};
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
+
+use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+
+/// The name of the metadata among the parts of a trace.
+pub(crate) const METADATA_PART: &str = "metadata";
+
+/// First number of a packet.
+const MAGIC: u64 = 0xC1FC_1FC1;
+
+/// A packet header and context, decoded.
+pub(crate) struct Header {
+    pub class: StreamClassId,
+    pub state: State,
+    pub context_bits: u64,
+    pub events_bits: u64,
+    /// Total and content size in bits, as they can be used: inside the file, content inside the packet.
+    pub total_bits: u64,
+    pub content_bits: u64,
+    /// What is wrong with it, when its events can be read all the same.
+    pub fault: Option<Error>,
+}
+
+/// A header that cannot be used, and how far its packet goes when its own size is plausible.
+pub(crate) struct BadHeader {
+    pub error: Error,
+    pub total_bits: Option<u64>,
+    /// How much of it was read.
+    pub read_bits: u64,
+}
+
+/// Reads the header and context of the packet at `offset`. `clock` is the stream's clock before it.
+pub(crate) fn read_header(
+    plans: &TracePlans,
+    bytes: &[u8],
+    offset: u64,
+    clock: u64,
+) -> std::result::Result<Header, BadHeader> {
+    read_header_within(plans, bytes, offset, clock, u64::MAX)
+}
+
+/// The same, with a limit for the length of header and context.
+fn read_header_within(
+    plans: &TracePlans,
+    bytes: &[u8],
+    offset: u64,
+    clock: u64,
+    max_bytes: u64,
+) -> std::result::Result<Header, BadHeader> {
+    let bad = |error: Error, read_bits: u64| BadHeader { error: error.at_offset(offset), total_bits: None, read_bits };
+    let rest = bytes.get(offset as usize..).unwrap_or(&[]);
+    let rest_bits = rest.len() as u64 * 8;
+    let input = Input::new(rest, rest_bits.min(max_bytes.saturating_mul(8)));
+    let mut state = State::new(clock);
+    let mut pos = 0;
+    let read = plans.read_packet_header(input, &mut pos, &mut state);
+    if let Some(magic) = state.roles.magic.filter(|&magic| magic != MAGIC) {
+        return Err(bad(Error::malformed(format!("wrong magic number {magic:#x}, expected {MAGIC:#x}")), pos));
+    }
+    read.map_err(|fault| bad(header_error(&fault, offset), pos))?;
+    let schema = plans.schema();
+    let class = match (state.roles.stream_class_id, schema.streams()) {
+        (None, [_]) => StreamClassId(0),
+        (id, _) => {
+            let id = id.unwrap_or(0);
+            let message = || Error::malformed(format!("no stream class has the id {id} that the packet header names"));
+            schema.stream_by_id(id).ok_or_else(|| bad(message(), pos))?
+        }
+    };
+    let context_bits = pos;
+    let read = plans.read_packet_context(class, input, &mut pos, &mut state);
+    read.map_err(|fault| bad(header_error(&fault, offset), pos))?;
+    let mut header = sizes(&state.roles, rest_bits, pos).map_err(|(message, total_bits)| BadHeader {
+        error: Error::malformed(message).at_offset(offset),
+        total_bits,
+        read_bits: pos,
+    })?;
+    (header.class, header.context_bits, header.events_bits) = (class, context_bits, pos);
+    header.state = state;
+    if let (Some(found), Some(want)) = (header.state.roles.uuid, schema.uuid)
+        && found != want
+    {
+        let message = format!(
+            "the packet carries the uuid {} of another trace, expected {}",
+            uuid_text(&found),
+            uuid_text(&want)
+        );
+        let fault = Error::new(ErrorKind::Inconsistent, message).with_help("its events are read all the same");
+        header.fault.get_or_insert(fault.losing_nothing());
+    }
+    header.fault = header.fault.map(|fault| fault.at_offset(offset));
+    Ok(header)
+}
+
+/// Total and content size by the rules: one that is missing equals the other (a content that does not end on a byte is
+/// padded to one); without both, the packet is the rest of the stream.
+fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::Result<Header, (String, Option<u64>)> {
+    let content_bytes = roles.content_bits.map(|bits| bits.checked_next_multiple_of(8).unwrap_or(u64::MAX));
+    let total = roles.total_bits.or(content_bytes).unwrap_or(rest_bits);
+    let content = roles.content_bits.unwrap_or(total);
+    if total == 0 {
+        return Err(("packet size 0".into(), None));
+    }
+    if total < header_bits {
+        return Err((
+            format!("packet size {total} bits is smaller than the packet's header ({header_bits} bits)"),
+            None,
+        ));
+    }
+    let plausible = (total.is_multiple_of(8) && total <= rest_bits).then_some(total);
+    if content > total {
+        let message = format!("content size {content} bits is larger than the packet size {total} bits");
+        return Err((message, plausible));
+    }
+    if content < header_bits {
+        let message = format!("content size {content} bits is smaller than the packet's header ({header_bits} bits)");
+        return Err((message, plausible));
+    }
+    let mut fault = None;
+    if total > rest_bits {
+        let message =
+            format!("the file ends inside the packet: {} of its {} bytes are there", rest_bits / 8, total.div_ceil(8));
+        let error = Error::new(ErrorKind::Truncated, message);
+        // Padding that is missing costs no event.
+        let is_padding = content <= rest_bits;
+        fault = Some(match is_padding {
+            true => error.with_help("no event is lost: only padding is missing").losing_nothing(),
+            false => error,
+        });
+    } else if !total.is_multiple_of(8) {
+        fault = Some(Error::malformed(format!("packet size {total} bits is not a whole number of bytes")));
+    }
+    Ok(Header {
+        class: StreamClassId(0),
+        state: State::default(),
+        context_bits: 0,
+        events_bits: 0,
+        total_bits: total.min(rest_bits),
+        content_bits: content.min(rest_bits),
+        fault,
+    })
+}
+
+/// The error of a fault in the header of the packet at `offset`.
+fn header_error(fault: &EventFault, offset: u64) -> Error {
+    let error = match fault {
+        EventFault::Field { fault, path, .. } => Error::malformed(fault.kind.to_string()).in_field(path.clone()),
+        EventFault::UnknownId { .. } | EventFault::Empty { .. } => Error::malformed("the header is no packet header"),
+    };
+    error.at_bit(offset * 8 + fault.at_bits())
+}
+
+/// Where an entry of an index says another time than the packet itself: what the time is of, and both times. A packet may
+/// have only the low bits of its times.
+pub(crate) fn other_times(entry: &Packet, header: &Header) -> Option<(&'static str, u64, u64)> {
+    let roles = &header.state.roles;
+    let times = [("begins", entry.begin_cycles, roles.begin_cycles), ("ends", entry.end_cycles, roles.end_cycles)];
+    let other = times.into_iter().filter_map(|(what, says, is)| Some((what, says?, is?)));
+    other.into_iter().find(|&(_, says, is)| {
+        let mask = u64::MAX.checked_shr(is.leading_zeros()).unwrap_or(0);
+        says & mask != is
+    })
+}
+
+/// A packet as the index keeps it.
+pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> Packet {
+    let roles = &header.state.roles;
+    Packet {
+        file,
+        index,
+        offset_bytes: offset,
+        total_bits: header.total_bits,
+        content_bits: header.content_bits,
+        class: header.class,
+        stream_id: roles.stream_id,
+        begin_cycles: roles.begin_cycles,
+        end_cycles: roles.end_cycles,
+        discarded_snapshot: roles.discarded,
+        sequence: roles.sequence,
+        discarded_before: 0,
+        lost_packets_before: 0,
+    }
+}
+
+/// What reading the packet headers of a file gave.
+pub(crate) struct Scanned {
+    pub packets: Vec<Packet>,
+    pub faults: Vec<Error>,
+    /// Widths in bits of the counters, for their wraps.
+    pub discarded_len_bits: u32,
+    pub sequence_len_bits: u32,
+}
+
+/// Packets that a file may have however small they are. What is kept of each takes 136 bytes, so from there on packets
+/// must have [`MIN_MEAN_BYTES`] on average, or memory would be many times the size of the file.
+const MANY_PACKETS: u64 = 1 << 20;
+/// See [`MANY_PACKETS`]. Producers write packets of 4 KiB and more; 256 bytes is the least that we know of.
+const MIN_MEAN_BYTES: u64 = 64;
+/// Faults of packet headers that are told one by one for a file.
+const MAX_FAULTS: u64 = 1000;
+
+/// Reads all packet headers of a file, one after the other.
+pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
+    let mut scanned =
+        Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
+    let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
+    let mut faults = Faults { path, told: Vec::new(), more: 0, more_from: 0 };
+    let mut budget = Budget { left: MAX_TRIES };
+    while offset < bytes.len() as u64 {
+        if index >= MANY_PACKETS && offset / index < MIN_MEAN_BYTES {
+            let message = format!("{index} packets of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
+            let error = Error::unsupported(message).at_offset(offset);
+            faults.tell(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
+            break;
+        }
+        let total_bits = match read_header(plans, bytes, offset, clock) {
+            Ok(header) => {
+                if let Some(fault) = &header.fault {
+                    faults.tell(fault.clone(), index);
+                }
+                let roles = &header.state.roles;
+                scanned.discarded_len_bits = roles.discarded_len_bits;
+                scanned.sequence_len_bits = roles.sequence_len_bits;
+                clock = roles.end_cycles.unwrap_or(header.state.clock).max(header.state.clock);
+                scanned.packets.push(packet_of(&header, 0, index, offset));
+                Some(header.total_bits)
+            }
+            Err(bad) => {
+                budget.charge(bad.read_bits);
+                let next = next_packet(plans, bytes, offset, bad.total_bits, &mut budget);
+                let next = next.unwrap_or(bytes.len() as u64);
+                faults.tell(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
+                Some((next - offset) * 8)
+            }
+        };
+        let Some(total_bits) = total_bits else { break };
+        offset += total_bits.div_ceil(8);
+        index += 1;
+    }
+    scanned.faults = faults.finish();
+    scanned
+}
+
+/// The faults of a file, as many as anybody reads.
+struct Faults<'a> {
+    path: &'a Path,
+    told: Vec<Error>,
+    /// How many more there are.
+    more: u64,
+    /// Offset of the first of those.
+    more_from: u64,
+}
+
+impl Faults<'_> {
+    fn tell(&mut self, error: Error, packet: u64) {
+        if self.told.len() as u64 == MAX_FAULTS {
+            if self.more == 0 {
+                self.more_from = error.place().offset.unwrap_or(0);
+            }
+            self.more += 1;
+        } else {
+            self.told.push(error.in_file(self.path).in_packet(packet));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Error> {
+        if self.more > 0 {
+            let message = format!("{} more packets have faults like these", self.more);
+            self.told.push(Error::malformed(message).in_file(self.path).at_offset(self.more_from));
+        }
+        self.told
+    }
+}
+
+/// Headers that are read in vain for a file, long ones counted several times: the search for the next good one must
+/// not take time in the square of the file's length.
+const MAX_TRIES: u64 = 10_000;
+/// Bytes of a header that count as one try, and all that is looked at of a header that is only tried.
+const TRY_BYTES: u64 = 64 * 1024;
+
+/// What may still be tried.
+struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    /// Takes a header that was read in vain out of the budget.
+    fn charge(&mut self, read_bits: u64) {
+        self.left = self.left.saturating_sub(1 + read_bits / (TRY_BYTES * 8));
+    }
+}
+
+/// The packet behind one whose header is bad: where its size says when that can be believed, else the next header that
+/// makes sense. Without a magic number in the packet header there is only the size. `None` when there is no next packet,
+/// or when too much was tried.
+fn next_packet(
+    plans: &TracePlans,
+    bytes: &[u8],
+    offset: u64,
+    total_bits: Option<u64>,
+    budget: &mut Budget,
+) -> Option<u64> {
+    let by_size = total_bits.map(|bits| offset + bits / 8);
+    let Some(pattern) = magic_pattern(plans.schema()) else { return by_size.filter(|_| budget.left > 0) };
+    let by_size = by_size.filter(|&next| makes_sense(plans, bytes, next, budget));
+    by_size.or_else(|| next_header(plans, bytes, offset + 1, &pattern, budget))
+}
+
+/// The bytes with which every packet begins.
+fn magic_pattern(schema: &Schema) -> Option<[u8; 4]> {
+    let children = layout::children(schema.field_class(schema.packet_header?));
+    let magic = schema.field_class(*children.first()?);
+    let FieldKind::Integer(integer) = &magic.kind else { return None };
+    let pattern = match integer.byte_order {
+        ByteOrder::Little => (MAGIC as u32).to_le_bytes(),
+        ByteOrder::Big => (MAGIC as u32).to_be_bytes(),
+    };
+    magic.roles.has(Role::PacketMagic).then_some(pattern)
+}
+
+/// Can a packet begin here? The end of the file counts as one.
+fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64, budget: &mut Budget) -> bool {
+    if offset >= bytes.len() as u64 {
+        return true;
+    }
+    if budget.left == 0 {
+        return false;
+    }
+    let good = read_header_within(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none());
+    if !good {
+        budget.charge(0);
+    }
+    good
+}
+
+/// The first offset from `from` on where a packet can begin: its magic number stands there and its header is whole.
+fn next_header(plans: &TracePlans, bytes: &[u8], from: u64, pattern: &[u8], budget: &mut Budget) -> Option<u64> {
+    let rest = bytes.get(from as usize..)?;
+    for at in memchr::memmem::find_iter(rest, pattern) {
+        let offset = from + at as u64;
+        if makes_sense(plans, bytes, offset, budget) {
+            return Some(offset);
+        }
+        if budget.left == 0 {
+            break;
+        }
+    }
+    None
+}
+
+/// Smaller packets are not worth a call.
+const POPULATE_FROM: usize = 128 << 10;
+
+/// Opens CTF packets where they lie.
+#[derive(Default)]
+pub struct Reader {
+    /// The metadata stream.
+    pub metadata: Option<Arc<dyn Bytes>>,
+}
+
+impl PacketReader for Reader {
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
+        let packet = &stream.packets[index];
+        let file = &stream.files[packet.file as usize];
+        let bytes = &file.bytes;
+        let content_bytes = packet.content_bits.div_ceil(8) as usize;
+        if content_bytes >= POPULATE_FROM {
+            bytes.will_read(packet.offset_bytes as usize, content_bytes);
+        }
+        let header = read_header(plans, bytes.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
+        let differs = other_times(packet, &header);
+        let mut packet = packet.clone();
+        packet.content_bits = packet.content_bits.min(header.content_bits);
+        let mut opened = OpenedPacket::new(PacketData {
+            plans: plans.clone(),
+            bytes: bytes.clone(),
+            base_bytes: packet.offset_bytes as usize,
+            file: bytes.clone(),
+            packet,
+            cpu: None,
+            spine: None,
+            context_bits: header.context_bits,
+            events_bits: header.events_bits,
+            state: header.state,
+        });
+        // Otherwise it was told when the packets were found by their headers.
+        if file.is_indexed {
+            opened.faults.extend(header.fault);
+            if let Some((what, says, is)) = differs {
+                let message = format!("the index says that the packet {what} at {says} cycles, the packet says {is}");
+                let help = "without the folder `index` the packets are found by their headers";
+                opened.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(help));
+            }
+        }
+        Ok(opened)
+    }
+
+    fn parts(&self) -> Result<Vec<Part>> {
+        let part = |bytes: &Arc<dyn Bytes>| Part { name: METADATA_PART.to_string(), bytes: bytes.bytes().into() };
+        Ok(self.metadata.iter().map(part).collect())
+    }
+
+    fn call_events(&self) -> &'static [tracemill_format::calls::CallEvents] {
+        super::concepts::CALLS
+    }
+
+    fn module_events(&self) -> &'static [tracemill_format::calls::ModuleEvents] {
+        super::concepts::MODULES
+    }
+}

@@ -1,0 +1,700 @@
+//! From the schema of a trace to that of the CTF trace that is written, and how each of its events is encoded.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracemill_codec::encode::Encode;
+use tracemill_codec::layout;
+use tracemill_codec::plan::Plan;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::Result;
+use tracemill_model::schema::{
+    BlobClass, ByteOrder, ClockClass, ClockId, EventClass, EventClassId, FieldClassId, FieldKind, Length, Member, Role,
+    Roles, Schema, Scope, StreamClass, StreamClassId,
+};
+
+use super::Dialect;
+use super::encodes::{Mapped, Special, encodes, fillers};
+use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
+use tracemill_format::hiding::{self, Dropped};
+use tracemill_format::target::{HiddenField, Losses, STORED, Source};
+
+const NS_PER_SECOND: i128 = 1_000_000_000;
+
+/// What is written of a trace.
+pub(super) struct Mapping {
+    pub(super) dialect: Dialect,
+    pub(super) order: ByteOrder,
+    pub(super) from: Arc<Schema>,
+    /// The schema of the output. Classes of open ids are added while events come.
+    pub(super) to: Schema,
+    pub(super) streams: Vec<StreamMapping>,
+    pub(super) events: Vec<EventMapping>,
+    /// Members of the packet header that are kept.
+    pub(super) keeps_header: Vec<bool>,
+    /// Has each packet the id of its stream?
+    pub(super) has_stream_ids: bool,
+    special: Special,
+    /// Fields whose values are not written.
+    pub(super) hidden: Vec<HiddenField>,
+    /// Fields that the output does not have.
+    pub(super) dropped: Dropped,
+    pub(super) marks: Marks,
+    pub(super) losses: Losses,
+}
+
+/// What is the same in the packet headers of a trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Headers {
+    /// Has each packet the id of its stream?
+    pub(super) has_stream_ids: bool,
+    /// Do packets of other sources have the same header?
+    pub(super) are_shared: bool,
+}
+
+/// How packets and headers of a stream class are written.
+#[derive(Clone, Debug)]
+pub(super) struct StreamMapping {
+    pub(super) id: u64,
+    pub(super) has_clock: bool,
+    clock: Option<ClockId>,
+    in_ns: Option<InNs>,
+    pub(super) has_cpu: bool,
+    /// Bits of the id of an event class.
+    pub(super) id_bits: u8,
+    /// Is the old event header kept inside the new one?
+    pub(super) keeps_event_header: bool,
+    /// For each node of the plan of the event header. Made when the first event comes.
+    pub(super) header_nodes: Option<Box<[Encode]>>,
+    /// Members of the packet context that are kept.
+    pub(super) keeps_context: Vec<bool>,
+}
+
+/// How events of a class are written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventMapping {
+    /// Numeric id in the output.
+    pub(super) id: u64,
+    /// Bytes of selectors that stand before the payload.
+    pub(super) selectors: usize,
+    pub(super) is_untimed: bool,
+    pub(super) is_open: bool,
+    /// For each node of the plan of the event's rows. Made when the first event comes.
+    pub(super) nodes: Option<Box<[Encode]>>,
+    /// What stands for fields behind the end of an event. Made when the first event comes that ends early.
+    pub(super) fillers: Option<Box<[Option<Vec<u8>>]>>,
+    /// Ids of classes that stand for many, once an event had them.
+    pub(super) own_ids: HashMap<(u32, Vec<u8>), u64>,
+}
+
+/// Members of the packet context that are ours, in their order, with the bits of each.
+pub(super) fn context_members(has_clock: bool, has_cpu: bool) -> Vec<(&'static str, u32, Roles)> {
+    let role = |role| Roles::NONE.with(role);
+    let mut members =
+        vec![("packet_size", 64, role(Role::PacketTotalSize)), ("content_size", 64, role(Role::PacketContentSize))];
+    if has_clock {
+        members.push(("timestamp_begin", 64, role(Role::PacketBegin).with(Role::Timestamp)));
+        members.push(("timestamp_end", 64, role(Role::PacketEnd)));
+    }
+    members.push(("events_discarded", 64, role(Role::DiscardedEvents)));
+    members.push(("packet_seq_num", 64, role(Role::PacketSequence)));
+    if has_cpu {
+        members.push(("cpu_id", 32, Roles::NONE));
+    }
+    members
+}
+
+impl Mapping {
+    /// The mapping of a source.
+    ///
+    /// # Errors
+    /// When a field has no form in the output at all.
+    pub(super) fn new(
+        dialect: Dialect,
+        order: ByteOrder,
+        source: &Source,
+        headers: Headers,
+        dropped: &[HiddenField],
+    ) -> Result<Mapping> {
+        let from = source.schema.clone();
+        let dropped = hiding::droppable(&from, dropped)?;
+        let mut to = Schema::new(dialect.format());
+        let mut losses = Losses::default();
+        to.byte_order = order;
+        to.version = dialect.version();
+        to.uuid = from.uuid;
+        to.name = Some(Arc::from(source.own_name.as_str())).filter(|name: &Arc<str>| !name.is_empty());
+        to.namespace = from.namespace.clone();
+        to.uid = from.uid.clone();
+        to.environment = from.environment.clone();
+        let mut in_ns = Vec::new();
+        for clock in from.clocks() {
+            let (mapped, map) = match dialect {
+                Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
+                _ => map_clock(clock, source, &mut losses),
+            };
+            if mapped.offset_seconds == i64::MAX || mapped.offset_seconds == i64::MIN {
+                losses.add("zeros of clocks more than 2^63 seconds from their origin (they are moved there)", 1);
+            }
+            to.add_clock(mapped);
+            in_ns.push(map);
+        }
+        let referenced = references(&from);
+        let has_stream_ids = headers.has_stream_ids;
+        let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, true);
+        let keeps_header = if headers.are_shared {
+            let needed = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, false);
+            let left_out = keeps_header.iter().zip(&needed).filter(|(keep, needs)| **keep && !**needs);
+            losses.add("members of packet headers that the other traces do not have", left_out.count() as u64);
+            needed
+        } else {
+            keeps_header
+        };
+        let mut mapper = Mapper::new(dialect, order, &from, &mut to, &mut losses);
+        mapper.dropped = dropped.clone();
+        mapper.roots[0] = from.packet_header;
+        let header = packet_header(&mut mapper, &keeps_header, has_stream_ids)?;
+        mapper.to.packet_header = Some(header);
+        let mut streams = Vec::new();
+        let mut moved_of = Vec::new();
+        let (stream_ids, event_ids) = (from.distinct_stream_ids(), from.distinct_event_ids());
+        let is_new = |(id, own): (&u64, u64)| *id != own;
+        let shared = stream_ids.iter().zip(from.streams().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        mapper.losses.add("ids that several stream classes share (some get another)", shared.count() as u64);
+        let shared = event_ids.iter().zip(from.events().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        mapper.losses.add("ids that several event classes share (some get another)", shared.count() as u64);
+        for (at, class) in from.streams().iter().enumerate() {
+            let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
+            mapper.owner = (at as u32, 0);
+            let (mapping, moved) = map_stream(&mut mapper, (class, stream_ids[at]), &referenced, at, used)?;
+            let in_ns = mapping.clock.and_then(|clock| in_ns.get(clock.0 as usize).copied().flatten());
+            streams.push(StreamMapping { in_ns, ..mapping });
+            moved_of.push(moved);
+        }
+        let mut events = Vec::with_capacity(from.events().len());
+        for (at, class) in from.events().iter().enumerate() {
+            mapper.owner = (class.stream.0, at as u32);
+            mapper.moved = moved_of[class.stream.0 as usize].clone();
+            events.push(map_event(&mut mapper, class, event_ids[at])?);
+        }
+        let special = std::mem::take(&mut mapper.special);
+        let marks = std::mem::take(&mut mapper.marks);
+        if dialect == Dialect::Ctf18 {
+            count_names(&from, &mut losses);
+        }
+        if dialect == Dialect::Ctf2 {
+            // A summary names members of payloads.
+            to.summary = source.schema.summary.clone().filter(|_| dropped.is_empty());
+        } else if source.schema.summary.is_some() {
+            losses.add("the form in which text shows events", 1);
+        }
+        Ok(Mapping {
+            dialect,
+            order,
+            from,
+            to,
+            streams,
+            events,
+            keeps_header,
+            has_stream_ids,
+            special,
+            hidden: Vec::new(),
+            dropped,
+            marks,
+            losses,
+        })
+    }
+
+    /// Hides fields.
+    ///
+    /// # Errors
+    /// When other fields could not be read without one of them.
+    pub(super) fn hide(&mut self, fields: &[HiddenField]) -> Result<()> {
+        hiding::refuse_used_values(&self.from, fields)?;
+        self.hidden = fields.to_vec();
+        Ok(())
+    }
+
+    fn mapped(&self) -> Mapped<'_> {
+        Mapped {
+            dialect: self.dialect,
+            order: self.order,
+            schema: &self.from,
+            special: &self.special,
+            hidden: &self.hidden,
+            dropped: &self.dropped,
+        }
+    }
+
+    /// Makes the table of an event class when its first event comes.
+    #[cold]
+    pub(super) fn prepare(&mut self, plans: &TracePlans, class: EventClassId) {
+        let plan = plans.event_rows(class);
+        let owner = (self.from.event(class).stream.0, class.0);
+        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        let nodes = encodes(&self.mapped(), plan, owner, &scopes);
+        self.events[class.0 as usize].nodes = Some(nodes);
+        let stream = self.from.event(class).stream;
+        if self.streams[stream.0 as usize].header_nodes.is_none() {
+            let nodes = encodes(&self.mapped(), plans.header_rows(stream), owner, &[Scope::EventHeader]);
+            self.streams[stream.0 as usize].header_nodes = Some(nodes);
+        }
+    }
+
+    /// Makes the table of what stands for fields behind the ends of events of a class.
+    #[cold]
+    pub(super) fn prepare_cut(&mut self, plans: &TracePlans, class: EventClassId) {
+        let of = &mut self.events[class.0 as usize];
+        let nodes = of.nodes.as_deref().unwrap_or(&[]);
+        of.fillers = Some(fillers(&self.from, plans.event_rows(class), nodes));
+    }
+
+    /// How the members of a header or context are written that are kept: nothing for the others.
+    pub(super) fn kept_nodes(&self, plan: &Plan, stream: StreamClassId, scope: Scope, keep: &[bool]) -> Box<[Encode]> {
+        let nodes = encodes(&self.mapped(), plan, (stream.0, 0), &[scope]);
+        only_kept(nodes, plan, keep)
+    }
+
+    /// The id of an event whose class stands for many, a class of its own in the output.
+    pub(super) fn own_id(&mut self, class: EventClassId, id: u32, name: &[u8]) -> u64 {
+        let known = &self.events[class.0 as usize].own_ids;
+        if let Some(&id) = known.get(&(id, name.to_vec())) {
+            return id;
+        }
+        let first = self.events[class.0 as usize].id;
+        let of_first = self.to.stream(self.from.event(class).stream).events.get(&first).copied();
+        let mut copy = match of_first {
+            Some(of_first) => self.to.event(of_first).clone(),
+            None => EventClass::new(first, self.from.event(class).stream),
+        };
+        copy.name = Some(String::from_utf8_lossy(name).into());
+        let taken = &self.to.stream(copy.stream).events;
+        let mut free = u64::from(id);
+        while taken.contains_key(&free) {
+            free += 1 << 32;
+        }
+        copy.id = free;
+        self.to.add_event(copy);
+        self.events[class.0 as usize].own_ids.insert((id, name.to_vec()), free);
+        free
+    }
+}
+
+/// Counts the names that CTF 1.8 has no place for.
+fn count_names(from: &Schema, losses: &mut Losses) {
+    let streams = from.streams().iter().flat_map(|class| [&class.name, &class.namespace, &class.uid]);
+    let events = from.events().iter().flat_map(|class| [&class.namespace, &class.uid]);
+    let clocks = from.clocks().iter().flat_map(|clock| [&clock.namespace]);
+    let trace = [&from.name, &from.namespace, &from.uid];
+    let names = streams.chain(events).chain(clocks).chain(trace).flatten().count();
+    losses.add("names of traces and streams, namespaces and unique ids", names as u64);
+}
+
+/// Writes nothing of the members of a root that are not kept.
+fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encode]> {
+    let Some(root) = plan.roots.iter().flatten().next().copied() else { return nodes };
+    let tops: Vec<u32> =
+        (0..plan.nodes.len() as u32).filter(|&at| at != root && plan.nodes[at as usize].parent == root).collect();
+    for at in 0..plan.nodes.len() as u32 {
+        let mut top = at;
+        while top != root && plan.nodes[top as usize].parent != root {
+            top = plan.nodes[top as usize].parent;
+        }
+        let member = tops.iter().position(|&node| node == top);
+        if member.is_none_or(|member| keep.get(member) != Some(&true)) {
+            nodes[at as usize] = Encode::Nothing;
+        }
+    }
+    nodes
+}
+
+/// Can streams be told apart by their ids?
+pub(super) fn has_own_ids(source: &Source) -> bool {
+    let mut known = HashSet::new();
+    source.streams.iter().all(|stream| stream.id.is_some_and(|id| known.insert((stream.class, id))))
+}
+
+/// First steps of all paths that lead into the scopes of headers.
+fn references(schema: &Schema) -> HashSet<tracemill_model::schema::FieldPath> {
+    let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
+    classes.filter_map(layout::reference).filter(|path| path.scope < Scope::CommonContext).cloned().collect()
+}
+
+type References = HashSet<tracemill_model::schema::FieldPath>;
+
+/// Which members of a header's root are kept: those that hold something without a meaning to CTF, and those that other
+/// kept fields refer to. Without `plain` only the latter.
+fn kept(schema: &Schema, scope: Scope, root: Option<FieldClassId>, referenced: &References, plain: bool) -> Vec<bool> {
+    use tracemill_model::schema::PathStep;
+    let Some(FieldKind::Struct(structure)) = root.map(|root| &schema.field_class(root).kind) else { return Vec::new() };
+    let mut keep: Vec<bool> = structure.members.iter().map(|member| plain && has_plain(schema, member.class)).collect();
+    // What is referred to from elsewhere; inside this scope only kept fields count.
+    let outside = referenced.iter().filter(|path| path.scope == scope);
+    for path in outside {
+        if let Some(PathStep::Member(at)) = path.steps.first()
+            && is_used_by_kept(schema, scope, &structure.members, &keep, path)
+            && let Some(keep) = keep.get_mut(*at as usize)
+        {
+            *keep = true;
+        }
+    }
+    keep
+}
+
+/// Does a field of a later scope, or a kept member of this one, refer to the path?
+fn is_used_by_kept(
+    schema: &Schema,
+    scope: Scope,
+    members: &[Member],
+    keep: &[bool],
+    path: &tracemill_model::schema::FieldPath,
+) -> bool {
+    let refers = |root: FieldClassId| {
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            let class = schema.field_class(id);
+            if layout::reference(class) == Some(path) {
+                return true;
+            }
+            stack.extend(layout::children(class));
+        }
+        false
+    };
+    let inside = members.iter().zip(keep).any(|(member, keep)| *keep && refers(member.class));
+    let streams = schema.streams().iter().flat_map(|class| {
+        let context = class.packet_context.filter(|_| scope < Scope::PacketContext);
+        let header = class.event_header.filter(|_| scope < Scope::EventHeader);
+        [context, header, class.common_context]
+    });
+    let events = schema.events().iter().flat_map(|class| [class.specific_context, class.payload]);
+    inside || streams.chain(events).flatten().any(refers)
+}
+
+/// Is there a field without a role?
+fn has_plain(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    if !class.roles.is_empty() {
+        return false;
+    }
+    let parts = layout::children(class);
+    match class.kind {
+        // Writers of what the trace was find its members by their places.
+        FieldKind::Struct(_) if parts.is_empty() => true,
+        FieldKind::Struct(_) | FieldKind::Variant(_) | FieldKind::Optional(_) => {
+            parts.into_iter().any(|part| has_plain(schema, part))
+        }
+        _ => true,
+    }
+}
+
+fn packet_header(mapper: &mut Mapper<'_>, keep: &[bool], has_stream_ids: bool) -> Result<FieldClassId> {
+    let mut members = Vec::new();
+    let magic = mapper.unsigned(32);
+    members.push(("magic", magic, Role::PacketMagic));
+    if mapper.from.uuid.is_some() {
+        let length = Length::Static(16);
+        let blob = BlobClass { length: length.clone(), media_type: "application/octet-stream".into() };
+        let uuid = match mapper.dialect {
+            Dialect::Ctf2 => mapper.add(FieldKind::Blob(blob)),
+            Dialect::Ctf18 => {
+                let element = mapper.unsigned(8);
+                mapper.add(FieldKind::Array(tracemill_model::schema::ArrayClass { element, length }))
+            }
+        };
+        members.push(("uuid", uuid, Role::TraceUuid));
+    }
+    let class = mapper.unsigned(64);
+    members.push(("stream_id", class, Role::StreamClassId));
+    if has_stream_ids {
+        let id = mapper.unsigned(64);
+        members.push(("stream_instance_id", id, Role::StreamId));
+    }
+    let own = members.into_iter().map(|(name, class, role)| (name, class, Roles::NONE.with(role))).collect();
+    own_and_kept(mapper, Scope::PacketHeader, own, mapper.from.packet_header, keep)
+}
+
+/// A structure of our members and those that are kept.
+fn own_and_kept(
+    mapper: &mut Mapper<'_>,
+    scope: Scope,
+    own: Vec<(&'static str, FieldClassId, Roles)>,
+    root: Option<FieldClassId>,
+    keep: &[bool],
+) -> Result<FieldClassId> {
+    let mut members = Vec::new();
+    let mut taken = HashSet::new();
+    for (name, class, roles) in own {
+        let class = mapper.to.add_field_class(mapper.to.field_class(class).clone().with_roles(roles));
+        taken.insert(Arc::from(name));
+        members.push(Member { name: name.into(), raw_name: name.into(), class });
+    }
+    let from = mapper.from;
+    let mut places = vec![None; keep.len()];
+    let kept = places.iter_mut().zip(keep).filter(|(_, keep)| **keep);
+    for (next, (place, _)) in (members.len() as u32..).zip(kept) {
+        *place = Some(next);
+    }
+    match scope {
+        Scope::PacketHeader => mapper.moved.header = places,
+        _ => mapper.moved.context = places,
+    }
+    if let Some(FieldKind::Struct(structure)) = root.map(|root| &from.field_class(root).kind) {
+        mapper.scope = scope;
+        let kept = mapper.members(&structure.members, |at| keep.get(at) == Some(&true))?;
+        for mut member in kept {
+            member.name = free_name(&member.name, &member.raw_name, &mut taken);
+            member.raw_name = member.name.clone();
+            members.push(member);
+        }
+    }
+    Ok(mapper.structure(members))
+}
+
+fn map_stream(
+    mapper: &mut Mapper<'_>,
+    (class, own_id): (&StreamClass, u64),
+    referenced: &References,
+    at: usize,
+    used: bool,
+) -> Result<(StreamMapping, Moved)> {
+    let from = mapper.from;
+    let is_kept = |clock: &ClockId| mapper.dialect == Dialect::Ctf2 || from.clock(*clock).frequency > 0;
+    let clock = class.default_clock.filter(is_kept);
+    if class.default_clock.is_some() && clock.is_none() && used {
+        mapper.losses.add("clock values of streams whose clock has no known frequency", 1);
+    }
+    mapper.roots = [from.packet_header, class.packet_context, class.event_header, class.common_context, None, None];
+    let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced, true);
+    let has_member = |name: &str| match class.packet_context.map(|root| &from.field_class(root).kind) {
+        Some(FieldKind::Struct(structure)) => structure.members.iter().any(|member| &*member.name == name),
+        _ => false,
+    };
+    let has_cpu = class.has_cpu && !has_member("cpu_id");
+    let mut own = Vec::new();
+    for (name, len_bits, roles) in context_members(clock.is_some(), has_cpu) {
+        own.push((name, mapper.unsigned(len_bits), roles));
+    }
+    let context = own_and_kept(mapper, Scope::PacketContext, own, class.packet_context, &keeps_context)?;
+    let highest = class.events.keys().max().copied().unwrap_or(0);
+    let is_open = class.events.values().any(|event| from.event(*event).open_ids.is_some());
+    let id_bits = match highest {
+        _ if is_open => 64,
+        0..=0xffff => 16,
+        0x1_0000..=0xffff_ffff => 32,
+        _ => 64,
+    };
+    let mut header = Vec::new();
+    let id = mapper.unsigned(u32::from(id_bits));
+    header.push(("id", id, Roles::NONE.with(Role::EventClassId)));
+    if clock.is_some() {
+        let time = mapper.unsigned(64);
+        header.push(("timestamp", time, Roles::NONE.with(Role::Timestamp)));
+    }
+    let mut members: Vec<Member> = header
+        .into_iter()
+        .map(|(name, class, roles)| {
+            let class = mapper.to.add_field_class(mapper.to.field_class(class).clone().with_roles(roles));
+            Member { name: name.into(), raw_name: name.into(), class }
+        })
+        .collect();
+    // What may be absent tells something by being there.
+    let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
+    let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
+        || kept(from, Scope::EventHeader, class.event_header, referenced, true).contains(&true);
+    // babeltrace2 does not bear other fields in the header of CTF 1.8; the bytes right behind it are the context's.
+    let is_in_context = mapper.dialect == Dialect::Ctf18;
+    let place = if is_in_context { 0 } else { members.len() as u32 };
+    mapper.moved.event_header = keeps_event_header.then_some(place);
+    let stored = class.event_header.filter(|_| keeps_event_header);
+    let stored = stored.map(|root| mapper.root(Scope::EventHeader, root)).transpose()?;
+    let stored = stored.map(|class| Member { name: STORED.into(), raw_name: STORED.into(), class });
+    members.extend(stored.clone().filter(|_| !is_in_context));
+    let header = mapper.structure(members);
+    let mut common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
+    if let Some(stored) = stored.filter(|_| is_in_context) {
+        let mut taken = HashSet::from([stored.name.clone()]);
+        let mut members = vec![stored];
+        let own = common_context.map(|context| mapper.to.field_class(context).kind.clone());
+        if let Some(FieldKind::Struct(own)) = own {
+            for mut member in own.members {
+                member.name = free_name(&member.name, &member.raw_name, &mut taken);
+                member.raw_name = member.name.clone();
+                members.push(member);
+            }
+        }
+        common_context = Some(mapper.structure(members));
+    }
+    let moved = mapper.moved.clone();
+    let mapped = StreamClass {
+        id: own_id,
+        has_no_id: false,
+        name: class.name.clone(),
+        namespace: class.namespace.clone(),
+        uid: class.uid.clone(),
+        default_clock: clock,
+        has_cpu: false,
+        packet_context: Some(context),
+        event_header: Some(header),
+        common_context,
+        events: HashMap::new(),
+    };
+    debug_assert_eq!(mapper.to.streams().len(), at);
+    mapper.to.add_stream(mapped);
+    let mapping = StreamMapping {
+        id: own_id,
+        has_clock: clock.is_some(),
+        clock,
+        in_ns: None,
+        has_cpu,
+        id_bits,
+        keeps_event_header,
+        header_nodes: None,
+        keeps_context,
+    };
+    Ok((mapping, moved))
+}
+
+/// Is a member of a header optional?
+fn has_optional(schema: &Schema, root: FieldClassId) -> bool {
+    let FieldKind::Struct(structure) = &schema.field_class(root).kind else { return false };
+    let is_optional = |member: &Member| matches!(schema.field_class(member.class).kind, FieldKind::Optional(_));
+    structure.members.iter().any(is_optional)
+}
+
+fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<EventMapping> {
+    let from = mapper.from;
+    let stream = from.stream(class.stream);
+    mapper.roots = [
+        from.packet_header,
+        stream.packet_context,
+        stream.event_header,
+        stream.common_context,
+        class.specific_context,
+        class.payload,
+    ];
+    let context = class.specific_context.map(|root| &from.field_class(root).kind);
+    mapper.scope = Scope::SpecificContext;
+    let mut members = match context {
+        Some(FieldKind::Struct(structure)) => mapper.members(&structure.members, |_| true)?,
+        _ => Vec::new(),
+    };
+    mapper.selectors = Some(Selectors::default());
+    mapper.selectors_at = members.len() as u32;
+    let payload = class.payload.map(|root| mapper.root(Scope::Payload, root)).transpose()?;
+    let selectors = mapper.selectors.take().unwrap_or_default();
+    if selectors.bytes > 0 {
+        let mut flags = Vec::new();
+        for (name, bytes) in &selectors.members {
+            let class = match bytes {
+                1 => mapper.boolean(),
+                _ => mapper.unsigned(64),
+            };
+            flags.push(Member { name: name.clone(), raw_name: name.clone(), class });
+        }
+        let flags = mapper.structure(flags);
+        let mut taken: HashSet<Arc<str>> = members.iter().map(|member| member.name.clone()).collect();
+        let name = free_name(&"selectors".into(), &"selectors".into(), &mut taken);
+        members.push(Member { raw_name: name.clone(), name, class: flags });
+    }
+    let has_context = class.specific_context.is_some() || !members.is_empty();
+    let specific_context = has_context.then(|| mapper.structure(members));
+    if mapper.dialect == Dialect::Ctf18 && class.name.as_deref() == Some("") {
+        mapper.losses.add("empty names of event classes (they become classes without a name)", 1);
+    }
+    let is_untimed = class.is_untimed && mapper.dialect == Dialect::Ctf2;
+    if class.is_untimed && !is_untimed {
+        mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
+    }
+    let mapped = EventClass { id, specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
+    mapper.to.add_event(mapped);
+    Ok(EventMapping {
+        id,
+        selectors: selectors.bytes.into(),
+        is_untimed: class.is_untimed,
+        is_open: class.open_ids.is_some(),
+        nodes: None,
+        fillers: None,
+        own_ids: HashMap::new(),
+    })
+}
+
+/// A clock moved by the corrections of the user, in a dialect that has a place for them.
+pub(super) fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass {
+    let (frequency, unit) = (i128::from(clock.frequency.max(1)), i128::from(clock.seconds.max(1)));
+    let offset_ns = i128::from(clock.offset_ns) + i128::from(correction_ns);
+    let rest = offset_ns.rem_euclid(NS_PER_SECOND);
+    let (mut cycles, mut ns) = (clock.offset_cycles, rest);
+    if rest * frequency % (NS_PER_SECOND * unit) == 0 {
+        cycles += rest * frequency / (NS_PER_SECOND * unit);
+        ns = 0;
+    }
+    let units = cycles.div_euclid(frequency) * unit;
+    let seconds = i128::from(clock.offset_seconds) + offset_ns.div_euclid(NS_PER_SECOND) + units;
+    ClockClass {
+        offset_seconds: seconds.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+        offset_cycles: cycles.rem_euclid(frequency),
+        offset_ns: ns as i64,
+        ..clock.clone()
+    }
+}
+
+/// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles, or the
+/// frequency is none, it becomes one of nanoseconds, and every value is brought to those: then there is a map, and the
+/// time of its zero.
+fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (ClockClass, Option<InNs>) {
+    let frequency = i128::from(clock.frequency);
+    if frequency == 0 {
+        return (clock.clone(), None);
+    }
+    let correction = i128::from(source.correction_ns) + i128::from(clock.offset_ns);
+    let rest = correction.rem_euclid(NS_PER_SECOND) * frequency;
+    let mapped = |cycles: i128, seconds: i128, frequency: i128| ClockClass {
+        frequency: frequency as u64,
+        seconds: 1,
+        offset_seconds: (seconds + cycles.div_euclid(frequency)).clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+        offset_cycles: cycles.rem_euclid(frequency),
+        offset_ns: 0,
+        has_made_cycles: false,
+        ..clock.clone()
+    };
+    let is_ratio = clock.seconds > 1;
+    if is_ratio || source.drift.is_some() || rest % NS_PER_SECOND != 0 {
+        let kind = match source.drift {
+            Some(_) => "cycles of clocks whose drift is corrected (they become nanoseconds)",
+            None if is_ratio => "cycles of clocks whose frequency is no whole number (they become nanoseconds)",
+            None => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
+        };
+        losses.add(kind, 1);
+        let map = ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
+        let zero_ns = map.ns(0);
+        let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns, 0, NS_PER_SECOND) };
+        return (mapped, Some(InNs { map, zero_ns }));
+    }
+    let cycles = clock.offset_cycles + rest.div_euclid(NS_PER_SECOND);
+    let seconds = i128::from(clock.offset_seconds) + correction.div_euclid(NS_PER_SECOND);
+    (mapped(cycles, seconds, frequency), None)
+}
+
+/// From cycles to ns since the zero of a clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InNs {
+    map: ClockMap,
+    zero_ns: i128,
+}
+
+impl StreamMapping {
+    /// A clock value of the input as the output has it; `None` where that has too few bits.
+    #[inline]
+    pub(super) fn held_time(&self, cycles: u64) -> Option<u64> {
+        match &self.in_ns {
+            None => Some(cycles),
+            Some(clock) => u64::try_from(clock.map.ns(cycles) - clock.zero_ns).ok(),
+        }
+    }
+
+    /// The same, or the last time that the output can say.
+    pub(super) fn time(&self, cycles: u64) -> u64 {
+        self.held_time(cycles).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,466 @@
+//! One stream of the output: events into packets, packets into a file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::encode::{CutEncoder, Encoder, LooseBits, Shortfalls, put_fixed};
+use tracemill_codec::plan::{Fault, State};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
+
+use super::mapping::{EventMapping, Mapping, context_members};
+use crate::lttng_index;
+use tracemill_format::out_file::{OutFile, make_folder};
+use tracemill_format::target::{Losses, WriteOptions};
+
+const MAGIC: u64 = 0xC1FC_1FC1;
+/// A packet ends at this size even where that of the input goes on.
+const MAX_PACKET: usize = 16 << 20;
+
+/// Writes one stream.
+pub(super) struct StreamWriter {
+    id: u64,
+    order: ByteOrder,
+    /// Size that the user wants; without it packets end with those of the input.
+    packet_bytes: Option<usize>,
+    /// See [`WriteOptions::is_part`].
+    is_part: bool,
+    file: OutFile,
+    packet: Vec<u8>,
+    /// Bits at the end of the packet that no field has: they are no content of it when it ends there.
+    loose: LooseBits,
+    /// Where the numbers stand in the packet that are known when it ends.
+    places: Places,
+    open: Option<Open>,
+    /// Packet of the input that the events come from.
+    input: Option<Arc<PacketData>>,
+    /// The last of those.
+    last: Option<Arc<PacketData>>,
+    discarded: u64,
+    sequence: u64,
+    /// A gap that no packet tells yet, with its end.
+    pending: Option<Option<u64>>,
+    /// Latest time so far.
+    latest: u64,
+    class: StreamClassId,
+    state: State,
+    name: Vec<u8>,
+    shortfalls: Shortfalls,
+    losses: Losses,
+    untimed: u64,
+    /// Events whose time the output cannot say.
+    beyond: u64,
+    unreadable: u64,
+    /// Entries of its index, when one is wanted.
+    index: Option<Vec<u8>>,
+    offset: u64,
+}
+
+/// The packet that is being built.
+struct Open {
+    class: StreamClassId,
+    begin: u64,
+    end: u64,
+    /// Encoded members of the input's packet that it keeps.
+    kept: Kept,
+    cpu: Option<u32>,
+}
+
+/// Encoded members of a packet context.
+#[derive(Default, PartialEq, Eq)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// Bits of the last byte that none of them has.
+    loose: u8,
+}
+
+/// Offsets into the packet.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    total: usize,
+    begin: Option<usize>,
+}
+
+impl StreamWriter {
+    pub(super) fn new(path: PathBuf, class: StreamClassId, id: u64, order: ByteOrder, options: &WriteOptions) -> Self {
+        StreamWriter {
+            id,
+            order,
+            packet_bytes: options.packet_bytes,
+            is_part: options.is_part,
+            file: OutFile::new(path),
+            packet: Vec::new(),
+            loose: LooseBits::default(),
+            places: Places::default(),
+            open: None,
+            input: None,
+            last: None,
+            discarded: 0,
+            sequence: 0,
+            pending: None,
+            latest: 0,
+            class,
+            state: State::default(),
+            name: Vec::new(),
+            shortfalls: Shortfalls::default(),
+            losses: Losses::default(),
+            untimed: 0,
+            beyond: 0,
+            unreadable: 0,
+            index: None,
+            offset: 0,
+        }
+    }
+
+    /// Keeps an index of the packets too.
+    #[must_use]
+    pub(super) fn with_index(mut self) -> Self {
+        self.index = Some(Vec::new());
+        self
+    }
+
+    /// Writes the index beside the stream: `index/NAME.idx`. A stream without packets has none.
+    pub(super) fn write_index(&self) -> Result<()> {
+        let (Some(entries), Some(folder), Some(name)) =
+            (&self.index, self.file.path().parent(), self.file.path().file_name())
+        else {
+            return Ok(());
+        };
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = lttng_index::header();
+        bytes.extend_from_slice(entries);
+        let folder = folder.join("index");
+        make_folder(&folder)?;
+        let mut name = name.to_os_string();
+        name.push(".idx");
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).map_err(|error| Error::io("write the index", &path, &error))
+    }
+
+    /// Writes an event.
+    #[inline]
+    pub(super) fn event(&mut self, mapping: &mut Mapping, event: EventRef<'_>) -> Result<()> {
+        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
+        if !is_same {
+            self.begin_input(mapping, &event.chunk.packet)?;
+        } else if self.packet.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
+            self.end_packet(mapping, false)?;
+        }
+        let class = event.class();
+        if mapping.events[class.0 as usize].nodes.is_none() {
+            mapping.prepare(&event.chunk.packet.plans, class);
+        }
+        let held = mapping.streams[event.chunk.packet.packet.class.0 as usize].held_time(event.cycles());
+        let cycles = held.unwrap_or_else(|| {
+            self.beyond += 1;
+            u64::MAX
+        });
+        if self.open.is_none() {
+            self.begin_packet(mapping, &event.chunk.packet.clone(), cycles)?;
+        }
+        let mut own_id = None;
+        if mapping.events[class.0 as usize].is_open {
+            self.name.clear();
+            let id = event.own_id(&mut self.name).unwrap_or_default();
+            own_id = Some(mapping.own_id(class, id, &self.name));
+        }
+        let is_cut = event.is_cut();
+        if is_cut && mapping.events[class.0 as usize].fillers.is_none() {
+            mapping.prepare_cut(&event.chunk.packet.plans, class);
+        }
+        let stream = &mapping.streams[event.chunk.packet.packet.class.0 as usize];
+        let of = &mapping.events[class.0 as usize];
+        let (start, before) = (self.packet.len(), self.loose);
+        put_fixed(&mut self.packet, own_id.unwrap_or(of.id), stream.id_bits, self.order);
+        if stream.has_clock {
+            let mut cycles = cycles;
+            if of.is_untimed {
+                self.untimed += u64::from(mapping.dialect == super::Dialect::Ctf18);
+                cycles = self.latest.max(self.open.as_ref().map_or(0, |open| open.begin));
+            }
+            put_fixed(&mut self.packet, cycles, 64, self.order);
+            if let Some(open) = &mut self.open {
+                open.begin = open.begin.min(cycles);
+                open.end = open.end.max(cycles);
+                self.latest = cycles;
+            }
+        }
+        if stream.keeps_event_header {
+            let mut encoder = Encoder {
+                out: &mut self.packet,
+                nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
+                selectors_at: 0,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut self.loose,
+            };
+            // The pass that found the event has read this header.
+            let _ = event.visit_header(&mut self.state, &mut encoder);
+        }
+        let nodes = of.nodes.as_deref().unwrap_or(&[]);
+        let result = match of.selectors {
+            0 if !is_cut => {
+                let mut encoder = Encoder {
+                    out: &mut self.packet,
+                    nodes,
+                    selectors_at: 0,
+                    shortfalls: &mut self.shortfalls,
+                    loose: &mut self.loose,
+                };
+                event.visit_flat(&mut self.state, &mut encoder)
+            }
+            _ => self.by_scopes(of, is_cut, event),
+        };
+        if result.is_err() {
+            // It was whole when it was found: the file has changed.
+            self.packet.truncate(start);
+            self.loose = before;
+            self.unreadable += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes an event with lengths and choices that no field of its own holds, or one that ends before its last field:
+    /// of that with what stands for the others.
+    fn by_scopes(&mut self, of: &EventMapping, is_cut: bool, event: EventRef<'_>) -> std::result::Result<(), Fault> {
+        let (nodes, fillers) = (of.nodes.as_deref().unwrap_or(&[]), of.fillers.as_deref().unwrap_or(&[]));
+        let mut fields = event.fields(&mut self.state);
+        let mut selectors_at = 0;
+        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+            if scope == Scope::Payload {
+                selectors_at = self.packet.len();
+                self.packet.resize(selectors_at + of.selectors, 0);
+            }
+            let mut encoder = Encoder {
+                out: &mut self.packet,
+                nodes,
+                selectors_at,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut self.loose,
+            };
+            match is_cut {
+                true => fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?,
+                false => fields.visit(scope, &mut self.state, &mut encoder)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Something is missing here.
+    pub(super) fn gap(&mut self, mapping: &Mapping, gap: &Gap, losses: &mut Losses) -> Result<()> {
+        let Some(count) = gap.count else {
+            losses.add("gaps of unknown size", 1);
+            return Ok(());
+        };
+        self.end_packet(mapping, true)?;
+        self.input = None;
+        match gap.kind {
+            GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
+            GapKind::LostPackets if self.sequence == 0 => losses.add("packets lost before the first one", count),
+            GapKind::LostPackets => self.sequence = self.sequence.wrapping_add(count),
+        }
+        let stream = &mapping.streams[self.class.0 as usize];
+        self.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
+        Ok(())
+    }
+
+    /// Events of another packet of the input follow.
+    #[cold]
+    fn begin_input(&mut self, mapping: &Mapping, input: &Arc<PacketData>) -> Result<()> {
+        let is_joined = self.packet_bytes.is_some_and(|wanted| self.packet.len() < wanted) && {
+            let kept = self.kept_of(mapping, input);
+            let same = |open: &Open| open.class == input.packet.class && open.kept == kept && open.cpu == input.cpu;
+            self.open.as_ref().is_some_and(same)
+        };
+        if !is_joined {
+            self.end_packet(mapping, true)?;
+        }
+        self.input = Some(input.clone());
+        self.last = Some(input.clone());
+        Ok(())
+    }
+
+    /// The members of the packet context that are kept, encoded.
+    fn kept_of(&mut self, mapping: &Mapping, input: &PacketData) -> Kept {
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let (mut kept, mut loose) = (Vec::new(), LooseBits::default());
+        if stream.keeps_context.contains(&true) {
+            let plan = input.plans.packet_context_rows(input.packet.class);
+            let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
+            let mut encoder = Encoder {
+                out: &mut kept,
+                nodes: &nodes,
+                selectors_at: 0,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut loose,
+            };
+            // It was read when the packet was opened.
+            let _ = input.visit_context(&mut encoder);
+        }
+        Kept { loose: loose.before(kept.len()), bytes: kept }
+    }
+
+    fn begin_packet(&mut self, mapping: &Mapping, input: &PacketData, first: u64) -> Result<()> {
+        let kept = self.kept_of(mapping, input);
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
+        let begin = match input_begin {
+            // What follows inside a packet of the input begins with its own first event.
+            Some(_) if self.is_part && self.sequence == 0 => first,
+            Some(begin) if self.latest <= begin || self.sequence == 0 => begin.min(first),
+            _ => first,
+        };
+        let class = input.packet.class;
+        self.header(mapping, class, Some(input), &kept);
+        self.open = Some(Open { class, begin, end: begin, kept, cpu: input.cpu });
+        Ok(())
+    }
+
+    /// Writes a packet of the input that holds no events, unless the user wants packets of a size.
+    pub(super) fn empty_packet(&mut self, mapping: &Mapping, input: &PacketData) -> Result<()> {
+        if self.packet_bytes.is_some() {
+            return Ok(());
+        }
+        self.end_packet(mapping, true)?;
+        self.input = None;
+        let stream = &mapping.streams[input.packet.class.0 as usize];
+        let begin = input.packet.begin_cycles.map_or(self.latest, |cycles| stream.time(cycles));
+        let end = input.packet.end_cycles.map_or(begin, |cycles| stream.time(cycles));
+        self.begin_packet(mapping, input, begin)?;
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        open.end = open.end.max(end);
+        self.latest = self.latest.max(open.end);
+        self.flush(mapping, &open)
+    }
+
+    /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
+    fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &Kept) {
+        let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);
+        let out = &mut self.packet;
+        out.clear();
+        put_fixed(out, MAGIC, 32, order);
+        if let Some(uuid) = &mapping.to.uuid {
+            out.extend_from_slice(uuid);
+        }
+        put_fixed(out, stream.id, 64, order);
+        if mapping.has_stream_ids {
+            put_fixed(out, self.id, 64, order);
+        }
+        if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
+            let plan = input.plans.packet_header_rows();
+            let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
+            let mut encoder = Encoder {
+                out,
+                nodes: &nodes,
+                selectors_at: 0,
+                shortfalls: &mut self.shortfalls,
+                loose: &mut self.loose,
+            };
+            // It was read when the packet was opened.
+            let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
+        }
+        let out = &mut self.packet;
+        self.places = Places { total: out.len(), begin: stream.has_clock.then_some(out.len() + 16) };
+        for (name, len_bits, _) in context_members(stream.has_clock, stream.has_cpu) {
+            let value = match name {
+                "events_discarded" => self.discarded,
+                "packet_seq_num" => self.sequence,
+                "cpu_id" => u64::from(input.and_then(|input| input.cpu).unwrap_or(u32::MAX)),
+                // Known when the packet ends.
+                _ => 0,
+            };
+            put_fixed(out, value, len_bits as u8, order);
+        }
+        out.extend_from_slice(&kept.bytes);
+        self.loose = LooseBits::new(out.len(), kept.loose);
+    }
+
+    /// Ends the packet that is being built. `input_ends` when that of the input ends here too.
+    fn end_packet(&mut self, mapping: &Mapping, input_ends: bool) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let input_end = self.input.as_ref().and_then(|input| input.packet.end_cycles).filter(|_| input_ends);
+        let input_end = input_end.map(|cycles| mapping.streams[open.class.0 as usize].time(cycles));
+        open.end = open.end.max(input_end.unwrap_or(0));
+        self.latest = self.latest.max(open.end);
+        self.flush(mapping, &open)
+    }
+
+    fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
+        let bits = self.packet.len() as u64 * 8;
+        let loose = u64::from(self.loose.before(self.packet.len()));
+        let (order, places) = (self.order, self.places);
+        let packet = &mut self.packet;
+        let mut set = |at: usize, value: u64| {
+            let mut bytes = Vec::with_capacity(8);
+            put_fixed(&mut bytes, value, 64, order);
+            if let Some(place) = packet.get_mut(at..at + 8) {
+                place.copy_from_slice(&bytes);
+            }
+        };
+        set(places.total, bits);
+        // Bits that no field has are not content.
+        set(places.total + 8, bits - loose);
+        if let Some(begin) = places.begin {
+            set(begin, open.begin);
+            set(begin + 8, open.end);
+        }
+        if let (Some(index), Some(_)) = (&mut self.index, places.begin) {
+            let class = mapping.streams[open.class.0 as usize].id;
+            let content = bits - loose;
+            let of_time = [open.begin, open.end, self.discarded];
+            lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.sequence]);
+        }
+        self.offset += bits / 8;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.pending = None;
+        self.class = open.class;
+        self.file.write(&self.packet)?;
+        self.packet.clear();
+        Ok(())
+    }
+
+    /// No more events come.
+    pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
+        self.end_packet(mapping, !self.is_part)?;
+        self.input = None;
+        if let Some(end) = self.pending.take() {
+            let class = self.class;
+            // A packet without events tells what is missing behind the last one; what it keeps is that of the last one.
+            let stream = &mapping.streams[class.0 as usize];
+            let last = self.last.take().filter(|last| last.packet.class == class);
+            let keeps = stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true);
+            if keeps && last.is_none() {
+                self.losses.add("gaps behind the last event of a stream", 1);
+                return self.file.end();
+            }
+            let end = end.unwrap_or(self.latest).max(self.latest);
+            let kept = last.as_ref().map_or_else(Kept::default, |last| self.kept_of(mapping, last));
+            self.header(mapping, class, last.as_deref(), &kept);
+            let open = Open { class, begin: self.latest, end, kept: Kept::default(), cpu: None };
+            self.flush(mapping, &open)?;
+        }
+        self.packet = Vec::new();
+        self.file.end()
+    }
+
+    /// Is everything there that was written?
+    pub(super) fn check(&self) -> Result<()> {
+        self.file.check()
+    }
+
+    /// What this stream lost.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = self.losses.clone();
+        losses.add("events without time", self.untimed);
+        losses.add("times of 2^64 ns and more since the zero of a clock (they are held there)", self.beyond);
+        losses.add("events whose file changed while they were read", self.unreadable);
+        losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
+        losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
+        losses.add("absent texts that became empty", self.shortfalls.empty_texts);
+        losses.add("fields behind the end of their event (they become zeros)", self.shortfalls.filled);
+        losses
+    }
+}

@@ -1,0 +1,633 @@
+//! Traces whose packets keep their bytes: CTF as itself, CTF 1.8 as CTF 2, and that as CTF 1.8 again.
+//!
+//! Both versions lay fields out alike. So only the metadata are written anew, and packets are copied: whole where all of
+//! their events are wanted, otherwise header and context as they are and the bits of each wanted event. Where events of a
+//! packet are left out, its sizes and times are those of what is left; sequence numbers count the packets that are
+//! there, and counters of discarded events go on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::bits::mask;
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::layout;
+use tracemill_codec::plan::State;
+use tracemill_model::error::Result;
+use tracemill_model::packet::{Gap, GapKind, Packet};
+use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
+
+use super::shift::{can_shift, shift};
+use tracemill_format::out_file::OutFile;
+use tracemill_format::target::Losses;
+
+/// A field of a packet's header or context that has a meaning.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    roles: Roles,
+    at_bits: u64,
+    len_bits: u32,
+    order: ByteOrder,
+}
+
+/// What has to be known of a stream class to put its packets together.
+#[derive(Clone, Debug, Default)]
+struct Layout {
+    places: Vec<Place>,
+    /// First byte of the UUID.
+    uuid: Option<usize>,
+    /// Largest alignment inside an event.
+    event_align: u64,
+    rules: Rules,
+}
+
+/// How events stand in a packet.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    /// Alignment of event headers.
+    header_align: u64,
+    /// Largest alignment inside an event, or that of its header: bits of events move by multiples of it.
+    step_bits: u64,
+    /// Fewest bits of a time stamp in an event header; 64 when there is none.
+    time_bits: u32,
+    /// Order of the fields that are not whole bytes.
+    order: ByteOrder,
+    /// Do such fields have both orders?
+    is_mixed: bool,
+    /// Do events begin and end with bytes, whatever they hold?
+    is_bytes: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            header_align: 1,
+            step_bits: 1,
+            time_bits: 64,
+            order: ByteOrder::default(),
+            is_mixed: false,
+            is_bytes: true,
+        }
+    }
+}
+
+/// Can the packets of a stream class be put together of some of their events?
+pub(super) fn can_be_cut(schema: &Schema, class: StreamClassId) -> bool {
+    let layout = Layout::new(schema, class);
+    let has = |role| layout.places.iter().any(|place| place.roles.has(role));
+    let is_timed = schema.stream(class).default_clock.is_some();
+    let knows_begin = layout.rules.time_bits >= 64 || has(Role::PacketBegin);
+    let sizes = [Role::PacketTotalSize, Role::PacketContentSize];
+    let is_sized = sizes.into_iter().all(has) || is_one_packet(schema, class, &layout);
+    let is_patched = is_sized && (!is_timed || knows_begin);
+    let counts = [Role::PacketSequence, Role::DiscardedEvents, Role::PacketBegin, Role::PacketEnd];
+    let all = counts.into_iter().all(|role| has(role) || !has_role(schema, class, role));
+    let is_plain = layout.event_align <= layout.rules.header_align && !layout.rules.is_mixed;
+    is_patched && all && (is_plain || can_shift(schema, roots_of(schema, class)))
+}
+
+/// Is a packet of the class its file, and stays so with some of its events? It has no sizes, then no second one can follow;
+/// what it holds ends with the last byte.
+fn is_one_packet(schema: &Schema, class: StreamClassId, layout: &Layout) -> bool {
+    let roles = [Role::PacketTotalSize, Role::PacketContentSize, Role::PacketSequence];
+    let is_plain = layout.rules.is_bytes && layout.rules.time_bits >= 64;
+    is_plain && roles.into_iter().all(|role| !has_role(schema, class, role))
+}
+
+/// Does each packet of a stream class say where the next one begins? Those of others end with their file, and none can
+/// follow them in the same one.
+pub(super) fn can_be_joined(schema: &Schema, class: StreamClassId) -> bool {
+    let sizes = [Role::PacketTotalSize, Role::PacketContentSize];
+    let layout = Layout::new(schema, class);
+    layout.places.iter().any(|place| sizes.into_iter().any(|role| place.roles.has(role)))
+}
+
+/// Length and byte order of a field that is a number of bits.
+fn bits_of(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
+    match kind {
+        FieldKind::Integer(class) if class.is_variable_length() => None,
+        FieldKind::Integer(class) => Some((class.len_bits, class.byte_order)),
+        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
+            Some((class.len_bits, class.byte_order))
+        }
+        FieldKind::Float(class) => Some((class.len_bits, class.byte_order)),
+        _ => None,
+    }
+}
+
+/// The scopes of all events of a stream class.
+fn roots_of(schema: &Schema, class: StreamClassId) -> impl Iterator<Item = FieldClassId> {
+    let stream = schema.stream(class);
+    let events = stream.events.values().map(|event| schema.event(*event));
+    let roots = events.flat_map(|event| [event.specific_context, event.payload]);
+    roots.chain([stream.event_header, stream.common_context]).flatten()
+}
+
+/// Has a field of the packet's header or context the role, wherever it stands?
+fn has_role(schema: &Schema, class: StreamClassId, role: Role) -> bool {
+    let roots = [schema.packet_header, schema.stream(class).packet_context];
+    let mut stack: Vec<FieldClassId> = roots.into_iter().flatten().collect();
+    while let Some(id) = stack.pop() {
+        let class = schema.field_class(id);
+        if class.roles.has(role) {
+            return true;
+        }
+        stack.extend(layout::children(class));
+    }
+    false
+}
+
+impl Layout {
+    fn new(schema: &Schema, class: StreamClassId) -> Layout {
+        let stream = schema.stream(class);
+        let mut layout = Layout { event_align: 1, ..Layout::default() };
+        let mut at = Some(0);
+        for root in [schema.packet_header, stream.packet_context].into_iter().flatten() {
+            at = at.and_then(|at| layout.locate(schema, root, at));
+        }
+        if let Some(header) = stream.event_header {
+            layout.rules.header_align = schema.field_class(header).align_bits.into();
+        }
+        let mut stack: Vec<FieldClassId> = roots_of(schema, class).collect();
+        stack.sort_unstable();
+        stack.dedup();
+        let mut known = None;
+        while let Some(id) = stack.pop() {
+            let class = schema.field_class(id);
+            layout.event_align = layout.event_align.max(class.align_bits.into());
+            if let FieldKind::Integer(integer) = &class.kind
+                && class.roles.has(Role::Timestamp)
+            {
+                // A variable length may be as short as one group of bits.
+                let bits = if integer.is_variable_length() { 7 } else { integer.len_bits };
+                layout.rules.time_bits = layout.rules.time_bits.min(bits);
+            }
+            layout.rules.is_bytes &= bits_of(&class.kind).is_none_or(|(len_bits, _)| len_bits.is_multiple_of(8));
+            if let Some((len_bits, order)) = bits_of(&class.kind)
+                && !(u64::from(len_bits) | u64::from(class.align_bits)).is_multiple_of(8)
+            {
+                layout.rules.is_mixed |= known.is_some_and(|known| known != order);
+                layout.rules.order = *known.get_or_insert(order);
+            }
+            stack.extend(layout::children(class));
+        }
+        layout.rules.is_bytes &= layout.rules.header_align.is_multiple_of(8);
+        layout.rules.step_bits = layout.event_align.max(layout.rules.header_align);
+        layout
+    }
+
+    /// Walks over a field whose place is known; `None` where that ends.
+    fn locate(&mut self, schema: &Schema, id: FieldClassId, at: u64) -> Option<u64> {
+        let class = schema.field_class(id);
+        let at = at.next_multiple_of(class.align_bits.into());
+        if class.roles.has(Role::TraceUuid) && at.is_multiple_of(8) {
+            self.uuid = usize::try_from(at / 8).ok();
+        }
+        let mut put = |len_bits: u32, order: ByteOrder| {
+            if !class.roles.is_empty() && len_bits <= 64 {
+                self.places.push(Place { roles: class.roles, at_bits: at, len_bits, order });
+            }
+            Some(at + u64::from(len_bits))
+        };
+        match &class.kind {
+            FieldKind::Integer(class) if !class.is_variable_length() && !class.reversed_bits => {
+                put(class.len_bits, class.byte_order)
+            }
+            FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
+                put(class.len_bits, class.byte_order)
+            }
+            FieldKind::Float(class) => put(class.len_bits, class.byte_order),
+            FieldKind::Struct(class) => {
+                class.members.iter().try_fold(at, |at, member| self.locate(schema, member.class, at))
+            }
+            FieldKind::Array(class) => match class.length {
+                Length::Static(len) if len <= 4096 => {
+                    (0..len).try_fold(at, |at, _| self.locate(schema, class.element, at))
+                }
+                _ => None,
+            },
+            FieldKind::Blob(class) => match class.length {
+                Length::Static(len) => at.checked_add(len.checked_mul(8)?),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// A packet without its events.
+struct Last {
+    packet: Packet,
+    /// Its header and context, and how many bits they have.
+    head: Vec<u8>,
+    events_bits: u64,
+}
+
+impl Last {
+    fn of(data: &PacketData) -> Last {
+        let bytes = data.input().bytes;
+        let head = bytes.get(..data.events_bits.div_ceil(8) as usize).unwrap_or(bytes).to_vec();
+        Last { packet: data.packet.clone(), head, events_bits: data.events_bits }
+    }
+}
+
+/// Says the packet that it belongs to another trace?
+fn is_stranger(schema: &Schema, data: &PacketData) -> bool {
+    schema.uuid.is_some() && data.state.roles.uuid.is_some_and(|uuid| schema.uuid != Some(uuid))
+}
+
+/// Writes one stream.
+pub(super) struct SameStream {
+    schema: Arc<Schema>,
+    layouts: Vec<Option<Arc<Layout>>>,
+    /// What is needed for each event of the packet that is put together.
+    rules: Rules,
+    file: OutFile,
+    /// Files before it, where each packet has its own.
+    files: Vec<OutFile>,
+    has_file_each: bool,
+    /// The packet that is put together, and its bits.
+    packet: Vec<u8>,
+    bits: u64,
+    input: Option<Arc<PacketData>>,
+    begin: u64,
+    end: u64,
+    /// What is missing since the packet that was written last.
+    lost: u64,
+    /// Packets that are missing where no packet has a number to tell it.
+    uncounted: u64,
+    /// The packet that was written last.
+    last: Option<Last>,
+    /// All that is missing so far.
+    discarded: u64,
+    /// Sequence numbers of the packet that was written last: as stored, and as written.
+    sequence: Option<(u64, u64)>,
+    discarded_shift: Option<u64>,
+    state: State,
+    unreadable: u64,
+    pending: bool,
+    /// Is the packet a further part of one of the input?
+    is_split: bool,
+}
+
+impl SameStream {
+    /// `has_file_each`: packets that do not say where they end stand in files of their own.
+    pub(super) fn new(path: PathBuf, schema: &Arc<Schema>, has_file_each: bool) -> Self {
+        SameStream {
+            schema: schema.clone(),
+            layouts: vec![None; schema.streams().len()],
+            rules: Rules::default(),
+            file: OutFile::new(path),
+            files: Vec::new(),
+            has_file_each,
+            packet: Vec::new(),
+            bits: 0,
+            input: None,
+            begin: 0,
+            end: 0,
+            lost: 0,
+            uncounted: 0,
+            last: None,
+            discarded: 0,
+            sequence: None,
+            discarded_shift: None,
+            state: State::default(),
+            unreadable: 0,
+            pending: false,
+            is_split: false,
+        }
+    }
+
+    fn layout(&mut self, class: StreamClassId) -> Arc<Layout> {
+        let (at, schema) = (class.0 as usize, &self.schema);
+        match self.layouts.get_mut(at) {
+            Some(layout) => layout.get_or_insert_with(|| Arc::new(Layout::new(schema, class))).clone(),
+            None => Arc::default(),
+        }
+    }
+
+    /// Appends a packet to the file, or begins the next one with it.
+    fn put(&mut self, packet: &[u8]) -> Result<()> {
+        if self.has_file_each && self.file.is_made() {
+            self.file.end()?;
+            let first = self.files.first().unwrap_or(&self.file).path();
+            // Files of a stream follow each other by their names.
+            let mut name = first.file_name().unwrap_or_default().to_os_string();
+            name.push(format!(".{:06}", self.files.len() + 1));
+            let next = OutFile::new(first.with_file_name(name));
+            self.files.push(std::mem::replace(&mut self.file, next));
+        }
+        self.file.write(packet)
+    }
+
+    /// Copies a packet as it is.
+    pub(super) fn packet(&mut self, data: &PacketData) -> Result<()> {
+        self.end_packet()?;
+        self.is_split = false;
+        let from = data.base_bytes;
+        let bytes = data.bytes.bytes();
+        // One that does not end with a byte ends with the file.
+        let to = from.saturating_add(data.packet.total_bits.div_ceil(8) as usize).min(bytes.len());
+        let whole = bytes.get(from..to).unwrap_or(&[]);
+        let counters = self.counters(&data.packet);
+        self.last = Some(Last::of(data));
+        // Padding may be missing at the end of a file.
+        let len_bits = whole.len() as u64 * 8;
+        let is_sized = data.state.roles.total_bits.is_none_or(|total| total == len_bits);
+        let is_stranger = is_stranger(&self.schema, data);
+        if counters.iter().all(|(_, stored, now)| stored == now) && is_sized && !is_stranger {
+            self.put(whole)
+        } else {
+            self.packet.clear();
+            self.packet.extend_from_slice(whole);
+            let layout = self.layout(data.packet.class);
+            for (role, _, now) in counters {
+                self.set(&layout, role, now);
+            }
+            if !is_sized {
+                self.set(&layout, Role::PacketTotalSize, len_bits);
+            }
+            if is_stranger {
+                self.set_uuid(&layout);
+            }
+            let packet = std::mem::take(&mut self.packet);
+            self.put(&packet)?;
+            self.packet = packet;
+            Ok(())
+        }
+    }
+
+    /// Copies an event.
+    #[inline]
+    pub(super) fn event(&mut self, event: EventRef<'_>) -> Result<()> {
+        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
+        let step = event.cycles().wrapping_sub(self.end);
+        let time_bits = self.rules.time_bits;
+        let is_far = time_bits < 64 && step >> time_bits.min(63) != 0;
+        if !is_same || is_far {
+            self.begin_events(event, is_same)?;
+        }
+        let rules = self.rules;
+        let from = event.chunk.start_bits(event.at).next_multiple_of(rules.header_align);
+        let at = self.bits.next_multiple_of(rules.header_align);
+        let Ok(to) = event.end_bits(&mut self.state) else {
+            // It was whole when it was found: the file has changed.
+            self.unreadable += 1;
+            return Ok(());
+        };
+        let count = to.saturating_sub(from);
+        let is_one_run = !rules.is_mixed || (from | at | count) & 7 == 0;
+        if is_one_run && at.wrapping_sub(from) & (rules.step_bits - 1) == 0 {
+            let bytes = event.chunk.packet.input().bytes;
+            copy_bits(bytes, from, &mut self.packet, at, count, rules.order);
+            self.bits = at + count;
+        } else if !self.shift(event, (from, to), at) {
+            return Ok(());
+        }
+        self.end = self.end.max(event.cycles());
+        self.begin = self.begin.min(event.cycles());
+        Ok(())
+    }
+
+    /// Puts an event at a place of another alignment.
+    #[cold]
+    fn shift(&mut self, event: EventRef<'_>, range: (u64, u64), at: u64) -> bool {
+        let before = self.packet.len();
+        match shift(&self.schema, event, range, &mut self.packet, at, &mut self.state) {
+            Some(end) => self.bits = end,
+            None => {
+                self.packet.truncate(before);
+                self.unreadable += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Begins a packet with an event: the first one of a packet of the input, or one that is too far behind the last.
+    #[cold]
+    fn begin_events(&mut self, event: EventRef<'_>, is_same: bool) -> Result<()> {
+        let class = event.chunk.packet.packet.class;
+        let layout = self.layout(class);
+        self.end_packet()?;
+        self.is_split = is_same;
+        self.rules = layout.rules;
+        self.begin_packet(&layout, &event.chunk.packet, event.cycles());
+        Ok(())
+    }
+
+    fn begin_packet(&mut self, layout: &Layout, input: &Arc<PacketData>, first: u64) {
+        self.packet.clear();
+        let bytes = input.input().bytes;
+        // Whole bytes: the first event overwrites what is its own of the last one.
+        copy_bits(bytes, 0, &mut self.packet, 0, input.events_bits.next_multiple_of(8), layout.rules.order);
+        self.last = Some(Last::of(input));
+        if is_stranger(&self.schema, input) {
+            self.set_uuid(layout);
+        }
+        self.bits = input.events_bits;
+        (self.begin, self.end) = (first, first);
+        self.input = Some(input.clone());
+    }
+
+    /// Sequence number and counter of a packet: as stored, and as they are now.
+    fn counters(&mut self, packet: &Packet) -> Vec<(Role, u64, u64)> {
+        let mut counters = Vec::new();
+        if packet.sequence.is_none() {
+            self.uncounted += self.lost;
+        }
+        if let Some(stored) = packet.sequence {
+            let now = match self.sequence {
+                None => stored,
+                Some((_, before)) => before.wrapping_add(1).wrapping_add(self.lost),
+            };
+            // A counter that wraps or starts again stays as it is.
+            let is_next = self.is_split || self.sequence.is_none_or(|(before, _)| stored > before);
+            let now = if is_next { now } else { stored };
+            self.sequence = Some((stored, now));
+            counters.push((Role::PacketSequence, stored, now));
+        }
+        self.lost = 0;
+        self.pending = false;
+        if let Some(stored) = packet.discarded_snapshot {
+            let shift = *self.discarded_shift.get_or_insert(self.discarded.wrapping_sub(stored));
+            counters.push((Role::DiscardedEvents, stored, stored.wrapping_add(shift)));
+        }
+        counters
+    }
+
+    fn set(&mut self, layout: &Layout, role: Role, value: u64) {
+        for place in layout.places.iter().filter(|place| place.roles.has(role)) {
+            put_bits(&mut self.packet, place.at_bits, place.len_bits, place.order, value);
+        }
+    }
+
+    /// Makes the packet one of the trace.
+    fn set_uuid(&mut self, layout: &Layout) {
+        if let (Some(at), Some(uuid)) = (layout.uuid, self.schema.uuid)
+            && let Some(place) = self.packet.get_mut(at..at + uuid.len())
+        {
+            place.copy_from_slice(&uuid);
+        }
+    }
+
+    fn end_packet(&mut self) -> Result<()> {
+        let Some(input) = self.input.take() else { return Ok(()) };
+        let layout = self.layout(input.packet.class);
+        let counters = self.counters(&input.packet);
+        for (role, stored, now) in counters {
+            if stored != now {
+                self.set(&layout, role, now);
+            }
+        }
+        self.set(&layout, Role::PacketTotalSize, self.bits.next_multiple_of(8));
+        self.set(&layout, Role::PacketContentSize, self.bits);
+        self.set(&layout, Role::PacketBegin, self.begin);
+        self.set(&layout, Role::PacketEnd, self.end);
+        let packet = std::mem::take(&mut self.packet);
+        self.put(&packet)?;
+        self.packet = packet;
+        Ok(())
+    }
+
+    /// Something is missing here.
+    pub(super) fn gap(&mut self, gap: &Gap) -> Result<()> {
+        self.end_packet()?;
+        let count = gap.count.unwrap_or(0);
+        match gap.kind {
+            GapKind::DiscardedEvents => {
+                self.discarded = self.discarded.wrapping_add(count);
+                self.pending = true;
+            }
+            GapKind::LostPackets => self.lost = self.lost.wrapping_add(count),
+        }
+        Ok(())
+    }
+
+    /// No more events come.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.end_packet()?;
+        self.tell_behind()?;
+        self.packet = Vec::new();
+        self.file.end()
+    }
+
+    /// A packet without events tells that packets are missing behind the last one, where they have numbers.
+    fn tell_behind(&mut self) -> Result<()> {
+        let Some(Last { packet, head, events_bits }) = self.last.take() else { return Ok(()) };
+        if self.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
+            return Ok(());
+        }
+        let layout = self.layout(packet.class);
+        self.packet = head;
+        // It comes behind the packet whose numbers it has.
+        self.is_split = true;
+        let is_pending = self.pending;
+        for (role, _, now) in self.counters(&packet) {
+            self.set(&layout, role, now);
+        }
+        self.pending = is_pending;
+        let end = packet.end_cycles.unwrap_or(0).max(self.end);
+        self.set(&layout, Role::PacketTotalSize, self.packet.len() as u64 * 8);
+        self.set(&layout, Role::PacketContentSize, events_bits);
+        self.set(&layout, Role::PacketBegin, end);
+        self.set(&layout, Role::PacketEnd, end);
+        let packet = std::mem::take(&mut self.packet);
+        self.put(&packet)
+    }
+
+    /// Is everything there that was written?
+    pub(super) fn check(&self) -> Result<()> {
+        self.files.iter().try_for_each(OutFile::check)?;
+        self.file.check()
+    }
+
+    /// What this stream lost.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        losses.add("events whose file changed while they were read", self.unreadable);
+        losses.add("gaps behind the last event of a stream", (self.pending || self.lost > 0).into());
+        losses.add("lost packets between packets without numbers", self.uncounted);
+        losses
+    }
+}
+
+/// Writes the low bits of a number at a place.
+fn put_bits(bytes: &mut [u8], at: u64, len_bits: u32, order: ByteOrder, value: u64) {
+    let value = value & mask(len_bits);
+    for bit in 0..len_bits {
+        let (place, set) = match order {
+            ByteOrder::Little => (at + u64::from(bit), value >> bit & 1 == 1),
+            ByteOrder::Big => (at + u64::from(bit), value >> (len_bits - 1 - bit) & 1 == 1),
+        };
+        put_bit(bytes, place, order, set);
+    }
+}
+
+fn put_bit(bytes: &mut [u8], at: u64, order: ByteOrder, set: bool) {
+    let shift = if order == ByteOrder::Little { at % 8 } else { 7 - at % 8 };
+    if let Some(byte) = bytes.get_mut((at / 8) as usize) {
+        *byte = *byte & !(1 << shift) | u8::from(set) << shift;
+    }
+}
+
+/// Copies bits to the end of a packet; bytes where both begin at one.
+pub(super) fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
+    let end = ((to_bits + count).div_ceil(8)) as usize;
+    // Most events are whole bytes behind whole bytes.
+    if (from_bits | to_bits | count) & 7 == 0
+        && to.len() as u64 == to_bits / 8
+        && let Some(source) = from.get((from_bits / 8) as usize..((from_bits + count) / 8) as usize)
+    {
+        to.extend_from_slice(source);
+        return;
+    }
+    to.resize(end, 0);
+    let mut done = 0;
+    if from_bits.is_multiple_of(8) && to_bits.is_multiple_of(8) {
+        let (source, target) = ((from_bits / 8) as usize, (to_bits / 8) as usize);
+        let whole = (count / 8) as usize;
+        if let (Some(source), Some(target)) = (from.get(source..source + whole), to.get_mut(target..target + whole)) {
+            target.copy_from_slice(source);
+            done = count / 8 * 8;
+        }
+    }
+    for bit in done..count {
+        let at = from_bits + bit;
+        let shift = if order == ByteOrder::Little { at % 8 } else { 7 - at % 8 };
+        let set = from.get((at / 8) as usize).is_some_and(|byte| byte >> shift & 1 == 1);
+        put_bit(to, to_bits + bit, order, set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracemill_codec::bits::read_bits;
+
+    use super::*;
+
+    #[test]
+    fn bits_are_written_where_they_are_read() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (at, len_bits) in [(0, 64), (3, 27), (5, 1), (8, 16), (13, 33)] {
+                let mut bytes = [0x5a; 16];
+                let value = 0x0123_4567_89ab_cdef & mask(len_bits);
+                put_bits(&mut bytes, at, len_bits, order, value);
+                assert_eq!(read_bits(&bytes, at, len_bits, order, false), value, "{order:?} {at} {len_bits}");
+            }
+        }
+    }
+
+    #[test]
+    fn bits_move_between_places() {
+        let from: Vec<u8> = (0..16u8).map(|i| i.wrapping_mul(37)).collect();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (a, b, count) in [(0, 0, 64), (3, 8, 30), (8, 16, 21), (16, 0, 5)] {
+                let mut to = Vec::new();
+                copy_bits(&from, a, &mut to, b, count, order);
+                let read = |bytes: &[u8], at| read_bits(bytes, at, count as u32, order, false);
+                assert_eq!(read(&from, a), read(&to, b), "{order:?} {a} {b} {count}");
+                assert_eq!(to.len() as u64, (b + count).div_ceil(8));
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The schema of a CTF trace in the words of CTF 2, with the same layout of every field.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tracemill_codec::layout;
+use tracemill_model::schema::{
+    BlobClass, FieldClass, FieldClassId, FieldKind, Length, Mapping, Placement, Role, Schema, StringClass, StringLength,
+};
+
+use super::fields::{Mark, Marks, free_name, is_one_each, without};
+use super::mapping::moved_clock;
+use super::metadata;
+use crate::ctf2;
+use tracemill_format::target::Source;
+
+/// The metadata of CTF 2 that describe the packets of a source as they are; `None` when CTF 2 has no words for them.
+pub(super) fn metadata_of(source: &Source, origin: Option<Arc<tracemill_model::schema::Origin>>) -> Option<Vec<u8>> {
+    let from = &source.schema;
+    let mut to = Schema::clone(from);
+    let mut marks = Marks::new();
+    to.format = "ctf2";
+    to.version = (2, 0);
+    to.origin = origin;
+    to.name = Some(Arc::from(source.own_name.as_str())).filter(|name: &Arc<str>| !name.is_empty());
+    for at in 0..to.clocks().len() {
+        let id = tracemill_model::schema::ClockId(at as u32);
+        let clock = moved_clock(to.clock(id), source.correction_ns);
+        *to.clock_mut(id) = clock;
+    }
+    for at in 0..to.field_class_count() {
+        let id = FieldClassId(at as u32);
+        let class = translated(from, from.field_class(id), id, &mut marks)?;
+        to.set_field_class(id, class);
+    }
+    let comment = super::comment(from);
+    let text = metadata::write(&to, &marks, &comment);
+    // What a reader makes of it is what was meant.
+    let back = ctf2::parse(&text).ok()?;
+    is_same(&to, &back).then_some(text)
+}
+
+fn translated(from: &Schema, class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option<FieldClass> {
+    if class.placement != Placement::default() || class.place.is_some() {
+        return None;
+    }
+    let mut class = class.clone();
+    match &mut class.kind {
+        FieldKind::Integer(integer) => {
+            integer.is_character = false;
+            integer.clock = None;
+            if let Some(mappings) = integer.mappings.clone().filter(|mappings| !is_one_each(mappings)) {
+                marks.insert(id, Mark::Mappings(mappings.clone()));
+                integer.mappings = Some(joined(&mappings));
+            }
+        }
+        FieldKind::String(string) => {
+            if class.align_bits != 8 {
+                return None;
+            }
+            *string = StringClass { is_text_array: false, ..string.clone() };
+        }
+        FieldKind::Array(array) if class.roles.has(Role::TraceUuid) => {
+            if array.length != Length::Static(16) || class.align_bits > 8 {
+                return None;
+            }
+            let blob = BlobClass { length: Length::Static(16), media_type: "application/octet-stream".into() };
+            class.kind = FieldKind::Blob(blob);
+            class.align_bits = 8;
+        }
+        FieldKind::Array(array) if matches!(array.length, Length::Inline(_)) => return None,
+        FieldKind::Array(_) | FieldKind::Blob(_) | FieldKind::BitArray(_) | FieldKind::Boolean(_) => {}
+        FieldKind::BitMap(bits) => {
+            if bits.flags.is_empty() || !is_one_each(&bits.flags) {
+                return None;
+            }
+        }
+        FieldKind::Float(_) | FieldKind::Optional(_) => {}
+        FieldKind::Struct(structure) => {
+            let mut taken = HashSet::new();
+            if structure.is_tuple() {
+                return Some(class);
+            }
+            for member in &mut structure.members {
+                member.raw_name = free_name(&member.name, &member.raw_name, &mut taken);
+            }
+        }
+        FieldKind::Variant(variant) => {
+            let (mut taken, mut names) = (Vec::new(), HashSet::new());
+            for option in &mut variant.options {
+                option.ranges = without(&option.ranges, &taken);
+                taken.extend_from_slice(&option.ranges);
+                option.raw_name = option.name.clone();
+                let is_free = option.name.as_ref().is_none_or(|name| names.insert(name.clone()));
+                if !is_free {
+                    return None;
+                }
+            }
+            // What no label names is never there.
+            variant.options.retain(|option| !option.ranges.is_empty());
+            if variant.options.is_empty() {
+                return None;
+            }
+        }
+        FieldKind::Rendered(_) => return None,
+    }
+    let _ = from;
+    Some(class)
+}
+
+/// Each label once, with all its values.
+fn joined(mappings: &[Mapping]) -> Arc<[Mapping]> {
+    let mut joined: Vec<Mapping> = Vec::new();
+    for mapping in mappings.iter().filter(|mapping| !mapping.ranges.is_empty()) {
+        match joined.iter_mut().find(|other| other.label == mapping.label) {
+            Some(other) => other.ranges.extend_from_slice(&mapping.ranges),
+            None => joined.push(mapping.clone()),
+        }
+    }
+    joined.into()
+}
+
+/// Do both describe the same bytes?
+fn is_same(a: &Schema, b: &Schema) -> bool {
+    let same_roots = |a_root: Option<FieldClassId>, b_root: Option<FieldClassId>| match (a_root, b_root) {
+        (None, None) => true,
+        (Some(of_a), Some(of_b)) => is_same_class(a, of_a, b, of_b),
+        _ => false,
+    };
+    let same_streams = a.streams().iter().zip(b.streams()).all(|(of_a, of_b)| {
+        of_a.id == of_b.id
+            && of_a.default_clock.map(|clock| &a.clock(clock).id) == of_b.default_clock.map(|clock| &b.clock(clock).id)
+            && same_roots(of_a.packet_context, of_b.packet_context)
+            && same_roots(of_a.event_header, of_b.event_header)
+            && same_roots(of_a.common_context, of_b.common_context)
+    });
+    let same_events = a.events().iter().zip(b.events()).all(|(of_a, of_b)| {
+        of_a.id == of_b.id
+            && of_a.name == of_b.name
+            && of_a.stream == of_b.stream
+            && same_roots(of_a.specific_context, of_b.specific_context)
+            && same_roots(of_a.payload, of_b.payload)
+    });
+    a.uuid == b.uuid
+        && a.streams().len() == b.streams().len()
+        && a.events().len() == b.events().len()
+        && same_roots(a.packet_header, b.packet_header)
+        && same_streams
+        && same_events
+}
+
+fn is_same_class(a: &Schema, of_a: FieldClassId, b: &Schema, of_b: FieldClassId) -> bool {
+    let mut stack = vec![(of_a, of_b)];
+    while let Some((of_a, of_b)) = stack.pop() {
+        let (of_a, of_b) = (a.field_class(of_a), b.field_class(of_b));
+        let (parts_a, parts_b) = (layout::children(of_a), layout::children(of_b));
+        if of_a.align_bits != of_b.align_bits
+            || of_a.roles != of_b.roles
+            || layout::reference(of_a) != layout::reference(of_b)
+            || parts_a.len() != parts_b.len()
+            || !is_same_leaf(&of_a.kind, &of_b.kind)
+        {
+            return false;
+        }
+        stack.extend(parts_a.into_iter().zip(parts_b));
+    }
+    true
+}
+
+/// The same apart from its parts?
+fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
+    match (a, b) {
+        (FieldKind::Integer(a), FieldKind::Integer(b)) => {
+            let layout = |of: &tracemill_model::schema::IntegerClass| {
+                (of.len_bits, of.signed, of.len_bits > 8 && of.byte_order != a.byte_order, of.reversed_bits)
+            };
+            layout(a) == layout(b) && a.byte_order == b.byte_order && a.mappings.is_some() == b.mappings.is_some()
+        }
+        (FieldKind::Struct(a), FieldKind::Struct(b)) => {
+            a.members.iter().map(|member| &member.name).eq(b.members.iter().map(|member| &member.name))
+        }
+        (FieldKind::Variant(a), FieldKind::Variant(b)) => {
+            let options = |of: &tracemill_model::schema::VariantClass| -> Vec<_> {
+                of.options.iter().map(|option| (option.name.clone(), option.ranges.clone())).collect()
+            };
+            options(a) == options(b)
+        }
+        (FieldKind::Array(a), FieldKind::Array(b)) => a.length == b.length,
+        (FieldKind::Optional(a), FieldKind::Optional(b)) => a.presence == b.presence,
+        (FieldKind::String(a), FieldKind::String(b)) => {
+            let is_ended = |of: &StringClass| of.length == StringLength::NullTerminated;
+            a.length == b.length && is_ended(a) == is_ended(b) && a.encoding.unit_bytes() == b.encoding.unit_bytes()
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,243 @@
+//! From event formats to a schema, and what the scanner of pages must know of each class.
+//!
+//! Fields of fixed places are read where they lie: every class of the schema says its offset in the record. A record
+//! with fields that lie elsewhere in it, or go on to its end, is copied behind a table that says for each of those
+//! where it is, in the one form that plans know ([`Place::Located`]):
+//!
+//! ```text
+//! fixed     [ record, in the page ]
+//! dynamic   [ u32 offset, u32 length ] for each dynamic field, [ record, copied ]
+//! unknown   [ u32 id ] [ u32 offset, u32 length ] [ record, copied ]
+//! ```
+//!
+//! [`Place::Located`]: tracemill_model::schema::Place
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_model::schema::{
+    ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
+    IntegerClass, Length, Member, OpenIds, Place, Render, Schema, StreamClass, StreamClassId, StringClass,
+    StringLength, StructClass,
+};
+
+use super::event_format::{Content, Element, EventFormat, Field, Machine, Place as FieldPlace};
+
+/// Bytes of the place of a dynamic field.
+const LOCATOR_BYTES: u32 = 8;
+
+/// The numeric id of the class of events that no format describes: ids of events have 16 bits.
+const UNKNOWN: u64 = 1 << 16;
+
+/// What the scanner knows of a stream class.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    /// Layout of each event id.
+    by_id: Vec<Option<Box<RecordLayout>>>,
+    /// The class of ids without a format.
+    pub(crate) unknown: EventClassId,
+}
+
+/// A class, and how its records become what its plans read.
+#[derive(Clone, Debug)]
+pub struct RecordLayout {
+    /// The class.
+    pub class: EventClassId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Bytes that every record must have.
+    pub min_bytes: usize,
+    /// Fields that do not have their place in the record fixed by the format.
+    pub dynamic: Vec<Field>,
+}
+
+impl Classes {
+    /// What is known of an id.
+    #[inline]
+    pub(crate) fn layout(&self, id: u16) -> Option<&RecordLayout> {
+        self.by_id.get(usize::from(id))?.as_deref()
+    }
+}
+
+impl RecordLayout {
+    /// What the format says of the records of a class.
+    pub fn new(class: EventClassId, name: Arc<str>, format: &EventFormat) -> Self {
+        let dynamic = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).cloned().collect();
+        RecordLayout { class, name, min_bytes: format.min_bytes() as usize, dynamic }
+    }
+
+    /// Appends a record in the form that the plans of its class read, behind `base` bytes of the event; calls `wrong` for
+    /// each field that says that it is where the record is not.
+    pub fn copy(&self, record: &[u8], machine: Machine, base: usize, out: &mut Vec<u8>, mut wrong: impl FnMut(&Field)) {
+        let begin = base + self.dynamic.len() * LOCATOR_BYTES as usize;
+        for field in &self.dynamic {
+            let (range, is_whole) = field.range(record, machine);
+            if !is_whole {
+                wrong(field);
+            }
+            let element = match field.content {
+                Content::Array(element) => usize::from(element.bytes),
+                Content::Integer(_) | Content::Text => 1,
+            };
+            push_locator(out, begin + range.start, range.len() / element);
+        }
+        out.extend_from_slice(record);
+    }
+}
+
+/// The same for a record without a format.
+pub(crate) fn copy_unknown(id: u16, record: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&u32::from(id).to_le_bytes());
+    push_locator(out, 12, record.len());
+    out.extend_from_slice(record);
+}
+
+/// Appends where something stands, and how much it is.
+pub fn push_locator(out: &mut Vec<u8>, offset: usize, len: usize) {
+    out.extend_from_slice(&(offset as u32).to_le_bytes());
+    out.extend_from_slice(&(len as u32).to_le_bytes());
+}
+
+/// Adds a stream class with a class for each format; the ids of the formats differ.
+pub(crate) fn add_stream(
+    schema: &mut Schema,
+    stream: StreamClass,
+    formats: &[EventFormat],
+    fields: &mut SharedFields,
+) -> Option<(StreamClassId, Classes)> {
+    let common = formats.first().map(|format| format.common.as_slice()).unwrap_or(&[]);
+    let members = common.iter().map(|field| fields.member(schema, field, &mut Vec::new(), 0)).collect();
+    let header = add_struct(schema, members);
+    let stream = schema.add_stream(StreamClass { event_header: Some(header), has_cpu: true, ..stream })?;
+    let mut by_id: Vec<Option<Box<RecordLayout>>> = Vec::new();
+    for format in formats {
+        let at = usize::from(format.id);
+        if by_id.len() <= at {
+            by_id.resize_with(at + 1, || None);
+        }
+        let name: Arc<str> = format.name.as_str().into();
+        let payload = fields.payload(schema, format, 0);
+        let class = EventClass {
+            name: Some(name.clone()),
+            payload: Some(payload),
+            ..EventClass::new(format.id.into(), stream)
+        };
+        let Some(class) = schema.add_event(class) else { continue };
+        by_id[at] = Some(Box::new(RecordLayout::new(class, name, format)));
+    }
+    let unknown = add_unknown(schema, stream)?;
+    Some((stream, Classes { by_id, unknown }))
+}
+
+/// Field classes of formats: payloads that several streams have are made once.
+pub struct SharedFields {
+    payloads: HashMap<u16, FieldClassId>,
+    names: HashMap<String, Arc<str>>,
+    byte_order: ByteOrder,
+}
+
+impl SharedFields {
+    /// No classes yet, of records in this byte order.
+    pub fn new(byte_order: ByteOrder) -> Self {
+        SharedFields { payloads: HashMap::new(), names: HashMap::new(), byte_order }
+    }
+
+    /// The payload of an event, `base` bytes of which stand before its record.
+    pub fn payload(&mut self, schema: &mut Schema, format: &EventFormat, base: u32) -> FieldClassId {
+        if let Some(&payload) = self.payloads.get(&format.id) {
+            return payload;
+        }
+        let count = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).count() as u32;
+        let begin = base + count * LOCATOR_BYTES;
+        let mut locators = (0..count).map(|at| base + at * LOCATOR_BYTES).rev().collect();
+        let members = format.fields.iter().map(|field| self.member(schema, field, &mut locators, begin)).collect();
+        let payload = add_struct(schema, members);
+        self.payloads.insert(format.id, payload);
+        payload
+    }
+
+    fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let shared: Arc<str> = name.into();
+        self.names.insert(name.to_string(), shared.clone());
+        shared
+    }
+
+    /// The member of a field in a record that begins `begin` bytes behind where fields are counted from; a dynamic
+    /// field takes one of the places.
+    fn member(&mut self, schema: &mut Schema, field: &Field, locators: &mut Vec<u32>, begin: u32) -> Member {
+        let is_dynamic = field.place != FieldPlace::Fixed;
+        let place = match locators.pop_if(|_| is_dynamic) {
+            Some(offset_bytes) => Place::Located { offset_bytes },
+            None => Place::At { offset_bytes: begin + field.offset },
+        };
+        let length = |of: u32| match place {
+            Place::Located { .. } => Length::Located,
+            // A common field without a fixed place is nothing that any kernel has; it is empty.
+            Place::At { .. } if is_dynamic => Length::Static(0),
+            Place::At { .. } => Length::Static(u64::from(field.size / of.max(1))),
+        };
+        let kind = match field.content {
+            Content::Integer(element) => self.integer(element),
+            Content::Text => text(length(1)),
+            Content::Array(element) => {
+                let kind = self.integer(element);
+                let of = schema.add_field_class(FieldClass::new(kind, 8));
+                FieldKind::Array(ArrayClass { element: of, length: length(element.bytes.into()) })
+            }
+        };
+        let class = schema.add_field_class(FieldClass::new(kind, 8).at(place));
+        let name = self.name(&field.name);
+        Member { raw_name: name.clone(), name, class }
+    }
+
+    fn integer(&self, element: Element) -> FieldKind {
+        FieldKind::Integer(IntegerClass {
+            byte_order: self.byte_order,
+            signed: element.signed,
+            base: if element.is_pointer { DisplayBase::Hexadecimal } else { DisplayBase::Decimal },
+            ..IntegerClass::unsigned(u32::from(element.bytes) * 8)
+        })
+    }
+}
+
+fn text(length: Length) -> FieldKind {
+    FieldKind::String(StringClass {
+        encoding: Encoding::Utf8,
+        length: StringLength::Bytes(length),
+        is_text_array: false,
+    })
+}
+
+fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
+    // Its members have places of their own.
+    schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
+}
+
+/// The class of events that no format describes: their bytes.
+fn add_unknown(schema: &mut Schema, stream: StreamClassId) -> Option<EventClassId> {
+    let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
+    let bytes = FieldKind::Array(ArrayClass { element: byte, length: Length::Located });
+    let bytes = schema.add_field_class(FieldClass::new(bytes, 8).at(Place::Located { offset_bytes: 4 }));
+    let member = Member { name: "record".into(), raw_name: "record".into(), class: bytes };
+    let payload = add_struct(schema, vec![member]);
+    schema.add_event(EventClass {
+        name: Some("unknown".into()),
+        payload: Some(payload),
+        open_ids: Some(OpenIds { offset_bytes: 0, name: Arc::new(UnknownName) }),
+        ..EventClass::new(UNKNOWN, stream)
+    })
+}
+
+/// The name of events that no format describes.
+#[derive(Debug)]
+struct UnknownName;
+
+impl Render for UnknownName {
+    fn render(&self, _event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(b"unknown");
+        true
+    }
+}

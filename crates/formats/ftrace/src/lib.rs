@@ -1,0 +1,56 @@
+//! The kernel's tracer: `trace.dat` of trace-cmd, versions 6 and 7.
+//!
+//! [`event_format`], [`print_format`] and [`ring_buffer`] know nothing of that file: other recorders keep the same format
+//! files and the same pages in files of their own.
+//!
+//! ```text
+//! bytes, compression          numbers of either byte order, unpacking
+//! container, v6, v7, options  what a file holds, and where
+//! event_format                format files: what records hold
+//! print_format                how the kernel would have printed them
+//! ring_buffer                 pages: where records are, and when
+//! classes                     from formats to a schema
+//! packets, open               the trace as the engine reads it
+//! ```
+#![forbid(unsafe_code)]
+
+#[cfg(any(test, feature = "testing"))]
+pub mod builder;
+mod bytes;
+pub mod classes;
+mod compression;
+pub mod container;
+pub mod event_format;
+mod open;
+mod options;
+pub mod packets;
+pub mod print_format;
+pub mod ring_buffer;
+#[cfg(test)]
+mod tests;
+mod v6;
+mod v7;
+
+use tracemill_format::api::Format;
+
+/// `trace.dat` of trace-cmd.
+pub static FORMAT: Format = Format {
+    names: &["ftrace"],
+    description: "trace.dat of trace-cmd, versions 6 and 7",
+    probe: open::probe,
+    open: open::open,
+    settings: &[],
+    looks_like: "a trace of trace-cmd is a file `trace.dat`",
+    has_calls: true,
+    is_transcript: false,
+};
+
+/// The tracer `function_graph`.
+const CALLS: &[tracemill_format::calls::CallEvents] = &[tracemill_format::calls::CallEvents {
+    entry: "funcgraph_entry",
+    exit: "funcgraph_exit",
+    address: Some("func"),
+    task: &["header.common_pid"],
+    process: &[],
+    task_name: &[],
+}];

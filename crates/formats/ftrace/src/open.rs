@@ -1,0 +1,251 @@
+//! From a file to an opened trace.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{ClockClass, ClockId, ClockOrigin, EnvValue, Schema, StreamClass, StreamClassId};
+
+use super::classes::{Classes, SharedFields, add_stream};
+use super::compression::Algorithm;
+use super::container::{Buffer, Container, MAGIC};
+use super::event_format::EventFormat;
+use super::packets::{self, Reader, StreamInfo};
+use super::ring_buffer::PageLayout;
+use tracemill_format::api::{DataFile, EntryKind, Found, OpenTrace, Section, Settings, Storage, Stream};
+
+/// Clocks that do not count ns; all others of the kernel do.
+const NO_NS: [&str; 3] = ["counter", "x86-tsc", "ppc-tb"];
+/// Clocks of the kernel. Others share one stream class, so that there are not more classes than these.
+const CLOCKS: [&str; 12] = [
+    "local", "global", "counter", "uptime", "perf", "mono", "mono_raw", "boot", "tai", "x86-tsc", "ppc-tb", "tsc2nsec",
+];
+/// The clock of a tracer that was not told another.
+const DEFAULT_CLOCK: &str = "local";
+
+/// Does the file begin as a trace.dat?
+pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
+    matches!(storage.kind(path), Some(EntryKind::File(_)))
+        && storage.read_start(path, MAGIC.len()).is_ok_and(|start| start == MAGIC)
+}
+
+/// Opens all files.
+pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| open_file(storage, found).map_err(|error| error.in_file(&found.path))).collect()
+}
+
+fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
+    let bytes = storage.open(&found.path)?;
+    let mut container = Container::read(bytes.bytes())?;
+    let relative = found.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let file = DataFile { path: found.path.clone(), relative, bytes, is_indexed: true };
+    let mut opener = Opener::new(&mut container);
+    let mut streams = Vec::new();
+    let buffers = std::mem::take(&mut opener.container.buffers);
+    for buffer in &buffers {
+        opener.open_buffer(buffer, &file, &mut streams);
+    }
+    let Opener { schema, streams: infos, classes, .. } = opener;
+    let schema = Arc::new(schema);
+    let sections = sections(&container, &buffers);
+    let mut warnings = Vec::new();
+    if container.options.has_time_shift {
+        let warning = Error::unsupported("times of a guest, which could be moved to those of its host");
+        warnings.push(warning.in_file(&found.path).with_help("times are shown as the guest took them"));
+    }
+    Ok(OpenTrace {
+        name: found.name.clone(),
+        path: found.path.clone(),
+        own_name: found.name.clone(),
+        plans: Arc::new(TracePlans::new(schema.clone())),
+        schema,
+        has_other_bytes: true,
+        reader: Arc::new(Reader { streams: infos, classes }),
+        streams,
+        sections,
+        remarks: Vec::new(),
+        faults: container.faults.into_iter().map(|fault| fault.in_file(&found.path)).collect(),
+        warnings,
+    })
+}
+
+/// What is made while a file is opened.
+struct Opener<'c> {
+    container: &'c mut Container,
+    schema: Schema,
+    formats: Vec<EventFormat>,
+    fields: SharedFields,
+    by_clock: HashMap<String, StreamClassId>,
+    classes: HashMap<StreamClassId, Classes>,
+    streams: HashMap<String, StreamInfo>,
+}
+
+impl<'c> Opener<'c> {
+    fn new(container: &'c mut Container) -> Self {
+        let mut schema = Schema::new("ftrace");
+        schema.version = (container.version, 0);
+        schema.byte_order = container.byte_order;
+        schema.environment = environment(container);
+        let formats = container.formats.iter().map(|(_, format)| format.clone()).collect();
+        let fields = SharedFields::new(container.byte_order);
+        Opener {
+            container,
+            schema,
+            formats,
+            fields,
+            by_clock: HashMap::new(),
+            classes: HashMap::new(),
+            streams: HashMap::new(),
+        }
+    }
+
+    fn open_buffer(&mut self, buffer: &Buffer, file: &DataFile, streams: &mut Vec<Stream>) {
+        if buffer.is_text {
+            let len = buffer.cpus.first().map_or(0, |text| text.len);
+            let message = format!("the trace is {len} bytes of text that a latency tracer made, and holds no records");
+            let error = Error::unsupported(message).at_offset(buffer.cpus.first().map_or(0, |text| text.offset));
+            return self.container.fault(error.with_help("the text is not read"));
+        }
+        if buffer.cpus.iter().all(|data| data.len == 0) {
+            return;
+        }
+        let clock = buffer.clock.as_ref().or(self.container.options.clock.as_ref());
+        let clock = clock.map_or(DEFAULT_CLOCK, String::as_str).to_string();
+        let Some(class) = self.class_of(&clock) else { return };
+        let mut layout = self.container.layout;
+        layout.page_bytes = buffer.page_bytes as usize;
+        if layout.data_offset >= layout.page_bytes {
+            layout = PageLayout::new(layout.machine, layout.page_bytes);
+        }
+        for &data in buffer.cpus.iter().filter(|data| data.len > 0) {
+            let cpu = format!("cpu{}", data.cpu);
+            let name = if buffer.name.is_empty() { cpu } else { format!("{}/{cpu}", buffer.name) };
+            if self.streams.contains_key(&name) {
+                let message = format!("the data of `{name}` is there twice");
+                let error = Error::malformed(message).at_offset(data.offset);
+                self.container.fault(error.with_help("the first is taken"));
+                continue;
+            }
+            let mut info = StreamInfo { cpu: data.cpu, layout, tsc: self.container.options.tsc, packed: None };
+            let all = file.bytes.bytes();
+            let packets = match self.algorithm(buffer) {
+                Err(error) => {
+                    self.container.fault(error.at_offset(data.offset));
+                    continue;
+                }
+                Ok(None) => packets::in_file(all, data, &info, class),
+                Ok(Some(algorithm)) => {
+                    let mut faults = Vec::new();
+                    let order = self.container.byte_order;
+                    let (packets, pieces) = packets::packed(all, data, &layout, order, class, &mut faults);
+                    faults.into_iter().for_each(|fault| self.container.fault(fault));
+                    info.packed = Some((algorithm, pieces));
+                    packets
+                }
+            };
+            let id = Some(u64::from(data.cpu));
+            streams.push(Stream { name: name.clone(), class, id, files: vec![file.clone()], packets });
+            self.streams.insert(name, info);
+        }
+    }
+
+    fn algorithm(&self, buffer: &Buffer) -> Result<Option<Algorithm>> {
+        if !buffer.is_packed {
+            return Ok(None);
+        }
+        let name = self.container.compression.as_ref().map_or("none", |(name, _)| name.as_str());
+        match Algorithm::of(name)? {
+            Some(algorithm) => Ok(Some(algorithm)),
+            None => Err(Error::malformed("the data is packed, and the file does not say how")),
+        }
+    }
+
+    /// The stream class of a clock.
+    fn class_of(&mut self, clock: &str) -> Option<StreamClassId> {
+        let key = CLOCKS.iter().find(|known| **known == clock).copied().unwrap_or("");
+        if let Some(&class) = self.by_clock.get(key) {
+            return Some(class);
+        }
+        let id = self.by_clock.len() as u64;
+        let clock = self.add_clock(clock);
+        let stream = StreamClass { id, default_clock: Some(clock), ..StreamClass::default() };
+        let (class, classes) = add_stream(&mut self.schema, stream, &self.formats, &mut self.fields)?;
+        self.by_clock.insert(key.to_string(), class);
+        self.classes.insert(class, classes);
+        Some(class)
+    }
+
+    fn add_clock(&mut self, name: &str) -> ClockId {
+        let options = &self.container.options;
+        let mut clock = ClockClass::nanoseconds(name);
+        clock.offset_cycles = options.offset_ns;
+        if let Some(tsc) = options.tsc {
+            clock.has_made_cycles = true;
+            clock.offset_cycles -= i128::from(tsc.offset_ns);
+        } else if NO_NS.contains(&name) {
+            clock.frequency = 0;
+            clock.offset_cycles = 0;
+        }
+        if options.is_date {
+            clock.origin = ClockOrigin::Unix;
+        }
+        self.schema.add_clock(clock)
+    }
+}
+
+fn environment(container: &Container) -> Vec<(Arc<str>, EnvValue)> {
+    let options = &container.options;
+    let mut environment: Vec<(Arc<str>, EnvValue)> = Vec::new();
+    let mut add = |name: &str, value: EnvValue| environment.push((name.into(), value));
+    add("long_size", EnvValue::Integer(container.long_bytes.into()));
+    add("page_size", EnvValue::Integer(container.page_bytes.into()));
+    if let Some(cpus) = options.cpus {
+        add("cpus", EnvValue::Integer(cpus.into()));
+    }
+    if let Some(id) = options.trace_id {
+        add("trace_id", EnvValue::Integer(id.into()));
+    }
+    if let Some((name, version)) = &container.compression {
+        add("compression", EnvValue::String(format!("{name} {version}").trim().into()));
+    }
+    for (name, text) in options.texts.iter().filter(|(name, _)| matches!(*name, "uname" | "version")) {
+        add(name, EnvValue::String(text.as_str().into()));
+    }
+    environment
+}
+
+/// What `info` shows beside events.
+fn sections(container: &Container, buffers: &[Buffer]) -> Vec<Section> {
+    let string = |text: &str| Some(EnvValue::String(text.into()));
+    let number = |value: i128| Some(EnvValue::Integer(value));
+    let mut sections = Vec::new();
+    let rows = buffers.iter().map(|buffer| {
+        vec![
+            string(if buffer.name.is_empty() { "(top)" } else { &buffer.name }),
+            buffer.clock.as_ref().or(container.options.clock.as_ref()).and_then(|clock| string(clock)),
+            number(buffer.page_bytes.into()),
+            number(buffer.cpus.len() as i128),
+            string(if buffer.is_packed { "yes" } else { "no" }),
+        ]
+    });
+    let columns = vec!["instance", "clock", "page_size", "cpus", "packed"];
+    sections.push(Section { title: "buffers".into(), columns, rows: rows.collect() });
+    let mut systems: Vec<(&str, i128)> = Vec::new();
+    for (system, _) in &container.formats {
+        match systems.last_mut() {
+            Some((last, count)) if last == system => *count += 1,
+            _ => systems.push((system, 1)),
+        }
+    }
+    let rows = systems.into_iter().map(|(system, count)| vec![string(system), number(count)]).collect();
+    sections.push(Section { title: "event systems".into(), columns: vec!["system", "events"], rows });
+    let rows = container.comms.iter().map(|(pid, name)| vec![number((*pid).into()), string(name)]).collect();
+    sections.push(Section { title: "processes".into(), columns: vec!["pid", "name"], rows });
+    let texts = container.options.texts.iter().filter(|(name, _)| !matches!(*name, "uname" | "version"));
+    let rows = texts.map(|(name, text)| vec![string(name), string(text)]).collect();
+    sections.push(Section { title: "options".into(), columns: vec!["option", "value"], rows });
+    sections.retain(|section| !section.rows.is_empty());
+    sections
+}

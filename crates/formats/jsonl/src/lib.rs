@@ -1,0 +1,103 @@
+//! Canonical lines of events, read back: what `print --format jsonl` and `convert --to jsonl` write. See `README.md`.
+//!
+//! A first pass over the file finds traces, streams, packets and classes; what is kept grows with these and not with the
+//! lines. Events are made of lines when their packets are opened.
+#![forbid(unsafe_code)]
+
+mod classes;
+mod clock;
+mod line;
+mod reader;
+mod shape;
+mod survey;
+mod tape;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tracemill_codec::chunk::Bytes;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::{Error, Result};
+
+use classes::Kinds;
+use reader::Reader;
+use survey::Survey;
+use tracemill_format::api::{DataFile, EntryKind, Format, Found, OpenTrace, Settings, Storage, Stream};
+
+/// Canonical lines.
+pub static FORMAT: Format = Format {
+    names: &["jsonl"],
+    description: "canonical event lines (`print --format jsonl`)",
+    probe,
+    open,
+    settings: &[],
+    looks_like: "a file of canonical lines begins with `{\"ns\":`, or with `{\"trace\":`",
+    has_calls: false,
+    is_transcript: true,
+};
+
+/// Bytes that are looked at to recognise a file.
+const PROBE_BYTES: usize = 64 << 10;
+
+fn probe(storage: &dyn Storage, path: &Path) -> bool {
+    matches!(storage.kind(path), Some(EntryKind::File(_)))
+        && storage.read_start(path, PROBE_BYTES).is_ok_and(|start| line::is_start(&start))
+}
+
+fn open(storage: &dyn Storage, found: &[Found], _settings: &Settings) -> Vec<Result<OpenTrace>> {
+    let mut traces = Vec::new();
+    for found in found {
+        match storage.open(&found.path) {
+            Ok(file) => traces.extend(open_file(found, file)),
+            Err(error) => traces.push(Err(error.in_file(&found.path))),
+        }
+    }
+    traces
+}
+
+fn open_file(found: &Found, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
+    let len = file.bytes().len();
+    file.will_read(0, len);
+    let mut survey = Survey::of(file.bytes(), &found.path);
+    if file.len_now() < len as u64 {
+        let message = "the file was cut while it was read";
+        return vec![Err(Error::malformed(message).in_file(&found.path).at_offset(file.len_now()))];
+    }
+    let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (kinds, traces) = Kinds::new(&mut survey, &found.path, &relative);
+    let (mut faults, mut warnings) = (std::mem::take(&mut survey.faults), std::mem::take(&mut survey.warnings));
+    if traces.is_empty() {
+        let error = faults.into_iter().next().unwrap_or_else(|| Error::malformed("the file has no line of an event"));
+        return vec![Err(error.in_file(&found.path))];
+    }
+    let reader =
+        Arc::new(Reader { file: file.clone(), path: found.path.clone(), survey, kinds, waiting: Mutex::default() });
+    let open_one = |trace: classes::TraceKind| {
+        let schema = Arc::new(trace.schema);
+        let data =
+            DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file.clone(), is_indexed: false };
+        let stream = |lane: classes::Lane| Stream {
+            name: lane.name,
+            class: lane.class,
+            id: None,
+            files: vec![data.clone()],
+            packets: lane.packets,
+        };
+        Ok(OpenTrace {
+            name: trace.name.unwrap_or_else(|| found.name.clone()),
+            path: found.path.clone(),
+            own_name: String::new(),
+            plans: Arc::new(TracePlans::new(schema.clone())),
+            schema,
+            has_other_bytes: true,
+            reader: reader.clone(),
+            streams: trace.lanes.into_iter().map(stream).collect(),
+            sections: Vec::new(),
+            remarks: Vec::new(),
+            // Those of the file are told with its first trace.
+            faults: std::mem::take(&mut faults),
+            warnings: std::mem::take(&mut warnings),
+        })
+    };
+    traces.into_iter().map(open_one).collect()
+}

@@ -1,0 +1,388 @@
+//! From facilities to a schema, and to the table by which the events of a file are found.
+//!
+//! Where the fields of an event lie as a plan expects them they are decoded in place: alignment counts from the event in
+//! this format and from the packet in a plan, which is the same when the event header is aligned as much as any field.
+//! All other events are written anew without padding, the members of a union one behind the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_model::schema::{
+    ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
+    FloatClass, IntegerClass, Length, Member, OpenIds, Render, Schema, StreamClassId, StringClass, StringLength,
+    StructClass,
+};
+
+use super::block::TraceHeader;
+use super::definitions::{EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
+use super::layout::{Layout, Sizes};
+use super::loads::{CORE, CoreEvent, Facility, Source, core_definition, core_events};
+
+/// What the layout of events depends on: files of one trace may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Flavor {
+    /// Are integers big-endian?
+    pub(super) is_big: bool,
+    /// Are floats?
+    pub(super) floats_are_big: bool,
+    /// What event headers and data are aligned to.
+    pub(super) align: u8,
+    /// Bytes of a pointer.
+    pub(super) arch_size: u8,
+    /// Minor version.
+    pub(super) minor: u8,
+    /// Does it have compact event headers?
+    pub(super) is_compact: bool,
+}
+
+impl Flavor {
+    /// The flavor of a file.
+    pub(super) fn of(header: &TraceHeader, is_compact: bool) -> Self {
+        let floats_are_big = match header.float_word_order {
+            1234 => false,
+            4321 => true,
+            _ => header.is_big,
+        };
+        Flavor {
+            is_big: header.is_big,
+            floats_are_big,
+            // Behind a compact header there is no padding, and before it at most to 4 bytes.
+            align: if is_compact { header.alignment.clamp(1, 4) } else { header.header_align() },
+            arch_size: header.arch_size,
+            minor: header.minor,
+            is_compact,
+        }
+    }
+}
+
+/// How the fields of an event are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// Where they lie.
+    InPlace,
+    /// Written anew.
+    Copied,
+    /// Written anew, the first one from the header of the event.
+    Compact {
+        /// Its bytes.
+        bytes: u8,
+        /// Its byte order.
+        is_big: bool,
+    },
+}
+
+/// An event that can be met in a file.
+#[derive(Clone, Debug)]
+pub(super) struct EventInfo {
+    /// Its class.
+    pub(super) class: EventClassId,
+    /// Bytes of its data, when they are always the same.
+    pub(super) fixed: Option<u32>,
+    /// Where its fields are.
+    pub(super) layout: Layout,
+    /// How they are read.
+    pub(super) mode: Mode,
+    /// What it does, when it is a core event.
+    pub(super) core: Option<CoreEvent>,
+    /// Is its definition ours, and not the trace's?
+    pub(super) is_ours: bool,
+    /// Its fields, for messages.
+    pub(super) names: Arc<[Arc<str>]>,
+}
+
+/// The events of one flavor.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    /// By facility id, then event id.
+    facilities: Vec<Option<Box<[Option<EventInfo>]>>>,
+    /// The class of all events that nothing describes.
+    pub(super) open: Option<EventClassId>,
+    /// The facility of compact event headers, and the bits of its ids there.
+    pub(super) compact: Option<(u8, u32)>,
+}
+
+impl Table {
+    /// An event by its ids.
+    #[inline]
+    pub(super) fn event(&self, facility: u8, event: u8) -> Option<&EventInfo> {
+        self.facilities.get(usize::from(facility))?.as_ref()?.get(usize::from(event))?.as_ref()
+    }
+
+    fn set(&mut self, facility: u8, events: Vec<Option<EventInfo>>) {
+        let at = usize::from(facility);
+        self.facilities.resize(self.facilities.len().max(at + 1), None);
+        self.facilities[at] = Some(events.into());
+    }
+
+    /// The core events alone, whose classes are their ids: to read facility loads before there is a schema.
+    pub(super) fn core_only(flavor: Flavor) -> Self {
+        let mut schema = Schema::new("lttng-legacy");
+        let stream = schema.add_stream(Default::default()).unwrap_or(StreamClassId(0));
+        let mut builder = Builder { schema: &mut schema, stream, flavor, number: 0 };
+        let mut table = Table::default();
+        table.set(CORE, builder.core());
+        table.open = Some(EventClassId(u32::MAX));
+        table
+    }
+}
+
+/// Bits of the numeric id of an event class that number the flavor.
+const FLAVOR_SHIFT: u32 = 16;
+
+/// Makes the classes and tables of all flavors.
+pub(super) fn tables(
+    schema: &mut Schema,
+    stream: StreamClassId,
+    facilities: &[Facility],
+    flavors: &[Flavor],
+) -> HashMap<Flavor, Arc<Table>> {
+    let open = open_class(schema, stream, facilities);
+    let mut tables = HashMap::new();
+    for (number, &flavor) in flavors.iter().enumerate() {
+        let mut table = Table { open, ..Table::default() };
+        let compact = ["compact", "flight-compact"]
+            .into_iter()
+            .find_map(|name| facilities.iter().find(|facility| facility.load.name == name))
+            .filter(|_| flavor.is_compact);
+        let mut builder = Builder { schema, stream, flavor, number: number as u64 };
+        if !flavor.is_compact {
+            table.set(CORE, builder.core());
+        }
+        for facility in facilities {
+            let is_wanted = !flavor.is_compact || compact.is_some_and(|compact| compact.id == facility.id);
+            if let (Some(definition), Some(sizes), true) = (&facility.definition, facility.sizes, is_wanted) {
+                let is_ours = facility.source == Source::BuiltIn;
+                table.set(facility.id, builder.facility(facility.id, definition, sizes, is_ours));
+            }
+        }
+        table.compact = compact.and_then(|compact| {
+            let count = compact.definition.as_ref()?.events.len();
+            Some((compact.id, usize::BITS - count.leading_zeros()))
+        });
+        tables.insert(flavor, Arc::new(table));
+    }
+    tables
+}
+
+/// Names of events without definition.
+#[derive(Debug)]
+struct OpenNames(Vec<Option<String>>);
+
+impl Render for OpenNames {
+    fn render(&self, _: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
+        let [event, facility, ..] = own else { return false };
+        let name = match self.0.get(usize::from(*facility)) {
+            Some(Some(name)) => format!("{name}.event_{event}"),
+            _ => format!("facility_{facility}.event_{event}"),
+        };
+        out.extend_from_slice(name.as_bytes());
+        true
+    }
+}
+
+fn open_class(schema: &mut Schema, stream: StreamClassId, facilities: &[Facility]) -> Option<EventClassId> {
+    let mut names = vec![None; 256];
+    names[usize::from(CORE)] = Some("core".to_string());
+    for facility in facilities {
+        names[usize::from(facility.id)] = Some(facility.load.name.clone());
+    }
+    let mut class = EventClass::new(u64::from(u32::MAX), stream);
+    class.open_ids = Some(OpenIds { offset_bytes: 0, name: Arc::new(OpenNames(names)) });
+    schema.add_event(class)
+}
+
+struct Builder<'s> {
+    schema: &'s mut Schema,
+    stream: StreamClassId,
+    flavor: Flavor,
+    number: u64,
+}
+
+/// How the fields of an event class are laid out in the bytes that plans decode.
+#[derive(Clone, Copy)]
+struct Style {
+    sizes: Sizes,
+    is_packed: bool,
+}
+
+impl Builder<'_> {
+    fn core(&mut self) -> Vec<Option<EventInfo>> {
+        let minor = self.flavor.minor;
+        let sizes = Sizes { int: 4, long: 4, pointer: self.flavor.arch_size, size: 4, align: self.flavor.align };
+        let mut events = self.facility(CORE, &core_definition(minor), sizes, false);
+        for (info, core) in events.iter_mut().zip(core_events(minor)) {
+            if let Some(info) = info {
+                info.core = Some(*core);
+            }
+        }
+        events
+    }
+
+    fn facility(
+        &mut self,
+        id: u8,
+        definition: &FacilityDefinition,
+        sizes: Sizes,
+        is_ours: bool,
+    ) -> Vec<Option<EventInfo>> {
+        let events = definition.events.iter().take(256).enumerate();
+        events.map(|(at, event)| self.event(id, at as u8, definition, event, sizes, is_ours)).collect()
+    }
+
+    fn event(
+        &mut self,
+        facility: u8,
+        id: u8,
+        definition: &FacilityDefinition,
+        event: &EventDefinition,
+        sizes: Sizes,
+        is_ours: bool,
+    ) -> Option<EventInfo> {
+        let is_compact = self.flavor.is_compact && event.has_compact_data && !event.fields.is_empty();
+        let stored = if is_compact { &event.fields[1..] } else { &event.fields[..] };
+        let layout = Layout::structure(stored, &sizes, self.flavor.is_big);
+        let mode = if is_compact {
+            let first = &event.fields[0].class;
+            let bytes = match first.kind {
+                Kind::Integer(integer) => sizes.of(integer),
+                Kind::Enumeration(_) => sizes.int,
+                Kind::Float(bytes) => bytes,
+                _ => return None,
+            };
+            Mode::Compact { bytes, is_big: self.is_big(first) }
+        } else if self.is_in_place(&layout, sizes) {
+            Mode::InPlace
+        } else {
+            Mode::Copied
+        };
+        let style = Style { sizes, is_packed: mode != Mode::InPlace };
+        let number = self.number << FLAVOR_SHIFT | u64::from(facility) << 8 | u64::from(id);
+        let mut class = EventClass::new(number, self.stream);
+        class.name = Some(format!("{}.{}", definition.name, event.name).into());
+        if !event.fields.is_empty() {
+            class.payload = Some(self.structure(&event.fields, style));
+        }
+        let class = self.schema.add_event(class)?;
+        let names = stored.iter().map(|field| field.name.clone()).collect();
+        let fixed = layout.fixed.and_then(|bytes| u32::try_from(bytes).ok());
+        Some(EventInfo { class, fixed, layout, mode, core: None, is_ours, names })
+    }
+
+    /// Can a plan decode the fields where they lie?
+    fn is_in_place(&self, layout: &Layout, sizes: Sizes) -> bool {
+        // Strings and sequences have padding behind them, which becomes the alignment of the next field; inside of
+        // other types that cannot be said.
+        let tails_are_outside = layout.fields().iter().all(|field| {
+            let inside = field.element().is_some_and(|element| element.has_tail);
+            let is_leaf = field.fields().is_empty() && field.fixed.is_none();
+            !inside && (!field.has_tail || is_leaf)
+        });
+        let has_tail = layout.fields().iter().any(|field| field.has_tail);
+        let tail = if has_tail { sizes.tail() } else { 1 };
+        !layout.has_union && tails_are_outside && layout.align.max(tail) <= self.flavor.align
+    }
+
+    fn structure(&mut self, fields: &[FieldDefinition], style: Style) -> FieldClassId {
+        let mut members = Vec::with_capacity(fields.len());
+        let mut least = 1;
+        for field in fields {
+            let class = self.field(&field.class, style, least);
+            members.push(Member { name: field.name.clone(), raw_name: field.name.clone(), class });
+            let has_tail = matches!(field.class.kind, Kind::String | Kind::Sequence(..));
+            least = if has_tail { style.sizes.tail() } else { 1 };
+        }
+        let align = self.schema.struct_align_bits(&members, 8);
+        self.schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), align))
+    }
+
+    fn is_big(&self, class: &Type) -> bool {
+        class.is_network
+            || if let Kind::Float(_) = class.kind { self.flavor.floats_are_big } else { self.flavor.is_big }
+    }
+
+    /// The class of a field that is aligned to `least` bytes at least.
+    fn field(&mut self, class: &Type, style: Style, least: u8) -> FieldClassId {
+        let byte_order = if self.is_big(class) { ByteOrder::Big } else { ByteOrder::Little };
+        let mut align = 1;
+        let kind = match &class.kind {
+            Kind::Integer(integer) => {
+                let bytes = style.sizes.of(*integer);
+                align = bytes;
+                FieldKind::Integer(IntegerClass {
+                    byte_order,
+                    signed: integer.is_signed(),
+                    base: base(*integer, class.format.as_deref()),
+                    is_character: matches!(integer, Integer::Char | Integer::UChar),
+                    ..IntegerClass::unsigned(u32::from(bytes) * 8)
+                })
+            }
+            Kind::Enumeration(labels) => {
+                align = style.sizes.int;
+                FieldKind::Integer(IntegerClass {
+                    byte_order,
+                    signed: true,
+                    mappings: Some(labels.clone()),
+                    ..IntegerClass::unsigned(u32::from(style.sizes.int) * 8)
+                })
+            }
+            Kind::Float(bytes) => {
+                align = *bytes;
+                FieldKind::Float(FloatClass { len_bits: u32::from(*bytes) * 8, byte_order, reversed_bits: false })
+            }
+            Kind::String => FieldKind::String(StringClass {
+                encoding: Encoding::Utf8,
+                length: StringLength::NullTerminated,
+                is_text_array: false,
+            }),
+            Kind::Array(len, element) => {
+                let element = self.field(element, style, 1);
+                return self.array(element, Length::Static(*len), 1, style, least);
+            }
+            Kind::Sequence(length, element) => {
+                let bytes = if let Kind::Integer(integer) = length.kind { style.sizes.of(integer) } else { 4 };
+                let byte_order = if self.is_big(length) { ByteOrder::Big } else { ByteOrder::Little };
+                let element = self.field(element, style, 1);
+                let count = IntegerClass { byte_order, ..IntegerClass::unsigned(u32::from(bytes) * 8) };
+                let count = FieldClass::new(FieldKind::Integer(count), align_bits(bytes, style, 1));
+                let length = Length::Inline(self.schema.add_field_class(count));
+                return self.array(element, length, bytes, style, least);
+            }
+            Kind::Struct(fields) | Kind::Union(fields) => {
+                let id = self.structure(fields, style);
+                let class = self.schema.field_class(id);
+                if class.align_bits >= u32::from(least) * 8 || style.is_packed {
+                    return id;
+                }
+                let class = FieldClass { align_bits: u32::from(least) * 8, ..class.clone() };
+                return self.schema.add_field_class(class);
+            }
+        };
+        let align = align_bits(align, style, least);
+        self.schema.add_field_class(FieldClass::new(kind, align))
+    }
+
+    fn array(&mut self, element: FieldClassId, length: Length, prefix: u8, style: Style, least: u8) -> FieldClassId {
+        let align = align_bits(prefix, style, least).max(self.schema.field_class(element).align_bits);
+        self.schema.add_field_class(FieldClass::new(FieldKind::Array(ArrayClass { element, length }), align))
+    }
+}
+
+/// Alignment in bits of what wants `bytes`, and at least `least`.
+fn align_bits(bytes: u8, style: Style, least: u8) -> u32 {
+    if style.is_packed { 8 } else { u32::from(bytes.min(style.sizes.align).max(least)) * 8 }
+}
+
+/// How a producer wants an integer shown.
+fn base(integer: Integer, format: Option<&str>) -> DisplayBase {
+    let conversion = format.and_then(|format| {
+        let (_, behind) = format.split_once('%')?;
+        behind.chars().find(|one| one.is_ascii_alphabetic() && !matches!(one, 'l' | 'h' | 'z' | 'L'))
+    });
+    match conversion {
+        Some('x' | 'X' | 'p') => DisplayBase::Hexadecimal,
+        Some('o') => DisplayBase::Octal,
+        Some(_) => DisplayBase::Decimal,
+        None if integer == Integer::Pointer => DisplayBase::Hexadecimal,
+        None => DisplayBase::Decimal,
+    }
+}

@@ -1,0 +1,54 @@
+//! Traces of LTTng 0.7 and 0.8: facilities, described by files that look like XML. See the README of this folder.
+
+mod block;
+mod builtin;
+mod classes;
+pub mod definitions;
+mod directory;
+pub(crate) mod info;
+mod layout;
+mod loads;
+pub(crate) mod open;
+mod reader;
+mod scan;
+pub mod write;
+
+use tracemill_format::api::{Format, Setting};
+
+/// LTTng 0.7 and 0.8.
+pub static FORMAT: Format = Format {
+    names: &["lttng-legacy"],
+    description: "LTTng 0.7 and 0.8: facilities, from kernel traces of 2006 and 2007",
+    probe: directory::probe,
+    open: open::open,
+    settings: &[Setting {
+        name: open::DIVIDE,
+        value: None,
+        help: "The clock of LTTng 0.7 and 0.8 runs at start_freq / freq_scale, not at their product",
+    }],
+    looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
+    has_calls: true,
+    is_transcript: false,
+};
+
+/// Calls of programs that were built with `-finstrument-functions` and the library of the user's side; in 2006 the names of
+/// attributes stood behind those of events.
+const CALLS: &[tracemill_format::calls::CallEvents] = &[
+    calls("user_generic.function_entry", "user_generic.function_exit"),
+    calls("user_generic.function_entry no_instrument_function", "user_generic.function_exit no_instrument_function"),
+];
+
+/// Events say no task: each has a stream of its own.
+const fn calls(entry: &'static str, exit: &'static str) -> tracemill_format::calls::CallEvents {
+    tracemill_format::calls::CallEvents {
+        entry,
+        exit,
+        address: Some("this_fn"),
+        task: &[],
+        process: &[],
+        task_name: &[],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Legacy LTTng: versions 0.7 and 0.8 with facilities, 2.0 to 2.6 with markers.
+#![forbid(unsafe_code)]
+
+pub mod facilities;
+pub mod markers;

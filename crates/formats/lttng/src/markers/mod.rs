@@ -1,0 +1,33 @@
+//! Legacy LTTng with markers, versions 2.0 to 2.6: events are named by a metadata channel and described by format
+//! strings. See the README of this folder.
+
+mod blocks;
+mod events;
+mod folder;
+mod format_string;
+mod header;
+mod metadata;
+mod open;
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
+pub mod write;
+
+use tracemill_format::api::{Format, Setting};
+
+/// Legacy LTTng 2.0 to 2.6.
+pub static FORMAT: Format = Format {
+    names: &["lttng-legacy"],
+    description: "legacy LTTng 2.0 to 2.6: kernel traces with markers",
+    probe: folder::probe,
+    open: open::open,
+    settings: &[Setting {
+        name: open::WALL_CLOCK,
+        value: None,
+        help: "Legacy LTTng 2.x: count time from the Unix epoch, by the start time of the trace",
+    }],
+    looks_like: "a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`",
+    has_calls: false,
+    is_transcript: false,
+};

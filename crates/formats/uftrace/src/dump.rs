@@ -1,0 +1,602 @@
+//! The records of a folder as they are stored, one after the other: what `dump` prints.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::arguments::{Form, Spec};
+use super::calls::{CallFile, Calls};
+use super::info::feature;
+use super::kernel::CpuRecords;
+use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
+use super::values::{enumerator, put_event, unsigned};
+use super::{perf, slices};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
+
+/// Names of the bits of the feature mask, from bit 0.
+const FEATURES: [&str; 12] = [
+    "PLTHOOK",
+    "TASK_SESSION",
+    "KERNEL",
+    "ARGUMENT",
+    "RETVAL",
+    "SYM_REL_ADDR",
+    "MAX_STACK",
+    "EVENT",
+    "PERF_EVENT",
+    "AUTO_ARGS",
+    "DEBUG_INFO",
+    "ESTIMATE_RETURN",
+];
+/// Names of the bits of the info mask, from bit 0.
+const GROUPS: [&str; 14] = [
+    "EXE_NAME",
+    "EXE_BUILD_ID",
+    "EXIT_STATUS",
+    "CMDLINE",
+    "CPUINFO",
+    "MEMINFO",
+    "OSINFO",
+    "TASKINFO",
+    "USAGEINFO",
+    "LOADINFO",
+    "ARG_SPEC",
+    "RECORD_DATE",
+    "PATTERN_TYPE",
+    "VERSION",
+];
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 64 << 10;
+
+/// What the header of `info` says, as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub bytes: Vec<u8>,
+    pub version: u32,
+    pub header_size: u64,
+    pub features: u64,
+    pub groups: u64,
+}
+
+/// Writes all records that `want` is true for.
+pub(super) fn write(
+    calls: &Calls,
+    options: DumpOptions<'_>,
+    want: &mut dyn FnMut(&CallRecord) -> bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut dump = Dump {
+        calls,
+        options,
+        bytes: Vec::with_capacity(2 * BUFFER),
+        text: String::new(),
+        offset: 0,
+        begin: Begin::new(),
+        shown: vec![(u64::MAX, 0, String::new()); SHOWN],
+    };
+    dump.header();
+    for number in 0..if options.no_tasks { 0 } else { calls.tasks.len() } {
+        let tid = calls.tasks[number].tid;
+        let _ = writeln!(dump.text, "reading {tid}.dat");
+        let file = calls.files.iter().find_map(|file| match file {
+            CallFile::Task(task, bytes) if *task == number => Some(bytes),
+            _ => None,
+        });
+        let is_read = options.tids.is_empty() || options.tids.contains(&tid);
+        if let Some(bytes) = file.filter(|_| is_read) {
+            let mut task = calls.task(bytes.bytes(), tid);
+            let (from, to) = match options.between {
+                Some((from, to)) => slices::around(&mut task, from, to),
+                None => (0, usize::MAX),
+            };
+            task.bytes = &task.bytes[..to.min(task.bytes.len())];
+            dump.task(&mut task, from, number as u32, tid, want, out)?;
+        }
+    }
+    dump.kernel(want, out)?;
+    if !options.no_events {
+        dump.perf(want, out)?;
+    }
+    dump.gather();
+    out.write_all(&dump.bytes)
+}
+
+/// A record as those who follow calls know it.
+fn call(record: Record, symbol: u32, task: u32, has_values: bool) -> CallRecord {
+    CallRecord {
+        time: record.time,
+        address: record.address(),
+        values: 0,
+        symbol,
+        task,
+        values_len: 0,
+        depth: record.depth(),
+        kind: match record.kind() {
+            Kind::Entry => CallKind::Entry,
+            Kind::Exit => CallKind::Exit,
+            Kind::Lost => CallKind::Lost,
+            Kind::Event => CallKind::Event,
+        },
+        origin: CallOrigin::Task,
+        has_values,
+    }
+}
+
+struct Dump<'a> {
+    calls: &'a Calls,
+    options: DumpOptions<'a>,
+    /// Lines that are complete, and those behind them.
+    bytes: Vec<u8>,
+    text: String,
+    /// Bytes of the file that were shown.
+    offset: u64,
+    begin: Begin,
+    /// Address, symbol, and what a line says of them: `main(401000) depth: `. Remembered by the address.
+    shown: Vec<(u64, u32, String)>,
+}
+
+/// Digits of a time's seconds that are remembered.
+const SECONDS: usize = 24;
+
+/// What lines begin with: it changes slowly.
+struct Begin {
+    /// Seconds of the last line, and their digits with the point.
+    seconds: u64,
+    digits: String,
+    /// The last task, and its digits.
+    tid: i64,
+    task: String,
+}
+
+impl Begin {
+    fn new() -> Begin {
+        Begin { seconds: u64::MAX, digits: String::with_capacity(SECONDS), tid: i64::MIN, task: String::new() }
+    }
+
+    /// Appends time and task.
+    #[inline]
+    fn put(&mut self, text: &mut Vec<u8>, time: u64, tid: i64) {
+        let seconds = (time / 1_000_000_000) & 0xffff_ffff;
+        if seconds != self.seconds || tid != self.tid {
+            self.change(seconds, tid);
+        }
+        text.extend_from_slice(self.digits.as_bytes());
+        let mut nanos = (time % 1_000_000_000) as u32;
+        let mut digits = [0u8; 9];
+        for two in digits[1..].rchunks_exact_mut(2) {
+            two.copy_from_slice(&[b'0' + (nanos / 10 % 10) as u8, b'0' + (nanos % 10) as u8]);
+            nanos /= 100;
+        }
+        digits[0] = b'0' + nanos as u8;
+        text.extend_from_slice(&digits);
+        text.extend_from_slice(self.task.as_bytes());
+    }
+
+    #[cold]
+    fn change(&mut self, seconds: u64, tid: i64) {
+        (self.seconds, self.digits) = (seconds, format!("{seconds}."));
+        (self.tid, self.task) = (tid, format!("  {:5}: ", tid.unsigned_abs()));
+    }
+}
+
+/// Symbols with their addresses as lines show them: a power of two.
+const SHOWN: usize = 1024;
+
+impl Dump<'_> {
+    // Writing to a string cannot fail.
+    fn header(&mut self) {
+        let Header { bytes, version, header_size, mut features, groups } = self.calls.header.clone();
+        if !self.calls.has_perf {
+            features &= !feature::PERF_EVENT;
+        }
+        let magic: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+        let order = if byte(14) == 1 { "little" } else { "big" };
+        let bits = if byte(15) == 2 { "64" } else { "32" };
+        let _ = writeln!(self.text, "uftrace file header: magic         = {magic}");
+        let _ = writeln!(self.text, "uftrace file header: version       = {version}");
+        let _ = writeln!(self.text, "uftrace file header: header size   = {header_size}");
+        let _ = writeln!(self.text, "uftrace file header: endian        = {} ({order})", byte(14));
+        let _ = writeln!(self.text, "uftrace file header: class         = {} ({bits} bit)", byte(15));
+        for (name, mask, names) in [("features", features, &FEATURES[..]), ("info    ", groups, &GROUPS[..])] {
+            let known = names.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+            let known: Vec<&str> = known.map(|(_, name)| *name).collect();
+            let hex = if mask == 0 { "0".to_string() } else { format!("{mask:#x}") };
+            let _ = writeln!(self.text, "uftrace file header: {name}      = {hex} ({})", known.join(" | "));
+        }
+        self.hex(&bytes);
+        self.text.push('\n');
+    }
+
+    fn is_in_time(&self, time: u64) -> bool {
+        self.options.between.is_none_or(|(from, to)| (from..=to).contains(&time))
+    }
+
+    /// The same in a file of all tasks.
+    fn is_in_time_of_all(&self, time: u64) -> bool {
+        self.options.between_of_all.is_none_or(|(from, to)| (from..=to).contains(&time))
+    }
+
+    fn task(
+        &mut self,
+        task: &mut TaskBytes<'_>,
+        from: usize,
+        number: u32,
+        tid: i64,
+        want: &mut dyn FnMut(&CallRecord) -> bool,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (mut at, mut time, mut before) = (from, 0, 0);
+        self.offset = 0;
+        let is_short = !self.options.hex && self.options.between.is_none();
+        loop {
+            if let Some(record) =
+                task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
+            {
+                let symbol = task.resolver.id(record.time, task.address(record));
+                if want(&call(record, symbol, number, false)) {
+                    let is_exit = record.kind() == Kind::Exit;
+                    let address = record.address();
+                    self.call(record.time, tid, is_exit, (symbol, address, address), record.depth());
+                }
+                (before, time) = (record.time, record.time);
+                at += RECORD;
+                self.write_full(out)?;
+                continue;
+            }
+            match task.step(at, time) {
+                Step::Record { record, symbol, payload, next } => {
+                    let has_values = !matches!(payload, Payload::None);
+                    let is_wanted = want(&call(record, symbol, number, has_values));
+                    // What was lost has no time: it happened behind the record before.
+                    let is_late = record.kind() == Kind::Lost && !self.is_in_time(time) && time > 0;
+                    if !self.is_in_time(record.time) || is_late {
+                        time = if record.kind() == Kind::Lost { time } else { record.time };
+                        at = next;
+                        continue;
+                    }
+                    if before > record.time {
+                        self.text += "\n*************************************\n";
+                        self.text += "* inverted time - data seems broken *\n";
+                        self.text += "*************************************\n\n";
+                    }
+                    before = record.time;
+                    if record.kind() != Kind::Lost {
+                        time = record.time;
+                    }
+                    self.offset = at as u64;
+                    if is_wanted {
+                        self.record(task, at, number, tid, record, symbol, payload);
+                    }
+                    at = next;
+                }
+                Step::Bad { .. } => match task.resume(at + 8, time, usize::MAX) {
+                    Some(next) => at = next,
+                    None => return Ok(()),
+                },
+                Step::Torn => return Ok(()),
+            }
+            self.write_full(out)?;
+        }
+    }
+
+    fn line(&mut self, time: u64, tid: i64) {
+        self.gather();
+        self.begin.put(&mut self.bytes, time, tid);
+    }
+
+    /// Puts what stands in `text` behind the lines that are complete.
+    #[inline]
+    fn gather(&mut self) {
+        if !self.text.is_empty() {
+            self.bytes.extend_from_slice(self.text.as_bytes());
+            self.text.clear();
+        }
+    }
+
+    /// Appends the name of a symbol with the 48 bits of an address, up to the depth.
+    #[inline]
+    fn name(&mut self, symbol: u32, address: u64, stored: u64) {
+        let slot = (stored ^ stored >> 10) as usize % SHOWN;
+        match &self.shown[slot] {
+            (known, of, text) if (*known, *of) == (stored, symbol) => self.bytes.extend_from_slice(text.as_bytes()),
+            _ => self.new_name(slot, symbol, address, stored),
+        }
+    }
+
+    #[cold]
+    fn new_name(&mut self, slot: usize, symbol: u32, address: u64, stored: u64) {
+        let text = format!("{}({stored:x}) depth: ", self.calls.symbol(symbol, address).name);
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.shown[slot] = (stored, symbol, text);
+    }
+
+    /// Appends a call.
+    #[inline]
+    fn call(&mut self, time: u64, tid: i64, is_exit: bool, (symbol, address, stored): (u32, u64, u64), depth: u16) {
+        self.line(time, tid);
+        self.bytes.extend_from_slice(if is_exit { b"[exit ] " } else { b"[entry] " });
+        self.name(symbol, address, stored);
+        if depth < 10 {
+            self.bytes.extend_from_slice(&[b'0' + depth as u8, b'\n']);
+        } else {
+            self.bytes.extend_from_slice(format!("{depth}\n").as_bytes());
+        }
+    }
+
+    fn record(
+        &mut self,
+        task: &TaskBytes<'_>,
+        at: usize,
+        number: u32,
+        tid: i64,
+        record: Record,
+        symbol: u32,
+        payload: Payload,
+    ) {
+        let kind = record.kind();
+        if kind == Kind::Event && self.options.no_events {
+            return;
+        }
+        let address = record.address();
+        let name = match kind {
+            Kind::Entry | Kind::Exit => String::new(),
+            Kind::Lost => format!("<{address:x}>"),
+            Kind::Event => self.calls.event_names.name(address as u32),
+        };
+        match kind {
+            // A name is made of the stored bits.
+            Kind::Entry | Kind::Exit => {
+                self.call(record.time, tid, kind == Kind::Exit, (symbol, address, address), record.depth());
+            }
+            _ => {
+                self.line(record.time, tid);
+                let word = if kind == Kind::Lost { "lost " } else { "event" };
+                let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
+            }
+        }
+        if self.options.hex {
+            self.hex(task.bytes.get(at..at + 16).unwrap_or(&[]));
+        }
+        if self.options.no_values {
+            return;
+        }
+        match payload {
+            Payload::Values { list, from, len } => {
+                let specs = &task.signatures.lists[list as usize];
+                let data = &task.bytes[from..from + len];
+                let record = call(record, symbol, number, true);
+                self.values(specs, data, task.big, tid, &record);
+                if self.options.hex {
+                    self.hex(data);
+                }
+            }
+            Payload::Data { from, len } => {
+                let data = &task.bytes[from..from + len];
+                self.line(record.time, tid);
+                let _ = writeln!(self.text, "[data ] length = {len}");
+                let mut shown = String::new();
+                put_event(address as u32, data, task.big, false, &mut shown);
+                let separator = if shown.is_empty() { "" } else { ": " };
+                let _ = writeln!(self.text, "  {name}{separator}{shown}");
+                if self.options.hex {
+                    self.hex(data);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn values(&mut self, specs: &[Spec], data: &[u8], big: bool, tid: i64, record: &CallRecord) {
+        let is_exit = record.kind == CallKind::Exit;
+        let mut end = 0;
+        for spec in specs {
+            end = spec.take(data, end, big).map_or(end, |(_, next)| next);
+        }
+        self.line(record.time, tid);
+        let word = if is_exit { "retval" } else { "args " };
+        let _ = writeln!(self.text, "[{word}] length = {end}");
+        let mut at = 0;
+        for (index, spec) in specs.iter().enumerate() {
+            let Some((value, next)) = spec.take(data, at, big) else { return };
+            at = next;
+            if is_exit {
+                self.text += "  retval ";
+            } else {
+                let _ = write!(self.text, "  args[{index}] ");
+            }
+            self.value(spec, value, big, tid, record);
+        }
+    }
+
+    fn value(&mut self, spec: &Spec, value: &[u8], big: bool, tid: i64, record: &CallRecord) {
+        let is_exit = record.kind == CallKind::Exit;
+        let number = unsigned(value, big);
+        let letter = match &spec.form {
+            Form::Text | Form::StdString => {
+                let text = if value.starts_with(&[0xff; 4]) { b"NULL" } else { value };
+                let word = if spec.form == Form::StdString { "std::string: " } else { "str: " };
+                self.text += word;
+                self.gather();
+                self.bytes.extend_from_slice(text.split(|&byte| byte == 0).next().unwrap_or(&[]));
+                self.bytes.push(b'\n');
+                return;
+            }
+            Form::Pointer => {
+                let id = self.calls.names.id_at(tid, record.time, number);
+                let symbol = self.calls.names.symbol(id).filter(|_| id > 0);
+                let _ = match symbol {
+                    Some(symbol) => {
+                        writeln!(self.text, "p: {number:x} (&{})", self.calls.naming.show(symbol.name))
+                    }
+                    None if number == 0 => writeln!(self.text, "p: {}", if is_exit { "(nil)" } else { "0" }),
+                    None => writeln!(self.text, "p: {number:#x}"),
+                };
+                return;
+            }
+            Form::Structure(name) => {
+                let _ = write!(self.text, "struct {}:", name.as_deref().unwrap_or(""));
+                for (at, byte) in value.iter().enumerate() {
+                    self.text += if at % 16 == 0 { "\n\t" } else { "" };
+                    let _ = write!(self.text, "{byte:02x} ");
+                    self.text += if at % 8 == 7 { " " } else { "" };
+                }
+                self.text.push('\n');
+                return;
+            }
+            Form::Enumeration(name, values) if !is_exit => {
+                let shown = enumerator(values.as_ref(), number as u32 as i32);
+                let _ = writeln!(self.text, "enum {name}: {shown} ({number})");
+                return;
+            }
+            Form::Enumeration(..) => 'e',
+            Form::Auto => 'd',
+            Form::Signed => 'i',
+            Form::Unsigned => 'u',
+            Form::Hexadecimal => 'x',
+            Form::Octal => 'o',
+            Form::Character => 'c',
+            Form::Float => 'f',
+        };
+        let (bits, digits) = (spec.size * 8, spec.size * 2);
+        // Floats of 80 bits are wider than the numbers that are shown here.
+        if value.len() > 8 {
+            let hex: String = value.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+            let _ = writeln!(self.text, "{letter}{bits}: 0x{hex}");
+        } else {
+            let _ = writeln!(self.text, "{letter}{bits}: 0x{number:0digits$x}");
+        }
+    }
+
+    /// Records of the kernel, of all tasks.
+    fn kernel(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
+        let Some(kernel) = self.calls.kernel.as_deref() else { return Ok(()) };
+        self.text.push('\n');
+        for file in &self.calls.files {
+            let CallFile::Kernel(cpu, bytes) = file else { continue };
+            let _ = writeln!(self.text, "reading kernel-cpu{cpu}.dat");
+            let mut records = CpuRecords::new(kernel, bytes.bytes());
+            while let Some(record) = records.next(|tid| self.calls.numbers.contains_key(&tid)) {
+                if let Some(count) = record.lost {
+                    self.line(record.time, record.tid);
+                    // The number is not always known.
+                    let count = if count > 0 { count as i64 } else { -1 };
+                    let _ = writeln!(self.text, "[lost ]: {count} events");
+                }
+                let known = match record.call {
+                    Some((address, depth, is_exit)) => {
+                        let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
+                        (kind, address, self.calls.names.kernel_id(address), depth)
+                    }
+                    None => (CallKind::Event, record.id.into(), 0, 0),
+                };
+                let (kind, address, symbol, depth) = known;
+                let is_wanted = want(&CallRecord {
+                    time: record.time,
+                    address,
+                    values: 0,
+                    symbol,
+                    // Tasks that were not traced are none that options name.
+                    task: self.calls.numbers.get(&record.tid).copied().unwrap_or(u32::MAX),
+                    values_len: 0,
+                    depth,
+                    kind,
+                    origin: CallOrigin::Kernel,
+                    has_values: false,
+                });
+                if !is_wanted || !self.is_in_time_of_all(record.time) {
+                    continue;
+                }
+                let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
+                match record.call {
+                    Some((address, depth, is_exit)) => {
+                        let symbol = (self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
+                        self.call(record.time, record.tid, is_exit, symbol, depth);
+                    }
+                    None if self.options.no_events => continue,
+                    None => {
+                        self.line(record.time, record.tid);
+                        let name = self.calls.event_names.name(record.id.into());
+                        let _ = write!(self.text, "[event] {name}({}) ", record.id);
+                        let calls = self.calls;
+                        self.gather();
+                        calls.put_kernel_event(record.id.into(), data, &mut self.bytes);
+                        self.bytes.push(b'\n');
+                    }
+                }
+                self.offset = record.from as u64;
+                self.hex(data);
+                self.write_full(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is gathered, when it is enough.
+    fn write_full(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.bytes.len() + self.text.len() >= BUFFER {
+            self.gather();
+            out.write_all(&self.bytes)?;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+
+    fn perf(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
+        for (file, path) in self.calls.files.iter().zip(&self.calls.paths) {
+            let CallFile::Perf(bytes) = file else { continue };
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name == "perf-cpu0.dat" {
+                self.text.push('\n');
+            }
+            let _ = writeln!(self.text, "reading {name}");
+            let mut at = 0;
+            while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.order, at) {
+                at = next;
+                let is_known = |tid: i32| self.calls.numbers.contains_key(&i64::from(tid));
+                let Some(event) = event.filter(|event| is_known(event.tid)) else { continue };
+                let is_sched = matches!(
+                    u64::from(event.id),
+                    event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED
+                );
+                let is_left_out = self.calls.numbers.get(&i64::from(event.tid)).is_some_and(|&at| {
+                    !want(&CallRecord {
+                        time: event.time,
+                        address: event.id.into(),
+                        values: 0,
+                        symbol: 0,
+                        task: at,
+                        values_len: 0,
+                        depth: 0,
+                        kind: CallKind::Event,
+                        origin: CallOrigin::System,
+                        has_values: false,
+                    })
+                });
+                if self.options.no_sched && is_sched || is_left_out || !self.is_in_time_of_all(event.time) {
+                    continue;
+                }
+                self.line(event.time, event.tid.into());
+                let name = self.calls.event_names.name(event.id);
+                let _ = writeln!(self.text, "[event] {name}({})", event.id);
+                self.write_full(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hex(&mut self, bytes: &[u8]) {
+        if !self.options.hex {
+            return;
+        }
+        for row in bytes.chunks(16) {
+            let _ = write!(self.text, " <{:016x}>:", self.offset);
+            for (at, byte) in row.iter().enumerate() {
+                let gap = if at == 8 { "  " } else { " " };
+                let _ = write!(self.text, "{gap}{byte:02x}");
+            }
+            self.text.push('\n');
+            self.offset += row.len() as u64;
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! Kernel data: `kernel_header` with the formats of events, and the pages of the kernel's ring buffers in
+//! `kernel-cpuN.dat` (note, section 8).
+//!
+//! ```text
+//! PAGE_SIZE: 4096
+//! LONG_SIZE: 8
+//! ENDIAN: LE
+//! TRACEFS: events/header_page: 205          205 bytes follow, then the next line
+//! TRACEFS: events/sched/sched_switch/format: 1488
+//! ```
+//!
+//! Records of `ftrace:funcgraph_entry` and `ftrace:funcgraph_exit` are calls, all others are events.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tracemill_codec::chunk::Spine;
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
+
+use super::classes::CALL;
+use super::events::{Events, put_text_place};
+use super::names::Names;
+use super::slices;
+use tracemill_ftrace::classes::{RecordLayout, push_locator};
+use tracemill_ftrace::container::CpuData;
+use tracemill_ftrace::event_format::{Content, EventFormat, Field, Machine, Place};
+use tracemill_ftrace::packets::{self, Faults, Places, StreamInfo};
+use tracemill_ftrace::print_format::PrintFormat;
+use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Records};
+
+/// Bytes of an event before the record: task, processor, id.
+pub(super) const EVENT: usize = 12;
+/// The smallest page that can be one: header and a record.
+const MIN_PAGE_BYTES: usize = 64;
+/// Name of the module of the kernel's symbols.
+pub(super) const MODULE: &str = "[kernel]";
+
+/// What `kernel_header` says.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    pub layout: PageLayout,
+    /// By id.
+    formats: BTreeMap<u16, KernelFormat>,
+}
+
+/// The format of one event.
+#[derive(Clone, Debug)]
+pub(super) struct KernelFormat {
+    pub format: EventFormat,
+    /// `sched:sched_switch`.
+    pub name: String,
+    pub form: Form,
+    pub print: PrintFormat,
+    /// Bytes that a record has at least.
+    min_bytes: usize,
+    /// The field with the task that a record is of, and those with tasks that it may be about.
+    task: Option<Field>,
+    others: [Option<Field>; 2],
+}
+
+/// What the records of a format are.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    /// The beginning of a call, and its arguments where the kernel stores some.
+    Entry {
+        function: Field,
+        depth: Field,
+        values: Option<Field>,
+    },
+    /// Its end, and its return value.
+    Exit {
+        function: Field,
+        depth: Field,
+        value: Option<Field>,
+    },
+    Event,
+}
+
+impl Kernel {
+    /// Reads the file; what is wrong is pushed to `faults`.
+    pub(super) fn read(bytes: &[u8], faults: &mut Vec<Error>) -> Kernel {
+        let mut machine = Machine { byte_order: ByteOrder::Little, long_bytes: 8 };
+        let (mut page_bytes, mut header_page) = (4096, None);
+        let mut texts: Vec<(String, usize, &[u8])> = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let line = String::from_utf8_lossy(&rest[..len]);
+            let (start, line) = (at, line.trim_end());
+            at += len;
+            let mut odd = |message: &str, help: &str| {
+                let error = Error::malformed(format!("{message}: `{}`", line.chars().take(80).collect::<String>()));
+                faults.push(error.at_offset(start as u64).with_help(help.to_string()));
+            };
+            let (key, value) = line.split_once(':').map_or((line, ""), |(key, value)| (key, value.trim()));
+            match (key, value) {
+                ("PAGE_SIZE", value) => match value.parse() {
+                    Ok(size) if (MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&size) => page_bytes = size,
+                    _ => odd("a size that no page has", "4096 is taken"),
+                },
+                ("LONG_SIZE", "4") => machine.long_bytes = 4,
+                ("LONG_SIZE", "8") => machine.long_bytes = 8,
+                ("ENDIAN", "LE") => machine.byte_order = ByteOrder::Little,
+                ("ENDIAN", "BE") => machine.byte_order = ByteOrder::Big,
+                ("TRACEFS", value) => {
+                    let parsed = value.rsplit_once(": ").map(|(name, len)| (name, len.parse::<usize>()));
+                    let Some((name, Ok(wanted))) = parsed else {
+                        odd("a line without a name and a length", "reading goes on behind it");
+                        continue;
+                    };
+                    let there = bytes.len() - at;
+                    if wanted > there {
+                        odd("the file ends inside what a line announces", "what is there of it is read");
+                    }
+                    let text = &bytes[at..at + wanted.min(there)];
+                    match name {
+                        "events/header_page" => header_page = Some(text),
+                        _ => texts.push((name.to_string(), at, text)),
+                    }
+                    at += text.len();
+                }
+                ("", "") => {}
+                _ => odd("a line that is none of a kernel's header", "it is skipped"),
+            }
+        }
+        let layout = match header_page.map(String::from_utf8_lossy) {
+            Some(text) => PageLayout::from_header_page(&text, machine.byte_order, page_bytes).unwrap_or_else(|error| {
+                faults.push(error.with_help("pages are read as those of all known kernels"));
+                PageLayout::new(machine, page_bytes)
+            }),
+            None => PageLayout::new(machine, page_bytes),
+        };
+        let mut kernel = Kernel { layout, formats: BTreeMap::new() };
+        for (name, at, text) in texts {
+            if let Err(error) = kernel.add(&name, text, machine) {
+                let error = error.at_offset(at as u64);
+                faults.push(error.with_help(format!("the events of `{name}` are shown as bytes")));
+            }
+        }
+        kernel
+    }
+
+    fn add(&mut self, path: &str, text: &[u8], machine: Machine) -> Result<(), Error> {
+        let mut parts = path.split('/');
+        let (Some("events"), Some(system), Some(_), Some("format")) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            // Other files say nothing about events.
+            return Ok(());
+        };
+        let format = EventFormat::parse(&String::from_utf8_lossy(text), machine)?;
+        let form = Form::of(system, &format);
+        let print = PrintFormat::parse(&format, machine);
+        let name = format!("{system}:{}", format.name);
+        if let Some(known) = self.formats.get(&format.id) {
+            let message = format!("the number {} of `{name}` is that of `{}`", format.id, known.name);
+            return Err(Error::new(ErrorKind::Inconsistent, message));
+        }
+        let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
+        let others = [next, other];
+        let min_bytes = format.min_bytes() as usize;
+        self.formats.insert(format.id, KernelFormat { format, name, form, print, min_bytes, task, others });
+        Ok(())
+    }
+
+    /// The formats, by id.
+    pub(super) fn formats(&self) -> impl Iterator<Item = &KernelFormat> {
+        self.formats.values()
+    }
+
+    /// The format of an id.
+    pub(super) fn format(&self, id: u64) -> Option<&KernelFormat> {
+        self.formats.get(&u16::try_from(id).ok()?)
+    }
+
+    fn machine(&self) -> Machine {
+        self.layout.machine
+    }
+
+    /// The id of a record, when it has one, and its format, when that is known and fits.
+    fn format_of(&self, record: &[u8]) -> Option<(u16, Option<&KernelFormat>)> {
+        let id = self.machine().number(record.get(..2)?) as u16;
+        let format = self.formats.get(&id).filter(|known| record.len() >= known.min_bytes);
+        Some((id, format))
+    }
+
+    /// The task of a record. Where that one was not traced, it may be about one that was.
+    fn tid(&self, known: Option<&KernelFormat>, record: &[u8], is_traced: impl Fn(i64) -> bool) -> i64 {
+        let machine = self.machine();
+        let number = |field: &Field| i64::try_from(field.integer(record, machine)?).ok();
+        // Where every kernel has it, whatever is left of a format.
+        let usual = || record.get(4..8).map(|bytes| i64::from(machine.number(bytes) as u32 as i32));
+        let own = known.and_then(|known| number(known.task.as_ref()?)).or_else(usual);
+        let own = own.unwrap_or(-1);
+        let Some(known) = known.filter(|known| matches!(known.form, Form::Event) && !is_traced(own)) else {
+            return own;
+        };
+        let mut others = known.others.iter().flatten().filter_map(number);
+        others.find(|&tid| is_traced(tid)).unwrap_or(own)
+    }
+
+    /// The pages of a file with all records from one time to another, as far as they are in order: where the first
+    /// begins and the last ends. Of a file of any length a few pages are looked at.
+    ///
+    /// Of a page whose header says an earlier time than those before it, or a later one than those behind it, nothing is
+    /// concluded: it may be damaged.
+    pub(super) fn pages_around(&self, bytes: &[u8], between: (u64, u64)) -> (usize, usize) {
+        let size = self.layout.page_bytes;
+        let time = |page: usize| {
+            let header = bytes.get(page * size..)?.get(..size).and_then(|bytes| self.layout.page(bytes).ok())?;
+            // Pages without records tell no time.
+            (header.bad_commit.is_none() && !header.records.is_empty()).then_some(header.time)
+        };
+        let count = bytes.len().div_ceil(size);
+        let is_ordered = |page: usize| {
+            let near = page.saturating_sub(ORDERED_PAGES)..count.min(page + ORDERED_PAGES + 1);
+            near.map(time).try_fold(0, |before, time| time.filter(|&time| before <= time)).is_some()
+        };
+        let first = time(0).unwrap_or(0);
+        slices::search(bytes.len(), slices::NEAR.max(2 * size), first, between, |place, high, _| {
+            let page = place.div_ceil(size);
+            let tries = (page..count).take(PAGE_TRIES).take_while(|&next| next == page || next * size < high);
+            tries.into_iter().find(|&page| is_ordered(page)).and_then(|page| Some((page * size, time(page)?)))
+        })
+    }
+
+    /// Packets of a file, and what is known of its stream.
+    /// Unless packets are wanted they are one.
+    pub(super) fn packets(
+        &self,
+        bytes: &[u8],
+        cpu: u32,
+        class: StreamClassId,
+        is_cut: bool,
+    ) -> (Vec<Packet>, StreamInfo) {
+        let info = StreamInfo::of_pages(cpu, self.layout);
+        let is_used = |page: &[u8]| self.layout.page(page).map_or(true, |page| !page.records.is_empty());
+        let packets = match is_cut {
+            true => packets::in_file(bytes, CpuData { cpu, offset: 0, len: bytes.len() as u64 }, &info, class),
+            false if bytes.chunks(self.layout.page_bytes).any(is_used) => {
+                vec![Packet::new(class, 0, bytes.len() as u64 * 8)]
+            }
+            false => Vec::new(),
+        };
+        (packets, info)
+    }
+}
+
+impl Form {
+    fn of(system: &str, format: &EventFormat) -> Form {
+        let is_fixed = |field: &&Field| field.place == Place::Fixed && matches!(field.content, Content::Integer(_));
+        let number = |name: &str| format.field(name).filter(is_fixed).cloned();
+        let (function, depth) = (number("func"), number("depth"));
+        match (system, format.name.as_str(), function, depth) {
+            ("ftrace", "funcgraph_entry", Some(function), Some(depth)) => {
+                let values = format.field("args").filter(|field| field.place == Place::Rest).cloned();
+                Form::Entry { function, depth, values }
+            }
+            ("ftrace", "funcgraph_exit", Some(function), Some(depth)) => {
+                Form::Exit { function, depth, value: number("retval") }
+            }
+            _ => Form::Event,
+        }
+    }
+}
+
+/// Classes of the events of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct KernelClasses {
+    /// By id.
+    pub events: BTreeMap<u16, RecordLayout>,
+    pub entry: EventClassId,
+    pub entry_with_values: EventClassId,
+    pub exit: EventClassId,
+    pub exit_with_value: EventClassId,
+    pub unknown: EventClassId,
+}
+
+/// Reads the records of a packet; those of tasks that were not traced are left out. `before` is the time of what came
+/// before.
+pub(super) fn read(
+    kernel: &Kernel,
+    classes: &KernelClasses,
+    names: &Names,
+    info: &StreamInfo,
+    (bytes, offset): (&[u8], u64),
+    before: Option<u64>,
+    traced: &HashSet<i64>,
+) -> Events {
+    let (mut events, mut faults) = (Events { spine: Spine::default(), ..Events::default() }, Faults::default());
+    let places = Places::InFile(offset);
+    let machine = kernel.machine();
+    let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
+    let gaps = packets::each_record(bytes, info, &places, before, &mut faults, |at, time, record, faults| {
+        let Some((id, known)) = kernel.format_of(record) else { return };
+        if known.is_none()
+            && let Some(format) = kernel.formats.get(&id)
+        {
+            return faults.tell(|| packets::too_short(record.len(), format.min_bytes, &format.name, &places, at));
+        }
+        let tid = kernel.tid(known, record, |tid| traced.contains(&tid));
+        if !traced.contains(&tid) {
+            return;
+        }
+        let start = events.bytes.len();
+        let out = &mut events.bytes;
+        out.extend_from_slice(&(tid as i32).to_le_bytes());
+        let class = match known.map(|known| (known, &known.form)) {
+            Some((_, Form::Entry { function, depth, values })) => {
+                put_call(function, depth, record, machine, names, out);
+                let range = values.as_ref().map(|values| values.range(record, machine).0);
+                match range.filter(|range| !range.is_empty()) {
+                    Some(range) => {
+                        let word = usize::from(machine.long_bytes);
+                        push_locator(out, CALL + 8, range.len() / word);
+                        out.extend_from_slice(&record[range]);
+                        classes.entry_with_values
+                    }
+                    None => classes.entry,
+                }
+            }
+            Some((_, Form::Exit { function, depth, value })) => {
+                put_call(function, depth, record, machine, names, out);
+                match value.as_ref().and_then(|value| value.integer(record, machine)) {
+                    Some(value) => {
+                        out.extend_from_slice(&(value as u64).to_le_bytes());
+                        classes.exit_with_value
+                    }
+                    None => classes.exit,
+                }
+            }
+            Some((known, Form::Event)) => {
+                let Some(layout) = classes.events.get(&id) else { return };
+                out.extend_from_slice(&info.cpu.to_le_bytes());
+                out.extend_from_slice(&u32::from(id).to_le_bytes());
+                layout.copy(record, machine, EVENT, out, |field| {
+                    faults.tell(|| packets::elsewhere(&field.name, &known.name, &places, at));
+                });
+                layout.class
+            }
+            None => {
+                unknown.entry(id).or_insert((0, at)).0 += 1;
+                out.extend_from_slice(&info.cpu.to_le_bytes());
+                out.extend_from_slice(&u32::from(id).to_le_bytes());
+                let text: String = record.iter().map(|byte| format!("{byte:02x}")).collect();
+                put_text_place(out, EVENT + 8, text.len() as u32);
+                out.extend_from_slice(text.as_bytes());
+                classes.unknown
+            }
+        };
+        let bits = (start * 8) as u32;
+        events.spine.push(class, time, bits, bits);
+    });
+    for (id, (count, at)) in unknown {
+        faults.tell(|| packets::no_format(id, count, &places, at).with_help("they are shown as bytes"));
+    }
+    events.gaps = gaps;
+    events.faults = faults.finish();
+    events
+}
+
+/// Depth, address and symbol of a call.
+fn put_call(function: &Field, depth: &Field, record: &[u8], machine: Machine, names: &Names, out: &mut Vec<u8>) {
+    let (address, depth) = call(function, depth, record, machine);
+    out.extend_from_slice(&depth.to_le_bytes());
+    out.extend_from_slice(&address.to_le_bytes());
+    out.extend_from_slice(&names.kernel_id(address).to_le_bytes());
+}
+
+/// Address and depth of a call.
+fn call(function: &Field, depth: &Field, record: &[u8], machine: Machine) -> (u64, u16) {
+    let number = |field: &Field| field.integer(record, machine).unwrap_or(0) as u64;
+    let address = number(function);
+    (address, u16::try_from(number(depth)).unwrap_or(u16::MAX))
+}
+
+/// A record as those who follow calls see it.
+pub(super) struct KernelRecord {
+    pub time: u64,
+    pub tid: i64,
+    pub id: u16,
+    /// A call: its address, depth, and is it left?
+    pub call: Option<(u64, u16, bool)>,
+    /// Where its bytes are in the file.
+    pub from: usize,
+    pub len: usize,
+    /// Records that were lost before it on its processor: their number, 0 when nobody knows it.
+    pub lost: Option<u64>,
+}
+
+/// Pages before and behind one that must be in order with it for its time to be believed.
+const ORDERED_PAGES: usize = 2;
+/// Pages that are tried for one.
+const PAGE_TRIES: usize = 16;
+
+/// Goes through the records of one processor.
+pub(super) struct CpuRecords<'a> {
+    kernel: &'a Kernel,
+    bytes: &'a [u8],
+    /// The next page.
+    page: usize,
+    records: Option<Records<'a>>,
+    /// Where the page of `records` begins.
+    base: usize,
+    lost: Option<u64>,
+    pub(super) faults: Vec<Error>,
+}
+
+impl<'a> CpuRecords<'a> {
+    pub(super) fn new(kernel: &'a Kernel, bytes: &'a [u8]) -> Self {
+        CpuRecords::of_pages(kernel, bytes, (0, bytes.len()))
+    }
+
+    /// Those of some pages of the file: the places where the first one begins and the last one ends.
+    pub(super) fn of_pages(kernel: &'a Kernel, bytes: &'a [u8], (from, to): (usize, usize)) -> Self {
+        let bytes = &bytes[..to.min(bytes.len())];
+        CpuRecords { kernel, bytes, page: from, records: None, base: from, lost: None, faults: Vec::new() }
+    }
+
+    /// The task of the last record of a file from a page on.
+    pub(super) fn last_task(
+        kernel: &'a Kernel,
+        bytes: &'a [u8],
+        from: usize,
+        is_traced: impl Fn(i64) -> bool,
+    ) -> Option<i64> {
+        let pages = (from..bytes.len()).step_by(kernel.layout.page_bytes).rev();
+        let last_of = |page: usize| {
+            let mut records = CpuRecords::of_pages(kernel, bytes, (page, page + kernel.layout.page_bytes));
+            std::iter::from_fn(|| records.next(&is_traced)).last().map(|record| record.tid)
+        };
+        pages.into_iter().find_map(last_of)
+    }
+
+    /// The next record.
+    pub(super) fn next(&mut self, is_traced: impl Fn(i64) -> bool) -> Option<KernelRecord> {
+        loop {
+            let record = match self.records.as_mut().map(Iterator::next) {
+                Some(Some(Ok(record))) => record,
+                Some(Some(Err(error))) => {
+                    let at = self.base as u64 + error.place().offset.unwrap_or(0);
+                    self.fault(Error::new(error.kind(), error.message()).at_offset(at));
+                    self.records = None;
+                    continue;
+                }
+                _ => {
+                    self.next_page()?;
+                    continue;
+                }
+            };
+            let from = self.base + record.offset;
+            let Some(bytes) = self.bytes.get(from..from + record.len) else { continue };
+            let Some((id, known)) = self.kernel.format_of(bytes) else { continue };
+            if known.is_none() && self.kernel.formats.contains_key(&id) {
+                let message = format!("a record of {} bytes is shorter than its format says", bytes.len());
+                self.fault(Error::malformed(message).at_offset(from as u64).with_help("the event is skipped"));
+                continue;
+            }
+            let machine = self.kernel.machine();
+            let of_call = match known.map(|known| &known.form) {
+                Some(Form::Entry { function, depth, .. }) => Some((call(function, depth, bytes, machine), false)),
+                Some(Form::Exit { function, depth, .. }) => Some((call(function, depth, bytes, machine), true)),
+                _ => None,
+            };
+            return Some(KernelRecord {
+                time: record.time,
+                tid: self.kernel.tid(known, bytes, is_traced),
+                id,
+                call: of_call.map(|((address, depth), is_exit)| (address, depth, is_exit)),
+                from,
+                len: record.len,
+                lost: self.lost.take(),
+            });
+        }
+    }
+
+    fn next_page(&mut self) -> Option<()> {
+        let layout = &self.kernel.layout;
+        let rest = self.bytes.get(self.page..).filter(|rest| !rest.is_empty())?;
+        let bytes = &rest[..rest.len().min(layout.page_bytes)];
+        self.base = self.page;
+        self.page += bytes.len();
+        match layout.page(bytes) {
+            Ok(page) => {
+                if let Some(missed) = page.missed {
+                    self.lost = Some(match missed {
+                        Missed::Some => 0,
+                        Missed::Count(count) => count,
+                    });
+                }
+                self.records = Some(layout.records(&page));
+                if let Some(used) = page.bad_commit {
+                    let message = format!("a page says that it holds {used} bytes, which it cannot");
+                    let error = Error::malformed(message).at_offset(self.base as u64);
+                    self.fault(error.with_help("what looks like records in it is read"));
+                } else if bytes.len() < layout.page_bytes {
+                    let message = format!("the file ends inside a page, {} bytes of it are there", bytes.len());
+                    self.fault(Error::new(ErrorKind::Truncated, message).at_offset(self.base as u64));
+                }
+            }
+            Err(error) => self.fault(error.at_offset(self.base as u64)),
+        }
+        Some(())
+    }
+
+    fn fault(&mut self, error: Error) {
+        if self.faults.len() < super::events::MAX_FAULTS {
+            self.faults.push(error);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Data folders of uftrace: function calls of programs, with arguments, scheduling and user events.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod calls;
+mod classes;
+mod debug;
+mod demangle;
+mod dump;
+mod events;
+mod info;
+mod kernel;
+mod maps;
+mod messages;
+mod names;
+mod naming;
+mod open;
+mod perf;
+mod records;
+mod slices;
+mod symbols;
+mod tasks;
+mod values;
+pub mod write;
+
+#[cfg(test)]
+mod kernel_tests;
+#[cfg(test)]
+mod range_tests;
+#[cfg(test)]
+mod tests;
+
+pub use demangle::simple_name;
+
+use tracemill_format::api::Format;
+
+/// The format.
+pub static FORMAT: Format = Format {
+    names: &["uftrace"],
+    description: "data folders of uftrace, versions 3 and 4",
+    probe: open::probe,
+    open: open::open,
+    settings: &[],
+    looks_like: "a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`",
+    has_calls: true,
+    is_transcript: false,
+};

@@ -1,0 +1,175 @@
+//! Stretches of time: what is read around one has all that reading from the beginning finds, damage or not.
+
+use super::tests::{Folder, LITTLE_64, MAIN, Target, WORK, folder, open};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallStream};
+
+/// Numbers that look random, the same each time.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Records with values that look like records of about the same time; where each begins.
+fn records(random: &mut Random, target: Target, first: u64, count: usize) -> (Vec<u8>, Vec<usize>) {
+    let (mut out, mut starts, mut time) = (Vec::new(), Vec::new(), first);
+    for _ in 0..count {
+        time += random.below(3000);
+        // Some times go back, by less than the margin.
+        let own = match random.below(40) {
+            0 => time.saturating_sub(random.below(40_000)),
+            _ => time - random.below(2),
+        };
+        starts.push(out.len());
+        match random.below(9) {
+            0 => target.record(&mut out, 0, 2, false, 0, 1 + random.below(9)),
+            1 => {
+                target.record(&mut out, own, 3, true, 0, 100_011);
+                target.put(&mut out, 4, 2);
+                target.put(&mut out, random.below(4), 4);
+                out.extend([0; 2]);
+            }
+            2..=4 => {
+                target.record(&mut out, own, 0, true, random.below(9), WORK);
+                let from = out.len();
+                // Two values are sometimes what a record is, also one with values.
+                let is_record = random.below(2) == 0;
+                let near = time + random.below(50_000);
+                target.put(&mut out, if is_record { near } else { random.below(1 << 47) }, 8);
+                let word = 5 << 3 | random.below(2) << 2 | random.below(2) | if is_record { MAIN << 16 } else { 0 };
+                target.put(&mut out, if is_record { word } else { random.below(1 << 50) }, 8);
+                let longest = if random.below(9) == 0 { 1900 } else { 60 };
+                let len = random.below(longest);
+                target.put(&mut out, len, 2);
+                out.extend((0..len).map(|_| random.below(256) as u8));
+                out.resize(from + (out.len() - from).next_multiple_of(8), 0xa5);
+            }
+            kind => target.record(&mut out, own, kind % 2, false, random.below(9), MAIN),
+        }
+    }
+    (out, starts)
+}
+
+/// Damages some records: their magic, their time, their depth; takes words out and puts others in.
+fn damage(random: &mut Random, bytes: &mut Vec<u8>, starts: &[usize], big: bool) {
+    let mut places: Vec<usize> =
+        (0..starts.len() / 150).map(|_| starts[random.below(starts.len() as u64) as usize]).collect();
+    places.sort_unstable();
+    for &at in places.iter().rev() {
+        match random.below(5) {
+            // The lowest byte of the second word has the magic.
+            0 => bytes[at + if big { 15 } else { 8 }] ^= 1 << (3 + random.below(3)),
+            // A time that no other record is near.
+            1 => bytes[at + if big { 1 } else { 6 }] ^= 0x80,
+            2 => bytes[at + 8 + random.below(8) as usize] ^= 1 << random.below(8),
+            3 => drop(bytes.drain(at..(at + 8 * (1 + random.below(6) as usize)).min(bytes.len()))),
+            _ => {
+                let junk: Vec<u8> = (0..8 * (1 + random.below(40))).map(|_| random.below(256) as u8).collect();
+                bytes.splice(at..at, junk);
+            }
+        }
+    }
+    bytes.truncate(bytes.len() - random.below(24) as usize);
+}
+
+fn collect(mut stream: Box<dyn CallStream + '_>) -> Vec<CallRecord> {
+    let mut records = Vec::new();
+    while stream.fill(&mut records) {}
+    records
+}
+
+/// The records of a stretch, lost ones where it has no beginning.
+fn between(records: &[CallRecord], from: u64, to: u64) -> Vec<CallRecord> {
+    let mut last = 0;
+    let is_in = |record: &&CallRecord| match record.kind {
+        CallKind::Lost => from == 0 && last <= to,
+        _ => {
+            last = record.time;
+            (from..=to).contains(&record.time)
+        }
+    };
+    records.iter().filter(is_in).copied().collect()
+}
+
+/// A folder, and all records of its task.
+fn whole(folder: &Folder, see: impl FnOnce(&dyn CallSource, Vec<CallRecord>)) {
+    let trace = open(folder);
+    let source = trace.reader.calls().unwrap();
+    see(source, collect(source.open(0)));
+}
+
+const SPECS: &str = "argspec:work@arg1,arg2,arg3/s\n";
+
+#[test]
+fn a_stretch_has_what_reading_from_the_beginning_finds() {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let (mut read, mut all) = (0, 0);
+    for round in 0..24 {
+        let target = Target { big: round % 2 == 1, ..LITTLE_64 };
+        let first = [1_000_000, 0x7ffd_0000_0000][round / 2 % 2];
+        let (mut bytes, starts) = records(&mut random, target, first, 4000);
+        let is_damaged = round % 3 > 0;
+        if is_damaged {
+            damage(&mut random, &mut bytes, &starts, target.big);
+        }
+        whole(&folder(target, SPECS, bytes), |source, found| {
+            let span = 4000 * 3000;
+            for stretch in 0..16 {
+                let from = first + random.below(span + span / 8);
+                let to = from + random.below([1, 5_000, 1_000_000, span][stretch % 4]);
+                let (from, to) = match stretch {
+                    0 => (0, to),
+                    1 => (from, u64::MAX),
+                    2 => (0, first),
+                    3 => (from, from),
+                    _ => (from, to),
+                };
+                let some = collect(source.open_between(0, from, to));
+                // What damage gives another time is not in order, and not looked for.
+                let in_order = first - 40_000..=first + span;
+                let of = |mut records: Vec<CallRecord>| {
+                    let mut is_known = true;
+                    records.retain(|record| {
+                        is_known = in_order.contains(&record.time) || is_known && record.kind == CallKind::Lost;
+                        is_known
+                    });
+                    records
+                };
+                let wanted = of(between(&found, from, to));
+                assert_eq!(of(between(&some, from, to)), wanted, "round {round}: {from} to {to}");
+                if !is_damaged && to - from < 1_000_000 {
+                    read += some.len() - wanted.len();
+                    all += found.len() - wanted.len();
+                }
+            }
+        });
+    }
+    assert!(read * 4 < all, "{read} of {all} records are read and not wanted");
+}
+
+/// Cuts are made where reading from the beginning finds a record, also in damaged files.
+#[test]
+fn cuts_of_damaged_files_are_records() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c13);
+    let mut cuts = 0;
+    for round in 0..24 {
+        let target = Target { big: round % 2 == 1, ..LITTLE_64 };
+        let (mut bytes, starts) = records(&mut random, target, 1_000_000_000, 3000);
+        damage(&mut random, &mut bytes, &starts, target.big);
+        let folder = folder(target, SPECS, bytes.clone());
+        let places = super::open::tests_support::places(&folder, super::tests::ROOT, &bytes, 7);
+        for size in [1 << 10, 5000, 1 << 14] {
+            let found = super::open::tests_support::cut(&folder, super::tests::ROOT, &bytes, 7, size);
+            cuts += found.len() - 1;
+            for slice in &found[1..] {
+                assert!(places.binary_search(&slice.from).is_ok(), "round {round}: {} is no record", slice.from);
+            }
+        }
+    }
+    assert!(cuts > 300, "{cuts} cuts were made");
+}

@@ -1,0 +1,340 @@
+//! A folder of uftrace made of the events of another format.
+//!
+//! Calls become calls: events that say that a function was entered or left, with its address (`func_entry` and
+//! `func_exit` of LTTng's helper for instrumented functions, `funcgraph_entry` and `funcgraph_exit` of the kernel's, `entry`
+//! and `exit` with an `addr`). Names of functions that events bring along become symbols of one module. Every other event becomes a user event of its task, with its name and time and without its fields.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::value::Value;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::Result;
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::{ByteOrder, EventClass, EventClassId, FieldKind, Schema, Scope};
+
+use super::record::{Kind, Numbers};
+use super::{BUFFER, write_file};
+use tracemill_format::out_file::{OutFile, make_folder};
+use tracemill_format::target::{Losses, Source, WriteOptions};
+
+/// The first id of user events.
+const FIRST_USER: u64 = 1_000_000;
+/// The deepest call that a record can say.
+const MAX_DEPTH: u16 = 1023;
+/// Fields that say the task of an event, the best first: scope, member.
+const TASKS: [&str; 5] = ["vtid", "tid", "common_pid", "pid", "vpid"];
+/// Where the stack of every process is said to be: above it are addresses of the kernel.
+const STACK: u64 = 0x7fff_fffd_e000;
+/// What the session is called; there is one.
+const SESSION: &str = "7472616365000001";
+
+/// Writes a folder.
+pub(super) struct Foreign {
+    folder: PathBuf,
+    name: String,
+    numbers: Numbers,
+    schema: std::sync::Arc<Schema>,
+    /// By stream: its clock.
+    clocks: Vec<Option<ClockMap>>,
+    /// What each class becomes.
+    classes: HashMap<EventClassId, Meaning>,
+    /// Names of user events, from the first id on.
+    names: Vec<String>,
+    tasks: BTreeMap<i64, Task>,
+    /// Names of functions by their addresses.
+    symbols: BTreeMap<u64, String>,
+    /// The task of the last event of each stream.
+    last_task: Vec<Option<i64>>,
+    losses: Losses,
+    scratch: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Entry,
+    Exit,
+    User(u64),
+}
+
+struct Task {
+    file: OutFile,
+    first: u64,
+    depth: u16,
+    last: u64,
+}
+
+impl Foreign {
+    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Foreign {
+        let schema = source.schema.clone();
+        let clock = |class| {
+            let clock = schema.clock(schema.stream(class).default_clock?);
+            (clock.frequency > 0).then(|| ClockMap::new(clock, source.correction_ns).with_drift(source.drift))
+        };
+        Foreign {
+            name: source.name.clone(),
+            numbers: Numbers(options.byte_order.unwrap_or(ByteOrder::Little)),
+            clocks: source.streams.iter().map(|stream| clock(stream.class)).collect(),
+            classes: HashMap::new(),
+            names: Vec::new(),
+            tasks: BTreeMap::new(),
+            symbols: BTreeMap::new(),
+            last_task: vec![None; source.streams.len()],
+            losses: Losses::default(),
+            scratch: Vec::new(),
+            folder,
+            schema,
+        }
+    }
+
+    /// What is lost before any event.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        let lossy = self.schema.events().iter().filter(|class| {
+            meaning(&self.schema, class, class.name.as_deref().unwrap_or("")).is_none()
+                && (class.payload.or(class.specific_context)).is_some()
+        });
+        losses.add("fields of classes of events that are no calls", lossy.count() as u64);
+        let calls = self
+            .schema
+            .events()
+            .iter()
+            .filter(|class| meaning(&self.schema, class, class.name.as_deref().unwrap_or("")).is_some());
+        let other = calls.map(|class| match class.payload.map(|root| &self.schema.field_class(root).kind) {
+            Some(FieldKind::Struct(payload)) => {
+                payload.members.iter().filter(|member| !is_of_call(&member.name)).count()
+            }
+            _ => 0,
+        });
+        losses.add("fields of calls beside function and task", other.sum::<usize>() as u64);
+        losses.add("streams without a clock", self.clocks.iter().filter(|clock| clock.is_none()).count() as u64);
+        losses
+    }
+
+    pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let Some(clock) = self.clocks[stream] else {
+            self.losses.add("events without time", 1);
+            return Ok(());
+        };
+        let class = self.schema.event(event.class()).clone();
+        if class.is_untimed {
+            self.losses.add("events without time", 1);
+            return Ok(());
+        }
+        let Ok(time) = u64::try_from(clock.ns(event.cycles())) else {
+            self.losses.add("events before the zero of their clock", 1);
+            return Ok(());
+        };
+        let known = self.classes.get(&event.class()).copied().filter(|_| class.open_ids.is_none());
+        let meaning = known.unwrap_or_else(|| {
+            let mut own = Vec::new();
+            let name = match event.own_id(&mut own) {
+                Some(_) => String::from_utf8_lossy(&own).into_owned(),
+                None => class.name.as_deref().unwrap_or("(no name)").to_string(),
+            };
+            let meaning = meaning(&self.schema, &class, &name).unwrap_or_else(|| Meaning::User(self.user_id(&name)));
+            self.classes.insert(event.class(), meaning);
+            meaning
+        });
+        let tid = task_of(event, meaning).unwrap_or(stream as i64 + 1);
+        self.last_task[stream] = Some(tid);
+        let folder = &self.folder;
+        let task = self.tasks.entry(tid).or_insert_with(|| Task {
+            file: OutFile::with_buffer(folder.join(format!("{tid}.dat")), BUFFER),
+            first: time,
+            depth: 0,
+            last: 0,
+        });
+        task.last = time;
+        self.scratch.clear();
+        let out = &mut self.scratch;
+        let address = match meaning {
+            Meaning::User(_) => 0,
+            Meaning::Entry | Meaning::Exit => address_of(event, &mut self.symbols),
+        };
+        match meaning {
+            Meaning::User(id) => self.numbers.record(out, Kind::Event, time, 0, id, None),
+            Meaning::Entry => {
+                self.numbers.record(out, Kind::Entry, time, task.depth.min(MAX_DEPTH), address, None);
+                task.depth = task.depth.saturating_add(1);
+            }
+            Meaning::Exit if task.depth == 0 => {
+                self.losses.add("ends of calls that began before the trace", 1);
+                return Ok(());
+            }
+            Meaning::Exit => {
+                task.depth -= 1;
+                self.numbers.record(out, Kind::Exit, time, task.depth.min(MAX_DEPTH), address, None);
+            }
+        }
+        task.file.write(&self.scratch)
+    }
+
+    /// The id of user events of a name. Another character than uftrace can read in one becomes `_xHEX_`.
+    fn user_id(&mut self, name: &str) -> u64 {
+        let mut mapped = String::new();
+        for letter in name.chars() {
+            match letter {
+                letter if letter.is_whitespace() || letter.is_control() => {
+                    // Writing to a string does not fail.
+                    let _ = write!(mapped, "_x{:X}_", letter as u32);
+                }
+                letter => mapped.push(letter),
+            }
+        }
+        let mapped = if mapped.contains(':') { mapped } else { format!("{}:{mapped}", self.schema.format) };
+        let at = self.names.iter().position(|known| *known == mapped).unwrap_or_else(|| {
+            self.names.push(mapped);
+            self.names.len() - 1
+        });
+        FIRST_USER + at as u64
+    }
+
+    pub(super) fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        let task = self.last_task[stream].and_then(|tid| self.tasks.get_mut(&tid));
+        match (gap.kind, gap.count, task) {
+            (kind, Some(count), Some(task)) => {
+                if kind == GapKind::LostPackets {
+                    self.losses.add("numbers of events of lost packets (each counts as one)", count);
+                }
+                self.scratch.clear();
+                self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, count, None);
+                task.depth = 0;
+                task.file.write(&self.scratch)
+            }
+            _ => {
+                self.losses.add("gaps without a task or a number of events", 1);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self) -> Result<Losses> {
+        make_folder(&self.folder)?;
+        for task in self.tasks.values_mut() {
+            task.file.end()?;
+        }
+        let pid = self.tasks.keys().next().copied().unwrap_or(1);
+        let start = self.tasks.values().map(|task| task.first).min().unwrap_or(0);
+        let name = self.name.replace(['"', '\n'], "_");
+        let time = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+        let mut text = format!("SESS timestamp={} pid={pid} sid={SESSION} exename=\"{name}\"\n", time(start));
+        for (tid, task) in &self.tasks {
+            let _ = writeln!(text, "TASK timestamp={} tid={tid} pid={pid}", time(task.first));
+        }
+        write_file(&self.folder.join("task.txt"), text.as_bytes())?;
+        let map = format!("{}{STACK:x}-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n", self.module(&name)?);
+        write_file(&self.folder.join(format!("sid-{SESSION}.map")), map.as_bytes())?;
+        if !self.names.is_empty() {
+            let line = |(at, name): (usize, &String)| format!("EVENT: {} {name}\n", FIRST_USER + at as u64);
+            let lines: String = self.names.iter().enumerate().map(line).collect();
+            write_file(&self.folder.join("events.txt"), lines.as_bytes())?;
+        }
+        let info = self.info(&name);
+        write_file(&self.folder.join("info"), &info)?;
+        self.tasks.values().try_for_each(|task| task.file.check())?;
+        Ok(self.losses.clone())
+    }
+
+    /// Writes the symbols of the only module. Gives its line of the map.
+    fn module(&self, name: &str) -> Result<String> {
+        let (Some((first, _)), Some((last, _))) = (self.symbols.first_key_value(), self.symbols.last_key_value())
+        else {
+            return Ok(String::new());
+        };
+        let (from, to) = (first & !0xfff, (last | 0xfff) + 1);
+        let path = format!("/{}", name.replace([' ', '\t'], "_").trim_start_matches('/'));
+        let mut lines = format!("# symbols: {}\n# path name: {path}\n", self.symbols.len());
+        for (address, symbol) in &self.symbols {
+            let _ = writeln!(lines, "{:016x} T {symbol}", address - from);
+        }
+        let _ = writeln!(lines, "{:016x} ? __sym_end", last - from + 1);
+        let base = path.rsplit('/').next().unwrap_or("module");
+        write_file(&self.folder.join(format!("{base}.sym")), lines.as_bytes())?;
+        Ok(format!("{from:x}-{to:x} r-xp 00000000 00:00 0 {path}\n"))
+    }
+
+    fn info(&self, name: &str) -> Vec<u8> {
+        // Sessions, addresses relative to modules, a largest depth, user events.
+        let features = 1 << 1 | 1 << 5 | 1 << 6 | u64::from(!self.names.is_empty()) << 7;
+        // Program, command line, tasks, kind of patterns, version.
+        let groups = 1 | 1 << 3 | 1 << 7 | 1 << 12 | 1 << 13;
+        let mut info = b"Ftrace!\0".to_vec();
+        let numbers = self.numbers;
+        numbers.put(&mut info, 4, 4);
+        numbers.put(&mut info, 40, 2);
+        info.extend_from_slice(&[if numbers.0 == ByteOrder::Big { 2 } else { 1 }, 2]);
+        numbers.put(&mut info, features, 8);
+        numbers.put(&mut info, groups, 8);
+        numbers.put(&mut info, u64::from(MAX_DEPTH) + 1, 2);
+        info.extend_from_slice(&[0; 6]);
+        let tids: Vec<String> = self.tasks.keys().map(i64::to_string).collect();
+        let text = format!(
+            "exename:{name}\ncmdline:tracemill convert {name}\ntaskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}\n\
+             pattern_type:regex\nuftrace_version:v0.13 (tracemill)\n",
+            tids.len(),
+            tids.join(",")
+        );
+        info.extend_from_slice(text.as_bytes());
+        info
+    }
+}
+
+/// Does a record of a call hold what the member of a payload says?
+fn is_of_call(name: &str) -> bool {
+    TASKS.contains(&name) || ["addr", "func", "symbol", "depth"].contains(&name)
+}
+
+/// Is it the beginning or the end of a call?
+fn meaning(schema: &Schema, class: &EventClass, name: &str) -> Option<Meaning> {
+    let has_address = || match class.payload.map(|root| &schema.field_class(root).kind) {
+        Some(FieldKind::Struct(payload)) => payload.members.iter().any(|member| &*member.name == "addr"),
+        _ => false,
+    };
+    match name.rsplit(':').next().unwrap_or(name) {
+        "func_entry" | "funcgraph_entry" => Some(Meaning::Entry),
+        "func_exit" | "funcgraph_exit" => Some(Meaning::Exit),
+        "entry" if has_address() => Some(Meaning::Entry),
+        "exit" if has_address() => Some(Meaning::Exit),
+        _ => None,
+    }
+}
+
+/// The task of an event as its contexts, its header or its payload say it.
+fn task_of(event: EventRef<'_>, meaning: Meaning) -> Option<i64> {
+    let scopes =
+        [Scope::CommonContext, Scope::SpecificContext, Scope::PacketContext, Scope::EventHeader, Scope::Payload];
+    // The payload of an event may be about another task than its own; that of a call is not.
+    let scopes = if matches!(meaning, Meaning::User(_)) { &scopes[..4] } else { &scopes[..] };
+    for &scope in scopes {
+        let Ok(Some(values)) = event.values(scope) else { continue };
+        // A header of another format that CTF 2 keeps.
+        let values = values.member(tracemill_format::target::STORED).cloned().unwrap_or(values);
+        let found = TASKS.iter().find_map(|name| values.member(name).and_then(Value::integer));
+        if let Some(tid) = found.and_then(|tid| i64::try_from(tid).ok()) {
+            return Some(tid.max(0));
+        }
+    }
+    None
+}
+
+/// The address of the function that a call is of; its name, when the event has it, is kept.
+fn address_of(event: EventRef<'_>, symbols: &mut BTreeMap<u64, String>) -> u64 {
+    let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
+    let address = ["addr", "func"].iter().find_map(|name| payload.member(name).and_then(Value::integer));
+    let address = address.unwrap_or(0) as u64;
+    if let Some(name) = payload.member("symbol").and_then(Value::bytes)
+        && address < STACK
+    {
+        symbols.entry(address).or_insert_with(|| {
+            String::from_utf8_lossy(name).chars().map(|c| if c.is_control() || c == ' ' { '_' } else { c }).collect()
+        });
+    }
+    address
+}

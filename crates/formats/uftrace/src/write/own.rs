@@ -1,0 +1,432 @@
+//! A folder of uftrace as itself: its files as they are, its records made of its events.
+//!
+//! Arguments have the form of their function's specifications, so the files that say those are read as when the folder
+//! is opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Bytes, EventRef};
+use tracemill_codec::value::Value;
+use tracemill_model::clock::{ClockMap, Drift};
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::packet::Gap;
+use tracemill_model::schema::{ByteOrder, Part, Scope};
+
+use super::kernel::{self, Pages};
+use super::record::{Kind, Numbers};
+use super::{BUFFER, write_file};
+use crate::arguments::Signatures;
+use crate::classes::USER_DATA;
+use crate::kernel::Kernel;
+use crate::names::Names;
+use crate::open::definitions;
+use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::out_file::{OutFile, make_folder};
+use tracemill_format::target::{Losses, Source, WriteOptions};
+
+/// Where the formats of the kernel's events stand.
+const KERNEL_HEADER: &str = "kernel_header";
+
+/// Writes a folder.
+pub(super) struct Own {
+    folder: PathBuf,
+    parts: Vec<Part>,
+    stored_order: ByteOrder,
+    numbers: Numbers,
+    names: Arc<Names>,
+    signatures: Arc<Signatures>,
+    kernel: Kernel,
+    moved: Moved,
+    streams: Vec<Stream>,
+    losses: Losses,
+    scratch: Vec<u8>,
+}
+
+struct Stream {
+    file: OutFile,
+    kind: StreamKind,
+    /// Task whose sessions say where addresses belong.
+    tid: i64,
+    /// Of the kernel.
+    pages: Pages,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StreamKind {
+    Task,
+    Processor,
+    Kernel,
+    Messages,
+}
+
+impl Own {
+    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Result<Own> {
+        let parts = source.origin.parts.clone();
+        let (stored_order, names, signatures) =
+            definitions(&PartFiles(&parts)).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        let streams = source.streams.iter().map(|stream| {
+            let name = &stream.origin_name;
+            let tid = name.strip_suffix(".dat").and_then(|tid| tid.parse().ok());
+            let kind = match tid {
+                Some(_) => StreamKind::Task,
+                None if name.starts_with("perf-cpu") => StreamKind::Processor,
+                None if name.starts_with("kernel-cpu") => StreamKind::Kernel,
+                None => StreamKind::Messages,
+            };
+            Stream {
+                file: OutFile::with_buffer(folder.join(name), BUFFER),
+                kind,
+                tid: tid.unwrap_or(0),
+                pages: Pages::default(),
+            }
+        });
+        let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
+        // What is wrong with it was told when it was read.
+        let kernel = Kernel::read(header.map_or(&[], |part| &part.bytes), &mut Vec::new());
+        Ok(Own {
+            kernel,
+            streams: streams.collect(),
+            folder,
+            parts,
+            stored_order,
+            numbers: Numbers(options.byte_order.unwrap_or(stored_order)),
+            names,
+            signatures,
+            moved: Moved::of(source),
+            losses: Losses::default(),
+            scratch: Vec::new(),
+        })
+    }
+
+    pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let schema = event.chunk.packet.plans.schema().clone();
+        let class = schema.event(event.class());
+        let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
+        let own_time = event.cycles();
+        let (time, is_early) = self.moved.time(own_time);
+        self.losses.add("events before the zero of their clock (they are moved there)", is_early.into());
+        self.scratch.clear();
+        match (self.streams[stream].kind, class.name.as_deref()) {
+            (StreamKind::Task, Some("entry")) => self.call(stream, own_time, time, &payload, false),
+            (StreamKind::Task, Some("exit")) => self.call(stream, own_time, time, &payload, true),
+            (StreamKind::Task, Some("lost")) => {
+                let lost = number(&payload, "lost");
+                self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, lost, None);
+            }
+            (StreamKind::Task, Some("event")) => self.user_event(time, &payload),
+            (StreamKind::Kernel, name) => self.kernel_event(stream, name, time, &payload),
+            (StreamKind::Processor, _) => self.processor(time, &payload),
+            (StreamKind::Messages, _) => self.message(time, &payload),
+            _ => self.losses.add("events that are no records of uftrace", 1),
+        }
+        self.streams[stream].file.write(&self.scratch)
+    }
+
+    fn call(&mut self, stream: usize, own_time: u64, time: u64, payload: &Value, is_exit: bool) {
+        let address = number(payload, "addr");
+        let member = payload.member(if is_exit { "retval" } else { "args" });
+        let mut values = None;
+        if let Some(member) = member {
+            let symbol = self.names.id_at(self.streams[stream].tid, own_time, address);
+            let list = self.signatures.list(symbol, is_exit);
+            let specs = self.signatures.lists.get(list as usize).map_or(&[][..], Vec::as_slice);
+            let single = [member];
+            let of_member: Vec<&Value> = match member.elements() {
+                Some(elements) if !is_exit => elements.iter().collect(),
+                _ => single.to_vec(),
+            };
+            values = self.numbers.values(specs, &of_member).filter(|_| !specs.is_empty());
+            if values.is_none() {
+                self.losses.add("values of calls that no specification describes", 1);
+            }
+        }
+        let (kind, depth) = (if is_exit { Kind::Exit } else { Kind::Entry }, number(payload, "depth") as u16);
+        self.numbers.record(&mut self.scratch, kind, time, depth, address, values.as_deref());
+    }
+
+    fn user_event(&mut self, time: u64, payload: &Value) {
+        let id = number(payload, "id");
+        let data = payload.member("data").map(|data| self.data(id as u32, data));
+        let data = data.map(|data| self.numbers.data(&data));
+        self.numbers.record(&mut self.scratch, Kind::Event, time, 0, id, data.as_deref());
+    }
+
+    fn data(&self, id: u32, data: &Value) -> Vec<u8> {
+        let mut out = Vec::new();
+        let word = if self.names.is_64_bit { 8 } else { 4 };
+        let known = USER_DATA.iter().find(|(ids, _)| ids.contains(&id));
+        if let Some(text) = data.member("text").and_then(Value::bytes) {
+            // Digits of bytes.
+            for pair in text.chunks_exact(2) {
+                let digits = std::str::from_utf8(pair).unwrap_or("");
+                out.push(u8::from_str_radix(digits, 16).unwrap_or(0));
+            }
+        } else if let Some((_, names)) = known {
+            names.iter().for_each(|name| self.numbers.put(&mut out, number(data, name), 8));
+        } else if data.member("cpu").is_some() {
+            self.numbers.put(&mut out, number(data, "cpu"), 4);
+        } else if data.member("callsite").is_some() {
+            self.numbers.put(&mut out, number(data, "callsite"), word);
+        } else {
+            self.numbers.put(&mut out, number(data, "addr"), word);
+            self.numbers.put(&mut out, number(data, "value"), 8);
+        }
+        out
+    }
+
+    /// A record of the kernel's perf ring (note, section 7).
+    fn processor(&mut self, time: u64, payload: &Value) {
+        let (tid, data) = (number(payload, "tid"), payload.member("data"));
+        let of = |name: &str| data.map_or(0, |data| number(data, name));
+        let pid = self.names.tasks.tasks.get(&i64::from(tid as i32)).map_or(tid, |task| task.pid as u64);
+        let mut body = Vec::new();
+        let numbers = self.numbers;
+        let (kind, flags) = match number(payload, "id") {
+            200_001 => (14, 0),
+            200_002 => (14, 0x2000),
+            200_007 => (14, 0x6000),
+            id @ (200_004 | 200_005) => {
+                for value in [of("pid"), of("ppid"), tid, tid] {
+                    numbers.put(&mut body, value, 4);
+                }
+                numbers.put(&mut body, time, 8);
+                (if id == 200_004 { 7 } else { 4 }, 0)
+            }
+            200_006 => {
+                numbers.put(&mut body, pid, 4);
+                numbers.put(&mut body, tid, 4);
+                let name = data.and_then(|data| data.member("comm")).and_then(Value::bytes).unwrap_or(&[]);
+                body.extend_from_slice(name);
+                body.push(0);
+                body.resize(body.len().next_multiple_of(8), 0);
+                (3, if of("exec") != 0 { 0x2000 } else { 0 })
+            }
+            _ => return self.losses.add("events of processors that perf does not record", 1),
+        };
+        numbers.put(&mut body, pid, 4);
+        numbers.put(&mut body, tid, 4);
+        numbers.put(&mut body, time, 8);
+        numbers.put(&mut self.scratch, kind, 4);
+        numbers.put(&mut self.scratch, flags, 2);
+        numbers.put(&mut self.scratch, body.len() as u64 + 8, 2);
+        self.scratch.extend_from_slice(&body);
+    }
+
+    /// A record in a page of the kernel (note, section 8).
+    fn kernel_event(&mut self, stream: usize, name: Option<&str>, time: u64, payload: &Value) {
+        let is_exit = match name {
+            Some("entry") => Some(false),
+            Some("exit") => Some(true),
+            _ => None,
+        };
+        let is_task = |tid| self.names.tasks.tasks.contains_key(&tid);
+        match kernel::record(&self.kernel, is_exit, payload, is_task) {
+            Ok(record) if self.streams[stream].pages.push(&self.kernel, time, &record, &mut self.scratch) => {}
+            Ok(_) => self.losses.add("events of the kernel that are larger than a page", 1),
+            Err(what) => self.losses.add(what, 1),
+        }
+    }
+
+    /// Events are missing here. Records of tasks say so themselves.
+    pub(super) fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+        let of = &mut self.streams[stream];
+        if of.kind != StreamKind::Kernel {
+            return Ok(());
+        }
+        self.scratch.clear();
+        of.pages.gap(&self.kernel, gap.count, &mut self.scratch);
+        match self.scratch.is_empty() {
+            true => Ok(()),
+            false => of.file.write(&self.scratch),
+        }
+    }
+
+    fn message(&mut self, time: u64, payload: &Value) {
+        let text = payload.member("data").and_then(|data| data.member("msg")).and_then(Value::bytes).unwrap_or(&[]);
+        let line = format!("{}.{:09} ", time / 1_000_000_000, time % 1_000_000_000);
+        self.scratch.extend_from_slice(line.as_bytes());
+        self.scratch.extend_from_slice(text);
+        self.scratch.push(b'\n');
+    }
+
+    pub(super) fn end_stream(&mut self, stream: usize) -> Result<()> {
+        self.scratch.clear();
+        let of = &mut self.streams[stream];
+        of.pages.end_page(&self.kernel, &mut self.scratch);
+        if !self.scratch.is_empty() {
+            of.file.write(&self.scratch)?;
+        }
+        of.file.end()
+    }
+
+    pub(super) fn finish(&mut self) -> Result<Losses> {
+        make_folder(&self.folder)?;
+        for stream in 0..self.streams.len() {
+            self.end_stream(stream)?;
+        }
+        // `info` makes it a trace: it comes last.
+        let (info, others): (Vec<&Part>, Vec<&Part>) = self.parts.iter().partition(|part| part.name == "info");
+        for part in others.iter().filter(|part| is_plain(&part.name)) {
+            let bytes = match part.name.as_str() {
+                TASKS => self.moved.lines(&part.bytes),
+                _ => part.bytes.to_vec(),
+            };
+            write_file(&self.folder.join(&part.name), &bytes)?;
+        }
+        for part in info {
+            write_file(&self.folder.join("info"), &self.info(&part.bytes))?;
+        }
+        self.streams.iter().try_for_each(|stream| stream.file.check())?;
+        Ok(self.losses.clone())
+    }
+
+    /// The file `info` in the order of bytes that is written.
+    fn info(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut info = bytes.to_vec();
+        if self.numbers.0 != self.stored_order {
+            for field in [8..12, 12..14, 16..24, 24..32, 32..34] {
+                if let Some(field) = info.get_mut(field) {
+                    field.reverse();
+                }
+            }
+            if let Some(order) = info.get_mut(14) {
+                *order = if self.numbers.0 == ByteOrder::Big { 2 } else { 1 };
+            }
+        }
+        info
+    }
+}
+
+/// The file with tasks, sessions and libraries, and what stands before their times in it.
+const TASKS: &str = "task.txt";
+const STAMP: &[u8] = b"timestamp=";
+
+/// What moves the times of a trace.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    ns: i64,
+    drift: Option<(Drift, ClockMap)>,
+}
+
+impl Moved {
+    fn of(source: &Source) -> Moved {
+        let clock = source.schema.clocks().first();
+        let drift = source.drift.zip(clock.map(|clock| ClockMap::new(clock, source.correction_ns)));
+        Moved { ns: source.moved_ns(), drift }
+    }
+
+    /// Another time, and is it before zero?
+    fn time(&self, own_time: u64) -> (u64, bool) {
+        let drifted = self.drift.map_or(0, |(drift, clock)| {
+            let ns = clock.ns(own_time);
+            drift.ns(ns) - ns
+        });
+        let time = i128::from(own_time) + i128::from(self.ns) + drifted;
+        (time.clamp(0, u64::MAX.into()) as u64, time < 0)
+    }
+
+    /// The lines of tasks with other times: what they tell belongs to the records from then on.
+    fn lines(&self, lines: &[u8]) -> Vec<u8> {
+        if self.ns == 0 && self.drift.is_none() {
+            return lines.to_vec();
+        }
+        moved(lines, |ns| self.time(ns).0)
+    }
+}
+
+/// Lines with other times in their stamps.
+fn moved(lines: &[u8], time: impl Fn(u64) -> u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(lines.len());
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        let at = line.windows(STAMP.len()).position(|part| part == STAMP).map(|at| at + STAMP.len());
+        let (before, rest) = line.split_at(at.unwrap_or(line.len()));
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
+        let (stamp, behind) = rest.split_at(end);
+        out.extend_from_slice(before);
+        match ns_of(stamp).map(&time) {
+            Some(ns) => {
+                out.extend_from_slice(format!("{}.{:09}", ns / NS_PER_SECOND, ns % NS_PER_SECOND).as_bytes());
+            }
+            None => out.extend_from_slice(stamp),
+        }
+        out.extend_from_slice(behind);
+    }
+    out
+}
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A time in seconds with nine digits behind the point.
+fn ns_of(stamp: &[u8]) -> Option<u64> {
+    let (seconds, ns) = std::str::from_utf8(stamp).ok()?.split_once('.')?;
+    let ns = ns.parse::<u64>().ok().filter(|_| ns.len() == 9)?;
+    seconds.parse::<u64>().ok()?.checked_mul(NS_PER_SECOND)?.checked_add(ns)
+}
+
+/// The bits of a member that is an integer, 0 without it.
+pub(super) fn number(value: &Value, name: &str) -> u64 {
+    value.member(name).and_then(Value::integer).unwrap_or(0) as u64
+}
+
+/// Is it the name of a file in the folder itself?
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
+
+/// Parts as the files that they were.
+struct PartFiles<'a>(&'a [Part]);
+
+impl PartFiles<'_> {
+    fn find(&self, path: &Path) -> Option<&Part> {
+        let name = path.file_name()?.to_str()?;
+        self.0.iter().find(|part| part.name == name)
+    }
+}
+
+impl Storage for PartFiles<'_> {
+    fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
+        let mut entries: Vec<Entry> = self
+            .0
+            .iter()
+            .map(|part| Entry {
+                path: directory.join(&part.name),
+                name: part.name.clone(),
+                kind: EntryKind::File(part.bytes.len() as u64),
+            })
+            .collect();
+        entries.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+        Ok(entries)
+    }
+
+    fn kind(&self, path: &Path) -> Option<EntryKind> {
+        self.find(path).map(|part| EntryKind::File(part.bytes.len() as u64))
+    }
+
+    fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
+        match self.find(file) {
+            Some(part) => Ok(Arc::new(part.bytes.to_vec())),
+            None => Err(Error::new(ErrorKind::Io, format!("the trace does not say what its file {file:?} was"))),
+        }
+    }
+
+    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
+        let bytes = self.open(file)?;
+        Ok(bytes.bytes().iter().take(len).copied().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Moved;
+
+    #[test]
+    fn lines_of_tasks_move_with_their_records() {
+        let lines =
+            b"SESS timestamp=12.999999999 pid=7 sid=ab exename=\"/x\"\nTASK timestamp=0.000000005 tid=7 pid=7\nodd\n";
+        let text = |ns| String::from_utf8(Moved { ns, drift: None }.lines(lines)).unwrap_or_default();
+        assert!(text(0).as_bytes() == lines);
+        assert!(text(1).starts_with("SESS timestamp=13.000000000 pid=7 sid=ab"));
+        assert!(text(-6).ends_with("\nTASK timestamp=0.000000000 tid=7 pid=7\nodd\n"));
+    }
+}

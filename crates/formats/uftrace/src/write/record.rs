@@ -1,0 +1,158 @@
+//! Records and payloads, the other way round (note, section 5).
+
+use tracemill_codec::value::Value;
+use tracemill_model::schema::ByteOrder;
+
+use crate::arguments::{Form, Spec};
+
+/// Value of the three bits that every record has.
+const MAGIC: u64 = 5;
+/// Stored in place of a null pointer to a string.
+const NULL_TEXT: [u8; 4] = [0xff; 4];
+/// Bits of an address in a record.
+const ADDRESS_BITS: u64 = 0xffff_ffff_ffff;
+
+/// Types of records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Entry = 0,
+    Exit = 1,
+    Lost = 2,
+    Event = 3,
+}
+
+/// Appends numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers(pub(super) ByteOrder);
+
+impl Numbers {
+    /// The low bytes of a number.
+    pub(super) fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
+        let mut bytes: Vec<u8> = value.to_le_bytes().into_iter().chain(std::iter::repeat(0)).take(len).collect();
+        if self.0 == ByteOrder::Big {
+            bytes.reverse();
+        }
+        out.extend_from_slice(&bytes);
+    }
+
+    /// A record; its payload, when it has one, behind it (one of no bytes is one too).
+    pub(super) fn record(
+        self,
+        out: &mut Vec<u8>,
+        kind: Kind,
+        time: u64,
+        depth: u16,
+        address: u64,
+        payload: Option<&[u8]>,
+    ) {
+        let more = u64::from(payload.is_some());
+        let word =
+            kind as u64 | more << 2 | MAGIC << 3 | u64::from(depth & 0x3ff) << 6 | (address & ADDRESS_BITS) << 16;
+        self.put(out, time, 8);
+        self.put(out, word, 8);
+        out.extend_from_slice(payload.unwrap_or(&[]));
+    }
+
+    /// The data of an event: their length, themselves, zeros.
+    pub(super) fn data(self, data: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.put(&mut out, data.len() as u64, 2);
+        out.extend_from_slice(data);
+        out.resize(out.len().next_multiple_of(8), 0);
+        out
+    }
+
+    /// The values of a call as its list of specifications wants them; `None` when they are of another kind.
+    pub(super) fn values(self, specs: &[Spec], values: &[&Value]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        for (at, spec) in specs.iter().enumerate() {
+            self.value(&mut out, spec, values.get(at)?)?;
+            out.resize(out.len().next_multiple_of(4), 0);
+        }
+        out.resize(out.len().next_multiple_of(8), 0);
+        Some(out)
+    }
+
+    fn value(self, out: &mut Vec<u8>, spec: &Spec, value: &Value) -> Option<()> {
+        match (&spec.form, value) {
+            (Form::Text | Form::StdString, value) => {
+                let text = if value.is_null() { &NULL_TEXT } else { value.bytes()? };
+                let text = &text[..text.len().min(usize::from(u16::MAX))];
+                self.put(out, text.len() as u64, 2);
+                out.extend_from_slice(text);
+            }
+            (Form::Structure(_), value) => {
+                let mut bytes = value.bytes().unwrap_or(&[]).to_vec();
+                bytes.resize(spec.size, 0);
+                out.extend_from_slice(&bytes);
+            }
+            (Form::Float, Value::Real(value)) => match spec.size {
+                4 => self.put(out, (*value as f32).to_bits().into(), 4),
+                10 => {
+                    let (mantissa, high) = extended(*value);
+                    match self.0 {
+                        ByteOrder::Little => {
+                            self.put(out, mantissa, 8);
+                            self.put(out, high.into(), 2);
+                        }
+                        ByteOrder::Big => {
+                            self.put(out, high.into(), 2);
+                            self.put(out, mantissa, 8);
+                        }
+                    }
+                }
+                size => self.put(out, value.to_bits(), size),
+            },
+            (_, value) => self.put(out, value.integer()? as u64, spec.size),
+        }
+        Some(())
+    }
+}
+
+/// A number as an extended one of 80 bits: mantissa, then sign and exponent.
+fn extended(value: f64) -> (u64, u16) {
+    let bits = value.to_bits();
+    let sign = (bits >> 48) as u16 & 0x8000;
+    let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
+    match exponent {
+        0x7ff if fraction == 0 => (1 << 63, sign | 0x7fff),
+        0x7ff => (1 << 63 | 1 << 62 | fraction << 11, sign | 0x7fff),
+        0 if fraction == 0 => (0, sign),
+        0 => {
+            // The value is fraction * 2^-1074: its first bit becomes the one before the point.
+            let shift = fraction.leading_zeros();
+            (fraction << shift, sign | (16383 - 1074 + 63 - shift as i32) as u16)
+        }
+        _ => (1 << 63 | fraction << 11, sign | (exponent - 1023 + 16383) as u16),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events;
+
+    #[test]
+    fn extended_numbers_come_back() {
+        for value in [0.0, -0.0, 1.0, -3.25, f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), f64::INFINITY, 0.1] {
+            let (mantissa, high) = extended(value);
+            let mut bytes = mantissa.to_le_bytes().to_vec();
+            bytes.extend(high.to_le_bytes());
+            assert_eq!(events::extended(&bytes, false).to_bits(), value.to_bits(), "{value}");
+        }
+        let (mantissa, high) = extended(f64::NAN);
+        let mut bytes = mantissa.to_le_bytes().to_vec();
+        bytes.extend(high.to_le_bytes());
+        assert!(events::extended(&bytes, false).is_nan());
+    }
+
+    #[test]
+    fn records_have_their_bits() {
+        let mut out = Vec::new();
+        Numbers(ByteOrder::Little).record(&mut out, Kind::Exit, 7, 3, 0xffff_8000_0000_1234, None);
+        assert_eq!(out[..8], 7u64.to_le_bytes());
+        let word = 1 | 5 << 3 | 3 << 6 | 0x8000_0000_1234u64 << 16;
+        assert_eq!(out[8..], word.to_le_bytes());
+        assert_eq!(Numbers(ByteOrder::Big).data(b"abc"), [0, 3, b'a', b'b', b'c', 0, 0, 0]);
+    }
+}

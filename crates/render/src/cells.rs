@@ -1,0 +1,431 @@
+//! The columns that the user chose: values of paths, scalars bare and the rest as JSON (`docs/cli.md`, "CSV").
+//!
+//! A scope is visited once for all columns in it. What they want of it is printed as JSON into one buffer, and a cell
+//! is a range of it: columns inside each other (`payload`, `payload.x`) share their text. Only strings that are a
+//! column themselves stand in a second buffer, because JSON quotes them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::plan::{Fault, NoVisitor, NodeId, Plan, State, Visitor};
+use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
+
+use super::csv::put_cell;
+use super::time::put_seconds;
+use tracemill_codec::text::fields_json::{Printer, Table};
+use tracemill_codec::text::out::Out;
+use tracemill_engine::filter::{Columns, Detail, Head, Place, Wanted};
+
+/// Prints the events of one trace as rows of chosen columns.
+pub struct CellTrace {
+    schema: Arc<Schema>,
+    trace: String,
+    columns: Columns,
+    /// By event class.
+    programs: Vec<Option<Box<Program>>>,
+    /// By stream class: what is wanted of its packet contexts.
+    contexts: Vec<Option<Box<Picks>>>,
+    /// By stream: its last packet with the cells of its context. It is held so that its address stays its own.
+    packets: Vec<Option<(Arc<PacketData>, Cells)>>,
+    cells: Cells,
+    state: State,
+    indices: Vec<u64>,
+}
+
+/// The columns, prepared for one event class.
+struct Program {
+    /// For each column.
+    places: Vec<Place>,
+    header: Option<Picks>,
+    body: Picks,
+    /// Which of common context, specific context and payload are wanted.
+    sections: [bool; 3],
+    wants_packet: bool,
+}
+
+/// What is wanted of the fields of a plan.
+struct Picks {
+    wanted: Wanted,
+    table: Table,
+}
+
+/// The scopes whose fields come one after the other in a plan.
+const BODY: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+
+/// The texts of an event's cells.
+#[derive(Default)]
+struct Cells {
+    json: Out,
+    bare: Vec<u8>,
+    /// For each column.
+    places: Vec<Cell>,
+}
+
+#[derive(Clone, Default)]
+enum Cell {
+    #[default]
+    Empty,
+    Json(Range<usize>),
+    Bare(Range<usize>),
+}
+
+impl Cells {
+    fn clear(&mut self, columns: usize) {
+        self.json.clear();
+        self.bare.clear();
+        self.places.clear();
+        self.places.resize(columns, Cell::Empty);
+    }
+
+    fn text(&self, column: usize) -> &[u8] {
+        match &self.places[column] {
+            Cell::Empty => b"",
+            Cell::Json(range) => &self.json.written()[range.clone()],
+            Cell::Bare(range) => &self.bare[range.clone()],
+        }
+    }
+}
+
+impl CellTrace {
+    /// A printer of rows for the events of a trace.
+    pub fn new(schema: Arc<Schema>, trace: &str, columns: &Columns) -> Self {
+        let empty = |len| std::iter::repeat_with(|| None).take(len).collect::<Vec<_>>();
+        CellTrace {
+            trace: trace.to_string(),
+            columns: columns.clone(),
+            programs: std::iter::repeat_with(|| None).take(schema.events().len()).collect(),
+            contexts: empty(schema.streams().len()),
+            packets: Vec::new(),
+            cells: Cells::default(),
+            state: State::default(),
+            indices: Vec::new(),
+            schema,
+        }
+    }
+
+    pub(crate) fn line(
+        &mut self,
+        out: &mut Out,
+        stream: usize,
+        event: EventRef<'_>,
+        ns: Option<i128>,
+    ) -> Result<(), Fault> {
+        let CellTrace { schema, columns, programs, cells, state, indices, .. } = self;
+        let class = event.class();
+        let program = programs[class.0 as usize].get_or_insert_with(|| Box::new(Program::new(schema, columns, event)));
+        cells.clear(program.places.len());
+        program.read(event, cells, state, indices)?;
+        if program.wants_packet {
+            self.read_packet(stream, &event.chunk.packet)?;
+        }
+        let packet = self.packets.get(stream).and_then(Option::as_ref);
+        let Some(Some(program)) = self.programs.get(class.0 as usize) else { return Ok(()) };
+        for (column, place) in program.places.iter().enumerate() {
+            if column > 0 {
+                out.put_byte(b',');
+            }
+            match place {
+                Place::Absent => {}
+                Place::Spine(head) => self.put_spine(out, *head, event, ns),
+                Place::Field(place) if place.scope == Scope::PacketContext => {
+                    put_cell(out, packet.map_or(b"", |(_, cells)| cells.text(column)));
+                }
+                Place::Field(_) => put_cell(out, self.cells.text(column)),
+            }
+        }
+        out.put_byte(b'\n');
+        Ok(())
+    }
+
+    fn put_spine(&self, out: &mut Out, head: Head, event: EventRef<'_>, ns: Option<i128>) {
+        let class = self.schema.event(event.class());
+        if class.open_ids.is_some() && matches!(head, Head::Name | Head::Id) {
+            let mut name = Vec::new();
+            let id = event.own_id(&mut name);
+            return match head {
+                Head::Name => put_cell(out, &name),
+                _ => out.put_u64(id.unwrap_or_default().into()),
+            };
+        }
+        match (head, ns) {
+            (Head::Cpu, _) => {
+                if let Some(cpu) = event.chunk.packet.cpu {
+                    out.put_u64(cpu.into());
+                }
+            }
+            (Head::Name, _) => put_cell(out, class.name.as_deref().unwrap_or_default().as_bytes()),
+            (Head::Id, _) => out.put_u64(class.id),
+            (Head::Stream, _) => out.put_u64(self.schema.stream(class.stream).id),
+            (Head::Trace, _) => put_cell(out, self.trace.as_bytes()),
+            (Head::Ns, Some(ns)) => out.put_ns(ns),
+            (Head::Time, Some(ns)) => put_seconds(out, ns),
+            (Head::Cycles, _) => out.put_u64(event.cycles()),
+            _ => {}
+        }
+    }
+
+    fn read_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
+        if let Some(Some((known, _))) = self.packets.get(stream)
+            && Arc::ptr_eq(known, packet)
+        {
+            return Ok(());
+        }
+        let (schema, columns, class) = (&self.schema, &self.columns, packet.packet.class);
+        let picks =
+            self.contexts[class.0 as usize].get_or_insert_with(|| Box::new(context_picks(schema, columns, packet)));
+        let mut cells = Cells::default();
+        cells.clear(columns.names().count());
+        packet.visit_context(&mut Picker::new(picks, &mut cells, &mut self.indices))?;
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize_with(len, || None);
+        self.packets[stream] = Some((packet.clone(), cells));
+        Ok(())
+    }
+}
+
+/// What any event class of a stream class wants of the packet context: it has the same place for all of them.
+fn context_picks(schema: &Schema, columns: &Columns, packet: &PacketData) -> Picks {
+    let class: StreamClassId = packet.packet.class;
+    let mut picks = Picks::new(schema, packet.plans.packet_context_rows(class));
+    let mut is_known = vec![false; columns.names().count()];
+    for at in (0..schema.events().len()).filter(|&at| schema.events()[at].stream == class) {
+        for (column, place) in columns.places(schema, EventClassId(at as u32)).iter().enumerate() {
+            if let Place::Field(place) = place
+                && place.scope == Scope::PacketContext
+                && !std::mem::replace(&mut is_known[column], true)
+            {
+                picks.wanted.add(packet.plans.packet_context_rows(class), 0, column, place, Detail::Plain);
+            }
+        }
+    }
+    picks
+}
+
+impl Picks {
+    fn new(schema: &Schema, plan: &Plan) -> Self {
+        Picks { wanted: Wanted::default(), table: Table::new(schema, plan) }
+    }
+}
+
+impl Program {
+    fn new(schema: &Schema, columns: &Columns, event: EventRef<'_>) -> Self {
+        let packet = &event.chunk.packet;
+        let places = columns.places(schema, event.class());
+        let body_plan = packet.plans.event_rows(event.class());
+        let header_plan = packet.plans.header_rows(packet.packet.class);
+        let mut program = Program {
+            header: None,
+            body: Picks::new(schema, body_plan),
+            sections: [false; 3],
+            wants_packet: false,
+            places: Vec::new(),
+        };
+        for (column, place) in places.iter().enumerate() {
+            let Place::Field(place) = place else { continue };
+            match place.scope {
+                Scope::PacketHeader => {}
+                Scope::PacketContext => program.wants_packet = true,
+                Scope::EventHeader => {
+                    let picks = program.header.get_or_insert_with(|| Picks::new(schema, header_plan));
+                    picks.wanted.add(header_plan, 0, column, place, Detail::Plain);
+                }
+                scope => {
+                    let section = scope as usize - Scope::CommonContext as usize;
+                    program.body.wanted.add(body_plan, section, column, place, Detail::Plain);
+                    program.sections[section] = true;
+                }
+            }
+        }
+        program.places = places;
+        program
+    }
+
+    /// Decodes what is wanted, and no scope behind the last one that is.
+    fn read(
+        &mut self,
+        event: EventRef<'_>,
+        cells: &mut Cells,
+        state: &mut State,
+        indices: &mut Vec<u64>,
+    ) -> Result<(), Fault> {
+        if let Some(picks) = &mut self.header {
+            event.visit_header(state, &mut Picker::new(picks, cells, indices))?;
+        }
+        let Some(last) = self.sections.iter().rposition(|&is_wanted| is_wanted) else { return Ok(()) };
+        let mut fields = event.fields(state);
+        for section in 0..=last {
+            if self.sections[section] {
+                fields.visit(BODY[section], state, &mut Picker::new(&mut self.body, cells, indices))?;
+            } else {
+                fields.visit(BODY[section], state, &mut NoVisitor)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Prints the wanted fields, and nothing of the others.
+struct Picker<'a> {
+    wanted: &'a Wanted,
+    printer: Printer<'a>,
+    bare: &'a mut Vec<u8>,
+    places: &'a mut [Cell],
+    indices: &'a mut Vec<u64>,
+    /// Structures, arrays and variants around this place that are printed.
+    open: usize,
+}
+
+impl<'a> Picker<'a> {
+    /// `indices` is storage that is used again and again.
+    fn new(picks: &'a mut Picks, cells: &'a mut Cells, indices: &'a mut Vec<u64>) -> Self {
+        let Picks { wanted, table } = picks;
+        let Cells { json, bare, places } = cells;
+        Picker { wanted, printer: Printer::new(json, table), bare, places, indices, open: 0 }
+    }
+
+    fn is_chosen(&self, node: NodeId) -> bool {
+        self.wanted.chosen(node, self.indices).next().is_some()
+    }
+
+    #[inline]
+    fn scalar(&mut self, node: NodeId, put: impl FnOnce(&mut Printer<'a>)) {
+        let is_chosen = self.is_chosen(node);
+        if !is_chosen && self.open == 0 {
+            return;
+        }
+        let start = self.printer.start_of(node);
+        put(&mut self.printer);
+        if is_chosen {
+            let end = self.printer.printed_bytes();
+            for column in self.wanted.chosen(node, self.indices) {
+                self.places[column] = Cell::Json(start..end);
+            }
+        }
+    }
+
+    fn begin(&mut self, node: NodeId, put: impl FnOnce(&mut Printer<'a>)) {
+        let start = self.printer.start_of(node);
+        let mut is_chosen = false;
+        for column in self.wanted.chosen(node, self.indices) {
+            self.places[column] = Cell::Json(start..start);
+            is_chosen = true;
+        }
+        if is_chosen || self.open > 0 {
+            self.open += 1;
+            put(&mut self.printer);
+        }
+    }
+
+    fn end(&mut self, node: NodeId, put: impl FnOnce(&mut Printer<'a>)) {
+        if self.open == 0 {
+            return;
+        }
+        self.open -= 1;
+        put(&mut self.printer);
+        let end = self.printer.printed_bytes();
+        // The elements around the node are still those at which it began.
+        for column in self.wanted.chosen(node, self.indices) {
+            if let Cell::Json(range) = &mut self.places[column] {
+                range.end = end;
+            }
+        }
+    }
+}
+
+impl Visitor for Picker<'_> {
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        self.scalar(node, |printer| printer.unsigned(node, value));
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        self.scalar(node, |printer| printer.signed(node, value));
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        self.scalar(node, |printer| printer.wide(node, value));
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.scalar(node, |printer| printer.boolean(node, value));
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        // The strings that stand for what is no number in JSON are bare too.
+        if value.is_finite() {
+            return self.scalar(node, |printer| printer.real(node, value));
+        }
+        let word = if value.is_nan() {
+            "NaN"
+        } else if value > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        };
+        self.string(node, word.as_bytes());
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        if self.open > 0 {
+            self.printer.string(node, bytes);
+        }
+        if self.is_chosen(node) {
+            let start = self.bare.len();
+            self.bare.extend_from_slice(self.printer.text_of(node, bytes).as_bytes());
+            for column in self.wanted.chosen(node, self.indices) {
+                self.places[column] = Cell::Bare(start..self.bare.len());
+            }
+        }
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.scalar(node, |printer| printer.blob(node, bytes));
+    }
+
+    fn begin_struct(&mut self, node: NodeId) {
+        self.begin(node, |printer| printer.begin_struct(node));
+    }
+
+    fn end_struct(&mut self, node: NodeId) {
+        self.end(node, |printer| printer.end_struct(node));
+    }
+
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.begin(node, |printer| printer.begin_array(node, len));
+    }
+
+    #[inline]
+    fn element(&mut self, node: NodeId, index: u64) {
+        self.wanted.count(node, index, self.indices);
+        if self.open > 0 {
+            self.printer.element(node, index);
+        }
+    }
+
+    fn end_array(&mut self, node: NodeId) {
+        self.end(node, |printer| printer.end_array(node));
+    }
+
+    fn begin_variant(&mut self, node: NodeId, option: usize) {
+        self.begin(node, |printer| printer.begin_variant(node, option));
+    }
+
+    fn end_variant(&mut self, node: NodeId) {
+        self.end(node, |printer| printer.end_variant(node));
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        if self.open > 0 {
+            self.printer.begin_optional(node);
+        }
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        if self.open > 0 {
+            self.printer.absent(node);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Events as CSV (`docs/cli.md`, "CSV").
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::Fault;
+use tracemill_model::schema::{Schema, Scope};
+
+use super::lines::{CpuOf, has_cycles};
+use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::out::Out;
+use tracemill_engine::filter::Columns;
+
+/// The default columns.
+pub const COLUMNS: [&str; 12] = [
+    "trace",
+    "ns",
+    "cycles",
+    "name",
+    "id",
+    "stream",
+    "cpu",
+    "header",
+    "packet_context",
+    "stream_context",
+    "event_context",
+    "payload",
+];
+
+/// Prints the events of one trace as rows of the default columns.
+pub struct CsvTrace {
+    schema: Arc<Schema>,
+    trace: String,
+    json: JsonTrace,
+    cpu: CpuOf,
+    scratch: Out,
+}
+
+/// The header line, of the default columns unless there are others.
+pub fn header(columns: Option<&Columns>) -> Vec<u8> {
+    let mut out = Out::default();
+    let names = columns.map_or_else(|| COLUMNS.to_vec(), |columns| columns.names().collect());
+    for (at, name) in names.iter().enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        put_cell(&mut out, name.as_bytes());
+    }
+    out.put_byte(b'\n');
+    out.written().to_vec()
+}
+
+/// Appends a cell, in quotes when it needs them.
+pub(super) fn put_cell(out: &mut Out, text: &[u8]) {
+    if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+        return out.put(text);
+    }
+    out.put_byte(b'"');
+    for part in text.split_inclusive(|&byte| byte == b'"') {
+        out.put(part);
+        if part.ends_with(b"\"") {
+            out.put_byte(b'"');
+        }
+    }
+    out.put_byte(b'"');
+}
+
+impl CsvTrace {
+    /// A printer of rows; `trace` is shown when more than one trace is read.
+    pub fn new(schema: Arc<Schema>, trace: Option<&str>) -> Self {
+        CsvTrace {
+            json: JsonTrace::new(schema.clone()),
+            schema,
+            trace: trace.unwrap_or_default().to_string(),
+            cpu: CpuOf::default(),
+            scratch: Out::default(),
+        }
+    }
+
+    pub(crate) fn line(
+        &mut self,
+        out: &mut Out,
+        stream: usize,
+        event: EventRef<'_>,
+        ns: Option<i128>,
+    ) -> Result<(), Fault> {
+        let class = self.schema.event(event.class());
+        put_cell(out, self.trace.as_bytes());
+        match ns {
+            Some(ns) => {
+                out.put_byte(b',');
+                out.put_ns(ns);
+                out.put_byte(b',');
+            }
+            None => out.put(b",,"),
+        }
+        if has_cycles(&self.schema, event.class()) {
+            out.put_u64(event.cycles());
+        }
+        out.put_byte(b',');
+        let mut own = Vec::new();
+        let (id, name) = match class.open_ids.as_ref().and_then(|_| event.own_id(&mut own)) {
+            Some(id) => (id.into(), &*own),
+            None => (class.id, class.name.as_deref().unwrap_or_default().as_bytes()),
+        };
+        put_cell(out, name);
+        out.put_fmt(format_args!(",{id},{},", self.schema.stream(class.stream).id));
+        if let Some(cpu) = self.cpu.of(stream, event) {
+            out.put_u64(cpu);
+        }
+        let mut fields = Fields::default();
+        let scopes =
+            [Scope::EventHeader, Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        for scope in scopes {
+            out.put_byte(b',');
+            self.scratch.clear();
+            self.json.scope(&mut self.scratch, stream, event, &mut fields, scope, b"")?;
+            put_cell(out, self.scratch.written());
+        }
+        out.put_byte(b'\n');
+        Ok(())
+    }
+}

@@ -1,0 +1,383 @@
+//! From batches of merged events to lines.
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::EventRef;
+use tracemill_codec::plan::Fault;
+use tracemill_model::error::Error;
+use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
+
+use super::cells::CellTrace;
+use super::csv::CsvTrace;
+use super::text::{self, Before, LineTime, TextOptions, TextTrace};
+use tracemill_codec::text::fields_json::{Fields, JsonTrace};
+use tracemill_codec::text::out::Out;
+use tracemill_codec::text::strings;
+use tracemill_engine::cursor::ClassSet;
+use tracemill_engine::filter::{Columns, Filter, FilterEvent, Matcher};
+use tracemill_engine::merge::Batch;
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline::StreamOf;
+
+/// The form of lines.
+#[derive(Clone)]
+pub enum LineFormat {
+    /// As `babeltrace2` prints.
+    Text(Arc<TextOptions>),
+    /// Canonical JSON Lines.
+    Jsonl,
+    /// CSV with these columns, or with the default ones.
+    Csv(Option<Columns>),
+}
+
+/// What every renderer of a print shares.
+pub struct LinePlan {
+    /// Form.
+    pub format: LineFormat,
+    /// Streams, as the merger numbers them.
+    pub streams: Vec<StreamOf>,
+    /// Filter on fields.
+    pub filter: Option<Filter>,
+    /// Is more than one trace read?
+    pub many_traces: bool,
+    /// Are the ends of lines wanted, to cut between them?
+    pub with_ends: bool,
+}
+
+/// Lines of a batch.
+#[derive(Default)]
+pub struct Rendered {
+    /// The lines.
+    pub out: Out,
+    /// Number of lines.
+    pub lines: u64,
+    /// End of each line, when wanted.
+    pub ends: Vec<usize>,
+    /// Where the time since the line before belongs in the first line that has a time, and that line's own time.
+    pub hole: Option<(usize, LineTime)>,
+    /// Time of the last line that has one.
+    pub last: Option<LineTime>,
+    /// Fields that could not be shown.
+    pub faults: Vec<Error>,
+}
+
+/// Renders batches; one for each thread.
+pub struct LineRenderer {
+    plan: Arc<LinePlan>,
+    traces: Vec<Printer>,
+    matcher: Option<Matcher>,
+    /// For each trace the classes whose events have no time, when there are any.
+    untimed: Vec<Option<ClassSet>>,
+    /// For each trace whether its events need nothing but lines that sum them up: many of those are made at once.
+    sums_up: Vec<bool>,
+}
+
+#[inline]
+fn is_untimed(untimed: &Option<ClassSet>, event: EventRef<'_>) -> bool {
+    untimed.as_ref().is_some_and(|untimed| untimed.has(event.class().0))
+}
+
+enum Printer {
+    Text(Box<TextTrace>),
+    Json(Box<JsonLines>),
+    Csv(Box<CsvTrace>),
+    Cells(Box<CellTrace>),
+}
+
+impl LineRenderer {
+    /// A renderer for the traces of a session.
+    pub fn new(plan: Arc<LinePlan>, session: &Session) -> Self {
+        let many = plan.many_traces;
+        let traces = session.traces.iter().map(|trace| match &plan.format {
+            LineFormat::Text(options) => {
+                let found_as = many.then_some(trace.name.as_str());
+                Printer::Text(Box::new(TextTrace::new(
+                    options.clone(),
+                    trace.schema.clone(),
+                    &trace.own_name,
+                    found_as,
+                )))
+            }
+            LineFormat::Jsonl => {
+                Printer::Json(Box::new(JsonLines::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
+            }
+            LineFormat::Csv(None) => {
+                Printer::Csv(Box::new(CsvTrace::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
+            }
+            LineFormat::Csv(Some(columns)) => {
+                Printer::Cells(Box::new(CellTrace::new(trace.schema.clone(), &trace.name, columns)))
+            }
+        });
+        let traces = traces.collect();
+        let matcher = plan.filter.as_ref().map(Filter::matcher);
+        let untimed = session.traces.iter().map(|trace| {
+            let classes = trace.schema.events();
+            let has_some = classes.iter().any(|class| class.is_untimed);
+            has_some.then(|| ClassSet::new(classes.len(), |at| classes[at].is_untimed))
+        });
+        let untimed: Vec<Option<ClassSet>> = untimed.collect();
+        let is_plain = matcher.is_none() && !plan.with_ends;
+        let sums_up = session.traces.iter().zip(&untimed);
+        let sums_up = sums_up.map(|(trace, untimed)| is_plain && untimed.is_none() && trace.schema.summary.is_some());
+        let sums_up = sums_up.collect();
+        LineRenderer { plan, traces, matcher, untimed, sums_up }
+    }
+
+    /// The lines of a batch.
+    /// `rendered` may be an old one whose memory is used again.
+    pub fn render(&mut self, batch: &Batch, rendered: Rendered) -> Rendered {
+        let plan = self.plan.clone();
+        let untimed = &self.untimed;
+        let mut rendered = rendered.cleared();
+        let mut before = Before::Elsewhere;
+        for run in &batch.runs {
+            let (stream, ready) = &batch.chunks[run.chunk as usize];
+            let of = &plan.streams[stream.0 as usize];
+            let printer = &mut self.traces[of.trace];
+            let sums_up = self.sums_up[of.trace];
+            let (mut next, to) = (run.from as usize, run.to as usize);
+            while next < to {
+                if sums_up && let Printer::Text(text) = &mut *printer {
+                    let count =
+                        text.sum_up(&mut rendered.out, &ready.chunk, (next, to), of.clock.as_ref(), &mut before);
+                    rendered.lines += count as u64;
+                    next += count;
+                    if next == to {
+                        break;
+                    }
+                }
+                let at = next;
+                next += 1;
+                let event = ready.chunk.event(at);
+                let ns = match &of.clock {
+                    Some(clock) if !is_untimed(&untimed[of.trace], event) => Some(clock.ns(event.cycles())),
+                    _ => None,
+                };
+                if let Some(matcher) = &mut self.matcher
+                    && !matcher.matches(&FilterEvent { trace: of.trace, stream: of.index, event, ns })
+                {
+                    continue;
+                }
+                let line_start = rendered.out.len();
+                let result = match printer {
+                    Printer::Text(text) => text.line(&mut rendered.out, of.index, event, ns, &mut before).map(|hole| {
+                        if let (Some(hole), Some(ns)) = (hole, ns) {
+                            rendered.hole = Some((hole, LineTime { ns, cycles: event.cycles() }));
+                        }
+                    }),
+                    Printer::Json(json) => json.line(&mut rendered.out, of.index, event, ns),
+                    Printer::Csv(csv) => csv.line(&mut rendered.out, of.index, event, ns),
+                    Printer::Cells(cells) => cells.line(&mut rendered.out, of.index, event, ns),
+                };
+                if let Err(fault) = result {
+                    rendered.out.truncate(line_start);
+                    rendered.faults.push(fault_error(of, event, fault));
+                    continue;
+                }
+                rendered.lines += 1;
+                if plan.with_ends {
+                    rendered.ends.push(rendered.out.len());
+                }
+            }
+        }
+        if let Before::At(last) = before {
+            rendered.last = Some(last);
+        }
+        rendered
+    }
+}
+
+/// The boundary pass has read every field, so this is a disagreement of ours (or a file that changed under us).
+#[cold]
+fn fault_error(of: &StreamOf, event: EventRef<'_>, fault: Fault) -> Error {
+    let packet = &event.chunk.packet.packet;
+    Error::malformed(format!("an event changed while it was read: {}", fault.kind))
+        .in_file(&of.stream.files[packet.file as usize].path)
+        .at_bit(packet.offset_bytes * 8 + fault.at_bits)
+        .in_packet(packet.index)
+}
+
+impl Rendered {
+    fn cleared(mut self) -> Self {
+        self.out.clear();
+        self.ends.clear();
+        Rendered { out: self.out, ends: self.ends, ..Rendered::default() }
+    }
+
+    /// The bytes in three parts with the time since the line before in the middle, now that it is known.
+    pub fn parts<'a>(&'a self, before: Before, options: Option<&TextOptions>, middle: &'a mut Out) -> [&'a [u8]; 3] {
+        let bytes = self.out.written();
+        match (self.hole, options) {
+            (Some((at, now)), Some(options)) => {
+                text::put_delta(middle, options, now, before);
+                [&bytes[..at], middle.written(), &bytes[at..]]
+            }
+            _ => [bytes, &[], &[]],
+        }
+    }
+}
+
+/// Prints events as JSON lines.
+pub struct JsonLines {
+    schema: Arc<Schema>,
+    json: JsonTrace,
+    /// `{"trace":"name",` or `{`.
+    start: Vec<u8>,
+    /// By class.
+    heads: Vec<Option<Head>>,
+    cpu: CpuOf,
+    name: Vec<u8>,
+}
+
+/// What is the same in the lines of a class.
+#[derive(Clone)]
+struct Head {
+    /// From `,"name"` to `"stream"`.
+    text: Vec<u8>,
+    /// Are its cycles shown?
+    has_cycles: bool,
+    /// Has each event its own id and name?
+    is_open: bool,
+}
+
+/// Are the clock values of a class what the trace stores?
+pub(crate) fn has_cycles(schema: &Schema, class: EventClassId) -> bool {
+    let class = schema.event(class);
+    let clock = schema.stream(class.stream).default_clock;
+    clock.is_some_and(|clock| !schema.clock(clock).has_made_cycles) && !class.is_untimed
+}
+
+impl JsonLines {
+    fn new(schema: Arc<Schema>, trace: Option<&str>) -> Self {
+        let mut start = Out::default();
+        start.put_byte(b'{');
+        if let Some(name) = trace {
+            start.put(b"\"trace\":");
+            strings::put_json(&mut start, name.as_bytes());
+            start.put_byte(b',');
+        }
+        let json = JsonTrace::new(schema.clone());
+        let start = start.written().to_vec();
+        JsonLines { schema, json, start, heads: Vec::new(), cpu: CpuOf::default(), name: Vec::new() }
+    }
+
+    fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i128>) -> Result<(), Fault> {
+        out.put(&self.start);
+        match ns {
+            Some(ns) => {
+                out.put(b"\"ns\":");
+                out.put_ns(ns);
+            }
+            None => out.put(b"\"ns\":null"),
+        }
+        let at = event.class().0 as usize;
+        if self.heads.get(at).is_none_or(Option::is_none) {
+            let len = self.heads.len().max(at + 1);
+            self.heads.resize(len, None);
+            self.heads[at] = Some(self.head(event));
+        }
+        if let Some(Some(head)) = self.heads.get(at) {
+            if head.has_cycles {
+                out.put(b",\"cycles\":");
+                out.put_u64(event.cycles());
+            } else {
+                out.put(b",\"cycles\":null");
+            }
+            if head.is_open {
+                self.name.clear();
+                let id = event.own_id(&mut self.name);
+                out.put(b",\"name\":");
+                strings::put_json(out, &self.name);
+                out.put_fmt(format_args!(",\"id\":{}", id.unwrap_or_default()));
+            }
+            out.put(&head.text);
+        }
+        if let Some(cpu) = self.cpu.of(stream, event) {
+            out.put(b",\"cpu\":");
+            out.put_u64(cpu);
+        }
+        let mut fields = Fields::default();
+        for (scope, key) in SCOPES {
+            self.json.scope(out, stream, event, &mut fields, scope, key)?;
+        }
+        out.put(b"}\n");
+        Ok(())
+    }
+}
+
+impl JsonLines {
+    #[cold]
+    fn head(&self, event: EventRef<'_>) -> Head {
+        let (of, mut out) = (self.schema.event(event.class()), Out::default());
+        let is_open = of.open_ids.is_some();
+        if let Some(name) = of.name.as_ref().filter(|_| !is_open) {
+            out.put(b",\"name\":");
+            strings::put_json(&mut out, name.as_bytes());
+        }
+        if !is_open {
+            out.put_fmt(format_args!(",\"id\":{}", of.id));
+        }
+        let stream = self.schema.stream(of.stream);
+        if !stream.has_no_id {
+            out.put_fmt(format_args!(",\"stream\":{}", stream.id));
+        }
+        Head { text: out.written().to_vec(), has_cycles: has_cycles(&self.schema, event.class()), is_open }
+    }
+}
+
+/// Scopes of a line with what stands before each object.
+const SCOPES: [(Scope, &[u8]); 5] = [
+    (Scope::EventHeader, b",\"header\":"),
+    (Scope::PacketContext, b",\"packet_context\":"),
+    (Scope::CommonContext, b",\"stream_context\":"),
+    (Scope::SpecificContext, b",\"event_context\":"),
+    (Scope::Payload, b",\"payload\":"),
+];
+
+/// The CPU of a packet: an unsigned `cpu_id` at the top of its context.
+#[derive(Default)]
+pub(crate) struct CpuOf {
+    /// For each stream.
+    packets: Vec<Option<(Arc<tracemill_codec::chunk::PacketData>, Option<u64>)>>,
+}
+
+struct CpuVisitor {
+    node: Option<u32>,
+    value: Option<u64>,
+}
+
+impl tracemill_codec::plan::Visitor for CpuVisitor {
+    fn unsigned(&mut self, node: u32, value: u64) {
+        if self.node == Some(node) {
+            self.value = Some(value);
+        }
+    }
+}
+
+impl CpuOf {
+    pub(crate) fn of(&mut self, stream: usize, event: EventRef<'_>) -> Option<u64> {
+        let packet = &event.chunk.packet;
+        if let Some(cpu) = packet.cpu {
+            return Some(cpu.into());
+        }
+        if let Some(Some((known, cpu))) = self.packets.get(stream)
+            && Arc::ptr_eq(known, packet)
+        {
+            return *cpu;
+        }
+        let plan = packet.plans.packet_context_rows(packet.packet.class);
+        let schema = packet.plans.schema();
+        let node = plan.nodes.iter().position(|node| {
+            &*node.name == "cpu_id"
+                && node.parent == 0
+                && matches!(schema.field_class(node.class).kind, FieldKind::Integer(_))
+        });
+        let mut visitor = CpuVisitor { node: node.map(|at| at as u32), value: None };
+        // A context that cannot be read would have been told when the packet was opened.
+        let _ = packet.visit_context(&mut visitor);
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize(len, None);
+        self.packets[stream] = Some((packet.clone(), visitor.value));
+        visitor.value
+    }
+}

@@ -1,0 +1,259 @@
+//! Printing a timeline with several threads: the same bytes whatever their number.
+//!
+//! One thread merges (the only ordered step) and hands batches out; all threads render, the merging one too when the
+//! others have enough to do; lines are written in the order of the batches.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tracemill_model::error::Error;
+
+use crate::lines::{LinePlan, LineRenderer, Rendered};
+use tracemill_engine::flow::Flow;
+use tracemill_engine::merge::{Batch, Merger, Note, Source};
+use tracemill_engine::session::Session;
+
+/// What a print gives, in order.
+pub enum Output<'a> {
+    /// Lines.
+    Lines(&'a Rendered),
+    /// Something that is no event, behind the lines so far.
+    Note(Note),
+    /// A part that cannot be shown.
+    Fault(Error),
+}
+
+/// Events of the first batch; later ones are twice as large until [`MAX_BATCH`], so that the first line comes soon.
+const FIRST_BATCH: usize = 64;
+const MAX_BATCH: usize = 4096;
+
+/// Merges, renders with `jobs` threads, and hands everything to `take` in order.
+pub fn print<S: Source>(
+    session: &Session,
+    merger: &mut Merger<S>,
+    plan: &Arc<LinePlan>,
+    jobs: usize,
+    mut take: impl FnMut(Output<'_>) -> Flow,
+) {
+    let mut batches = Batches { merger, size: FIRST_BATCH, limit: FIRST_BATCH };
+    let mut renderer = LineRenderer::new(plan.clone(), session);
+    if jobs <= 1 {
+        let mut old = Rendered::default();
+        while let Some(mut batch) = batches.next() {
+            let notes = std::mem::take(&mut batch.notes);
+            let mut rendered = renderer.render(&batch, std::mem::take(&mut old));
+            batches.learn(&rendered);
+            let flow = deliver(&mut rendered, notes, &mut take);
+            old = rendered;
+            if flow == Flow::Stop {
+                return;
+            }
+        }
+        return;
+    }
+    let shared = Shared::default();
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&shared);
+        for _ in 1..jobs {
+            let (shared, plan) = (&shared, plan.clone());
+            scope.spawn(move || {
+                let _stop = StopOnPanic(shared);
+                let mut renderer = LineRenderer::new(plan, session);
+                while let Some((number, batch)) = shared.wait_for_task() {
+                    let rendered = renderer.render(&batch, shared.old());
+                    shared.finish(number, rendered);
+                }
+            });
+        }
+        run(&mut batches, &mut renderer, &shared, jobs, &mut take);
+    });
+}
+
+fn run<S: Source>(
+    batches: &mut Batches<'_, S>,
+    renderer: &mut LineRenderer,
+    shared: &Shared,
+    jobs: usize,
+    take: &mut impl FnMut(Output<'_>) -> Flow,
+) {
+    let mut notes: VecDeque<Vec<Note>> = VecDeque::new();
+    let (mut first, mut is_end) = (0u64, false);
+    loop {
+        while !is_end && notes.len() < jobs * 3 {
+            match batches.next() {
+                Some(mut batch) => {
+                    notes.push_back(std::mem::take(&mut batch.notes));
+                    shared.push((first + notes.len() as u64 - 1, batch));
+                }
+                None => is_end = true,
+            }
+        }
+        let Some(of_first) = notes.pop_front() else { return };
+        let mut rendered = loop {
+            if let Some(rendered) = shared.take_done(first) {
+                break rendered;
+            }
+            match shared.try_task() {
+                Some((number, batch)) => {
+                    let rendered = renderer.render(&batch, shared.old());
+                    shared.finish(number, rendered);
+                }
+                // A worker that panicked: leaving the scope hands its panic on.
+                None if shared.wait_for_done(first) == Flow::Stop => return,
+                None => {}
+            }
+        };
+        first += 1;
+        batches.learn(&rendered);
+        let flow = deliver(&mut rendered, of_first, take);
+        shared.give_back(rendered);
+        if flow == Flow::Stop {
+            return;
+        }
+    }
+}
+
+fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Output<'_>) -> Flow) -> Flow {
+    let faults = std::mem::take(&mut rendered.faults);
+    // Also without lines, so that the taker can stop a search that finds nothing.
+    if take(Output::Lines(rendered)) == Flow::Stop {
+        return Flow::Stop;
+    }
+    for fault in faults {
+        if take(Output::Fault(fault)) == Flow::Stop {
+            return Flow::Stop;
+        }
+    }
+    for note in notes {
+        if take(Output::Note(note)) == Flow::Stop {
+            return Flow::Stop;
+        }
+    }
+    Flow::Continue
+}
+
+/// Bytes of lines that a batch should have at most. Events whose texts are made (a name of 60 KB in each) would else fill
+/// the memory with a few thousand lines.
+const MAX_BATCH_BYTES: usize = 2 << 20;
+
+struct Batches<'a, S> {
+    merger: &'a mut Merger<S>,
+    size: usize,
+    /// The most events of a batch, as far as the lines so far tell.
+    limit: usize,
+}
+
+impl<S> Batches<'_, S> {
+    /// Learns from the lines of a batch how many events the next ones may have.
+    fn learn(&mut self, rendered: &Rendered) {
+        let mean_bytes = rendered.out.len() / (rendered.lines as usize).max(1);
+        self.limit = (MAX_BATCH_BYTES / mean_bytes.max(1)).clamp(FIRST_BATCH / 4, MAX_BATCH);
+    }
+}
+
+impl<S: Source> Batches<'_, S> {
+    fn next(&mut self) -> Option<Batch> {
+        let batch = self.merger.next_batch(self.size.min(self.limit));
+        self.size = (self.size * 2).min(MAX_BATCH);
+        batch
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Work>,
+    has_task: Condvar,
+    has_done: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    tasks: VecDeque<(u64, Batch)>,
+    done: BTreeMap<u64, Rendered>,
+    /// Written; their memory is used again.
+    old: Vec<Rendered>,
+    is_over: bool,
+}
+
+impl Shared {
+    /// A thread that panicked has ended the process's work anyway; the data behind the lock are whole.
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, task: (u64, Batch)) {
+        self.lock().tasks.push_back(task);
+        self.has_task.notify_one();
+    }
+
+    fn try_task(&self) -> Option<(u64, Batch)> {
+        self.lock().tasks.pop_front()
+    }
+
+    fn wait_for_task(&self) -> Option<(u64, Batch)> {
+        let mut work = self.lock();
+        loop {
+            if work.is_over {
+                return None;
+            }
+            if let Some(task) = work.tasks.pop_front() {
+                return Some(task);
+            }
+            work = self.has_task.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn finish(&self, number: u64, rendered: Rendered) {
+        self.lock().done.insert(number, rendered);
+        self.has_done.notify_one();
+    }
+
+    fn old(&self) -> Rendered {
+        self.lock().old.pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, rendered: Rendered) {
+        self.lock().old.push(rendered);
+    }
+
+    fn take_done(&self, number: u64) -> Option<Rendered> {
+        self.lock().done.remove(&number)
+    }
+
+    fn wait_for_done(&self, number: u64) -> Flow {
+        let mut work = self.lock();
+        while !work.done.contains_key(&number) && work.tasks.is_empty() {
+            if work.is_over {
+                return Flow::Stop;
+            }
+            work = self.has_done.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        Flow::Continue
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.has_task.notify_all();
+        self.has_done.notify_all();
+    }
+}
+
+/// Ends the workers however the scope is left, so that a panic cannot become a hang.
+struct StopOnDrop<'a>(&'a Shared);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Ends everything when a worker panics.
+struct StopOnPanic<'a>(&'a Shared);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}

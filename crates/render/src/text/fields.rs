@@ -1,0 +1,304 @@
+//! Prints the fields of a scope, as its table has prepared them.
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::plan::{NodeId, Visitor};
+use tracemill_model::schema::Encoding;
+
+use super::options::Palette;
+use super::table::{EnumText, Kind, NodeText, Short, Table};
+use tracemill_codec::text::out::{Out, Piece, put_g};
+use tracemill_codec::text::strings;
+
+/// Prints the fields of one scope.
+pub(super) struct Printer<'a> {
+    pub(super) out: &'a mut Out,
+    pub(super) table: &'a mut Table,
+}
+
+impl Printer<'_> {
+    /// The node, when it is shown, after what stands before its value.
+    #[inline]
+    fn begin(&mut self, node: NodeId) -> Option<&mut NodeText> {
+        let text = &mut self.table.nodes[node as usize];
+        if !text.visible {
+            return None;
+        }
+        self.out.put_piece(&text.before);
+        Some(text)
+    }
+
+    #[inline(never)]
+    fn integer(&mut self, node: NodeId, value: u64, signed: bool) {
+        let (color, reset) = (self.table.palette.value, self.table.palette.reset);
+        let text = &mut self.table.nodes[node as usize];
+        if text.visible {
+            if let Kind::Character = text.kind {
+                self.table.characters.push(value as u8);
+            }
+            self.out.put_piece(&text.before);
+            put_integer(self.out, &mut text.kind, value, signed, color, reset);
+        }
+    }
+
+    /// Puts the text of the array of characters that ends here before it, when it is one that people can read: as the
+    /// labels of an enumeration stand before its number.
+    #[inline(never)]
+    fn characters(&mut self) {
+        let bytes = &self.table.characters;
+        let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let is_plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t' | '\r');
+        let Ok(text) = std::str::from_utf8(&bytes[..len]) else { return };
+        if text.is_empty() || !text.chars().all(is_plain) {
+            return;
+        }
+        let array = self.out.written()[self.table.text_start..].to_vec();
+        self.out.truncate(self.table.text_start);
+        self.out.put(b"( ");
+        self.out.put(self.table.palette.value.as_bytes());
+        strings::put_escaped(self.out, text.as_bytes());
+        self.out.put(self.table.palette.reset.as_bytes());
+        self.out.put(b" : container = ");
+        self.out.put(&array);
+        self.out.put(b" )");
+    }
+
+    fn mark(&mut self, node: NodeId, text: &[u8]) {
+        if self.table.nodes[node as usize].visible {
+            self.out.put(text);
+        }
+    }
+}
+
+impl Visitor for Printer<'_> {
+    const FOR_PEOPLE: bool = true;
+
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        let text = &self.table.nodes[node as usize];
+        match text.short {
+            Short::Decimal => self.out.put_piece_u64(&text.before, value),
+            Short::Hexadecimal => {
+                self.out.put_piece(&text.before);
+                self.out.put(b"0x");
+                self.out.put_hex(value);
+            }
+            Short::No => self.integer(node, value, false),
+        }
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        let text = &self.table.nodes[node as usize];
+        match text.short {
+            Short::Decimal if value >= 0 => self.out.put_piece_u64(&text.before, value as u64),
+            Short::Decimal => {
+                self.out.put_piece(&text.before);
+                self.out.put_i64(value);
+            }
+            _ => self.integer(node, value as u64, true),
+        }
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put_fmt(format_args!("{color}{}{reset}", value.to_decimal()));
+        }
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put_fmt(format_args!("{color}{value}{reset}"));
+        }
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put(color.as_bytes());
+            put_g(self.out, value);
+            self.out.put(reset.as_bytes());
+        }
+    }
+
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        let Some(text) = self.begin(node) else { return };
+        let encoding = if let Kind::Text(encoding) = text.kind { encoding } else { Encoding::Utf8 };
+        self.out.put(color.as_bytes());
+        match encoding {
+            Encoding::Utf8 => strings::put_escaped(self.out, bytes),
+            encoding => strings::put_escaped(self.out, strings::to_utf8(bytes, encoding).as_bytes()),
+        }
+        self.out.put(reset.as_bytes());
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        let Some(text) = self.begin(node) else { return };
+        let media_type = if let Kind::Blob(media_type) = &text.kind { media_type.clone() } else { "".into() };
+        self.out.put(b"( ");
+        strings::put_escaped(self.out, media_type.as_bytes());
+        self.out.put(b" : base64 = \"");
+        strings::put_base64(self.out, bytes);
+        self.out.put(b"\" )");
+    }
+
+    #[inline]
+    fn begin_struct(&mut self, node: NodeId) {
+        if !self.table.nodes[node as usize].is_folded
+            && let Some(text) = self.begin(node)
+        {
+            let begin = if matches!(text.kind, Kind::Tuple) { b'[' } else { b'{' };
+            self.out.put_byte(begin);
+        }
+    }
+
+    #[inline]
+    fn end_struct(&mut self, node: NodeId) {
+        let text = &self.table.nodes[node as usize];
+        if !text.is_folded {
+            let end: &[u8] = if matches!(text.kind, Kind::Tuple) { b" ]" } else { b" }" };
+            self.mark(node, end);
+        }
+    }
+
+    fn begin_array(&mut self, node: NodeId, _len: u64) {
+        if self.begin(node).is_some() {
+            self.table.text_start = self.out.len();
+            self.table.characters.clear();
+            self.out.put_byte(b'[');
+        }
+    }
+
+    #[inline]
+    fn element(&mut self, node: NodeId, index: u64) {
+        let text = &self.table.nodes[node as usize];
+        if !text.visible {
+            return;
+        }
+        if text.indexed
+            && let Some(piece) = self.table.indexes.get(index as usize)
+        {
+            return self.out.put_piece(piece);
+        }
+        self.out.put(if index == 0 { b" " } else { b", " });
+        if text.indexed {
+            self.out.put_byte(b'[');
+            self.out.put_u64(index);
+            self.out.put(b"] = ");
+        }
+    }
+
+    fn end_array(&mut self, node: NodeId) {
+        self.mark(node, b" ]");
+        if let NodeText { kind: Kind::Characters, visible: true, .. } = self.table.nodes[node as usize] {
+            self.characters();
+        }
+    }
+
+    fn begin_variant(&mut self, node: NodeId, _option: usize) {
+        if self.begin(node).is_some() {
+            self.out.put(b"{ ");
+        }
+    }
+
+    fn end_variant(&mut self, node: NodeId) {
+        self.mark(node, b" }");
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        if self.begin(node).is_some_and(|text| !matches!(text.kind, Kind::Bare)) {
+            self.out.put(b"{ ");
+        }
+    }
+
+    fn end_optional(&mut self, node: NodeId) {
+        if !matches!(self.table.nodes[node as usize].kind, Kind::Bare) {
+            self.mark(node, b" }");
+        }
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        if self.begin(node).is_some() {
+            self.out.put(b"<none>");
+        }
+    }
+}
+
+/// Prints an integer that is not plain decimal, or is coloured.
+pub(super) fn put_integer(out: &mut Out, kind: &mut Kind, value: u64, signed: bool, color: &str, reset: &str) {
+    if let Kind::Enum(text) = kind {
+        text.put_labels(out, value, signed);
+        out.put(color.as_bytes());
+        put_number(out, &text.base, value, signed);
+        out.put(reset.as_bytes());
+        return out.put(b" )");
+    }
+    out.put(color.as_bytes());
+    put_number(out, kind, value, signed);
+    out.put(reset.as_bytes());
+}
+
+pub(super) fn put_number(out: &mut Out, kind: &Kind, value: u64, signed: bool) {
+    match kind {
+        Kind::Hexadecimal { mask } => {
+            out.put(b"0x");
+            out.put_hex(value & mask);
+        }
+        Kind::Octal { mask } => out.put_fmt(format_args!("0{:o}", value & mask)),
+        Kind::Binary { len_bits } => {
+            out.put(b"0b");
+            for bit in (0..*len_bits).rev() {
+                out.put_byte(b'0' + (value >> bit & 1) as u8);
+            }
+        }
+        _ if signed => out.put_i64(value as i64),
+        _ => out.put_u64(value),
+    }
+}
+
+/// Values from 0 up to this have their labels prepared.
+pub(super) const DENSE_LABELS: usize = 256;
+
+impl EnumText {
+    fn put_labels(&mut self, out: &mut Out, value: u64, signed: bool) {
+        let wide = if signed { i128::from(value as i64) } else { i128::from(value) };
+        let Some(at) = usize::try_from(wide).ok().filter(|&at| at < DENSE_LABELS) else {
+            return self.labels(out, wide);
+        };
+        if self.dense.len() <= at {
+            self.dense.resize(at + 1, None);
+        }
+        if self.dense[at].is_none() {
+            let mut text = Out::default();
+            self.labels(&mut text, wide);
+            self.dense[at] = Some(Piece::new(text.written()));
+        }
+        if let Some(piece) = &self.dense[at] {
+            out.put_piece(piece);
+        }
+    }
+
+    fn labels(&self, out: &mut Out, value: i128) {
+        let Palette { value: color, reset, unknown, .. } = self.palette;
+        out.put(b"( ");
+        let mut seen: Vec<&str> = Vec::new();
+        for label in self.class.of(value) {
+            if seen.contains(&&**label) {
+                continue;
+            }
+            if !seen.is_empty() {
+                out.put(b", ");
+            }
+            seen.push(label);
+            out.put(color.as_bytes());
+            strings::put_escaped(out, label.as_bytes());
+            out.put(reset.as_bytes());
+        }
+        if seen.is_empty() {
+            out.put_fmt(format_args!("{unknown}<unknown>{reset}"));
+        }
+        out.put(b" : container = ");
+    }
+}

@@ -1,0 +1,408 @@
+//! Events as lines of text, byte for byte as `babeltrace2` 2.0.4 prints them (its `sink.text.pretty`).
+//!
+//! What is the same for every event of a class is prepared once: the names of the fields with what stands before them,
+//! the words between time and contexts. The packet context is rendered once for each packet.
+
+mod fields;
+mod options;
+mod summary;
+mod table;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Chunk, EventRef, PacketData};
+use tracemill_codec::plan::{Fault, Plan, State};
+use tracemill_model::clock::ClockMap;
+use tracemill_model::schema::{ClockOrigin, EventClassId, FieldPath, Schema, Scope};
+
+use super::time::{TimeStyle, WallClock, put_unsigned_seconds};
+use fields::Printer;
+use options::Palette;
+pub use options::{HeaderFields, Names, TextOptions};
+use summary::{SummaryPrinter, SummaryTable, summary_table};
+use table::{SectionNames, Table, add_references, referenced};
+use tracemill_codec::text::out::{Out, Piece};
+use tracemill_codec::text::strings;
+use words::{Words, put_name, summary_head, trace_words};
+
+/// Time of an event that was printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineTime {
+    /// Ns.
+    pub ns: i128,
+    /// Cycles.
+    pub cycles: u64,
+}
+
+/// What is known of the line before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// Nothing: it is printed by another thread. The time since it is left open.
+    Elsewhere,
+    /// There is none.
+    Nothing,
+    /// Its time.
+    At(LineTime),
+}
+
+/// Prints the events of one trace.
+pub struct TextTrace {
+    options: Arc<TextOptions>,
+    palette: Palette,
+    schema: Arc<Schema>,
+    /// `vm:prog:(12)` without what an event class adds.
+    trace_words: Words,
+    /// By class; made when the first event of a class is printed.
+    classes: Vec<Option<Box<ClassTable>>>,
+    packet_tables: HashMap<u32, Table>,
+    referenced: HashSet<FieldPath>,
+    /// For each stream the rendered context of the packet that was printed last.
+    packets: Vec<Option<Context>>,
+    wall: WallClock,
+    /// Are times shown as `[hh:mm:ss.nnnnnnnnn] (+s.nnnnnnnnn) `, without colour?
+    has_plain_times: bool,
+    state: State,
+    name: Vec<u8>,
+    /// By class, when the trace's lines sum events up.
+    summaries: Vec<Option<SummaryTable>>,
+    /// What stands before those: the name of the trace when there are several.
+    summary_head: Vec<u8>,
+}
+
+/// A rendered packet context; `None` when there is nothing to print.
+struct Context {
+    packet: Arc<PacketData>,
+    text: Option<Piece>,
+}
+
+struct ClassTable {
+    /// From behind the time to the first context.
+    head: Piece,
+    /// What stands behind the event's own name, when its class stands for many: the head then ends before it.
+    own_name: Option<Piece>,
+    table: Table,
+    /// What is left to print behind the last field, with the end of the line.
+    tail: Piece,
+}
+
+impl TextTrace {
+    /// A printer of events of `schema`. `name` is the trace's own name, `found_as` the one that tells it from the others
+    /// when several traces are printed.
+    pub fn new(options: Arc<TextOptions>, schema: Arc<Schema>, name: &str, found_as: Option<&str>) -> Self {
+        let palette = if options.color { Palette::COLOR } else { Palette::NONE };
+        let found_as = found_as.filter(|_| !schema.has_peer_text);
+        let trace_words = trace_words(&options, palette, &schema, name, found_as);
+        let summary_head = summary_head(&options, palette, &schema, found_as);
+        // Of a clock without origin nobody knows which day, or hour, its zero was.
+        let has_no_origin = schema.clocks().iter().all(|clock| clock.origin == ClockOrigin::Unknown);
+        let seconds = options.time.seconds || has_no_origin && !schema.has_peer_text;
+        let wall = WallClock::new(TimeStyle { seconds, ..options.time });
+        let has_plain_times = !options.color && !options.names.header && !options.time.cycles && !options.no_delta;
+        TextTrace {
+            options,
+            palette,
+            referenced: referenced(&schema),
+            schema,
+            trace_words,
+            classes: Vec::new(),
+            packet_tables: HashMap::new(),
+            packets: Vec::new(),
+            wall,
+            has_plain_times,
+            state: State::default(),
+            name: Vec::new(),
+            summaries: Vec::new(),
+            summary_head,
+        }
+    }
+
+    /// Appends the line of an event whose time is `ns`. Where the time since the line before belongs is returned when
+    /// that line is printed elsewhere.
+    ///
+    /// `stream` is any number that tells the streams of the trace apart.
+    pub fn line(
+        &mut self,
+        out: &mut Out,
+        stream: usize,
+        event: EventRef<'_>,
+        ns: Option<i128>,
+        before: &mut Before,
+    ) -> Result<Option<usize>, Fault> {
+        let hole = ns.and_then(|ns| {
+            let now = LineTime { ns, cycles: event.cycles() };
+            let hole = self.time(out, now, *before);
+            *before = Before::At(now);
+            hole
+        });
+        if self.schema.summary.is_some() {
+            out.put(&self.summary_head);
+            self.summary(out, event)?;
+            return Ok(hole);
+        }
+        let class = event.class();
+        let packet = &event.chunk.packet;
+        match self.packets.get(stream) {
+            Some(Some(known)) if Arc::ptr_eq(&known.packet, packet) => {}
+            _ => self.begin_packet(stream, packet)?,
+        }
+        let at = class.0 as usize;
+        if self.classes.get(at).is_none_or(Option::is_none) {
+            let table = self.class_table(class, packet.plans.event_rows(class));
+            let len = self.classes.len().max(at + 1);
+            self.classes.resize_with(len, || None);
+            self.classes[at] = Some(Box::new(table));
+        }
+        let Some(Some(table)) = self.classes.get_mut(at) else { return Ok(hole) };
+        out.put_piece(&table.head);
+        if let Some(behind) = &table.own_name {
+            self.name.clear();
+            event.own_id(&mut self.name);
+            strings::put_plain(out, &self.name);
+            out.put_piece(behind);
+        }
+        if let Some(Some(Context { text: Some(text), .. })) = self.packets.get(stream) {
+            out.put_piece(text);
+        }
+        event.visit_flat(&mut self.state, &mut Printer { out, table: &mut table.table })?;
+        out.put_piece(&table.tail);
+        Ok(hole)
+    }
+
+    /// Appends the lines of the events from `from` on that need nothing but texts made from the event alone, up to `to`:
+    /// how many. The next one needs [`TextTrace::line`]. All events have times when there is a clock.
+    #[inline]
+    pub(super) fn sum_up(
+        &mut self,
+        out: &mut Out,
+        chunk: &Chunk,
+        (from, to): (usize, usize),
+        clock: Option<&ClockMap>,
+        before: &mut Before,
+    ) -> usize {
+        if self.summaries.is_empty() || !self.summary_head.is_empty() || !(self.has_plain_times || clock.is_none()) {
+            return 0;
+        }
+        let content = chunk.packet.content();
+        let Some(clock) = clock else {
+            for at in from..to {
+                let Some(Some(SummaryTable { made: Some(made), .. })) = self.summaries.get(chunk.class(at).0 as usize)
+                else {
+                    return at - from;
+                };
+                let body = content.get((chunk.body_bits(at) >> 3) as usize..).unwrap_or(&[]);
+                made.put(out, body, &mut self.name);
+            }
+            return to - from;
+        };
+        let Before::At(mut last) = *before else { return 0 };
+        let mut done = from;
+        while done < to {
+            let Some(Some(SummaryTable { made: Some(made), .. })) = self.summaries.get(chunk.class(done).0 as usize)
+            else {
+                break;
+            };
+            let cycles = chunk.cycles[done];
+            let now = LineTime { ns: clock.ns(cycles), cycles };
+            if !put_plain_time(out, &mut self.wall, now, last) {
+                break;
+            }
+            last = now;
+            let body = content.get((chunk.body_bits(done) >> 3) as usize..).unwrap_or(&[]);
+            made.put(out, body, &mut self.name);
+            done += 1;
+        }
+        *before = Before::At(last);
+        done - from
+    }
+
+    #[inline]
+    fn time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
+        if let Before::At(before) = before
+            && self.has_plain_times
+            && put_plain_time(out, &mut self.wall, now, before)
+        {
+            return None;
+        }
+        self.any_time(out, now, before)
+    }
+
+    /// A time in any form.
+    #[inline(never)]
+    fn any_time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
+        let names = self.options.names.header;
+        if names {
+            put_name(out, self.palette, "timestamp");
+        } else {
+            out.put_byte(b'[');
+        }
+        out.put(self.palette.time.as_bytes());
+        if self.options.time.cycles {
+            out.put_fmt(format_args!("{:020}", now.cycles));
+        } else {
+            self.wall.put(out, now.ns);
+        }
+        out.put(self.palette.reset.as_bytes());
+        if !names {
+            out.put(b"] ");
+        }
+        if self.options.no_delta {
+            return None;
+        }
+        if names {
+            out.put(b", ");
+            put_name(out, self.palette, "delta");
+        } else {
+            out.put_byte(b'(');
+        }
+        let hole = (before == Before::Elsewhere).then_some(out.len());
+        if hole.is_none() {
+            put_delta(out, &self.options, now, before);
+        }
+        if !names {
+            out.put(b") ");
+        }
+        hole
+    }
+
+    /// The rest of a line that sums an event up: what stands before its name, the name, what stands behind it.
+    fn summary(&mut self, out: &mut Out, event: EventRef<'_>) -> Result<(), Fault> {
+        let at = event.class().0 as usize;
+        if self.summaries.get(at).is_none_or(Option::is_none) {
+            let table = summary_table(
+                &self.schema,
+                event.class(),
+                event.chunk.packet.plans.event_flat_rows(event.class()),
+                self.palette,
+            );
+            let len = self.summaries.len().max(at + 1);
+            self.summaries.resize_with(len, || None);
+            self.summaries[at] = Some(table);
+        }
+        let Some(Some(table)) = self.summaries.get(at) else { return Ok(()) };
+        if let Some(made) = &table.made {
+            made.put(out, event.body(), &mut self.name);
+            return Ok(());
+        }
+        self.name.clear();
+        if table.is_open {
+            event.own_id(&mut self.name);
+        }
+        let name = table.name.as_ref().map(|name| if table.is_open { &self.name } else { name });
+        let palette = self.palette;
+        let mut printer = SummaryPrinter { out, table, name: name.map(Vec::as_slice), palette, has_name: false };
+        event.visit_flat(&mut self.state, &mut printer)?;
+        printer.name();
+        out.put_byte(b'\n');
+        Ok(())
+    }
+
+    /// Renders the context of the packet that a stream has come to.
+    #[cold]
+    fn begin_packet(&mut self, stream: usize, packet: &Arc<PacketData>) -> Result<(), Fault> {
+        let class = packet.packet.class;
+        let (schema, palette, options, referenced) = (&self.schema, self.palette, &self.options, &self.referenced);
+        let table = self.packet_tables.entry(class.0).or_insert_with(|| {
+            let plan = packet.plans.packet_context_rows(class);
+            let names = SectionNames { scope: options.names.scope, fields: &[options.names.context] };
+            Table::new(
+                schema,
+                plan,
+                palette,
+                referenced,
+                &[(Scope::PacketContext, "stream.packet.context")],
+                &names,
+                Vec::new(),
+            )
+        });
+        let mut text = None;
+        if table.is_shown {
+            let mut out = Out::default();
+            packet.visit_context(&mut Printer { out: &mut out, table })?;
+            out.put_piece(&table.tail);
+            text = Some(Piece::new(out.written()));
+        }
+        let len = self.packets.len().max(stream + 1);
+        self.packets.resize_with(len, || None);
+        self.packets[stream] = Some(Context { packet: packet.clone(), text });
+        Ok(())
+    }
+
+    fn class_table(&self, class: EventClassId, plan: &Plan) -> ClassTable {
+        let event = self.schema.event(class);
+        let names = self.options.names;
+        let mut referenced = self.referenced.clone();
+        for root in [event.specific_context, event.payload].into_iter().flatten() {
+            add_references(&self.schema, root, &mut referenced);
+        }
+        let scopes = [
+            (Scope::CommonContext, "stream.event.context"),
+            (Scope::SpecificContext, "event.context"),
+            (Scope::Payload, "event.fields"),
+        ];
+        let show_names = SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
+        let comma = if self.shows_packet_context(event.stream) { ", " } else { "" };
+        let mut table = Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
+        let mut tail = std::mem::take(&mut table.tail_text);
+        // The comma behind a packet context is for a scope; without one there is none.
+        if !table.is_shown {
+            tail.clear();
+        }
+        tail.push(b'\n');
+        let mut head = words::class_words(&self.trace_words, event, &self.options, self.palette);
+        let own_name = event.open_ids.as_ref().map(|_| {
+            let behind = if names.header { ", " } else { ": " };
+            head.truncate(head.len() - behind.len());
+            Piece::new(behind)
+        });
+        ClassTable { head: Piece::new(head), own_name, table, tail: Piece::new(tail) }
+    }
+
+    fn shows_packet_context(&self, stream: tracemill_model::schema::StreamClassId) -> bool {
+        self.packet_tables.get(&stream.0).is_some_and(|table| table.is_shown)
+    }
+}
+
+/// Appends `[hh:mm:ss.nnnnnnnnn] (+s.nnnnnnnnn) ` when the times have that form; false, and nothing appended, otherwise.
+#[inline(always)]
+fn put_plain_time(out: &mut Out, wall: &mut WallClock, now: LineTime, before: LineTime) -> bool {
+    let delta = (now.ns - before.ns) as u128;
+    if delta >= 10_000_000_000 {
+        return false;
+    }
+    let Some((start, fraction)) = wall.bracketed(now.ns) else { return false };
+    // Nearly always 0.
+    let (mut second, mut delta) = (0, delta as u64);
+    while delta >= 1_000_000_000 {
+        (second, delta) = (second + 1, delta - 1_000_000_000);
+    }
+    out.put_times(start, fraction, *b"] (+", second, delta as u32, *b") ");
+    true
+}
+
+/// Appends the time since the line before.
+#[inline]
+pub fn put_delta(out: &mut Out, options: &TextOptions, now: LineTime, before: Before) {
+    let before = if let Before::At(before) = before { Some(before) } else { None };
+    if options.time.cycles {
+        let delta = before.map(|before| now.cycles.wrapping_sub(before.cycles));
+        // The peer takes a difference of -1 for none.
+        return match delta.filter(|&delta| delta != u64::MAX) {
+            Some(delta) => out.put_fmt(format_args!("+{delta:012}")),
+            None => out.put(b"+????????????"),
+        };
+    }
+    let delta = before.map(|before| {
+        let delta = now.ns - before.ns;
+        // The peer shows a time that goes back as the number of 64 bits that it makes of it.
+        if delta < 0 { u128::from(delta as u64) } else { delta as u128 }
+    });
+    match delta.filter(|&delta| delta != u128::from(u64::MAX)) {
+        Some(delta) => {
+            out.put_byte(b'+');
+            put_unsigned_seconds(out, delta);
+        }
+        None => out.put(b"+?.?????????"),
+    }
+}

@@ -1,0 +1,96 @@
+//! How lines look.
+
+use crate::time::TimeStyle;
+
+/// Which names stand in a line (`--names`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Names {
+    /// Of payload fields.
+    pub payload: bool,
+    /// Of context fields.
+    pub context: bool,
+    /// Of scopes.
+    pub scope: bool,
+    /// Of the words at the beginning of the line.
+    pub header: bool,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names { payload: true, context: true, scope: false, header: false }
+    }
+}
+
+/// Which words about the trace and the event class stand in a line (`--fields`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeaderFields {
+    /// Name of the trace.
+    pub trace: bool,
+    /// `hostname` of the environment.
+    pub hostname: bool,
+    /// `domain` of the environment.
+    pub domain: bool,
+    /// `procname` of the environment.
+    pub procname: bool,
+    /// `vpid` of the environment.
+    pub vpid: bool,
+    /// Log level of the event class.
+    pub log_level: bool,
+    /// EMF URI of the event class.
+    pub emf: bool,
+}
+
+impl Default for HeaderFields {
+    fn default() -> Self {
+        HeaderFields {
+            trace: false,
+            hostname: true,
+            domain: false,
+            procname: true,
+            vpid: true,
+            log_level: false,
+            emf: false,
+        }
+    }
+}
+
+/// How lines look.
+#[derive(Clone, Debug, Default)]
+pub struct TextOptions {
+    /// Names.
+    pub names: Names,
+    /// Words about trace and class.
+    pub fields: HeaderFields,
+    /// Time.
+    pub time: TimeStyle,
+    /// Leave out the time since the line before.
+    pub no_delta: bool,
+    /// Terminal colours.
+    pub color: bool,
+}
+
+/// The escape sequences of a coloured line; all empty without colour.
+#[derive(Clone, Copy)]
+pub(super) struct Palette {
+    pub(super) reset: &'static str,
+    pub(super) name: &'static str,
+    pub(super) field_name: &'static str,
+    pub(super) value: &'static str,
+    pub(super) event: &'static str,
+    pub(super) time: &'static str,
+    pub(super) unknown: &'static str,
+}
+
+impl Palette {
+    pub(super) const NONE: Palette =
+        Palette { reset: "", name: "", field_name: "", value: "", event: "", time: "", unknown: "" };
+    pub(super) const COLOR: Palette = Palette {
+        reset: "\x1b[0m",
+        name: "\x1b[1m",
+        field_name: "\x1b[36m",
+        value: "\x1b[1m",
+        event: "\x1b[1m\x1b[1m\x1b[35m",
+        time: "\x1b[1m\x1b[1m\x1b[33m",
+        unknown: "\x1b[1m\x1b[1m\x1b[31m",
+    };
+}

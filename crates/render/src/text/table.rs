@@ -1,0 +1,324 @@
+//! What is prepared for the fields of a class: what stands before each value, and how the value is shown.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tracemill_codec::layout;
+use tracemill_codec::plan::Plan;
+use tracemill_model::schema::{
+    DisplayBase, Encoding, FieldClassId, FieldKind, FieldPath, IntegerClass, LabelList, OptionalClass, PathStep,
+    Presence, Schema, Scope,
+};
+
+use super::options::Palette;
+use super::words::push_name;
+use tracemill_codec::text::out::Piece;
+
+/// What to print for each node of a plan.
+///
+/// Text that is known beforehand is gathered into what stands before the next value: the ends of structures, the
+/// beginnings of scopes, commas and names. Inside arrays, variants and optional fields each mark is printed on its own.
+pub(super) struct Table {
+    pub(super) nodes: Vec<NodeText>,
+    pub(super) palette: Palette,
+    /// ` [0] = `, `, [1] = `: what stands before the first elements of arrays.
+    pub(super) indexes: Vec<Piece>,
+    /// Is any scope printed?
+    pub(super) is_shown: bool,
+    /// The array of characters that is open: where it begins in the line, and its bytes.
+    pub(super) text_start: usize,
+    pub(super) characters: Vec<u8>,
+    /// What is left to print behind the last value.
+    pub(super) tail_text: Vec<u8>,
+    pub(super) tail: Piece,
+}
+
+/// Which names are printed: of scopes, and of the fields of each scope.
+pub(super) struct SectionNames<'a> {
+    pub(super) scope: bool,
+    pub(super) fields: &'a [bool],
+}
+
+/// Elements whose index is prepared.
+pub(super) const INDEXES: usize = 32;
+
+pub(super) struct NodeText {
+    /// What stands before the value: comma, name.
+    pub(super) before: Piece,
+    pub(super) kind: Kind,
+    pub(super) visible: bool,
+    /// A structure whose marks are printed with its neighbours.
+    pub(super) is_folded: bool,
+    /// Elements of this array show their index.
+    pub(super) indexed: bool,
+    /// What an integer needs.
+    pub(super) short: Short,
+}
+
+/// The integers that most fields are, without colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Short {
+    /// Base 10.
+    Decimal,
+    /// Base 16, of values without a sign.
+    Hexadecimal,
+    /// All others.
+    No,
+}
+
+pub(super) enum Kind {
+    Decimal,
+    Hexadecimal {
+        mask: u64,
+    },
+    Octal {
+        mask: u64,
+    },
+    Binary {
+        len_bits: u32,
+    },
+    Enum(Box<EnumText>),
+    Text(Encoding),
+    Blob(Arc<str>),
+    /// An 8-bit integer that is a character, in an array.
+    Character,
+    /// An array of those: its text is shown too when it can be.
+    Characters,
+    /// An optional field without marks of its own: most often it is there.
+    Bare,
+    /// A structure that is a list.
+    Tuple,
+    Other,
+}
+
+pub(super) struct EnumText {
+    pub(super) class: LabelList,
+    pub(super) base: Kind,
+    /// Text up to the number for values that were seen: from `( ` to ` : container = `.
+    pub(super) dense: Vec<Option<Piece>>,
+    pub(super) palette: Palette,
+}
+
+impl Table {
+    /// Prepares the nodes of a plan whose roots are `scopes`, those that are declared; `text` stands before them.
+    pub(super) fn new(
+        schema: &Schema,
+        plan: &Plan,
+        palette: Palette,
+        referenced: &HashSet<FieldPath>,
+        scopes: &[(Scope, &str)],
+        names: &SectionNames<'_>,
+        text: Vec<u8>,
+    ) -> Self {
+        let has_array =
+            plan.nodes.iter().any(|node| matches!(schema.field_class(node.class).kind, FieldKind::Array(_)));
+        let index = |at: usize| Piece::new(format!("{} [{at}] = ", if at == 0 { "" } else { "," }));
+        let indexes = if has_array { (0..INDEXES).map(index).collect() } else { Vec::new() };
+        let mut builder =
+            Builder { schema, palette, referenced, names: false, nodes: Vec::with_capacity(plan.nodes.len()), text };
+        let mut is_shown = false;
+        for (section, root) in plan.roots.iter().enumerate() {
+            let Some(root) = root else { continue };
+            let (scope, scope_name) = scopes[section];
+            let mut path = FieldPath { scope, steps: Vec::new() };
+            builder.names = names.fields[section];
+            let class = plan.nodes[*root as usize].class;
+            let before = builder.text.len();
+            let mut start = Vec::from(if is_shown { ", " } else { "" });
+            if names.scope {
+                push_name(&mut start, palette, scope_name);
+            }
+            let shown = builder.field(class, &mut path, &start, true);
+            if !shown {
+                builder.text.truncate(before);
+            }
+            is_shown |= shown;
+        }
+        let Builder { nodes, text, .. } = builder;
+        let tail = Piece::new(&text);
+        Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail_text: text, tail }
+    }
+}
+
+/// Walks a tree in the order in which the plan numbered its nodes.
+pub(super) struct Builder<'a> {
+    pub(super) schema: &'a Schema,
+    pub(super) palette: Palette,
+    pub(super) referenced: &'a HashSet<FieldPath>,
+    pub(super) names: bool,
+    pub(super) nodes: Vec<NodeText>,
+    /// Text that waits for the next value.
+    pub(super) text: Vec<u8>,
+}
+
+impl Builder<'_> {
+    /// Adds the nodes of a field; says whether it is visible. `folds` is false inside arrays, variants and optionals.
+    fn field(&mut self, id: FieldClassId, path: &mut FieldPath, before: &[u8], folds: bool) -> bool {
+        if !self.is_visible(id, path) {
+            self.add_hidden(id);
+            return false;
+        }
+        let class = self.schema.field_class(id);
+        self.text.extend_from_slice(before);
+        let is_folded = folds && matches!(class.kind, FieldKind::Struct(_));
+        let before = if is_folded { Piece::new("") } else { Piece::new(std::mem::take(&mut self.text)) };
+        let kind = self.kind(id);
+        let short = match kind {
+            Kind::Decimal if self.palette.value.is_empty() => Short::Decimal,
+            Kind::Hexadecimal { .. } if self.palette.value.is_empty() => Short::Hexadecimal,
+            _ => Short::No,
+        };
+        self.nodes.push(NodeText { before, kind, visible: true, is_folded, indexed: self.names, short });
+        match &class.kind {
+            FieldKind::Struct(structure) => {
+                let (begin, end) = if structure.is_tuple() { (b'[', b" ]") } else { (b'{', b" }") };
+                if is_folded {
+                    self.text.push(begin);
+                }
+                let mut shown = 0;
+                for (member_at, member) in structure.members.iter().enumerate() {
+                    path.steps.push(PathStep::Member(member_at as u32));
+                    let mut before = Vec::from(if shown > 0 { ", " } else { " " });
+                    if self.names {
+                        let Palette { field_name, reset, .. } = self.palette;
+                        // The peer knows no others than those of the metadata.
+                        let raw = || member.raw_name.strip_prefix('_').unwrap_or(&member.raw_name);
+                        let name = if self.schema.has_coded_names { raw() } else { &member.name };
+                        before.extend_from_slice(format!("{field_name}{name}{reset} = ").as_bytes());
+                    }
+                    shown += usize::from(self.field(member.class, path, &before, folds));
+                    path.steps.pop();
+                }
+                if is_folded {
+                    self.text.extend_from_slice(end);
+                }
+            }
+            FieldKind::Array(array) => {
+                path.steps.push(PathStep::Element);
+                let element = self.nodes.len();
+                self.field(array.element, path, b"", false);
+                if is_character(self.schema, array.element) {
+                    self.nodes[element].kind = Kind::Character;
+                    self.nodes[element].short = Short::No;
+                    self.nodes[element - 1].kind = Kind::Characters;
+                }
+                path.steps.pop();
+            }
+            FieldKind::Optional(optional) => {
+                path.steps.push(PathStep::Content);
+                self.field(optional.content, path, b"", false);
+                path.steps.pop();
+            }
+            FieldKind::Variant(variant) => {
+                for (option_at, option) in variant.options.iter().enumerate() {
+                    path.steps.push(PathStep::Option(option_at as u32));
+                    self.field(option.class, path, b"", false);
+                    path.steps.pop();
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// What only says where packets and events are is no data; it is shown when data depend on it.
+    fn is_visible(&self, id: FieldClassId, path: &mut FieldPath) -> bool {
+        let class = self.schema.field_class(id);
+        let mut below = |step: PathStep, id: FieldClassId| {
+            path.steps.push(step);
+            let visible = self.is_visible(id, path);
+            path.steps.pop();
+            visible
+        };
+        match &class.kind {
+            FieldKind::Integer(_) => class.roles.is_empty() || self.referenced.contains(path),
+            FieldKind::Blob(_) => class.roles.is_empty(),
+            FieldKind::Struct(structure) => {
+                let mut members = structure.members.iter().enumerate();
+                structure.members.is_empty()
+                    || members.any(|(at, member)| below(PathStep::Member(at as u32), member.class))
+            }
+            FieldKind::Array(array) => class.roles.is_empty() && below(PathStep::Element, array.element),
+            FieldKind::Optional(optional) => below(PathStep::Content, optional.content),
+            FieldKind::Variant(variant) => {
+                let mut options = variant.options.iter().enumerate();
+                options.any(|(at, option)| below(PathStep::Option(at as u32), option.class))
+            }
+            _ => true,
+        }
+    }
+
+    fn add_hidden(&mut self, id: FieldClassId) {
+        self.nodes.push(NodeText {
+            before: Piece::new(""),
+            kind: Kind::Other,
+            visible: false,
+            is_folded: false,
+            indexed: false,
+            short: Short::No,
+        });
+        for child in layout::children(self.schema.field_class(id)) {
+            self.add_hidden(child);
+        }
+    }
+
+    fn kind(&self, id: FieldClassId) -> Kind {
+        match &self.schema.field_class(id).kind {
+            FieldKind::Integer(class) if class.mappings.is_some() => Kind::Enum(Box::new(EnumText {
+                class: class.label_list(),
+                base: integer_kind(class),
+                dense: Vec::new(),
+                palette: self.palette,
+            })),
+            FieldKind::Integer(class) => integer_kind(class),
+            FieldKind::BitArray(_) | FieldKind::BitMap(_) => Kind::Hexadecimal { mask: u64::MAX },
+            FieldKind::String(class) => Kind::Text(class.encoding),
+            FieldKind::Rendered(_) => Kind::Text(Encoding::Utf8),
+            FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
+            FieldKind::Optional(OptionalClass { presence: Presence::Unmarked(_), .. }) => Kind::Bare,
+            FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// Is it an 8-bit integer that is a character, and aligned to bytes?
+pub(super) fn is_character(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    let is_one = |integer: &IntegerClass| integer.is_character && integer.len_bits == 8 && integer.mappings.is_none();
+    class.align_bits == 8 && matches!(&class.kind, FieldKind::Integer(integer) if is_one(integer))
+}
+
+pub(super) fn integer_kind(class: &IntegerClass) -> Kind {
+    let len_bits = if class.is_variable_length() { 64 } else { class.len_bits };
+    // Octal and hexadecimal show a negative number as its bits, rounded up to whole digits.
+    let mask = |digit_bits: u32| match len_bits.next_multiple_of(digit_bits) {
+        _ if len_bits >= 64 => u64::MAX,
+        64.. => u64::MAX,
+        bits => (1 << bits) - 1,
+    };
+    match class.base {
+        DisplayBase::Decimal => Kind::Decimal,
+        DisplayBase::Hexadecimal => Kind::Hexadecimal { mask: mask(4) },
+        DisplayBase::Octal => Kind::Octal { mask: if class.signed { mask(3) } else { u64::MAX } },
+        DisplayBase::Binary => Kind::Binary { len_bits },
+    }
+}
+
+/// Every field of a shared scope that some class refers to.
+pub(super) fn referenced(schema: &Schema) -> HashSet<FieldPath> {
+    (0..schema.field_class_count())
+        .filter_map(|at| layout::reference(schema.field_class(FieldClassId(at as u32))))
+        .filter(|path| path.scope <= Scope::CommonContext)
+        .cloned()
+        .collect()
+}
+
+pub(super) fn add_references(schema: &Schema, root: FieldClassId, paths: &mut HashSet<FieldPath>) {
+    let mut stack = vec![root];
+    while let Some(id) = stack.pop() {
+        let class = schema.field_class(id);
+        paths.extend(layout::reference(class).cloned());
+        stack.extend(layout::children(class));
+    }
+}

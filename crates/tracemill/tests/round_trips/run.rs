@@ -1,0 +1,138 @@
+//! Traces are opened, converted and shown as lines, as the program does it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill::target;
+use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::flow::Flow;
+use tracemill_engine::merge::Note;
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::source::FileSystem;
+use tracemill_engine::split::{SplitBy, Splitter};
+use tracemill_engine::timeline::{Selection, merger, streams};
+use tracemill_format::target::{Losses, TraceWriter, WriteOptions};
+use tracemill_render::lines::{LineFormat, LinePlan};
+use tracemill_render::print::{Output, print};
+
+/// What a log of events without times says of itself, and lines whose clock nobody finds.
+const EXPECTED: [&str; 3] =
+    ["has a clock rate of 0", "no clock gives the `ns` of all lines", "the frequency of the clock is 0"];
+
+/// Opens what can be opened without any complaint.
+pub(crate) fn open(path: &Path) -> Result<Session, String> {
+    let session = open_any(path)?;
+    for trace in &session.traces {
+        let said = trace.faults.iter().chain(&trace.warnings).map(ToString::to_string);
+        if let Some(error) = said.into_iter().find(|error| !EXPECTED.iter().any(|text| error.contains(text))) {
+            return Err(error);
+        }
+    }
+    Ok(session)
+}
+
+/// Opens a trace; it may have faults.
+pub(crate) fn open_any(path: &Path) -> Result<Session, String> {
+    open_with(path, &OpenOptions::new(tracemill_formats::FORMATS))
+}
+
+/// Opens a trace with options.
+pub(crate) fn open_with(path: &Path, options: &OpenOptions) -> Result<Session, String> {
+    open_all(&[path.to_path_buf()], options)
+}
+
+/// Opens several traces as one timeline.
+pub(crate) fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Result<Session, String> {
+    let session = Session::open(&FileSystem, paths, options).map_err(|error| error.to_string())?;
+    match session.failures.first() {
+        Some(error) => Err(error.to_string()),
+        None => Ok(session),
+    }
+}
+
+/// The lines of a trace, and what came up while they were made.
+pub(crate) struct Shown {
+    pub(crate) lines: Vec<String>,
+    pub(crate) faults: Vec<String>,
+    /// What is missing, by kind.
+    pub(crate) gaps: BTreeMap<String, u64>,
+}
+
+/// Canonical lines.
+pub(crate) fn shown(session: &Session) -> Shown {
+    let streams = streams(session, &[]).expect("all streams");
+    let plan = LinePlan {
+        format: LineFormat::Jsonl,
+        streams: streams.clone(),
+        filter: None,
+        many_traces: session.traces.len() > 1,
+        with_ends: false,
+    };
+    let mut merger = merger(session, &streams, &Selection::default());
+    let (mut text, mut faults, mut gaps) = (Vec::new(), Vec::new(), BTreeMap::new());
+    print(session, &mut merger, &Arc::new(plan), 1, |output| {
+        match output {
+            Output::Lines(lines) => text.extend_from_slice(lines.out.written()),
+            Output::Fault(error) => faults.push(error.to_string()),
+            Output::Note(Note::Fault(error)) => faults.push(error.to_string()),
+            Output::Note(Note::Warning(_)) => {}
+            Output::Note(Note::Gap(_, gap)) => {
+                let kind = format!("{:?} {}", gap.kind, gap.count.is_some());
+                *gaps.entry(kind).or_default() += gap.count.unwrap_or(1);
+            }
+        }
+        Flow::Continue
+    });
+    let text = String::from_utf8(text).expect("lines are UTF-8");
+    Shown { lines: text.lines().map(str::to_string).collect(), faults, gaps }
+}
+
+/// The lines of a trace without faults.
+pub(crate) fn lines_of(path: &Path) -> Result<Vec<String>, String> {
+    let shown = shown(&open(path)?);
+    match shown.faults.first() {
+        Some(fault) => Err(fault.clone()),
+        None => Ok(shown.lines),
+    }
+}
+
+/// Writes a trace in a format.
+pub(crate) fn convert(session: &Session, to: &str, path: &Path, options: &WriteOptions) -> Result<Losses, String> {
+    convert_in(session, to, path, options, None, &Selection::default())
+}
+
+/// Writes what is chosen of a trace in a format, maybe in parts.
+pub(crate) fn convert_in(
+    session: &Session,
+    to: &str,
+    path: &Path,
+    options: &WriteOptions,
+    split: Option<SplitBy>,
+    selection: &Selection,
+) -> Result<Losses, String> {
+    let told = |error: tracemill_model::error::Error| error.to_string();
+    let streams = streams(session, &[]).map_err(told)?;
+    let target = target(to, &[]).map_err(told)?;
+    let sources = sources(session, &streams).map_err(told)?;
+    let writer: Box<dyn TraceWriter + '_> = match split {
+        None => (target.create)(path, &sources, options).map_err(told)?,
+        Some(by) => Box::new(Splitter::new(by, target, path, (session, &streams), &sources, options).map_err(told)?),
+    };
+    let known = writer.losses();
+    let conversion = Conversion {
+        session,
+        streams: &streams,
+        selection,
+        filter: None,
+        skip: 0,
+        limit: None,
+        in_order: target.wants_order || split.is_some_and(SplitBy::wants_order),
+        stop: None,
+    };
+    let losses = conversion.run(writer, &mut |_| Flow::Continue).map_err(told)?.losses;
+    for (kind, count) in &known.0 {
+        assert!(losses.0.get(kind).is_some_and(|all| all >= count), "{kind} was known before");
+    }
+    Ok(losses)
+}
