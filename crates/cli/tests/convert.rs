@@ -559,27 +559,33 @@ fn formats_lists_what_can_be_written() {
     run("convert --to nonsense -o x orders").ends(2, &["unknown output format", "ctf2", "jsonl"]);
 }
 
-/// The first cell of a line of a table.
-fn line_start<'l>(line: &&'l str) -> &'l str {
-    line.split(" |").next().unwrap_or_default()
-}
-
-/// The section of the page that says how a format is written.
-fn section_of(format: &str) -> Option<&'static str> {
+/// The page and section with the rules of an output format: a file in `docs/convert`, and its heading.
+fn rules_of(format: &str) -> Option<(&'static str, &'static str)> {
     Some(match format {
-        "ctf2" => "CTF 2",
-        "ctf1.8" => "CTF 1.8",
-        "ctf1.1" | "ctf1.6" => "The drafts of CTF",
-        "lttng-legacy" => "LTTng 0.7",
-        "cpel" | "elog" => "CPEL and VPP's event logs",
-        "uftrace" => "uftrace",
-        "perfetto" => "Perfetto",
-        "chrome" => "Chrome",
-        "firefox" | "speedscope" | "folded" => "Profiles: folded, speedscope, firefox",
-        "parquet" | "arrow" => "Parquet and Arrow",
-        "jsonl" | "csv" | "text" => "Lines",
+        "ctf2" => ("ctf.md", "CTF 2"),
+        "ctf1.8" => ("ctf.md", "CTF 1.8"),
+        "ctf1.1" | "ctf1.6" => ("drafts.md", "Converting to the drafts of CTF"),
+        "lttng-legacy" => ("lttng.md", "Converting to legacy LTTng"),
+        "cpel" | "elog" => ("event-logs.md", "Converting to CPEL and VPP's event logs"),
+        "uftrace" => ("uftrace.md", "Converting to uftrace"),
+        "perfetto" => ("perfetto.md", "Converting to Perfetto"),
+        "chrome" => ("chrome.md", "Converting to Chrome's trace JSON"),
+        "firefox" | "speedscope" | "folded" => ("profiles.md", "Converting to profiles: folded, speedscope, firefox"),
+        "parquet" | "arrow" => ("tables.md", "Converting to tables: Parquet and Arrow"),
+        "jsonl" | "csv" | "text" => ("lines.md", "Converting to lines"),
         _ => return None,
     })
+}
+
+/// The link to the rules of an output format, from `docs/convert.md`.
+fn link_to(page: &str, title: &str) -> String {
+    match title.strip_prefix("Converting to ") {
+        Some(name) => format!("[{}](convert/{page})", name.strip_prefix("the ").unwrap_or(name)),
+        None => {
+            let anchor: String = title.chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect();
+            format!("[{title}](convert/{page}#{})", anchor.to_lowercase().replace(' ', "-"))
+        }
+    }
 }
 
 /// A text in one line.
@@ -587,57 +593,63 @@ fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn the_table_of_formats_is_that_of_the_program() {
-    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
-    let mut table = String::from("| format | read | write | how it is written | what it cannot hold |\n");
-    table += "|---|---|---|---|---|\n";
-    let mut anchors = Vec::new();
-    for format in list["formats"].as_array().expect("a list") {
-        let can = |key: &str| if format[key] == true { "yes" } else { "" };
-        let name = format["name"].as_str().unwrap_or("");
-        let lacks: Vec<&str> =
-            format["cannot_hold"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-        let how = section_of(name).filter(|_| format["write"] == true);
-        let link = how.map(|title| {
-            let anchor: String = title.chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect();
-            format!("[{title}](#{})", anchor.to_lowercase().replace(' ', "-"))
-        });
-        assert_eq!(link.is_some(), format["write"] == true, "{name} is written, and no section says how");
-        anchors.extend(how);
-        table += &format!(
-            "| `{name}` | {} | {} | {} | {} |\n",
-            can("read"),
-            can("write"),
-            link.unwrap_or_default(),
-            lacks.join("; ")
-        );
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/convert.md");
-    let text = fs::read_to_string(&path).expect("the page is there");
-    for title in anchors {
-        assert!(text.lines().any(|line| line.trim_start_matches('#').trim() == title), "no section {title}");
-    }
-    let help = unwrapped(&stdout("convert --help", &[]));
-    for format in list["formats"].as_array().expect("a list") {
-        let lacks = format["cannot_hold"].as_array().expect("a list").iter().filter_map(Value::as_str);
-        lacks.for_each(|lack| assert!(help.contains(lack), "the help does not say: {lack}"));
-    }
-    let (before, rest) = text.split_once("<!-- formats -->\n").expect("it has the table");
-    let (found, after) = rest.split_once("<!-- /formats -->").expect("the table ends");
-    // The page describes the whole program.
-    let is_built =
-        |line: &&str| cfg!(feature = "columnar") || !["| `parquet`", "| `arrow`"].contains(&line_start(line));
-    let found: String = found.split_inclusive('\n').filter(is_built).collect();
+/// Holds the part of a page between two marks to what the program says, or writes it with `TRACEMILL_BLESS`. `entries` are
+/// the parts of the formats, after `head`; each begins with a line whose first word is the name.
+fn hold_page(page: &Path, mark: &str, head: &str, entries: &str) {
+    let text = fs::read_to_string(page).expect("the page is there");
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
+    let (before, rest) = text.split_once(&begin).expect("the part begins");
+    let (found, after) = rest.split_once(&end).expect("the part ends");
     if std::env::var_os("TRACEMILL_BLESS").is_some() {
         if !cfg!(feature = "columnar") {
             panic!("the page describes the whole program: add --features columnar");
         }
-        let text = format!("{before}<!-- formats -->\n{table}<!-- /formats -->{after}");
-        fs::write(&path, text).expect("the page can be written");
-    } else {
-        assert_eq!(found, table, "write it anew with TRACEMILL_BLESS=1 cargo test -p tracemill-cli --test convert");
+        return fs::write(page, format!("{before}{begin}{head}{entries}{end}{after}"))
+            .expect("the page can be written");
     }
+    // The page describes the whole program, which may be built without tables.
+    let is_built = |name: &str| cfg!(feature = "columnar") || !["parquet", "arrow"].contains(&name);
+    let (mut kept, mut is_kept) = (String::new(), true);
+    for line in found.split_inclusive('\n') {
+        if let Some((name, _)) = line.trim_start_matches("| ").strip_prefix('`').and_then(|line| line.split_once('`')) {
+            is_kept = is_built(name);
+        }
+        kept.extend(is_kept.then_some(line));
+    }
+    let again = "write it anew with TRACEMILL_BLESS=1 cargo test -p tracemill-cli --features columnar --test convert";
+    assert_eq!(kept, format!("{head}{entries}"), "{again}");
+}
+
+#[test]
+fn the_pages_on_formats_are_those_of_the_program() {
+    let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let help = unwrapped(&stdout("convert --help", &[]));
+    let (mut table, mut limits) = (String::new(), String::new());
+    for format in list["formats"].as_array().expect("a list") {
+        let name = format["name"].as_str().unwrap_or("");
+        let can = |key: &str| if format[key] == true { "yes" } else { "" };
+        let rules = rules_of(name).filter(|_| format["write"] == true);
+        assert_eq!(rules.is_some(), format["write"] == true, "{name} is written, and no page has its rules");
+        if let Some((page, title)) = rules {
+            let text = fs::read_to_string(docs.join("convert").join(page)).expect("the page is there");
+            assert!(text.lines().any(|line| line.trim_start_matches('#').trim() == title), "{page} has no {title}");
+        }
+        let link = rules.map(|(page, title)| link_to(page, title)).unwrap_or_default();
+        table += &format!("| `{name}` | {} | {} | {link} |\n", can("read"), can("write"));
+        let lacks: Vec<&str> =
+            format["cannot_hold"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+        for lack in &lacks {
+            assert!(help.contains(lack), "the help does not say: {lack}");
+        }
+        if !lacks.is_empty() {
+            let lacks: String = lacks.iter().map(|lack| format!("- {lack}\n")).collect();
+            limits += &format!("`{name}`\n\n{lacks}\n");
+        }
+    }
+    let head = "| format | read | write | rules |\n|---|---|---|---|\n";
+    hold_page(&docs.join("convert.md"), "formats", head, &table);
+    hold_page(&docs.join("convert/limits.md"), "limits", "\n", &limits);
 }
 
 #[test]
