@@ -283,7 +283,7 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         name: "draft",
-        source: "the definition of the drafts 1.1 and 1.6 (formats/src/ctf/rfc/README.md)",
+        source: "the definition of the drafts 1.1 and 1.6 (crates/formats/ctf/src/drafts/SPEC.md)",
         members: &[
             "declarators",
             "header-2",

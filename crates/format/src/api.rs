@@ -108,7 +108,7 @@ pub struct Stream {
 
 /// A trace, opened: what is in it and where, nothing decoded but headers.
 pub struct OpenTrace {
-    /// Name (`cli.md`, "Several traces").
+    /// Name (`docs/cli.md`, "Several traces").
     pub name: String,
     /// Folder or file that it was opened from.
     pub path: PathBuf,

@@ -1,4 +1,4 @@
-//! What is odd about the strings that events name by their offsets (D11, D28): told once a section.
+//! What is odd about the strings that events name by their offsets (`SPEC.md`, D11, D28): told once a section.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

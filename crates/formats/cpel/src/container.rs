@@ -1,4 +1,4 @@
-//! The container: a header of 8 octets, then sections of a type and a length (sections 1 of the note, D1 to D9, D37).
+//! The container: a header of 8 octets, then sections of a type and a length (`SPEC.md`, section 1, D1 to D9, D37).
 
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
@@ -82,7 +82,7 @@ impl Section {
 /// The header of a section with records, and how many of them are whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Records {
-    /// Name of its table: the octets before the first NUL, or all 64 (D13).
+    /// Name of its table: the octets before the first NUL, or all 64 (`SPEC.md`, D13).
     pub(super) name: [u8; NAME_BYTES],
     /// Octets of the name.
     pub(super) name_len: usize,
@@ -127,7 +127,8 @@ impl Container {
     /// Walks over all sections. What cannot be read is told to `notes`.
     ///
     /// # Errors
-    /// When the header is cut or says another version; `any_version` reads that as version 1 with a warning (D40).
+    /// When the header is cut or says another version; `any_version` reads that as version 1 with a warning (`SPEC.md`,
+    /// D40).
     pub(super) fn read(file: &[u8], any_version: bool, notes: &mut Notes) -> Result<Self> {
         let Some(header) = file.first_chunk::<8>() else {
             let message = format!("the header of a CPEL file has 8 octets, here are {}", file.len());

@@ -1,4 +1,4 @@
-//! What codes, tracks and data are called: definitions of all sections together (D15, D16, D24).
+//! What codes, tracks and data are called: definitions of all sections together (`SPEC.md`, D15, D16, D24).
 
 use std::fmt;
 use std::sync::Arc;
@@ -159,8 +159,8 @@ impl Definitions {
         self.name_format(code).render(code, self.names(strings), out);
     }
 
-    /// Appends the octets of the texts of an event, each behind its length (32 bits, little endian): its name, the name of
-    /// its track, its datum. Of each the first [`MAX_OCTETS`].
+    /// Appends the octets of the texts of an event, each behind its length (32 bits, little endian): its name, the name
+    /// of its track, its datum. Of each the first [`MAX_OCTETS`].
     pub(super) fn put_octets(&self, event: [u32; 3], strings: Option<&StringTable>, out: &mut Vec<u8>) {
         let [code, track, datum] = event;
         let formats = [

@@ -1,4 +1,4 @@
-//! Event sections: records of 20 octets, found in the order of time (sections 1 and 1.2 of the note, D17, D22, D23).
+//! Event sections: records of 20 octets, found in the order of time (`SPEC.md`, sections 1 and 1.2, D17, D22, D23).
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -107,7 +107,7 @@ impl EventSection {
         u32(self.order, [record[at], record[at + 1], record[at + 2], record[at + 3]])
     }
 
-    /// The time as it is stored: the high word first, whatever the byte order (D17).
+    /// The time as it is stored: the high word first, whatever the byte order (`SPEC.md`, D17).
     #[inline]
     fn raw_time(&self, record: &[u8; RECORD_BYTES as usize]) -> u64 {
         u64::from(self.word(record, 0)) << 32 | u64::from(self.word(record, 4))

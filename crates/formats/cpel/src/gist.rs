@@ -1,4 +1,4 @@
-//! Gist logs (section 5 of the note): a count, then records; names come from C headers.
+//! Gist logs (`SPEC.md`, section 5): a count, then records; names come from C headers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

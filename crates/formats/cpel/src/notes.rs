@@ -45,7 +45,7 @@ impl Notes {
         self.add(Level::Warning, kind, inconsistent(offset, message));
     }
 
-    /// A name that no NUL ends: a warning, an error for those who want it strict (D11).
+    /// A name that no NUL ends: a warning, an error for those who want it strict (`SPEC.md`, D11).
     pub(super) fn cut_name(&mut self, offset: u64, message: impl Into<String>) {
         let level = if self.is_strict { Level::Fault } else { Level::Warning };
         self.add(level, "names are not terminated", inconsistent(offset, message));

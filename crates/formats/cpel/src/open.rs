@@ -91,7 +91,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         has_events = true;
         let Some(records) = container.records(file.bytes(), section, &mut notes) else { continue };
         let named = tables.find(&records);
-        // Not for those who want it strict (D14).
+        // Not for those who want it strict (`SPEC.md`, D14).
         let strings = named.or_else(|| tables.only().filter(|_| !wishes.is_strict));
         if named.is_none() && records.count > 0 {
             let instead = if strings.is_some() { "the only one of the file is used" } else { "`%s` finds no strings" };
@@ -231,7 +231,7 @@ impl Binder<'_> {
         Definitions::new(events, tracks, Symbols::new(all, symbols))
     }
 
-    /// The table that a section of definitions names; the only one of the file when that is not there (D14).
+    /// The table that a section of definitions names; the only one of the file when that is not there (`SPEC.md`, D14).
     fn table_of(&self, section: &Section, records: &Records, notes: &mut Notes) -> Option<usize> {
         if let Some(&at) = self.tables.by_name.get(records.table()) {
             return Some(at);
@@ -262,7 +262,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The format at an offset that stands `at` some place; `None` for the default (D24).
+    /// The format at an offset that stands `at` some place; `None` for the default (`SPEC.md`, D24).
     fn format(
         &mut self,
         section: &Section,

@@ -1,11 +1,11 @@
-//! The formats of names and data: compiled once, never handed to a C library (D25 to D29, D31).
+//! The formats of names and data: compiled once, never handed to a C library (`SPEC.md`, D25 to D29, D31).
 
 use tracemill_model::schema::QUICK_BYTES;
 
 use super::short::{self, STEP, Short, Step, Steps, block};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
-/// Largest width and precision (D27).
+/// Largest width and precision (`SPEC.md`, D27).
 const MAX_WIDTH: u32 = 1024;
 /// A longer format is read anew for each text.
 const MAX_COMPILED: usize = 4096;
@@ -129,7 +129,7 @@ impl Format {
         Format::Short(Box::new(Compiled::new(text.as_bytes())))
     }
 
-    /// Appends the text of a value, in UTF-8: bad octets become U+FFFD (D12).
+    /// Appends the text of a value, in UTF-8: bad octets become U+FFFD (`SPEC.md`, D12).
     #[inline]
     pub(super) fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
         match self {

@@ -91,7 +91,7 @@ impl Wishes {
         Ok(Wishes { octets, frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.is_strict() })
     }
 
-    /// The frequency of a clock in Hz, from the rate in the file (D18); 0 when unknown.
+    /// The frequency of a clock in Hz, from the rate in the file (`SPEC.md`, D18); 0 when unknown.
     pub(super) fn frequency_of(&self, rate: u32) -> u64 {
         let rate = u64::from(rate);
         match self.unit {

@@ -1,4 +1,4 @@
-//! String tables (section 1.1 of the note, D10 to D14), and symbols in them (D29, D30).
+//! String tables (`SPEC.md`, section 1.1, D10 to D14), and symbols in them (`SPEC.md`, D29, D30).
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl StringTable {
         self.to - self.from
     }
 
-    /// The string at an offset: to its NUL, or to the end of the table (D11); its first [`MAX_TEXT`] octets.
+    /// The string at an offset: to its NUL, or to the end of the table (`SPEC.md`, D11); its first [`MAX_TEXT`] octets.
     #[inline]
     pub(super) fn string(&self, offset: u32) -> Option<&[u8]> {
         let rest = self.octets().get(offset as usize..)?;

@@ -1,7 +1,7 @@
-//! Specifications of arguments and return values, and the payloads that they describe (note, section 5.3).
+//! Specifications of arguments and return values, and the payloads that they describe (`SPEC.md`, section 5.3).
 //!
-//! A payload has neither a length nor types: only who finds the very list of specifications that the recorder used for a
-//! function can tell how long it is. So the lists of all functions are made when the trace is opened.
+//! A payload has neither a length nor types: only who finds the very list of specifications that the recorder used for
+//! a function can tell how long it is. So the lists of all functions are made when the trace is opened.
 
 use std::collections::HashMap;
 
@@ -406,7 +406,8 @@ impl Maker {
     }
 }
 
-/// Adds a specification: a second one for the same argument replaces the first, unless only the first names the function.
+/// Adds a specification: a second one for the same argument replaces the first, unless only the first names the
+/// function.
 fn add(list: &mut SpecList, spec: Spec) {
     match list.iter_mut().find(|known| known.place == spec.place) {
         None => list.push(spec),

@@ -1,4 +1,4 @@
-//! `.dbg` files: source lines, arguments and enumerations of a module (note, section 6).
+//! `.dbg` files: source lines, arguments and enumerations of a module (`SPEC.md`, section 6).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The file `info`: a binary header of 40 bytes, then lines of text (note, section 1).
+//! The file `info`: a binary header of 40 bytes, then lines of text (`SPEC.md`, section 1).
 
 use tracemill_model::error::{Error, ErrorKind, Result, TextPlace};
 use tracemill_model::schema::ByteOrder;

@@ -1,5 +1,5 @@
 //! Kernel data: `kernel_header` with the formats of events, and the pages of the kernel's ring buffers in
-//! `kernel-cpuN.dat` (note, section 8).
+//! `kernel-cpuN.dat` (`SPEC.md`, section 8).
 //!
 //! ```text
 //! PAGE_SIZE: 4096
@@ -204,8 +204,8 @@ impl Kernel {
     /// The pages of a file with all records from one time to another, as far as they are in order: where the first
     /// begins and the last ends. Of a file of any length a few pages are looked at.
     ///
-    /// Of a page whose header says an earlier time than those before it, or a later one than those behind it, nothing is
-    /// concluded: it may be damaged.
+    /// Of a page whose header says an earlier time than those before it, or a later one than those behind it, nothing
+    /// is concluded: it may be damaged.
     pub(super) fn pages_around(&self, bytes: &[u8], between: (u64, u64)) -> (usize, usize) {
         let size = self.layout.page_bytes;
         let time = |page: usize| {

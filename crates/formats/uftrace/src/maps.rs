@@ -1,4 +1,4 @@
-//! `sid-X.map`: where the files of a session lie in its address space (note, section 3).
+//! `sid-X.map`: where the files of a session lie in its address space (`SPEC.md`, section 3).
 
 use tracemill_model::error::Error;
 

@@ -1,4 +1,4 @@
-//! `extern.dat`: lines of text with a time that other programs left (note, section 9).
+//! `extern.dat`: lines of text with a time that other programs left (`SPEC.md`, section 9).
 
 use tracemill_model::error::Error;
 

@@ -1,4 +1,5 @@
-//! `perf-cpuN.dat`: raw records of the kernel's perf ring, for scheduling, new tasks and their names (note, section 7).
+//! `perf-cpuN.dat`: raw records of the kernel's perf ring, for scheduling, new tasks and their names (`SPEC.md`,
+//! section 7).
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Records of `TID.dat`: 16 bytes each, and a payload behind those that say so (note, section 5).
+//! Records of `TID.dat`: 16 bytes each, and a payload behind those that say so (`SPEC.md`, section 5).
 //!
 //! Nothing in the data says how long a payload is, so reading goes wrong where a specification is missing or wrong, and
 //! where bytes are damaged. The next record is then searched ([`TaskBytes::resume`]).
@@ -226,7 +226,8 @@ impl TaskBytes<'_> {
         }
     }
 
-    /// The next place from `from` on, at most `max` bytes away, where a record can stand behind one of the time `after`.
+    /// The next place from `from` on, at most `max` bytes away, where a record can stand behind one of the time
+    /// `after`.
     pub(super) fn resume(&self, from: usize, after: u64, max: usize) -> Option<usize> {
         let from = from.next_multiple_of(8);
         let last = self.bytes.len().checked_sub(RECORD)?.min(from.saturating_add(max));

@@ -1,4 +1,4 @@
-//! `.sym` files: the symbols of a module, and which file belongs to which module (note, section 4).
+//! `.sym` files: the symbols of a module, and which file belongs to which module (`SPEC.md`, section 4).
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +9,8 @@ use tracemill_codec::chunk::Bytes;
 pub(super) struct Symbol<'a> {
     pub address: u64,
     pub size: u64,
-    /// Letter of its type: `T`, `t`, `w` functions; `P` an entry of the procedure linkage table; `D`, `d`, `v`, `u` data;
-    /// `K` the kernel's.
+    /// Letter of its type: `T`, `t`, `w` functions; `P` an entry of the procedure linkage table; `D`, `d`, `v`, `u`
+    /// data; `K` the kernel's.
     pub kind: u8,
     /// Name as it is stored.
     pub name: &'a str,
@@ -255,8 +255,8 @@ pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The file for the module `path`, by its index, among those of its base name: their names and headers. The program computes a suffix
-/// from the module itself, which is elsewhere now, so the headers decide.
+/// The file for the module `path`, by its index, among those of its base name: their names and headers. The program
+/// computes a suffix from the module itself, which is elsewhere now, so the headers decide.
 pub(super) fn choose(
     path: &str,
     build_id: Option<&str>,

@@ -1,4 +1,5 @@
-//! `task.txt`: sessions, tasks, forks and loaded libraries, and which session a task is in at a time (note, section 2).
+//! `task.txt`: sessions, tasks, forks and loaded libraries, and which session a task is in at a time (`SPEC.md`,
+//! section 2).
 
 use std::collections::HashMap;
 
@@ -206,7 +207,8 @@ impl Tasks {
         None
     }
 
-    /// The times around `time` between which sessions and libraries stay as they are: from the first, before the second.
+    /// The times around `time` between which sessions and libraries stay as they are: from the first, before the
+    /// second.
     pub(super) fn unchanged_around(&self, time: u64) -> (u64, u64) {
         let at = self.changes.partition_point(|&change| change <= time);
         let from = at.checked_sub(1).map_or(0, |at| self.changes[at]);

@@ -1,4 +1,4 @@
-//! Whole folders, made of bytes: what the note says of good ones, and what must still come out of damaged ones.
+//! Whole folders, made of bytes: what `SPEC.md` says of sound ones, and what must still come out of damaged ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

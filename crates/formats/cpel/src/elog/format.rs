@@ -1,5 +1,5 @@
-//! The formats of VPP's events, compiled once for each type. They look like those of C and are not (section 3 of the
-//! note; D35).
+//! The formats of VPP's events, compiled once for each type. They look like those of C and are not (`SPEC.md`,
+//! section 3, D35).
 
 use std::sync::Arc;
 
@@ -142,7 +142,8 @@ impl Format {
         Format { text: padded(text), pieces, args, labels, quick_labels, steps, is_plain }
     }
 
-    /// Appends the text of an event, in UTF-8. `args` are its arguments as they are decoded, `strings` the string table.
+    /// Appends the text of an event, in UTF-8. `args` are its arguments as they are decoded, `strings` the string
+    /// table.
     pub(super) fn render<'a>(&'a self, mut args: &'a [u8], strings: &'a [u8], out: &mut Vec<u8>) {
         let begin = out.len();
         let mut kinds = self.args.iter();
@@ -342,7 +343,7 @@ impl Spec {
         }
     }
 
-    /// Widths only fill; they never cut (D35).
+    /// Widths only fill; they never cut (`SPEC.md`, D35).
     #[cold]
     fn pad(&self, missing: usize, begin: usize, out: &mut Vec<u8>) {
         let left = match self.justify {

@@ -1,4 +1,4 @@
-//! What stands before the events of a VPP event log: times, types, tracks, strings (section 3 of the note).
+//! What stands before the events of a VPP event log: times, types, tracks, strings (`SPEC.md`, section 3).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const INDEXES: usize = 1 << 16;
 const KEPT_TRACKS: usize = 1024;
 /// Enumeration strings of all types that are kept.
 const MAX_LABELS: usize = 1 << 18;
-/// Seconds from 1970 to the epoch of newer files, 2017-03-30 14:45:08 UTC (D32).
+/// Seconds from 1970 to the epoch of newer files, 2017-03-30 14:45:08 UTC (`SPEC.md`, D32).
 pub(crate) const EPOCH_SECONDS: u64 = 1_490_885_108;
 /// Times from here on count from 1970.
 pub(crate) const UNIX_FROM: u64 = 1_000_000_000_000_000_000;

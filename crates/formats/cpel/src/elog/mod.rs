@@ -1,4 +1,4 @@
-//! VPP's event logs, `elog v0` (section 3 of the note).
+//! VPP's event logs, `elog v0` (`SPEC.md`, section 3).
 
 pub(super) mod events;
 pub(super) mod format;
@@ -196,7 +196,7 @@ fn add_class(
     schema.add_event(class);
 }
 
-/// The name of a type: its format, or the part of it that the G2 viewer shows (D34).
+/// The name of a type: its format, or the part of it that the G2 viewer shows (`SPEC.md`, D34).
 fn name(of: &EventType, short: bool) -> &[u8] {
     let end = of.format.iter().position(|octet| matches!(octet, b' ' | b'(' | b'%')).filter(|&end| short && end > 0);
     &of.format[..end.unwrap_or(of.format.len()).min(MAX_TEXT)]

@@ -24,7 +24,7 @@ use tracemill_format::target::{Losses, Source, TraceWriter, WriteOptions};
 const TABLE: &str = "FileStrtab";
 /// Most events of a section: its length has 32 bits.
 const MAX_EVENTS: u64 = (u32::MAX as u64 - 72) / 20;
-/// Seconds from 1970 to 9 September 2001: times of 10^18 ns and more are taken as dates (decision 21).
+/// Seconds from 1970 to 9 September 2001: times of 10^18 ns and more are taken as dates (`SPEC.md`, D21).
 const SINCE_2001: u64 = 1_000_000_000;
 /// Most codes: each takes memory.
 const MAX_CODES: usize = 1 << 20;

@@ -239,7 +239,7 @@ impl Times {
 
 /// Appends an event.
 pub(super) fn put_record(out: &mut Vec<u8>, time: u64, [code, track, datum]: [u32; 3], order: ByteOrder) {
-    // The high word of the time comes first whatever the byte order (D17).
+    // The high word of the time comes first whatever the byte order (`SPEC.md`, D17).
     for value in [(time >> 32) as u32, time as u32, track, code, datum] {
         put_u32(out, value, order);
     }

@@ -1,4 +1,4 @@
-//! Decision 14: a field of another byte order begins on a byte boundary, or behind a field of its own order.
+//! `SPEC.md`, D14: a field of another byte order begins on a byte boundary, or behind a field of its own order.
 //!
 //! Here the metadata are refused when they alone tell that it does not. Where only the data tell where fields are,
 //! plans look (`codec::plan`).

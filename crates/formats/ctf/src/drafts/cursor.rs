@@ -5,7 +5,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::lexer::{self, Token, TokenKind};
 
-/// Types and blocks deeper than this are refused (decision 46).
+/// Types and blocks deeper than this are refused (`SPEC.md`, D46).
 pub(super) const MAX_DEPTH: u32 = 256;
 
 /// A word, name or type with its place in the text. Two are equal when their values are.

@@ -1,4 +1,4 @@
-//! The packets of a stream file: a walk over their headers, and what their counters say (decisions 38 to 42, 47).
+//! The packets of a stream file: a walk over their headers, and what their counters say (`SPEC.md`, D38 to D42, D47).
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! One packet header and context: read, and judged (decisions 29, 34 and 42).
+//! One packet header and context: read, and judged (`SPEC.md`, D29, D34 and D42).
 
 use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};

@@ -1,4 +1,4 @@
-//! AES-GCM as decision 32 has it, and where its keys come from.
+//! AES-GCM, and the sources of its keys (`SPEC.md`, D32).
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! Text to tokens, the same for both dialects (decision 3 of the note: C-like, NUL is white space).
+//! Text to tokens, the same for both dialects (`SPEC.md`, D3: C-like, NUL is white space).
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;

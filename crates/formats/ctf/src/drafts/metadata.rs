@@ -1,4 +1,4 @@
-//! The file `metadata`: which dialect it is, and its text, bare or in packets (decisions 1, 35, 36 and 45).
+//! The file `metadata`: which dialect it is, and its text, bare or in packets (`SPEC.md`, D1, D35, D36 and D45).
 
 use std::borrow::Cow;
 
@@ -244,7 +244,7 @@ fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Lo
     let mut metadata = match read(&text) {
         Ok(metadata) => metadata,
         Err(error) => {
-            // Metadata may be read while it grows: what is complete counts (decision 37).
+            // Metadata may be read while it grows: what is complete counts (`SPEC.md`, D37).
             let tail = tail::of(&text, &error).ok_or_else(|| error.clone())?;
             let metadata = read(text.get(..tail.start).unwrap_or("")).map_err(|_| error.clone())?;
             let is_told = faults.iter().any(|fault| fault.kind() == ErrorKind::Truncated);

@@ -2,7 +2,8 @@
 //!
 //! Both describe packets of events in a text; the languages differ, the layout hardly. [`v11`](self) and `v16` read the
 //! two languages into the same types, `schema` makes of them what plans decode; from there on it is the engine of all
-//! formats. See README.md in this folder for what each decision of the definition became.
+//! formats. `SPEC.md` in this folder is the definition, with its decisions; `README.md` says where each
+//! of them is in the code.
 
 mod byte_orders;
 mod cursor;

@@ -21,7 +21,7 @@ const METADATA: &str = "metadata";
 /// Bytes that are enough to recognise most metadata, and those after which nobody looks for the trace block.
 const PROBE_BYTES: usize = 1 << 14;
 const MAX_PROBE_BYTES: usize = 1 << 26;
-/// Bytes that the content of a packet may have once expanded, unless the user says otherwise (decision 31).
+/// Bytes that the content of a packet may have once expanded, unless the user says otherwise (`SPEC.md`, D31).
 const MAX_EXPANDED: u64 = 1 << 30;
 
 /// Does the folder hold metadata of the drafts?
@@ -189,7 +189,7 @@ impl Builder<'_> {
     }
 }
 
-/// The section to which a file belongs by its name (decision 7).
+/// The section to which a file belongs by its name (`SPEC.md`, D7).
 fn section_of(schema: &Schema, name: &str) -> Result<StreamClassId> {
     let sections = schema.streams();
     if sections.len() == 1 {

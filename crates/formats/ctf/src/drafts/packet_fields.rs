@@ -41,7 +41,7 @@ pub(super) fn is_known(name: &str) -> bool {
     meaning(name).is_some()
 }
 
-/// Offsets in the fixed header of v1.1, which has no alignment to think of (section 6 of the note).
+/// Offsets in the fixed header of v1.1, which has no alignment to think of (`SPEC.md`, section 6).
 pub(super) const HEADER_11: [(&str, u32); 11] = [
     ("content_size", 32),
     ("packet_size", 32),

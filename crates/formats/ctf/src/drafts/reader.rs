@@ -146,7 +146,7 @@ impl SpineSink for One {
     }
 }
 
-/// Compares the sizes that the contexts of events state with what their payloads take (decision 9).
+/// Compares the sizes that the contexts of events state with what their payloads take (`SPEC.md`, D9).
 fn check_event_sizes(data: &PacketData) -> Option<Error> {
     let class = data.packet.class;
     let schema = data.plans.schema();

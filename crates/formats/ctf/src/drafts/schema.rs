@@ -102,14 +102,14 @@ impl Builder {
         self.schema.packet_header = Some(root);
     }
 
-    /// The rest of the fixed header of v1.1 (decision 11).
+    /// The rest of the fixed header of v1.1 (`SPEC.md`, D11).
     fn packet_context_11(&mut self) -> FieldClassId {
         let members: Vec<_> =
             HEADER_11.iter().map(|&(name, bits)| (name, self.unsigned(bits, 8, Roles::NONE))).collect();
         self.structure(&members, 8, Placement::default())
     }
 
-    /// One of the built-in event headers with its extension (section 7 of the note).
+    /// One of the built-in event headers with its extension (`SPEC.md`, section 7).
     fn event_header(&mut self, group: &Group, events: &[Event]) -> FieldClassId {
         let (p32, p64) = self.preferred;
         let id_roles = Roles::NONE.with(Role::EventClassId);
@@ -120,7 +120,7 @@ impl Builder {
         };
         let id = ("id", self.unsigned(id_bits, 1, id_roles));
         let time = ("timestamp", self.unsigned(time_bits, 1, time_roles));
-        // Their bits follow each other, whatever the alignment of such integers is elsewhere (decision 23).
+        // Their bits follow each other, whatever the alignment of such integers is elsewhere (`SPEC.md`, D23).
         let long_id = ("id", self.unsigned(32, 1, id_roles));
         let long_time = ("timestamp", self.unsigned(64, 1, time_roles));
         let (mut members, align, end_align) = match group.extension {
@@ -146,7 +146,7 @@ impl Builder {
         self.structure(&[short[0], short[1], ("ext", extension)], p32, Placement::default())
     }
 
-    /// The context of each event, with its size before it when the section says so (decision 9).
+    /// The context of each event, with its size before it when the section says so (`SPEC.md`, D9).
     fn common_context(&mut self, group: &Group) -> Option<FieldClassId> {
         let context = group.context.as_ref();
         if !group.has_event_size {
@@ -164,7 +164,7 @@ impl Builder {
         Some(self.add(FieldKind::Struct(StructClass { members }), align))
     }
 
-    /// The payload; in v1.6 each of its fields is there unless the header marks it as missing (decision 28).
+    /// The payload; in v1.6 each of its fields is there unless the header marks it as missing (`SPEC.md`, D28).
     fn payload(&mut self, payload: &Type) -> FieldClassId {
         let (Dialect::V16, Kind::Struct(fields)) = (self.dialect, &payload.kind) else { return self.class(payload) };
         let selector = header_path(&[PathStep::Member(2), PathStep::Content, PathStep::Member(2)]);

@@ -1,4 +1,4 @@
-//! Metadata that ends inside a declaration: it may have been read while it was written (decision 37).
+//! Metadata that ends inside a declaration: it may have been read while it was written (`SPEC.md`, D37).
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, ErrorKind};

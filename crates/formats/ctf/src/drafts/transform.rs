@@ -1,5 +1,5 @@
 //! What a packet's content went through before it was written: compression, encryption, checksum, in this order
-//! (decisions 30 to 33). Here is the way back.
+//! (`SPEC.md`, D30 to D33). Here is the way back.
 
 use std::borrow::Cow;
 use std::io::Read;

@@ -102,11 +102,11 @@ pub(super) struct Class {
     /// Can an instance take no bits?
     can_be_empty: bool,
     depth: u32,
-    /// Is it a structure with two fields called `checksum`, the second of which is the scheme (decision 11)?
+    /// Is it a structure with two fields called `checksum`, the second of which is the scheme (`SPEC.md`, D11)?
     pub(super) has_twin: bool,
 }
 
-/// Elements without size that an array may have (decision 46).
+/// Elements without size that an array may have (`SPEC.md`, D46).
 const MAX_EMPTY: u64 = 65_536;
 
 impl Class {
@@ -115,7 +115,7 @@ impl Class {
         Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth: 1, has_twin: false })
     }
 
-    /// An integer whose alignment is not said (decision 12).
+    /// An integer whose alignment is not said (`SPEC.md`, D12).
     pub(super) fn integer(int: Int, align: Option<u32>) -> Type {
         Class::leaf(Kind::Integer(int), align.unwrap_or(default_align(int.size)))
     }
@@ -256,7 +256,7 @@ pub(super) fn default_align(size: u32) -> u32 {
     if size.is_multiple_of(8) { 8 } else { 1 }
 }
 
-/// `uintN_t`, `intN_t`, `uint`, `float`, `double`, `string`: names that need no declaration (decision 6).
+/// `uintN_t`, `intN_t`, `uint`, `float`, `double`, `string`: names that need no declaration (`SPEC.md`, D6).
 pub(super) fn fallback(name: &str) -> Option<Type> {
     let int = |size: u32, signed: bool| Class::integer(Int { size, signed, order: Order::Native }, None);
     match name {
@@ -315,13 +315,13 @@ pub(super) struct Event {
 pub(super) struct Metadata {
     /// Groups with their events.
     pub(super) groups: Vec<(Group, Vec<Event>)>,
-    /// Alignments that the built-in layouts prefer for integers of 32 and 64 bits (decision 13).
+    /// Alignments that the built-in layouts prefer for integers of 32 and 64 bits (`SPEC.md`, D13).
     pub(super) preferred: (u32, u32),
     pub(super) session_id: Option<u32>,
     pub(super) uuid: Option<[u8; 16]>,
     /// What the user should know.
     pub(super) warnings: Vec<Error>,
-    /// Types that are used and not declared, and have a meaning all the same (decision 6): warnings, but for who is
+    /// Types that are used and not declared, and have a meaning all the same (`SPEC.md`, D6): warnings, but for who is
     /// strict.
     pub(super) fallbacks: Vec<Error>,
 }

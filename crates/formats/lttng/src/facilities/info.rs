@@ -105,7 +105,7 @@ fn header_number(value: u64) -> Option<EnvValue> {
     number(value)
 }
 
-/// `info/system.xml` and `info/bookmarks.xml`, when there are some (D34), and what is to be told of them.
+/// `info/system.xml` and `info/bookmarks.xml`, when there are some (`SPEC.md`, D34), and what is to be told of them.
 pub(crate) fn read_files(storage: &dyn Storage, root: &Path) -> (Vec<Section>, Vec<Error>) {
     let (mut sections, mut warnings) = (Vec::new(), Vec::new());
     let mut read = |name: &str, elements: &[&str]| {

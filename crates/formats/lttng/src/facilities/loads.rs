@@ -95,7 +95,7 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Finds the definition of a loaded facility (D29, D32).
+    /// Finds the definition of a loaded facility (`SPEC.md`, D29, D32).
     pub(super) fn resolve(
         &mut self,
         load: Load,
@@ -232,7 +232,7 @@ pub(super) enum CoreEvent {
     FullHeartbeat,
 }
 
-/// The core events of a version, by their ids (D11).
+/// The core events of a version, by their ids (`SPEC.md`, D11).
 pub(super) fn core_events(minor: u8) -> &'static [CoreEvent] {
     use CoreEvent::{FullHeartbeat, Heartbeat, Load, Unload};
     if minor == 7 {

@@ -180,7 +180,7 @@ fn read_files(
     Ok(files)
 }
 
-/// Files of one trace agree on what is the same for a machine (D5).
+/// Files of one trace agree on what is the same for a machine (`SPEC.md`, D5).
 fn tell_differences(files: &[File], messages: &mut Messages) {
     let Some((first, rest)) = files.split_first() else { return };
     let of = |file: &File| (file.header.minor, file.header.is_big, file.header.arch_size);
@@ -195,7 +195,7 @@ fn tell_differences(files: &[File], messages: &mut Messages) {
     }
 }
 
-/// The file whose first block says what the clock is (D33).
+/// The file whose first block says what the clock is (`SPEC.md`, D33).
 fn clock_file(files: &[File], messages: &mut Messages) -> usize {
     let is_good = |file: &File| file.blocks.first().is_some_and(|block| block.offset == 0);
     let controls = files.iter().enumerate().filter(|(_, file)| file.candidate.has_facilities());
@@ -306,7 +306,7 @@ fn read_definitions(storage: &dyn Storage, root: &Path, messages: &mut Messages)
     library
 }
 
-/// The first pass (D15): all facility loads of all CPUs.
+/// The first pass (`SPEC.md`, D15): all facility loads of all CPUs.
 fn read_facilities(
     files: &[File],
     library: &mut Library,
@@ -399,7 +399,7 @@ fn loads(file: &File) -> Vec<(u64, Load, bool)> {
     loads
 }
 
-/// Floats in a trace that says it has none (D3).
+/// Floats in a trace that says it has none (`SPEC.md`, D3).
 fn tell_floats(files: &[File], facilities: &[Facility], messages: &mut Messages) {
     let Some(file) = files.iter().find(|file| !matches!(file.header.float_word_order, 1234 | 4321)) else { return };
     fn has_float(class: &Type) -> bool {

@@ -1,4 +1,4 @@
-//! Pages of the kernel's ring buffers, the other way round (note, section 8): `kernel-cpuN.dat`.
+//! Pages of the kernel's ring buffers, the other way round (`SPEC.md`, section 8): `kernel-cpuN.dat`.
 //!
 //! Records are made of what events show, by the formats in `kernel_header`; bytes that no field has are zeros. A page
 //! ends when the next record does not fit, when time goes back, and where events are missing.

@@ -175,7 +175,7 @@ impl Own {
         out
     }
 
-    /// A record of the kernel's perf ring (note, section 7).
+    /// A record of the kernel's perf ring (`SPEC.md`, section 7).
     fn processor(&mut self, time: u64, payload: &Value) {
         let (tid, data) = (number(payload, "tid"), payload.member("data"));
         let of = |name: &str| data.map_or(0, |data| number(data, name));
@@ -213,7 +213,7 @@ impl Own {
         self.scratch.extend_from_slice(&body);
     }
 
-    /// A record in a page of the kernel (note, section 8).
+    /// A record in a page of the kernel (`SPEC.md`, section 8).
     fn kernel_event(&mut self, stream: usize, name: Option<&str>, time: u64, payload: &Value) {
         let is_exit = match name {
             Some("entry") => Some(false),

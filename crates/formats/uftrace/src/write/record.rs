@@ -1,4 +1,4 @@
-//! Records and payloads, the other way round (note, section 5).
+//! Records and payloads, the other way round (`SPEC.md`, section 5).
 
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;

@@ -1,4 +1,4 @@
-//! Compression, encryption and checksums (decisions 30 to 33).
+//! Compression, encryption and checksums (`SPEC.md`, D30 to D33).
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Tokens to a tree. Accepts the spellings that the damaged text of the proposal shows (decision 2).
+//! Tokens to a tree. Accepts the spellings that the damaged text of the proposal shows (`SPEC.md`, D2).
 
 use tracemill_model::error::{Error, Result};
 
@@ -37,7 +37,7 @@ impl Parser<'_> {
             "abstract_type" | "type" => {
                 let name = cursor.identifier("the name of the type")?;
                 if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is(b'{') {
-                    // The texts list these with `value`, `OR` and `...` where values would stand (decision 2).
+                    // The texts list these with `value`, `OR` and `...` where values would stand (`SPEC.md`, D2).
                     cursor.skip_braces()?;
                     return Ok(Entry::Abstract(name.clone(), Body::new(name.span)));
                 }

@@ -245,7 +245,7 @@ impl Parser<'_> {
         Ok((header, extension.unwrap_or(header), context))
     }
 
-    /// The block `packet` of a stream: its context, with both sizes in it (decision 34).
+    /// The block `packet` of a stream: its context, with both sizes in it (`SPEC.md`, D34).
     fn stream_packet(&mut self, word: &Spanned<String>) -> Result<Type> {
         let mut context = None;
         self.block("stream's `packet`", |parser, name| {

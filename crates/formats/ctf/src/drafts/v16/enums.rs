@@ -1,4 +1,4 @@
-//! Enumerations (decision 19).
+//! Enumerations (`SPEC.md`, D19).
 
 use std::sync::Arc;
 

@@ -127,7 +127,7 @@ impl Parser<'_> {
         Err(self.unknown(&words, &name, span))
     }
 
-    /// The meaning of a name that needs no declaration (decision 6).
+    /// The meaning of a name that needs no declaration (`SPEC.md`, D6).
     fn fallback(&self, words: &[&str], name: &str) -> Option<Type> {
         let int = |size: u32, signed: bool| Some(Class::integer(Int { size, signed, order: Order::Native }, None));
         if words.last() == Some(&"*") {

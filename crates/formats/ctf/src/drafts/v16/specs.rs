@@ -1,4 +1,4 @@
-//! Specifiers, declarators and typedefs: what makes a type (decisions 5, 17 and 18).
+//! Specifiers, declarators and typedefs: what makes a type (`SPEC.md`, D5, D17 and D18).
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
@@ -8,7 +8,7 @@ use super::super::lexer::TokenKind;
 use super::super::types::{Class, Int, Order, Type};
 use super::{Parser, Space};
 
-/// Names of the built-in event headers: a structure of such a name is documentation (decision 22).
+/// Names of the built-in event headers: a structure of such a name is documentation (`SPEC.md`, D22).
 const HEADERS: [&str; 4] = ["event_header_1", "event_header_2", "event_header_1_ext", "event_header_2_ext"];
 
 /// The beginning of a declaration.

@@ -32,7 +32,7 @@ pub(super) struct StreamWriter {
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
-    /// Full clock value of the event before, as a reader of the output has it (decision 25); `None` behind a packet
+    /// Full clock value of the event before, as a reader of the output has it (`SPEC.md`, D25); `None` behind a packet
     /// that was copied.
     state: Option<u64>,
     /// Latest time so far.
@@ -558,7 +558,7 @@ fn check_schemes(fields: &[ContextField], schemes: Schemes) -> Result<()> {
     Ok(())
 }
 
-/// The value of a checksum field (decision 33).
+/// The value of a checksum field (`SPEC.md`, D33).
 fn checksum(class: &Class, scheme: u64, digest: &[u8], had: Value) -> Value {
     if scheme == 0 {
         return had;

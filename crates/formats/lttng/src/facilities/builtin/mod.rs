@@ -1,4 +1,4 @@
-//! Definitions of the facilities of 2006 and 2007 (section 9 of the note), for traces that come without theirs.
+//! Definitions of the facilities of 2006 and 2007 (`SPEC.md`, section 9), for traces that come without theirs.
 
 mod syscalls;
 

@@ -1,4 +1,4 @@
-//! The definition language: facilities with their types, events and fields (section 6 of the note).
+//! The definition language: facilities with their types, events and fields (`SPEC.md`, section 6).
 
 mod checksum;
 mod lexer;

@@ -1,4 +1,4 @@
-//! What each damaged trace of the corpus is about, on traces of a few bytes.
+//! The damage of each damaged trace of the corpus, on traces of a few bytes. D numbers are decisions of `SPEC.md`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Directory, blocks, clocks, core events, and the numbered decisions of the note.
+//! Directory, blocks, clocks, core events, and the numbered decisions of `SPEC.md`.
 
 use super::super::definitions::DefinitionFile;
 use super::*;

@@ -1,4 +1,4 @@
-//! Types, alignment and sizes (sections 5 and 6.1).
+//! Types, alignment and sizes (`SPEC.md`, sections 5 and 6.1; D numbers are its decisions).
 
 use super::*;
 

@@ -1,0 +1,146 @@
+//! The documents of the repository: links lead somewhere, commands exist, and comments refer to pages that are there.
+
+mod util;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use util::stdout;
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the workspace is there")
+}
+
+/// The files of the repository whose names end with one of `ends`.
+fn files(ends: &[&str]) -> Vec<PathBuf> {
+    let (mut folders, mut found) = (vec![root()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                // Hidden folders but that of CI, and what is built.
+                let is_left_out = name == "target" || name.starts_with('.') && name != ".ci";
+                folders.extend((!is_left_out).then_some(path));
+            } else if ends.iter().any(|end| name.ends_with(end)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The lines of a page that are text, not code.
+fn text_lines(page: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    page.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence && !line.starts_with("    ")
+    })
+}
+
+/// The anchors of the headings of a page.
+fn anchors(page: &str) -> Vec<String> {
+    let headings = text_lines(page).filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// The targets of the links of a page.
+fn links(page: &str) -> Vec<&str> {
+    let targets = text_lines(page).flat_map(|line| line.split("](").skip(1));
+    targets.filter_map(|rest| rest.split_once(')').map(|(target, _)| target)).collect()
+}
+
+#[test]
+fn links_lead_to_files_and_sections() {
+    let pages = files(&[".md"]);
+    assert!(pages.len() > 20, "{pages:?}");
+    let mut broken = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).expect("a page");
+        for link in links(&text).into_iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().expect("a folder").join(file) };
+            let has_anchor =
+                || fs::read_to_string(&target).is_ok_and(|text| anchors(&text).iter().any(|known| known == anchor));
+            if !target.exists() || !anchor.is_empty() && !has_anchor() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn commands_of_the_documents_exist() {
+    let help = stdout("--help", &[]);
+    let mut count = 0;
+    for page in files(&[".md"]) {
+        let text = fs::read_to_string(&page).expect("a page");
+        let code = text.lines().filter_map(|line| line.strip_prefix("    "));
+        let commands = code.filter_map(|line| line.trim_start_matches("$ ").strip_prefix("tracemill "));
+        for command in commands.filter_map(|line| line.split_whitespace().next()) {
+            let is_there = command.starts_with(['<', '-']) || help.contains(&format!("\n  {command} "));
+            assert!(is_there, "{}: there is no `tracemill {command}`", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count} commands");
+}
+
+/// The page that a name in the file `from` means: beside it or above it, or below the root of the repository.
+fn page_named(name: &str, from: &Path) -> Option<PathBuf> {
+    let root = root();
+    let folders = from.ancestors().skip(1).take_while(|folder| folder.starts_with(&root));
+    folders.map(|folder| folder.join(name)).find(|page| page.is_file())
+}
+
+#[test]
+fn comments_refer_to_pages_and_decisions_that_are_there() {
+    let mut broken = Vec::new();
+    let (mut pages, mut decisions) = (0, 0);
+    for file in files(&[".rs", ".py"]) {
+        // Names of pages here are not references.
+        if file.ends_with("cli/tests/documents.rs") || file.ends_with("cli/tests/convert.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("a source file");
+        // Comments are wrapped: a decision may stand on the line behind the name of its page.
+        let comments: Vec<&str> =
+            text.lines().map(|line| line.trim_start().trim_start_matches(['/', '!', '#'])).collect();
+        let text = comments.join("");
+        for (at, _) in text.match_indices(".md") {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+            let begin = text[..at].rfind(|c| !is_name(c)).map_or(0, |end| end + 1);
+            let (name, rest) = (&text[begin..at + 3], &text[at + 3..]);
+            if rest.starts_with(is_name) && !rest.starts_with('.') || name.len() <= 3 {
+                continue;
+            }
+            pages += 1;
+            let Some(page) = page_named(name, &file) else {
+                broken.push(format!("{}: {name}", file.display()));
+                continue;
+            };
+            // `SPEC.md`, D1 to D9, D37
+            let rest = rest.trim_start_matches(['`', ',', ' ']);
+            let list = rest.split([')', ':', ';', '.']).next().unwrap_or_default();
+            let page = fs::read_to_string(page).expect("a page");
+            for number in list.split([' ', ',']).filter_map(|word| word.strip_prefix('D')) {
+                decisions += 1;
+                if number.parse::<u32>().is_err() || !page.contains(&format!("**D{number}")) {
+                    broken.push(format!("{}: D{number} of {name}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(pages > 50 && decisions > 50, "{pages} pages, {decisions} decisions");
+}
