@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::Chunk;
 use tracemill_codec::plan::{NodeId, State, Visitor};
-use tracemill_engine::cursor::{Cursor, Item, SpineFilter};
+use tracemill_engine::cursor::Cursor;
+use tracemill_engine::item::Item;
+use tracemill_engine::selection::SpineFilter;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 

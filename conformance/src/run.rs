@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::text::out::Out;
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::selection::{self, Selection};
 use tracemill_engine::session::{OpenOptions, Session};
-use tracemill_engine::timeline::{self, Selection};
+use tracemill_engine::timeline;
 use tracemill_model::error::Error;
 use tracemill_model::packet::GapKind;
 use tracemill_render::lines::{LineFormat, LinePlan};
@@ -96,7 +97,7 @@ pub fn run(case: &Case, jobs: usize) -> Outcome {
 }
 
 fn print_lines(case: &Case, session: &Session, jobs: usize, outcome: &mut Outcome) {
-    let streams = match timeline::streams(session, &[]) {
+    let streams = match selection::streams(session, &[]) {
         Ok(streams) => streams,
         Err(error) => return outcome.said.push(said("error", &error, &case.folder)),
     };

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::cursor::Item;
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Item;
+use tracemill_engine::item::Flow;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::timeline::{Selection, cursors, streams};
+use tracemill_engine::selection::{Selection, streams};
+use tracemill_engine::timeline::cursors;
 use tracemill_formats::TARGETS;
 use tracemill_format::target::{Target, WriteOptions};
 use tracemill_model::schema::ByteOrder;

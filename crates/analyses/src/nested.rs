@@ -1,7 +1,7 @@
 //! Durations of pairs that nest as calls do, without what is nested in them; for regressions.
 
 use tracemill_engine::filter::{FilterEvent, KeyBy};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 

@@ -1,7 +1,7 @@
 //! Durations from one event to another of the same key.
 
 use tracemill_engine::filter::{FilterEvent, KeyBy};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 

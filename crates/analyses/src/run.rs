@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tracemill_engine::cursor::ClassSet;
 use tracemill_engine::filter::{Filter, FilterEvent};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::selection::ClassSet;
+use tracemill_engine::selection::{Selection, StreamOf};
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline::{self, Selection, StreamOf};
+use tracemill_engine::timeline;
 use tracemill_model::error::Result;
 
 use crate::report::LeftOut;

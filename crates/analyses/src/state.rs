@@ -1,7 +1,7 @@
 //! Time between occurrences of an event: how long the state lasts that it begins.
 
 use tracemill_engine::filter::{FilterEvent, KeyBy};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 

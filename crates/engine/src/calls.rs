@@ -14,11 +14,12 @@ use tracemill_format::calls::{
 };
 use tracemill_model::error::Error;
 
-use crate::cursor::{ClassSet, Cursor};
+use crate::cursor::Cursor;
 use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
 use crate::merge::{Merger, Note};
+use crate::selection::{self, ClassSet, Selection, StreamOf};
 use crate::session::Session;
-use crate::timeline::{self, Selection, StreamOf};
+use crate::timeline;
 
 /// Calls that may be open at once in a task.
 const MAX_DEPTH: usize = 65_535;
@@ -117,7 +118,7 @@ impl EventCalls {
             return None;
         }
         let (columns, paths) = columns(session, &kinds, &modules)?;
-        let streams = timeline::streams(session, &[]).ok()?;
+        let streams = selection::streams(session, &[]).ok()?;
         let classes = meanings.iter().map(|classes| {
             let is_wanted = |class: usize| classes.get(class).is_some_and(|&meaning| meaning != Meaning::None);
             Some(Arc::new(ClassSet::new(classes.len(), is_wanted)))

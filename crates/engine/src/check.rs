@@ -4,7 +4,10 @@ use tracemill_format::api::{DataFile, OpenTrace, Stream};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::GapKind;
 
-use crate::cursor::{Cursor, Item, SpineFilter, packet_bytes};
+use crate::cursor::Cursor;
+use crate::item::Item;
+use crate::progress::packet_bytes;
+use crate::selection::SpineFilter;
 use crate::session::Session;
 
 /// How bad a finding is.

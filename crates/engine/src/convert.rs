@@ -4,26 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_codec::text::meant;
 use tracemill_format::api::{Format, OpenTrace, Storage};
 use tracemill_format::target::{Losses, Source, SourceStream, TraceWriter};
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
-use crate::cursor::{Item, ReadyChunk};
 use crate::filter::{Filter, FilterEvent, Matcher};
-use crate::flow::Flow;
+use crate::item::Flow;
+use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, StreamIndex};
+use crate::selection::{Selection, StreamOf};
 use crate::session::Session;
-use crate::timeline::{self, Selection, StreamOf};
-
-/// An error about a name that no format has.
-pub fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
-    let meant = meant(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
-    let error = Error::misuse(format!("unknown {of} format `{name}`"));
-    error.with_help(format!("{meant}formats that can be {done}: {}", names.join(", ")))
-}
+use crate::timeline;
 
 /// What a target gets to know before the first event.
 ///

@@ -11,74 +11,11 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::EventClassId;
 
-use crate::progress::Progress;
-use crate::survey::{cut_while_read, skipped, with_loss};
+use crate::damage::{cut_while_read, skipped, with_loss};
+use crate::item::{Item, ReadyChunk};
+use crate::progress::{Progress, packet_bytes};
+use crate::selection::{ClassSet, SpineFilter};
 use crate::veil::Veiled;
-
-/// A set of event classes, by index.
-#[derive(Clone, Debug, Default)]
-pub struct ClassSet(Vec<u64>);
-
-impl ClassSet {
-    /// The classes below `count` for which `wanted` is true.
-    pub fn new(count: usize, wanted: impl Fn(usize) -> bool) -> Self {
-        let mut words = vec![0u64; count.div_ceil(64)];
-        for at in (0..count).filter(|&at| wanted(at)) {
-            words[at / 64] |= 1 << (at % 64);
-        }
-        ClassSet(words)
-    }
-
-    /// Is the class in the set?
-    #[inline]
-    pub fn has(&self, class: u32) -> bool {
-        self.0.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1)
-    }
-}
-
-/// Which events of a stream are wanted, as far as the spine can tell.
-#[derive(Clone, Debug, Default)]
-pub struct SpineFilter {
-    /// First and last wanted clock value; `None` for all.
-    pub cycles: Option<(u64, u64)>,
-    /// Wanted event classes; `None` for all.
-    pub classes: Option<Arc<ClassSet>>,
-}
-
-/// What a stream gives, in its order.
-pub enum Item {
-    /// Events.
-    Chunk(ReadyChunk),
-    /// A packet of which all events are wanted and can be read, and their number: only when [`Cursor::give_packets`] or, of those without
-    /// events, [`Cursor::give_empty_packets`] asked for it.
-    Packet(Arc<PacketData>, u64),
-    /// Missing events.
-    Gap(Gap),
-    /// A part that cannot be read.
-    Fault(Error),
-    /// Something that the user should know and that is no fault.
-    Warning(Error),
-}
-
-/// A chunk with the times at which its events are merged.
-pub struct ReadyChunk {
-    /// The chunk.
-    pub chunk: Chunk,
-    /// Where time goes back (or stands below the largest time of an earlier chunk): the largest clock value so far,
-    /// for each event. `None` when the clock values themselves do.
-    pub floors: Option<Vec<u64>>,
-}
-
-impl ReadyChunk {
-    /// The clock value at which the event `at` is merged.
-    #[inline]
-    pub fn merge_cycles(&self, at: usize) -> u64 {
-        match &self.floors {
-            Some(floors) => floors[at],
-            None => self.chunk.cycles[at],
-        }
-    }
-}
 
 /// Reads one stream.
 pub struct Cursor {
@@ -560,11 +497,6 @@ fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Op
     let is_sound =
         end == ScanEnd::Complete && data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet);
     is_sound.then_some(times)
-}
-
-/// Bytes of a packet as they are counted.
-pub(crate) fn packet_bytes(packet: &Packet) -> u64 {
-    packet.total_bits / 8
 }
 
 /// End of the packet before `next`, as the clock continues from it.

@@ -10,7 +10,7 @@ use tracemill_model::clock::{ClockMap, TimeKey};
 use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 
-use crate::cursor::{Item, ReadyChunk};
+use crate::item::{Item, ReadyChunk};
 
 /// Names a stream among all that are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

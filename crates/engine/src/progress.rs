@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracemill_model::packet::Packet;
+
 /// Bytes of packets that were read, of those that are wanted. Whoever reads counts, whoever shows it looks.
 ///
 /// The numbers are for people: they are exact once everything was read, and about right until then.
@@ -29,4 +31,9 @@ impl Progress {
     pub(crate) fn add_total(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
+}
+
+/// Bytes of a packet as they are counted.
+pub(crate) fn packet_bytes(packet: &Packet) -> u64 {
+    packet.total_bits / 8
 }

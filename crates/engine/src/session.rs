@@ -10,7 +10,7 @@ use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
-use crate::convert::unknown_format;
+use crate::damage::unknown_format;
 use crate::output::is_pending;
 use crate::progress::Progress;
 use crate::source::Packed;

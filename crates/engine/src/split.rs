@@ -9,8 +9,8 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
 use crate::filter::{FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::selection::StreamOf;
 use crate::session::Session;
-use crate::timeline::StreamOf;
 
 /// What decides where an event goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

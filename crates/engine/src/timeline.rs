@@ -4,85 +4,17 @@ use std::sync::Arc;
 
 use tracemill_format::api::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, Result};
 
-use crate::cursor::{ClassSet, Cursor, Item, SpineFilter};
+use crate::cursor::Cursor;
+use crate::item::Item;
 use crate::merge::{Merger, Rank, Source};
-use crate::pattern::Pattern;
+use crate::selection::{Selection, SpineFilter, StreamOf};
 use crate::session::Session;
-use crate::veil::Veils;
-
-/// What is read of a session.
-#[derive(Clone, Default)]
-pub struct Selection {
-    /// First wanted time in ns, included.
-    pub begin_ns: Option<i128>,
-    /// Last wanted time in ns, included.
-    pub end_ns: Option<i128>,
-    /// Wanted streams: names with globs, or ids. Empty for all.
-    pub streams: Vec<String>,
-    /// Wanted event classes of each trace; empty for all of all.
-    pub classes: Vec<Option<Arc<ClassSet>>>,
-    /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
-    pub memory_bytes: usize,
-    /// Are faults of packets that opening found (see [`stream_of_fault`]) told again where those packets stand, before
-    /// the events behind them?
-    pub faults_in_place: bool,
-    /// What is hidden of the traces.
-    pub veils: Option<Arc<Veils>>,
-}
-
-/// A stream of the timeline.
-#[derive(Clone)]
-pub struct StreamOf {
-    /// Index of its trace in the session.
-    pub trace: usize,
-    /// Index in its trace.
-    pub index: usize,
-    /// The stream.
-    pub stream: Arc<Stream>,
-    /// Its clock.
-    pub clock: Option<ClockMap>,
-}
 
 /// Memory for spines unless the user says otherwise.
 const DEFAULT_MEMORY: usize = 24 << 20;
 /// Bytes of spine for an event, with what waits in batches counted in.
 const EVENT_BYTES: usize = 64;
-
-/// All wanted streams of a session, in the order of traces and names.
-pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
-    let patterns: Vec<Pattern> = wanted.iter().map(|text| Pattern::glob(text)).collect();
-    let mut streams = Vec::new();
-    for (trace, of) in session.traces.iter().enumerate() {
-        for (index, stream) in of.streams.iter().enumerate() {
-            let is_wanted = wanted.is_empty()
-                || patterns.iter().any(|pattern| pattern.matches(stream.name.as_bytes()))
-                || wanted.iter().any(|id| stream.id.is_some_and(|own| *id == own.to_string()));
-            if is_wanted {
-                let clock = session.clock_map(trace, stream.class);
-                streams.push(StreamOf { trace, index, stream: Arc::new(stream.clone()), clock });
-            }
-        }
-    }
-    if streams.is_empty() && !wanted.is_empty() {
-        let names: Vec<String> =
-            session.traces.iter().flat_map(|trace| &trace.streams).map(|stream| format!("`{}`", stream.name)).collect();
-        let error = Error::misuse(format!("no stream has the name or id `{}`", wanted.join("`, `")));
-        return Err(match names.as_slice() {
-            [] => error.with_help("the traces have no streams"),
-            names => error.with_help(format!("the streams are {}", names.join(", "))),
-        });
-    }
-    Ok(streams)
-}
-
-/// The wanted stream, by index, in whose packets a fault stands that opening a trace found.
-pub fn stream_of_fault(streams: &[StreamOf], trace: usize, fault: &Error) -> Option<usize> {
-    fault.place().packet?;
-    let path = fault.place().file.as_deref()?;
-    streams.iter().position(|of| of.trace == trace && of.stream.files.iter().any(|file| file.path == path))
-}
 
 /// A merger of the wanted streams.
 pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<Cursor> {

@@ -11,10 +11,10 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
 
-use crate::cursor::{Item, ReadyChunk};
 use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::item::{Item, ReadyChunk};
+use crate::selection::StreamOf;
 use crate::session::Session;
-use crate::timeline::StreamOf;
 
 /// The names of fields that say which task an event is of.
 const TASKS: &[&str] = &["tid", "pid", "vtid", "vpid", "procname", "comm"];

@@ -13,11 +13,11 @@ use super::text::{self, Before, LineTime, TextOptions, TextTrace};
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
-use tracemill_engine::cursor::ClassSet;
 use tracemill_engine::filter::{Columns, Filter, FilterEvent, Matcher};
 use tracemill_engine::merge::Batch;
+use tracemill_engine::selection::ClassSet;
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline::StreamOf;
 
 /// The form of lines.
 #[derive(Clone)]

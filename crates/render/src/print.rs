@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tracemill_model::error::Error;
 
 use crate::lines::{LinePlan, LineRenderer, Rendered};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::{Batch, Merger, Note, Source};
 use tracemill_engine::session::Session;
 

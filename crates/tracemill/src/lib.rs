@@ -67,12 +67,13 @@ pub use tracemill_formats::FORMATS;
 
 pub use tracemill_engine::check::{Finding, Severity, check};
 pub use tracemill_engine::filter::{Expression, Filter, FilterContext, FilterEvent, Matcher, TimeContext, parse_time};
-pub use tracemill_engine::flow::Flow;
+pub use tracemill_engine::item::Flow;
 pub use tracemill_engine::merge::{Batch, Merger, Note, Run, StreamIndex};
+pub use tracemill_engine::selection::{Selection, StreamOf, streams};
 pub use tracemill_engine::session::{OpenOptions, Session};
 pub use tracemill_engine::source::FileSystem;
 pub use tracemill_engine::survey::{StreamSurvey, TraceSurvey, survey};
-pub use tracemill_engine::timeline::{Selection, StreamOf, merger, streams};
+pub use tracemill_engine::timeline::merger;
 pub use tracemill_render::lines::{LineFormat, LinePlan, Rendered};
 pub use tracemill_render::print::{Output, print};
 pub use tracemill_render::text::TextOptions;

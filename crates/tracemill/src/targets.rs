@@ -1,6 +1,6 @@
 //! Every format that can be written: those of traces, and those that other tools show.
 
-use tracemill_engine::convert::unknown_format;
+use tracemill_engine::damage::unknown_format;
 use tracemill_export::{LEFT_OUT, LEFT_OUT_HELP};
 use tracemill_format::api::{Setting, settings_of};
 use tracemill_format::target::Target;

@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use tracemill::target;
 use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
+use tracemill_engine::selection::{Selection, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::timeline::{Selection, merger, streams};
+use tracemill_engine::timeline::merger;
 use tracemill_format::target::{Losses, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ByteOrder, ClockClass};

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use tracemill::target;
 use tracemill_codec::value::Value;
 use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::selection::{Selection, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::timeline::{Selection, merger, streams};
+use tracemill_engine::timeline::merger;
 use tracemill_format::target::{Losses, WriteOptions};
 use tracemill_model::schema::{
     ByteOrder, ClockClass, ClockOrigin, Encoding, EventClass, FieldClass, FieldKind, FloatClass, IntegerClass, Mapping,

@@ -7,12 +7,12 @@ use std::path::Path;
 use serde_json::json;
 use tracemill::target;
 use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, is_flow};
+use tracemill_engine::selection::{self, StreamOf};
 use tracemill_engine::session::Session;
 use tracemill_engine::split::{SplitBy, Splitter};
-use tracemill_engine::timeline::{self, StreamOf};
 use tracemill_format::target::{Losses, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         hiding.apply(&mut opened.session, &mut wanted)?;
         (hidden, dropped) = Default::default();
     }
-    let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
+    let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = true;
     if report_elsewhere(&mut opened, &streams) {
         return Ok(Outcome::Nothing);
@@ -171,7 +171,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
 fn report_elsewhere(opened: &mut Opened, streams: &[StreamOf]) -> bool {
     for (trace, of) in opened.session.traces.iter().enumerate() {
         for fault in of.faults.iter().filter(|fault| fault.place().packet.is_some()) {
-            if timeline::stream_of_fault(streams, trace, fault).is_none() && opened.reporter.fault(fault) {
+            if selection::stream_of_fault(streams, trace, fault).is_none() && opened.reporter.fault(fault) {
                 return true;
             }
         }

@@ -2,8 +2,8 @@
 
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::uuid_text;
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline::StreamOf;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_render::time::WallClock;
 

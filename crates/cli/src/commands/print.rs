@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::ColumnList;
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::timeline::{self, StreamOf};
+use tracemill_engine::selection::{self, StreamOf};
+use tracemill_engine::timeline;
 use tracemill_model::error::Error;
 use tracemill_render::csv;
 use tracemill_render::lines::{LineFormat, LinePlan, Rendered};
@@ -43,12 +44,12 @@ pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     hiding.apply(&mut opened.session, &mut wanted)?;
-    let streams = timeline::streams(&opened.session, &options.select.events.stream)?;
+    let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
     for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {
         for fault in of.faults.iter().filter(|fault| !is_reported(fault)) {
             // A file without packets is no stream, and other streams may not be wanted.
-            if timeline::stream_of_fault(&streams, trace, fault).is_none() && opened.reporter.fault(fault) {
+            if selection::stream_of_fault(&streams, trace, fault).is_none() && opened.reporter.fault(fault) {
                 return Ok((Outcome::Nothing, 0));
             }
         }

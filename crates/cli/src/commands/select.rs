@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_engine::filter::{Expression, Filter, FilterContext, Time, TimeContext};
+use tracemill_engine::selection::Selection;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::ends;
-use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Error;
 
 use crate::args::{EventOptions, InputOptions};
@@ -73,7 +73,7 @@ impl Typed {
         let mut selection = Selection {
             begin_ns,
             end_ns,
-            streams: options.stream.clone(),
+
             classes: Vec::new(),
             memory_bytes: input.memory.unwrap_or(0) / 2,
             faults_in_place: false,

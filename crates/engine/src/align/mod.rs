@@ -12,11 +12,12 @@ use std::sync::Arc;
 use tracemill_model::clock::Drift;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::cursor::{ClassSet, Item};
 use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::item::Item;
 use crate::pattern::Pattern;
+use crate::selection::{self, ClassSet, Selection};
 use crate::session::Session;
-use crate::timeline::{self, Selection};
+use crate::timeline;
 
 /// Messages that are remembered of a trace: more do not make it more accurate.
 const MAX_MESSAGES: usize = 1 << 20;
@@ -201,7 +202,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
         Some(Arc::new(ClassSet::new(of.schema.events().len(), is_wanted)))
     });
     let selection = Selection { classes: classes.collect(), ..Selection::default() };
-    let streams = timeline::streams(session, &[])?;
+    let streams = selection::streams(session, &[])?;
     let mut seen: Vec<Seen> = session.traces.iter().map(|_| Seen::default()).collect();
     let cursors = timeline::cursors(session, &streams, &selection);
     let mut key = Vec::new();

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use tracemill_model::error::Result;
 
-use crate::cursor::ClassSet;
+use crate::selection::ClassSet;
 use crate::session::Session;
 use bind::Bound;
 use syntax::{Path, Right, Test};

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use tracemill::target;
 use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::flow::Flow;
+use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::selection::{Selection, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::split::{SplitBy, Splitter};
-use tracemill_engine::timeline::{Selection, merger, streams};
+use tracemill_engine::timeline::merger;
 use tracemill_format::target::{Losses, TraceWriter, WriteOptions};
 use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{Output, print};

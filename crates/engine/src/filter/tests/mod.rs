@@ -16,7 +16,9 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 
 use super::{Filter, FilterContext, FilterEvent};
-use crate::cursor::{Cursor, Item, SpineFilter};
+use crate::cursor::Cursor;
+use crate::item::Item;
+use crate::selection::SpineFilter;
 use crate::session::Session;
 
 /// A session with its events.

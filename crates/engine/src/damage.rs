@@ -1,0 +1,59 @@
+//! Wording of damage that several parts of the engine meet.
+
+use tracemill_codec::layout;
+use tracemill_codec::text::meant;
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{FieldClassId, Role, Schema};
+
+/// An error about a name that no format has.
+pub fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
+    let meant = meant(name, names).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+    let error = Error::misuse(format!("unknown {of} format `{name}`"));
+    error.with_help(format!("{meant}formats that can be {done}: {}", names.join(", ")))
+}
+
+/// An error that costs a whole packet; says so unless it has something better to say.
+pub(crate) fn with_loss(error: Error, schema: &Schema, packet: &Packet) -> Error {
+    let help = match error.help() {
+        Some(help) => help.to_string(),
+        None => format!("the packet, {} bytes, is skipped", packet.total_bits / 8),
+    };
+    error.with_help(help + note_of_times(schema, packet))
+}
+
+/// The fault of a file that was cut while it was read.
+pub(crate) fn cut_while_read(len_now: u64) -> Error {
+    let message = format!("the file was cut to {len_now} bytes while it was read");
+    Error::new(ErrorKind::Truncated, message).at_offset(len_now)
+}
+
+/// What is lost with a fault at a bit of a packet.
+pub(crate) fn skipped(schema: &Schema, packet: &Packet, pos_bits: u64) -> String {
+    let left = packet.content_bits.saturating_sub(pos_bits).div_ceil(8);
+    format!("the rest of the packet, {left} bytes, is skipped{}", note_of_times(schema, packet))
+}
+
+/// What a gap does to later times, when packets do not say when they begin and events have the low bits of their clock
+/// only: a clock that has wrapped inside the gap is not seen.
+fn note_of_times(schema: &Schema, packet: &Packet) -> &'static str {
+    let header = schema.stream(packet.class).event_header;
+    if packet.begin_cycles.is_none() && header.is_some_and(|root| has_short_time(schema, root)) {
+        "; packets here do not say when they begin, so later times may be too small by multiples of the time field"
+    } else {
+        ""
+    }
+}
+
+fn has_short_time(schema: &Schema, root: FieldClassId) -> bool {
+    let mut stack = vec![root];
+    while let Some(id) = stack.pop() {
+        let class = schema.field_class(id);
+        let bits = layout::leaf_bits(class).unwrap_or(64);
+        if class.roles.has(Role::Timestamp) && bits < 64 {
+            return true;
+        }
+        stack.extend(layout::children(class));
+    }
+    false
+}

@@ -1,0 +1,52 @@
+//! What a stream gives, in its order, and whether to go on.
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{Chunk, PacketData};
+use tracemill_model::error::Error;
+use tracemill_model::packet::Gap;
+
+/// A piece of a stream, in the order of the stream.
+pub enum Item {
+    /// Events.
+    Chunk(ReadyChunk),
+    /// A packet of which all events are wanted and can be read, and their number: given when
+    /// [`Cursor::give_packets`](crate::cursor::Cursor::give_packets) asked for packets, or
+    /// [`Cursor::give_empty_packets`](crate::cursor::Cursor::give_empty_packets) for those without events.
+    Packet(Arc<PacketData>, u64),
+    /// Missing events.
+    Gap(Gap),
+    /// A part that cannot be read.
+    Fault(Error),
+    /// Something that the user should know and that is no fault.
+    Warning(Error),
+}
+
+/// A chunk with the times at which its events are merged.
+pub struct ReadyChunk {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Where time goes back (or stands below the largest time of an earlier chunk): the largest clock value so far,
+    /// for each event. `None` when the clock values themselves do.
+    pub floors: Option<Vec<u64>>,
+}
+
+impl ReadyChunk {
+    /// The clock value at which the event `at` is merged.
+    #[inline]
+    pub fn merge_cycles(&self, at: usize) -> u64 {
+        match &self.floors {
+            Some(floors) => floors[at],
+            None => self.chunk.cycles[at],
+        }
+    }
+}
+
+/// The answer of a callback: whether the work that calls it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// Stop as soon as possible.
+    Stop,
+}

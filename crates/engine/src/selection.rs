@@ -1,0 +1,106 @@
+//! The part of a session that is read: streams, times and event classes.
+
+use std::sync::Arc;
+
+use tracemill_format::api::Stream;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::{Error, Result};
+
+use crate::pattern::Pattern;
+use crate::session::Session;
+use crate::veil::Veils;
+
+/// The events of streams that are read: by time, by class, and without fields that are hidden.
+#[derive(Clone, Default)]
+pub struct Selection {
+    /// First wanted time in ns, included.
+    pub begin_ns: Option<i128>,
+    /// Last wanted time in ns, included.
+    pub end_ns: Option<i128>,
+    /// Wanted event classes of each trace; empty for all of all.
+    pub classes: Vec<Option<Arc<ClassSet>>>,
+    /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
+    pub memory_bytes: usize,
+    /// Are faults of packets that opening found (see [`stream_of_fault`]) told again where those packets stand, before
+    /// the events behind them?
+    pub faults_in_place: bool,
+    /// What is hidden of the traces.
+    pub veils: Option<Arc<Veils>>,
+}
+
+/// A stream of a session that is read.
+#[derive(Clone)]
+pub struct StreamOf {
+    /// Index of its trace in the session.
+    pub trace: usize,
+    /// Index in its trace.
+    pub index: usize,
+    /// The stream.
+    pub stream: Arc<Stream>,
+    /// Its clock.
+    pub clock: Option<ClockMap>,
+}
+
+/// All wanted streams of a session, in the order of traces and names.
+pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
+    let patterns: Vec<Pattern> = wanted.iter().map(|text| Pattern::glob(text)).collect();
+    let mut streams = Vec::new();
+    for (trace, of) in session.traces.iter().enumerate() {
+        for (index, stream) in of.streams.iter().enumerate() {
+            let is_wanted = wanted.is_empty()
+                || patterns.iter().any(|pattern| pattern.matches(stream.name.as_bytes()))
+                || wanted.iter().any(|id| stream.id.is_some_and(|own| *id == own.to_string()));
+            if is_wanted {
+                let clock = session.clock_map(trace, stream.class);
+                streams.push(StreamOf { trace, index, stream: Arc::new(stream.clone()), clock });
+            }
+        }
+    }
+    if streams.is_empty() && !wanted.is_empty() {
+        let names: Vec<String> =
+            session.traces.iter().flat_map(|trace| &trace.streams).map(|stream| format!("`{}`", stream.name)).collect();
+        let error = Error::misuse(format!("no stream has the name or id `{}`", wanted.join("`, `")));
+        return Err(match names.as_slice() {
+            [] => error.with_help("the traces have no streams"),
+            names => error.with_help(format!("the streams are {}", names.join(", "))),
+        });
+    }
+    Ok(streams)
+}
+
+/// The wanted stream, by index, in whose packets a fault stands that opening a trace found.
+pub fn stream_of_fault(streams: &[StreamOf], trace: usize, fault: &Error) -> Option<usize> {
+    fault.place().packet?;
+    let path = fault.place().file.as_deref()?;
+    streams.iter().position(|of| of.trace == trace && of.stream.files.iter().any(|file| file.path == path))
+}
+
+/// A set of event classes, by index.
+#[derive(Clone, Debug, Default)]
+pub struct ClassSet(Vec<u64>);
+
+impl ClassSet {
+    /// The classes below `count` for which `wanted` is true.
+    pub fn new(count: usize, wanted: impl Fn(usize) -> bool) -> Self {
+        let mut words = vec![0u64; count.div_ceil(64)];
+        for at in (0..count).filter(|&at| wanted(at)) {
+            words[at / 64] |= 1 << (at % 64);
+        }
+        ClassSet(words)
+    }
+
+    /// Is the class in the set?
+    #[inline]
+    pub fn has(&self, class: u32) -> bool {
+        self.0.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1)
+    }
+}
+
+/// Which events of a stream are wanted, as far as the spine can tell.
+#[derive(Clone, Debug, Default)]
+pub struct SpineFilter {
+    /// First and last wanted clock value; `None` for all.
+    pub cycles: Option<(u64, u64)>,
+    /// Wanted event classes; `None` for all.
+    pub classes: Option<Arc<ClassSet>>,
+}
