@@ -43,7 +43,7 @@ pub static ELOG: Format = Format {
     settings: &[Setting {
         name: elog::SHORT_NAMES,
         value: None,
-        help: "Names of VPP events are their formats up to the first blank, `(` or `%`",
+        help: "Name the events of VPP event logs by their formats up to the first blank, `(` or `%`",
     }],
     looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
     has_calls: true,

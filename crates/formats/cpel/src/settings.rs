@@ -15,27 +15,27 @@ pub(super) static CPEL: &[Setting] = &[
     Setting {
         name: TICKS_PER_US,
         value: Some("N"),
-        help: "Clock rate of Gist logs, and of CPEL event sections that give none: ticks per microsecond",
+        help: "Clock rate of Gist logs, and of CPEL event sections that state none, in ticks per microsecond",
     },
     Setting {
         name: RATE_UNIT,
         value: Some("s|us"),
-        help: "Read the clock rates of CPEL files as ticks per second or per microsecond, whatever their size",
+        help: "Read the clock rates of CPEL logs as ticks per second or per microsecond, whatever their size",
     },
     Setting {
         name: WRAP,
         value: Some("32"),
-        help: "Times of CPEL and Gist logs are those of a counter of 32 bits: extend them where they wrap",
+        help: "Extend the times of CPEL and Gist logs that come from a wrapping counter of 32 bits",
     },
     Setting {
         name: POINTDEFS,
         value: Some("FILE"),
-        help: "Names of the events of Gist logs: a C header with lines `#define NAME CODE /* name: format */`",
+        help: "Read the event names of Gist logs from a C header with lines `#define NAME CODE /* name: format */`",
     },
     Setting {
         name: OCTETS,
         value: None,
-        help: "Events of CPEL logs get the octets of their names and data too, which need not be UTF-8",
+        help: "Add the raw octets of names and data, which need not be UTF-8, to the events of CPEL logs",
     },
 ];
 

@@ -45,23 +45,23 @@ pub static FORMAT: Format = Format {
         Setting {
             name: keys::PASSPHRASE,
             value: Some("FILE"),
-            help: "Take the passphrase of encrypted packets from a file",
+            help: "Read the passphrase of encrypted packets from a file",
         },
         Setting {
             name: keys::KEY,
             value: Some("FILE"),
-            help: "Take the key of encrypted packets from a file: 16, 24 or 32 bytes, or hexadecimal digits",
+            help: "Read the key of encrypted packets from a file: 16, 24 or 32 bytes, or hexadecimal digits",
         },
-        Setting { name: NO_VERIFY, value: None, help: "Do not compare the checksums of packets" },
+        Setting { name: NO_VERIFY, value: None, help: "Do not verify the checksums of packets" },
         Setting {
             name: MAX_EXPANDED,
             value: Some("BYTES"),
-            help: "Most bytes that one compressed packet may expand to (1 GiB)",
+            help: "Largest size of one compressed packet when expanded [default: 1 GiB]",
         },
         Setting {
             name: FREQUENCY,
             value: Some("HZ"),
-            help: "Ticks per second of clocks that the drafts leave undescribed (1000000000)",
+            help: "Ticks per second of the clocks of CTF drafts, which describe none [default: 1000000000]",
         },
     ],
     looks_like: "a trace of the CTF drafts is a folder with a file `metadata`",

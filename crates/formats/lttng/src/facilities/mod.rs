@@ -24,7 +24,7 @@ pub static FORMAT: Format = Format {
     settings: &[Setting {
         name: open::DIVIDE,
         value: None,
-        help: "The clock of LTTng 0.7 and 0.8 runs at start_freq / freq_scale, not at their product",
+        help: "Compute the clock rate of LTTng 0.7 and 0.8 as start_freq / freq_scale, not as their product",
     }],
     looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
     has_calls: true,

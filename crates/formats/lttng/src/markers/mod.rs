@@ -25,7 +25,7 @@ pub static FORMAT: Format = Format {
     settings: &[Setting {
         name: open::WALL_CLOCK,
         value: None,
-        help: "Legacy LTTng 2.x: count time from the Unix epoch, by the start time of the trace",
+        help: "Count the time of legacy LTTng 2.x traces from the Unix epoch, by their start time",
     }],
     looks_like: "a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`",
     has_calls: false,

@@ -51,12 +51,12 @@ static SETTINGS: &[Setting] = &[
     Setting {
         name: seal::KEY,
         value: Some("FILE"),
-        help: "Encrypt packets of the CTF drafts with a key: 16, 24 or 32 bytes, or hexadecimal digits",
+        help: "Encrypt packets of the CTF drafts with the key in a file: 16, 24 or 32 bytes, or hexadecimal digits",
     },
     Setting {
         name: seal::PASSPHRASE,
         value: Some("FILE"),
-        help: "Encrypt packets of the CTF drafts with a key made of a passphrase",
+        help: "Encrypt packets of the CTF drafts with a key derived from the passphrase in a file",
     },
 ];
 
