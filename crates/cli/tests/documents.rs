@@ -96,6 +96,26 @@ fn commands_of_the_documents_exist() {
     assert!(count > 20, "{count} commands");
 }
 
+#[test]
+fn source_files_that_documents_name_exist() {
+    let (mut count, mut broken) = (0, Vec::new());
+    for page in files(&[".md"]) {
+        let text = fs::read_to_string(&page).expect("a page");
+        let is_path = |word: &&str| word.contains('/') && (word.ends_with(".rs") || word.ends_with(".py"));
+        // Names between backquotes: every other piece.
+        for name in text.split('`').skip(1).step_by(2).filter(is_path).filter(|name| !name.contains(['*', ' '])) {
+            count += 1;
+            let beside = page.parent().expect("a folder");
+            let folders = [root(), root().join("crates"), root().join("crates/formats/ctf/src"), beside.join("src")];
+            if !folders.iter().any(|folder| folder.join(name).is_file()) && !beside.join(name).is_file() {
+                broken.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(count > 20, "{count} files");
+}
+
 /// The page that a name in the file `from` means: beside it or above it, or below the root of the repository.
 fn page_named(name: &str, from: &Path) -> Option<PathBuf> {
     let root = root();
