@@ -1,0 +1,107 @@
+//! The walls of ARCHITECTURE.md, held by looking at what cargo and the sources say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The crates that each crate may use, itself not named. A crate that is not here is a mistake of this list.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("codec", &["model"]),
+    ("columns", &["codec", "model"]),
+    ("referee", &["codec", "model"]),
+    ("semantics", &["codec", "model"]),
+    ("format", &["semantics", "codec", "model"]),
+    ("ctf", &["format", "semantics", "codec", "model"]),
+    ("lttng", &["format", "semantics", "codec", "model"]),
+    ("cpel", &["format", "semantics", "codec", "model"]),
+    ("ftrace", &["format", "semantics", "codec", "model"]),
+    ("uftrace", &["ftrace", "format", "semantics", "codec", "model"]),
+    ("jsonl", &["format", "semantics", "codec", "model"]),
+    ("formats", &["ctf", "lttng", "cpel", "ftrace", "uftrace", "jsonl", "format"]),
+    ("engine", &["format", "semantics", "codec", "model"]),
+    ("render", &["engine", "format", "semantics", "codec", "model"]),
+    ("columnar", &["columns", "engine", "format", "semantics", "codec", "model"]),
+    ("export", &["columnar", "engine", "format", "semantics", "codec", "model"]),
+    ("calls", &["engine", "format", "semantics", "codec", "model"]),
+    ("analyses", &["engine", "format", "semantics", "codec", "model"]),
+];
+
+/// Crates that may use every other one, but not each other, save `cli`, which may use the library too.
+const TOPS: &[&str] = &["tracemill", "cli"];
+
+/// Crates that build heavy dependencies: only features that are off by default may lead to them.
+const HEAVY: &[&str] = &["columnar", "columns"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A dependency of one crate of the workspace on another.
+#[derive(Clone, Debug)]
+struct Arrow {
+    to: String,
+    is_optional: bool,
+}
+
+/// The crates of `crates/` and the other crates of the workspace that each uses outside of its tests.
+fn arrows() -> BTreeMap<String, Vec<Arrow>> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());
+    let output = cargo.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let mut arrows = BTreeMap::new();
+    for package in metadata["packages"].as_array().expect("a list of packages") {
+        if !text(&package["manifest_path"]).contains("/crates/") {
+            continue;
+        }
+        let own = package["dependencies"].as_array().expect("a list of dependencies").iter();
+        let own = own.filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string());
+        let own = own.map(|dependency| Arrow {
+            to: short(&text(&dependency["name"])),
+            is_optional: dependency["optional"] == true,
+        });
+        arrows.insert(short(&text(&package["name"])), own.collect());
+    }
+    arrows
+}
+
+/// The name of a crate without the project's.
+fn short(name: &str) -> String {
+    name.strip_prefix("tracemill-").unwrap_or(name).to_string()
+}
+
+#[test]
+fn crates_use_only_the_crates_below_them() {
+    for (from, to) in arrows() {
+        if TOPS.contains(&from.as_str()) {
+            let above = to.iter().find(|arrow| arrow.to == "cli");
+            assert!(above.is_none(), "{from} uses the program");
+            continue;
+        }
+        let allowed = ARROWS.iter().find(|(name, _)| *name == from);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("`{from}` has no line in ARROWS"));
+        for arrow in to {
+            assert!(allowed.contains(&arrow.to.as_str()), "{from} -> {} is not in ARCHITECTURE.md", arrow.to);
+        }
+    }
+}
+
+#[test]
+fn the_program_builds_without_heavy_crates() {
+    let arrows = arrows();
+    let mut reached = BTreeSet::new();
+    let mut open = vec!["cli".to_string()];
+    while let Some(from) = open.pop() {
+        if reached.insert(from.clone()) {
+            open.extend(arrows[&from].iter().filter(|arrow| !arrow.is_optional).map(|arrow| arrow.to.clone()));
+        }
+    }
+    // Formats are features, too; those of the registry are on by default.
+    assert!(reached.contains("formats") && reached.contains("engine"), "{reached:?}");
+    assert!(HEAVY.iter().all(|heavy| !reached.contains(*heavy)), "{reached:?}");
+}
