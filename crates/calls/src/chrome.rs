@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
 use crate::consistency::is_consistent;
@@ -287,14 +288,7 @@ fn ids(task: &CallTask) -> [String; 2] {
 /// A text as it stands in a JSON string.
 fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '"' => out += "\\\"",
-            '\\' => out += "\\\\",
-            letter if letter < ' ' => out += &format!("\\u{:04x}", letter as u32),
-            letter => out.push(letter),
-        }
-    }
+    json::escape(text, Escapes::NUMBERS, |piece| out += piece);
     out
 }
 

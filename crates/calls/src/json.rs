@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, Ink, ValueStyle};
 
 use crate::follow::Follower;
@@ -17,23 +18,7 @@ const BUFFER: usize = 64 << 10;
 
 /// A text as a JSON string, with its quotes.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out += "\\\"",
-            '\\' => out += "\\\\",
-            '\n' => out += "\\n",
-            '\t' => out += "\\t",
-            letter if letter < ' ' => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{:04x}", letter as u32);
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
+    json::quoted(text, Escapes { letters: "\n\t", delete: false })
 }
 
 /// Items of a list, one a line.

@@ -2,7 +2,7 @@
 //!
 //! | | read | write |
 //! |---|---|---|
-//! | whole bytes | [`read_uint`] | [`put_uint`], [`uint_bytes`] |
+//! | whole bytes | [`read_uint`], [`u16_at`], [`u32_at`], [`u64_at`] | [`put_uint`], [`uint_bytes`] |
 //! | bits at any offset | [`read_bits`], [`read_le`], [`read_be`] | [`write_bits`] |
 //! | bits at a whole byte | [`read_bits`] | [`put_fixed`] |
 //! | more than 64 bits | [`Wide::read`] | [`put_wide`] |
@@ -83,11 +83,38 @@ pub fn read_bits(bytes: &[u8], offset_bits: u64, len_bits: u32, order: ByteOrder
 /// The number that some bytes hold; of more than 8 bytes, the low 64 bits.
 #[inline]
 pub fn read_uint(bytes: &[u8], order: ByteOrder) -> u64 {
+    // The usual lengths, as one load each.
+    match bytes.len() {
+        4 => return u32_at(bytes, 0, order).map_or(0, u64::from),
+        8 => return u64_at(bytes, 0, order).unwrap_or(0),
+        _ => {}
+    }
     let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     match order {
         ByteOrder::Little => bytes.iter().rev().fold(0, add),
         ByteOrder::Big => bytes.iter().fold(0, add),
     }
+}
+
+/// The number of 16 bits at a byte of some bytes; `None` when they end before.
+#[inline]
+pub fn u16_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u16> {
+    let field = bytes.get(at..)?.first_chunk()?;
+    Some(if order == ByteOrder::Little { u16::from_le_bytes(*field) } else { u16::from_be_bytes(*field) })
+}
+
+/// The number of 32 bits at a byte of some bytes; `None` when they end before.
+#[inline]
+pub fn u32_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u32> {
+    let field = bytes.get(at..)?.first_chunk()?;
+    Some(if order == ByteOrder::Little { u32::from_le_bytes(*field) } else { u32::from_be_bytes(*field) })
+}
+
+/// The number of 64 bits at a byte of some bytes; `None` when they end before.
+#[inline]
+pub fn u64_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u64> {
+    let field = bytes.get(at..)?.first_chunk()?;
+    Some(if order == ByteOrder::Little { u64::from_le_bytes(*field) } else { u64::from_be_bytes(*field) })
 }
 
 /// The 8 bytes of a number.
@@ -669,6 +696,23 @@ mod tests {
                 let bits = 8 * len.min(8) as u32;
                 let want = if len == 0 { 0 } else { 0x0123_4567_89ab_cdef & mask(bits) };
                 assert_eq!(read_uint(&bytes[1..], order), want);
+                assert_eq!(u16_at(&bytes, 1, order).map(u64::from), (len >= 2).then(|| read_uint(&bytes[1..3], order)));
+                assert_eq!(u32_at(&bytes, 1, order).map(u64::from), (len >= 4).then(|| read_uint(&bytes[1..5], order)));
+                assert_eq!(u64_at(&bytes, 1, order), (len >= 8).then(|| read_uint(&bytes[1..9], order)));
+            }
+        }
+    }
+
+    #[test]
+    fn bits_move_between_places() {
+        let from: Vec<u8> = (0..16u8).map(|i| i.wrapping_mul(37)).collect();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (a, b, count) in [(0, 0, 64), (3, 8, 30), (8, 16, 21), (16, 0, 5)] {
+                let mut to = Vec::new();
+                copy_bits(&from, a, &mut to, b, count, order);
+                let read = |bytes: &[u8], at| read_bits(bytes, at, count as u32, order, false);
+                assert_eq!(read(&from, a), read(&to, b), "{order:?} {a} {b} {count}");
+                assert_eq!(to.len() as u64, (b + count).div_ceil(8));
             }
         }
     }

@@ -6,8 +6,7 @@
 
 use tracemill_model::schema::{ByteOrder, Encoding};
 
-pub use crate::bits::put_fixed;
-use crate::bits::{Wide, put_leb, put_leb_wide, put_uint, put_wide, uint_bytes};
+use crate::bits::{Wide, put_fixed, put_leb, put_leb_wide, put_uint, put_wide, uint_bytes};
 use crate::plan::{NodeId, Visitor};
 
 /// How the field of a node is written.

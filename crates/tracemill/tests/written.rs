@@ -113,7 +113,7 @@ fn what_is_written_reads_back() {
         let before = in_memory(schema, bytes, content_bits);
         let options = WriteOptions {
             packet_bytes: rng.chance(30).then(|| 64 + rng.below(2000) as usize),
-            byte_order: Some(if rng.chance(50) { ByteOrder::Big } else { ByteOrder::Little }),
+            byte_order: Some(ByteOrder::big_if(rng.chance(50))),
             ..WriteOptions::default()
         };
         let path = folder.0.join(seed.to_string());

@@ -142,7 +142,7 @@ fn any_trace_becomes_a_log_with_all_its_events() {
         let (want, _) = events(&before);
         all += want.len();
         for to in ["cpel", "elog"] {
-            let order = if rng.chance(50) { ByteOrder::Big } else { ByteOrder::Little };
+            let order = ByteOrder::big_if(rng.chance(50));
             let options = WriteOptions { byte_order: Some(order), ..WriteOptions::default() };
             let path = folder.0.join(format!("{seed}.{to}"));
             write(&before, to, &path, &options);

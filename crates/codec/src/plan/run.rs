@@ -832,7 +832,7 @@ fn integers<V: Visitor>(content: &[u8], node: NodeId, bytes: u8, signed: bool, b
 }
 
 fn order(big: bool) -> ByteOrder {
-    if big { ByteOrder::Big } else { ByteOrder::Little }
+    ByteOrder::big_if(big)
 }
 
 /// Bytes before the first code unit of `unit` bytes that is zero.

@@ -242,7 +242,7 @@ impl<'a> Printer<'a> {
     /// The text of a string.
     pub fn text_of<'b>(&self, node: NodeId, bytes: &'b [u8]) -> Cow<'b, str> {
         match self.table.nodes[node as usize].kind {
-            Kind::Text(encoding) if encoding != Encoding::Utf8 => strings::to_utf8(bytes, encoding).into(),
+            Kind::Text(encoding) if encoding != Encoding::Utf8 => encoding.to_utf8(bytes).into(),
             _ => String::from_utf8_lossy(bytes),
         }
     }
@@ -388,7 +388,7 @@ impl Visitor for Printer<'_> {
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         match self.begin(node).kind {
             Kind::Text(encoding) if encoding != Encoding::Utf8 => {
-                strings::put_json(self.out, strings::to_utf8(bytes, encoding).as_bytes());
+                strings::put_json(self.out, encoding.to_utf8(bytes).as_bytes());
             }
             _ => strings::put_json(self.out, bytes),
         }

@@ -1,12 +1,27 @@
 //! Texts: spans and suggestions for errors, JSON, base64, and the conversions of C's format strings.
 
+pub mod fields_json;
 pub mod json;
 mod names;
+pub mod out;
 pub mod printf;
 mod span;
+pub mod strings;
 
 pub use names::{edit_distance, meant, nearest};
 pub use span::Span;
+
+/// The usual form of a UUID: `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    text
+}
 
 /// Base64 with the standard alphabet and padding, in pieces of four characters.
 ///

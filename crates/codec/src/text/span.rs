@@ -1,22 +1,6 @@
 //! Spans in a text, and the places and excerpts that errors show: for the metadata languages and filters.
 
-pub mod fields_json;
-pub mod out;
-pub mod strings;
-
 use tracemill_model::error::{Error, TextPlace};
-
-/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (at, byte) in uuid.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text += &format!("{byte:02x}");
-    }
-    text
-}
 
 /// A piece of a text, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

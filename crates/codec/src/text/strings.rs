@@ -1,7 +1,7 @@
 //! Strings for people and for JSON.
 
-use tracemill_model::schema::Encoding;
-
+use super::base64;
+use super::json::{self, Escapes};
 use super::out::Out;
 
 /// A string in double quotes with the escapes of C, as `babeltrace2` prints it. Bytes from 0x80 stay as they are.
@@ -104,16 +104,11 @@ static NEEDS_ESCAPE: [bool; 256] = {
     table
 };
 
-/// The text of a string in any encoding; bad code units become U+FFFD.
-pub fn to_utf8(bytes: &[u8], encoding: Encoding) -> String {
-    encoding.to_utf8(bytes)
-}
-
 /// A JSON string. Bytes that are no UTF-8 become U+FFFD, one for each maximal invalid part.
 pub fn put_json(out: &mut Out, bytes: &[u8]) {
     out.put_byte(b'"');
     for part in bytes.utf8_chunks() {
-        put_json_text(out, part.valid().as_bytes());
+        json::escape(part.valid(), Escapes::LETTERS, |piece| out.put(piece.as_bytes()));
         if !part.invalid().is_empty() {
             out.put("\u{fffd}".as_bytes());
         }
@@ -121,40 +116,9 @@ pub fn put_json(out: &mut Out, bytes: &[u8]) {
     out.put_byte(b'"');
 }
 
-fn put_json_text(out: &mut Out, text: &[u8]) {
-    let mut plain = 0;
-    for (at, &byte) in text.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.put(&text[plain..at]);
-        plain = at + 1;
-        match byte {
-            b'"' => out.put(b"\\\""),
-            b'\\' => out.put(b"\\\\"),
-            b'\n' => out.put(b"\\n"),
-            b'\r' => out.put(b"\\r"),
-            b'\t' => out.put(b"\\t"),
-            8 => out.put(b"\\b"),
-            0xc => out.put(b"\\f"),
-            _ => out.put_fmt(format_args!("\\u{byte:04x}")),
-        }
-    }
-    out.put(&text[plain..]);
-}
-
 /// Base64 with the standard alphabet and padding.
 pub fn put_base64(out: &mut Out, bytes: &[u8]) {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for chunk in bytes.chunks(3) {
-        let word = u32::from(chunk[0]) << 16
-            | u32::from(*chunk.get(1).unwrap_or(&0)) << 8
-            | u32::from(*chunk.get(2).unwrap_or(&0));
-        for at in 0..4 {
-            let digit = (word >> (18 - 6 * at) & 63) as usize;
-            out.put_byte(if at <= chunk.len() { ALPHABET[digit] } else { b'=' });
-        }
-    }
+    base64(bytes, |piece| out.put(piece.as_bytes()));
 }
 
 #[cfg(test)]
@@ -183,14 +147,5 @@ mod tests {
         for (bytes, want) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
             assert_eq!(text(|out| put_base64(out, bytes.as_bytes())), want);
         }
-    }
-
-    #[test]
-    fn utf16_and_utf32_in_both_orders() {
-        assert_eq!(to_utf8(&[0xd8, 0x3d, 0xde, 0x00, 0, b'x'], Encoding::Utf16Be), "😀x");
-        assert_eq!(to_utf8(&[0x3d, 0xd8, b'x', 0], Encoding::Utf16Le), "\u{fffd}x");
-        assert_eq!(to_utf8(&[0, 1, 0xf6, 0], Encoding::Utf32Be), "😀");
-        assert_eq!(to_utf8(b"a\xc3\xa9b", Encoding::Ascii), "a\u{fffd}\u{fffd}b");
-        assert_eq!(to_utf8(&[0, 0xf6, 1, 0, 9], Encoding::Utf32Le), "😀\u{fffd}");
     }
 }

@@ -6,7 +6,6 @@ use tracemill_model::schema::Encoding;
 
 use super::number::{Number, from_wide};
 use super::resolve::{Detail, FieldPlace};
-use tracemill_codec::text::strings;
 
 /// Values by the index of their path.
 #[derive(Default)]
@@ -180,7 +179,7 @@ impl Visitor for Capture<'_> {
             let begin = text.len();
             match want.detail {
                 Detail::Text(encoding) if encoding != Encoding::Utf8 => {
-                    text.extend_from_slice(strings::to_utf8(bytes, encoding).as_bytes());
+                    text.extend_from_slice(encoding.to_utf8(bytes).as_bytes());
                 }
                 _ => text.extend_from_slice(bytes),
             }

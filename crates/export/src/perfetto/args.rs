@@ -312,7 +312,7 @@ impl Visitor for Args<'_> {
             Kind::Text(encoding)
                 if encoding != Encoding::Utf8 && !(encoding == Encoding::Ascii && bytes.is_ascii()) =>
             {
-                let text = strings::to_utf8(bytes, encoding);
+                let text = encoding.to_utf8(bytes);
                 if text.contains(char::REPLACEMENT_CHARACTER) {
                     self.lost.bad_texts += 1;
                 }

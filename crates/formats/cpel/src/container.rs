@@ -1,5 +1,6 @@
 //! The container: a header of 8 octets, then sections of a type and a length (`SPEC.md`, section 1, D1 to D9, D37).
 
+use tracemill_codec::bits::{read_uint, u32_at};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -134,7 +135,7 @@ impl Container {
             let message = format!("the header of a CPEL file has 8 octets, here are {}", file.len());
             return Err(Error::new(tracemill_model::error::ErrorKind::Truncated, message).at_offset(0));
         };
-        let order = if header[0] & 0x80 != 0 { ByteOrder::Little } else { ByteOrder::Big };
+        let order = ByteOrder::big_if(header[0] & 0x80 == 0);
         let version = header[0] & 0x7f;
         if version != 1 {
             let message = format!("version {version} of CPEL: only version 1 is known");
@@ -147,7 +148,7 @@ impl Container {
             }
             notes.warn("versions", 0, format!("{message}; it is read as version 1"));
         }
-        let declared = u32::from(u16(order, [header[2], header[3]]));
+        let declared = read_uint(&header[2..4], order) as u32;
         let exact = walk(file, order, declared, false);
         let walk = match &exact.fault {
             None => exact,
@@ -169,7 +170,7 @@ impl Container {
             let message = format!("{} octets behind the last section are ignored", file.len() as u64 - walk.end);
             notes.warn("trailing octets", walk.end, message);
         }
-        let date = u32(order, [header[4], header[5], header[6], header[7]]);
+        let date = read_uint(&header[4..8], order) as u32;
         Ok(Container { order, version, date, sections: walk.sections, is_cut })
     }
 
@@ -187,8 +188,7 @@ impl Container {
             return None;
         }
         let name = *octets.first_chunk::<NAME_BYTES>()?;
-        let word =
-            |at: usize| octets.get(at..at + 4).and_then(|word| word.first_chunk()).map(|word| u32(self.order, *word));
+        let word = |at: usize| u32_at(octets, at, self.order);
         let declared = u64::from(word(NAME_BYTES)?);
         let rate = if section.kind == Kind::EVENTS { word(NAME_BYTES + 4)? } else { 0 };
         let room = (section.len - header) / record;
@@ -221,16 +221,15 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
     let mut walk = Walk { sections: Vec::new(), end: HEADER_BYTES, fault: None };
     for number in 1..=declared {
         let at = walk.end;
-        let header = file.get(at as usize..).and_then(|rest| rest.first_chunk::<8>());
-        let Some(&[a, b, c, d, e, f, g, h]) = header else {
+        let word = |behind: usize| u32_at(file, at as usize + behind, order);
+        let (Some(kind), Some(declared_len)) = (word(0), word(4)) else {
             let message = format!("the file ends in the header of section {number} of {declared}");
             let error = Error::new(tracemill_model::error::ErrorKind::Truncated, message).at_offset(at);
             walk.fault = Some(error.with_help("the sections before it are used"));
             walk.end = len;
             return walk;
         };
-        let kind = Kind(u32(order, [a, b, c, d]));
-        let mut declared_len = u64::from(u32(order, [e, f, g, h]));
+        let (kind, mut declared_len) = (Kind(kind), u64::from(declared_len));
         if round && kind == Kind::STRINGS {
             declared_len = declared_len.next_multiple_of(4);
         }
@@ -256,10 +255,10 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
 
 /// Does a file of `len` octets that begins with `start` begin with a section of a known type that it can hold?
 pub(super) fn is_first(start: &[u8], len: u64) -> bool {
-    let Some(&[first, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h]) = start.first_chunk::<16>() else { return false };
-    let order = if first & 0x80 != 0 { ByteOrder::Little } else { ByteOrder::Big };
-    let kind = Kind(u32(order, [a, b, c, d]));
-    (kind == Kind::STRINGS || kind.record().is_some()) && u64::from(u32(order, [e, f, g, h])) <= len - 16
+    let order = ByteOrder::big_if(start.first().is_none_or(|first| first & 0x80 == 0));
+    let (Some(kind), Some(section)) = (u32_at(start, 8, order), u32_at(start, 12, order)) else { return false };
+    let kind = Kind(kind);
+    (kind == Kind::STRINGS || kind.record().is_some()) && u64::from(section) <= len - 16
 }
 
 /// Is this the beginning of a CPEL file? `file` is all of it.
@@ -271,8 +270,8 @@ pub(super) fn probe(file: &[u8]) -> bool {
     if header[0] & 0x7f == 0 {
         return false;
     }
-    let order = if header[0] & 0x80 != 0 { ByteOrder::Little } else { ByteOrder::Big };
-    let declared = u32::from(u16(order, [header[2], header[3]]));
+    let order = ByteOrder::big_if(header[0] & 0x80 == 0);
+    let declared = read_uint(&header[2..4], order) as u32;
     if declared == 0 {
         return header[0] & 0x7f == 1 && file.len() == 8;
     }
@@ -300,21 +299,4 @@ fn is_plain(section: &Section, file: &[u8]) -> bool {
     let Some(name) = octets.first_chunk::<NAME_BYTES>() else { return false };
     let len = name.iter().position(|&octet| octet == 0).unwrap_or(NAME_BYTES);
     text(&name[..len]) && name[len..].iter().all(|&octet| octet == 0)
-}
-
-/// An integer of 16 bits in the order of the file.
-pub(super) fn u16(order: ByteOrder, octets: [u8; 2]) -> u16 {
-    match order {
-        ByteOrder::Little => u16::from_le_bytes(octets),
-        ByteOrder::Big => u16::from_be_bytes(octets),
-    }
-}
-
-/// An integer of 32 bits in the order of the file.
-#[inline]
-pub(super) fn u32(order: ByteOrder, octets: [u8; 4]) -> u32 {
-    match order {
-        ByteOrder::Little => u32::from_le_bytes(octets),
-        ByteOrder::Big => u32::from_be_bytes(octets),
-    }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use tracemill_codec::bits::u32_at;
 use tracemill_codec::chunk::{Bytes, PacketData, Spine};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -10,7 +11,6 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
 use super::checks::{Limits, Part, Told};
-use super::container::u32;
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
 use super::order::{Order, Timed};
 use super::skeleton::Skeleton;
@@ -104,7 +104,7 @@ impl EventSection {
     }
 
     fn word(&self, record: &[u8; RECORD_BYTES as usize], at: usize) -> u32 {
-        u32(self.order, [record[at], record[at + 1], record[at + 2], record[at + 3]])
+        u32_at(record, at, self.order).unwrap_or(0)
     }
 
     /// The time as it is stored: the high word first, whatever the byte order (`SPEC.md`, D17).

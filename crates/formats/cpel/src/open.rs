@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tracemill_codec::bits::u32_at;
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
@@ -254,9 +255,7 @@ impl Binder<'_> {
         let (from, len) = (records.first as usize, records.count as usize * N * 4);
         let octets = file.bytes().get(from..from + len).unwrap_or(&[]);
         for (at, record) in octets.chunks_exact(N * 4).enumerate() {
-            let word = |word: usize| -> u32 {
-                record[word * 4..].first_chunk().map_or(0, |octets| container::u32(self.container.order, *octets))
-            };
+            let word = |word: usize| u32_at(record, word * 4, self.container.order).unwrap_or(0);
             let words = std::array::from_fn(word);
             take(self, (from + at * N * 4) as u64, words);
         }
@@ -430,9 +429,7 @@ impl Log {
         let (from, to) = (records.first as usize, (records.first + records.count * RECORD_BYTES) as usize);
         let (records, _) = file.bytes().get(from..to).unwrap_or(&[]).as_chunks::<{ RECORD_BYTES as usize }>();
         let order = self.schema.byte_order;
-        let code = |record: &[u8; RECORD_BYTES as usize]| {
-            container::u32(order, [record[12], record[13], record[14], record[15]])
-        };
+        let code = |record: &[u8; RECORD_BYTES as usize]| u32_at(record, 12, order).unwrap_or(0);
         records.iter().all(|record| self.definitions.by_code.get(code(record)) != NONE)
     }
 

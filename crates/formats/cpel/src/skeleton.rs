@@ -124,5 +124,5 @@ pub(super) fn made(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<Part> {
 
 /// The byte order that a header says.
 pub(super) fn order_of(header: &[u8]) -> ByteOrder {
-    if header.first().is_some_and(|first| first & 0x80 != 0) { ByteOrder::Little } else { ByteOrder::Big }
+    ByteOrder::big_if(header.first().is_none_or(|first| first & 0x80 == 0))
 }

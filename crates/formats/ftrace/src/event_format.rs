@@ -18,6 +18,7 @@
 
 use std::ops::Range;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -109,11 +110,7 @@ pub struct Machine {
 impl Machine {
     /// The unsigned number in up to 8 bytes.
     pub fn number(self, bytes: &[u8]) -> u64 {
-        let add = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
-        match self.byte_order {
-            ByteOrder::Big => bytes.iter().fold(0, add),
-            ByteOrder::Little => bytes.iter().rev().fold(0, add),
-        }
+        read_uint(bytes, self.byte_order)
     }
 }
 

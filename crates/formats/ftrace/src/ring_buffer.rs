@@ -12,6 +12,7 @@
 //!           31       time stamp: u32 more bits; the whole is the time, without its upper 5 bits
 //! ```
 
+use tracemill_codec::bits::u32_at;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -182,11 +183,7 @@ impl Records<'_> {
 
     #[inline]
     fn word(&self, at: usize) -> Option<u32> {
-        let bytes = *self.bytes.get(at..)?.first_chunk::<4>()?;
-        Some(match self.machine.byte_order {
-            ByteOrder::Little => u32::from_le_bytes(bytes),
-            ByteOrder::Big => u32::from_be_bytes(bytes),
-        })
+        u32_at(self.bytes, at, self.machine.byte_order)
     }
 
     #[inline]

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use memchr::memchr2;
+use tracemill_codec::text::json::unescape;
 
 /// Values inside each other, at most.
 const MAX_DEPTH: u32 = 64;
@@ -306,43 +307,4 @@ impl<'a> Parser<'a> {
             _ => Err(self.fault("`,` or the end of the object or array is expected")),
         }
     }
-}
-
-/// A string of JSON without its escapes; half of a surrogate pair becomes U+FFFD.
-pub(super) fn unescape(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let unit = |at: usize| {
-        let digits = bytes.get(at..at + 6).filter(|digits| digits.starts_with(b"\\u"))?;
-        u32::from_str_radix(std::str::from_utf8(&digits[2..]).ok()?, 16).ok()
-    };
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        if byte != b'\\' {
-            out.push(byte);
-            at += 1;
-            continue;
-        }
-        let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
-        if escape != b'u' {
-            at += 2;
-            out.push(match escape {
-                b'b' => 8,
-                b'f' => 12,
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                other => other,
-            });
-            continue;
-        }
-        let mut code = unit(at).unwrap_or(0xfffd);
-        at += 6;
-        if let (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) = (code, unit(at)) {
-            code = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-            at += 6;
-        }
-        let c = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-    }
-    out
 }

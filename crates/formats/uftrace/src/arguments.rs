@@ -11,6 +11,8 @@ use super::debug::{Enumeration, enumerations};
 use super::demangle::simple_name;
 use super::info::{PatternType, Specs};
 use super::names::{Module, Names};
+use tracemill_codec::bits::u16_at;
+use tracemill_model::schema::ByteOrder;
 
 /// How a value is shown and read.
 #[derive(Clone, PartialEq, Debug)]
@@ -154,10 +156,7 @@ impl Spec {
     /// Bytes of its value at `at` of a payload, and where the next value begins; `None` past the end.
     pub(super) fn take<'p>(&self, payload: &'p [u8], at: usize, big: bool) -> Option<(&'p [u8], usize)> {
         let (from, len) = match self.form {
-            Form::Text | Form::StdString => {
-                let len = *payload.get(at..)?.first_chunk::<2>()?;
-                (at + 2, usize::from(if big { u16::from_be_bytes(len) } else { u16::from_le_bytes(len) }))
-            }
+            Form::Text | Form::StdString => (at + 2, u16_at(payload, at, ByteOrder::big_if(big))?.into()),
             _ => (at, self.size),
         };
         let end = from.checked_add(len)?;

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::Spine;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
@@ -47,11 +48,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn number(&self, at: usize, len: usize) -> u64 {
-        let field = self.bytes.get(at..at.saturating_add(len)).unwrap_or(&[]).iter();
-        match self.order {
-            ByteOrder::Little => field.rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-            ByteOrder::Big => field.fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-        }
+        read_uint(self.bytes.get(at..at.saturating_add(len)).unwrap_or(&[]), self.order)
     }
 
     /// Type, flags and size of the record at `at`; an error when it cannot be one.

@@ -5,6 +5,8 @@
 
 use super::arguments::{MAX_PAYLOAD, Signatures, payload_len};
 use super::names::Resolver;
+use tracemill_codec::bits::{u16_at, u64_at};
+use tracemill_model::schema::ByteOrder;
 
 /// Bytes of a record without its payload.
 pub(super) const RECORD: usize = 16;
@@ -35,12 +37,8 @@ impl Record {
     /// The record with which some bytes begin.
     #[inline]
     pub(super) fn of(bytes: &[u8], big: bool) -> Option<Record> {
-        let bytes = bytes.first_chunk::<RECORD>()?;
-        let (time, word) = (*bytes.first_chunk::<8>()?, *bytes.last_chunk::<8>()?);
-        Some(match big {
-            false => Record { time: u64::from_le_bytes(time), word: u64::from_le_bytes(word) },
-            true => Record { time: u64::from_be_bytes(time), word: u64::from_be_bytes(word) },
-        })
+        let (bytes, order) = (bytes.first_chunk::<RECORD>()?, ByteOrder::big_if(big));
+        Some(Record { time: u64_at(bytes, 0, order)?, word: u64_at(bytes, 8, order)? })
     }
 
     #[inline]
@@ -185,11 +183,8 @@ impl TaskBytes<'_> {
         let rest = self.bytes.get(from..).unwrap_or(&[]);
         let limited = &rest[..rest.len().min(MAX_PAYLOAD)];
         let (payload, len) = if record.kind() == Kind::Event {
-            let len = limited.first_chunk::<2>().map(|len| match self.big {
-                false => usize::from(u16::from_le_bytes(*len)),
-                true => usize::from(u16::from_be_bytes(*len)),
-            });
-            match len.map(|len| (len, (len + 2).next_multiple_of(8))) {
+            let len = u16_at(limited, 0, ByteOrder::big_if(self.big));
+            match len.map(usize::from).map(|len| (len, (len + 2).next_multiple_of(8))) {
                 Some((len, padded)) if padded <= limited.len() => (Payload::Data { from: from + 2, len }, Some(padded)),
                 _ => (Payload::Unknown, None),
             }

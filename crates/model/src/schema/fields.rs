@@ -527,4 +527,13 @@ mod tests {
         assert_eq!([0, 2].map(|value| of(&ranges, value)), [["l0", "l1"], ["l1", "l2"]]);
         assert_eq!((of(&ranges, -2), of(&ranges, 6).len()), (vec!["l1".to_string()], 0));
     }
+
+    #[test]
+    fn utf16_and_utf32_in_both_orders() {
+        assert_eq!(Encoding::Utf16Be.to_utf8(&[0xd8, 0x3d, 0xde, 0x00, 0, b'x']), "😀x");
+        assert_eq!(Encoding::Utf16Le.to_utf8(&[0x3d, 0xd8, b'x', 0]), "\u{fffd}x");
+        assert_eq!(Encoding::Utf32Be.to_utf8(&[0, 1, 0xf6, 0]), "😀");
+        assert_eq!(Encoding::Ascii.to_utf8(b"a\xc3\xa9b"), "a\u{fffd}\u{fffd}b");
+        assert_eq!(Encoding::Utf32Le.to_utf8(&[0, 0xf6, 1, 0, 9]), "😀\u{fffd}");
+    }
 }

@@ -38,6 +38,14 @@ pub enum ByteOrder {
     Big,
 }
 
+impl ByteOrder {
+    /// Big-endian if so, little-endian if not: for formats that say it in a bit.
+    #[inline]
+    pub fn big_if(is_big: bool) -> Self {
+        if is_big { ByteOrder::Big } else { ByteOrder::Little }
+    }
+}
+
 /// The six roots under which the fields of an event live (CTF 1.8.3, 7.3.2; CTF 2, "field location").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Scope {

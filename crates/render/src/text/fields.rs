@@ -129,7 +129,7 @@ impl Visitor for Printer<'_> {
         self.out.put(color.as_bytes());
         match encoding {
             Encoding::Utf8 => strings::put_escaped(self.out, bytes),
-            encoding => strings::put_escaped(self.out, strings::to_utf8(bytes, encoding).as_bytes()),
+            encoding => strings::put_escaped(self.out, encoding.to_utf8(bytes).as_bytes()),
         }
         self.out.put(reset.as_bytes());
     }

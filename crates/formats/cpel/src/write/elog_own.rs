@@ -7,15 +7,16 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::Scope;
+use tracemill_model::schema::{ByteOrder, Scope};
 
+use super::count_gap;
 use super::spool::Output;
-use super::{count_gap, undecoded};
 use crate::elog::TIME_BYTES;
 use crate::elog::events::HEADER;
 use crate::elog::format::string_at;
@@ -267,7 +268,7 @@ impl TraceWriter for Own {
             None => false,
             Some(args) if self.is_direct => put_decoded(&mut self.scratch, &args, time, event.body()).is_some(),
             Some(args) => {
-                let payload = event.values(Scope::Payload).map_err(undecoded)?.unwrap_or(Value::Null);
+                let payload = event.values(Scope::Payload)?.unwrap_or(Value::Null);
                 match payload.member("track").and_then(Value::integer) {
                     None => false,
                     Some(track) => {
@@ -364,7 +365,7 @@ pub(super) fn words(value: u64) -> [u8; 8] {
 pub(super) fn put_integer(out: &mut Vec<u8>, value: u64, len: u8) {
     match len {
         8 => out.extend_from_slice(&words(value)),
-        len => out.extend_from_slice(&value.to_be_bytes()[8 - usize::from(len.min(8))..]),
+        len => put_uint(out, value, len.into(), ByteOrder::Big),
     }
 }
 
@@ -380,7 +381,7 @@ pub(super) fn put_cstring(out: &mut Vec<u8>, text: &[u8]) {
         16_512..537_387_424 => {
             let len = len - 16_512;
             out.push((len as u8) << 3 | 4);
-            out.extend_from_slice(&((len >> 5) as u32).to_le_bytes()[..3]);
+            put_uint(out, len >> 5, 3, ByteOrder::Little);
         }
         _ => {
             out.push(0);

@@ -8,7 +8,6 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Member, Schema, Scope};
 
 use super::spool::Spool;
-use super::undecoded;
 use crate::strings::MAX_TEXT;
 
 /// Structures in each other that are taken apart.
@@ -89,7 +88,7 @@ impl<'a> Fields<'a> {
         let at = match self.scopes.iter().position(|(scope, _)| *scope == place.scope) {
             Some(at) => at,
             None => {
-                let values = self.event.values(place.scope).map_err(undecoded)?;
+                let values = self.event.values(place.scope)?;
                 self.scopes.push((place.scope, values));
                 self.scopes.len() - 1
             }

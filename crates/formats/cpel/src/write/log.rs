@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
@@ -15,7 +16,7 @@ use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
 use super::own::{Times, added_ticks, events_head, put_record, rate_of};
 use super::spool::{Output, Spool};
 use super::tracks::{Rule, Tracks};
-use super::{ClassKey, count_gap, count_headers, own_name, put_u32};
+use super::{ClassKey, count_gap, count_headers, own_name};
 use crate::container::{Kind, NAME_BYTES};
 use crate::settings::Wishes;
 use tracemill_format::target::{Losses, Source, TraceWriter, WriteOptions};
@@ -347,9 +348,9 @@ impl TraceWriter for Log {
                 number.reverse();
             }
             head.extend_from_slice(&number);
-            put_u32(&mut head, date.unwrap_or(0), order);
-            put_u32(&mut head, Kind::STRINGS.0, order);
-            put_u32(&mut head, strings.len() as u32, order);
+            put_uint(&mut head, date.unwrap_or(0).into(), 4, order);
+            put_uint(&mut head, Kind::STRINGS.0.into(), 4, order);
+            put_uint(&mut head, strings.len(), 4, order);
             out.write_all(&head).map_err(&failed)?;
             strings.copy_to(out)?;
             let codes = definitions.iter().zip(1..).map(|(&[name, datum], code)| vec![code, name, datum]);
@@ -387,13 +388,13 @@ fn records(kind: Kind, records: impl Iterator<Item = Vec<u32>>, order: ByteOrder
     body.resize(NAME_BYTES, 0);
     let (mut all, mut count) = (Vec::new(), 0);
     for record in records {
-        record.iter().for_each(|&word| put_u32(&mut all, word, order));
+        record.iter().for_each(|&word| put_uint(&mut all, word.into(), 4, order));
         count += 1;
     }
-    put_u32(&mut body, count, order);
+    put_uint(&mut body, count as u64, 4, order);
     let mut out = Vec::with_capacity(8 + body.len() + all.len());
-    put_u32(&mut out, kind.0, order);
-    put_u32(&mut out, (body.len() + all.len()) as u32, order);
+    put_uint(&mut out, kind.0.into(), 4, order);
+    put_uint(&mut out, (body.len() + all.len()) as u64, 4, order);
     out.extend_from_slice(&body);
     out.extend_from_slice(&all);
     out

@@ -11,9 +11,9 @@ mod tracks;
 use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, EventClassId, Member};
+use tracemill_model::schema::{EventClassId, Member};
 
 use tracemill_format::api::OpenTrace;
 use tracemill_format::out_file::copy_file;
@@ -96,19 +96,6 @@ fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result<bool> {
     }
     copy_file(&trace.path, to)?;
     Ok(true)
-}
-
-/// Appends a number of 32 bits.
-fn put_u32(out: &mut Vec<u8>, value: u32, order: ByteOrder) {
-    out.extend_from_slice(&match order {
-        ByteOrder::Little => value.to_le_bytes(),
-        ByteOrder::Big => value.to_be_bytes(),
-    });
-}
-
-/// The fault of an event that cannot be decoded.
-fn undecoded(fault: tracemill_codec::plan::Fault) -> Error {
-    Error::malformed(format!("an event cannot be decoded: {fault:?}"))
 }
 
 /// Counts what a log has no place for.

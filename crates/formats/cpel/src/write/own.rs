@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tracemill_codec::bits::{put_uint, read_uint, u32_at};
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
@@ -10,9 +11,9 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockClass, Scope};
 
+use super::count_gap;
 use super::spool::{Output, Spool};
-use super::{count_gap, put_u32, undecoded};
-use crate::container::{HEADER_BYTES, Kind, NAME_BYTES, u32 as word};
+use crate::container::{HEADER_BYTES, Kind, NAME_BYTES};
 use crate::definitions::EVENT_BYTES;
 use crate::events::RECORD_BYTES;
 use crate::settings::Wishes;
@@ -67,11 +68,11 @@ impl Own {
         let mut header = *origin.part(HEADER)?.first_chunk()?;
         let stored = skeleton::order_of(&header);
         let order = options.byte_order.unwrap_or(stored);
-        let date = word(stored, [header[4], header[5], header[6], header[7]]);
+        let date = read_uint(&header[4..8], stored) as u32;
         // What was read, it was as version 1.
         header[0] = 1 | if order == ByteOrder::Little { 0x80 } else { 0 };
         let mut octets = Vec::new();
-        put_u32(&mut octets, date, order);
+        put_uint(&mut octets, date.into(), 4, order);
         header[4..].copy_from_slice(&octets);
         let mut losses = Losses::default();
         let mut sections = Vec::new();
@@ -87,7 +88,7 @@ impl Own {
                 sections.push(Section::Octets(octets));
             } else if let Some(number) = part.name.strip_prefix(EVENTS) {
                 let head = part.bytes.get(..EVENTS_HEAD)?;
-                let rate = word(stored, *head[EVENTS_HEAD - 4..].first_chunk()?);
+                let rate = u32_at(head, EVENTS_HEAD - 4, stored)?;
                 let behind = origin.part(&format!("{BEHIND}{number}")).unwrap_or(&[]).to_vec();
                 sections.push(Section::Events(Box::new(Events {
                     number: number.to_string(),
@@ -143,24 +144,24 @@ impl Own {
 /// The header of a section of which everything else stays: a string table, or one of an unknown type.
 fn same_head(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<[u8; HEADER_BYTES as usize]> {
     let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
-    let kind = Kind(word(from, [head[0], head[1], head[2], head[3]]));
+    let kind = Kind(read_uint(&head[..4], from) as u32);
     if kind.record().is_some() || kind != Kind::STRINGS && from != to {
         return None;
     }
     let mut out = Vec::with_capacity(head.len());
-    put_u32(&mut out, kind.0, to);
-    put_u32(&mut out, u32::try_from(data.len()).ok()?, to);
+    put_uint(&mut out, kind.0.into(), 4, to);
+    put_uint(&mut out, u32::try_from(data.len()).ok()?.into(), 4, to);
     out.first_chunk().copied()
 }
 
 /// A section as it is written, and whether its type is known.
 fn section(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<(Vec<u8>, bool)> {
     let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
-    let kind = Kind(word(from, [head[0], head[1], head[2], head[3]]));
+    let kind = Kind(read_uint(&head[..4], from) as u32);
     let mut out = Vec::with_capacity(octets.len());
-    put_u32(&mut out, kind.0, to);
+    put_uint(&mut out, kind.0.into(), 4, to);
     // What is there of a section that was cut is all of it now.
-    put_u32(&mut out, u32::try_from(data.len()).ok()?, to);
+    put_uint(&mut out, u32::try_from(data.len()).ok()?.into(), 4, to);
     let is_known = kind == Kind::STRINGS || kind.record().is_some();
     let Some((fixed, size)) = kind.record().map(|(fixed, size)| (fixed as usize, size as usize)) else {
         out.extend_from_slice(data);
@@ -170,21 +171,21 @@ fn section(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<(Vec<u8>, bo
         out.extend_from_slice(data);
         return Some((out, is_known));
     };
-    let declared = word(from, *name[NAME_BYTES..].first_chunk()?) as usize;
+    let declared = u32_at(name, NAME_BYTES, from)? as usize;
     let count = declared.min(records.len() / size);
     out.extend_from_slice(&name[..NAME_BYTES]);
-    put_u32(&mut out, count as u32, to);
+    put_uint(&mut out, count as u64, 4, to);
     if fixed > NAME_BYTES + 4 {
-        put_u32(&mut out, word(from, *name[NAME_BYTES + 4..].first_chunk()?), to);
+        put_uint(&mut out, u32_at(name, NAME_BYTES + 4, from)?.into(), 4, to);
     }
     let (records, behind) = records.split_at(count * size);
     let mut records: Vec<&[u8]> = records.chunks_exact(size).collect();
     if kind == Kind::SYMBOLS {
         // Readers search in them.
-        records.sort_by_key(|record| record.first_chunk().map(|value| word(from, *value)));
+        records.sort_by_key(|record| u32_at(record, 0, from));
     }
     for value in records.iter().flat_map(|record| record.as_chunks::<4>().0) {
-        put_u32(&mut out, word(from, *value), to);
+        put_uint(&mut out, read_uint(value, from), 4, to);
     }
     out.extend_from_slice(behind);
     Some((out, is_known))
@@ -241,7 +242,7 @@ impl Times {
 pub(super) fn put_record(out: &mut Vec<u8>, time: u64, [code, track, datum]: [u32; 3], order: ByteOrder) {
     // The high word of the time comes first whatever the byte order (`SPEC.md`, D17).
     for value in [(time >> 32) as u32, time as u32, track, code, datum] {
-        put_u32(out, value, order);
+        put_uint(out, value.into(), 4, order);
     }
 }
 
@@ -262,7 +263,7 @@ impl TraceWriter for Own {
                 [at(0), at(4), at(8)]
             })
         } else {
-            let payload = event.values(Scope::Payload).map_err(undecoded)?;
+            let payload = event.values(Scope::Payload)?;
             let number = |name| payload.as_ref()?.member(name).and_then(Value::integer);
             match (number("code"), number("track"), number("datum")) {
                 (Some(code), Some(track), Some(datum)) => Some([code as u32, track as u32, datum as u32]),
@@ -329,11 +330,11 @@ pub(super) fn events_head(name: &[u8], count: u64, rate: u32, behind: usize, ord
     let len = u32::try_from(len)
         .map_err(|_| Error::unsupported(format!("a section of {count} events is longer than CPEL can say")))?;
     let mut out = Vec::with_capacity(EVENTS_HEAD);
-    put_u32(&mut out, Kind::EVENTS.0, order);
-    put_u32(&mut out, len, order);
+    put_uint(&mut out, Kind::EVENTS.0.into(), 4, order);
+    put_uint(&mut out, len.into(), 4, order);
     out.extend_from_slice(name);
     out.resize(HEADER_BYTES as usize + NAME_BYTES, 0);
-    put_u32(&mut out, count as u32, order);
-    put_u32(&mut out, rate, order);
+    put_uint(&mut out, count, 4, order);
+    put_uint(&mut out, rate.into(), 4, order);
     Ok(out)
 }

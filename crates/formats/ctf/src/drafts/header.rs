@@ -1,5 +1,6 @@
 //! One packet header and context: read, and judged (`SPEC.md`, D29, D34 and D42).
 
+use tracemill_codec::bits::{put_uint, u32_at};
 use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
 use tracemill_codec::trace_plans::{EventFault, TracePlans};
 use tracemill_model::error::{Error, ErrorKind};
@@ -26,13 +27,10 @@ pub(super) struct Identity {
 impl Identity {
     /// Bytes with which every packet of the file begins, as far as they are known.
     pub(super) fn pattern(&self) -> Vec<u8> {
-        let number = |value: u32| match self.order {
-            ByteOrder::Little => value.to_le_bytes(),
-            ByteOrder::Big => value.to_be_bytes(),
-        };
-        let mut pattern = number(MAGIC).to_vec();
+        let mut pattern = Vec::new();
+        put_uint(&mut pattern, MAGIC.into(), 4, self.order);
         match (self.dialect, self.session_id, self.uuid) {
-            (Dialect::V11, Some(id), _) => pattern.extend(number(id)),
+            (Dialect::V11, Some(id), _) => put_uint(&mut pattern, id.into(), 4, self.order),
             (Dialect::V16, _, Some(uuid)) => pattern.extend(uuid),
             _ => {}
         }
@@ -109,13 +107,7 @@ pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: 
     if rest.len() < fixed {
         return Err(cut("the header of a packet"));
     }
-    let number = |at: usize| {
-        let word = rest.get(at..).and_then(|rest| rest.first_chunk::<4>()).copied().unwrap_or_default();
-        match identity.order {
-            ByteOrder::Little => u32::from_le_bytes(word),
-            ByteOrder::Big => u32::from_be_bytes(word),
-        }
-    };
+    let number = |at: usize| u32_at(rest, at, identity.order).unwrap_or(0);
     let schema = plans.schema();
     let (mut stranger, mut uuid) = (None, [0; 16]);
     let strange = |message: String| Some(Error::new(ErrorKind::Inconsistent, message));

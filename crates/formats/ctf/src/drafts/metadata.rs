@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -288,13 +289,7 @@ struct Header11 {
 
 fn header_11(bytes: &[u8], order: ByteOrder) -> Option<Header11> {
     let header = bytes.first_chunk::<HEADER_11>()?;
-    let number = |at: usize| {
-        let word = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        match order {
-            ByteOrder::Little => u32::from_le_bytes(word),
-            ByteOrder::Big => u32::from_be_bytes(word),
-        }
-    };
+    let number = |at: usize| read_uint(&header[at..at + 4], order) as u32;
     let [compression, encryption, checksum] = [45, 46, 47].map(|at: usize| u64::from(header[at]));
     Some(Header11 {
         session_id: number(4),

@@ -1,5 +1,6 @@
 //! The metadata file: plain text, or text in packets (CTF 1.8.3, 7.1).
 
+use tracemill_codec::bits::read_uint;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
@@ -198,14 +199,7 @@ fn is_json_sequence(bytes: &[u8]) -> bool {
 }
 
 fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
-    let u32_at = |offset: usize| {
-        let mut word = [0; 4];
-        word.copy_from_slice(&bytes[at + offset..at + offset + 4]);
-        match order {
-            ByteOrder::Little => u32::from_le_bytes(word),
-            ByteOrder::Big => u32::from_be_bytes(word),
-        }
-    };
+    let u32_at = |offset: usize| read_uint(&bytes[at + offset..at + offset + 4], order) as u32;
     let fail = |kind, offset: usize, message: String| Err(Error::new(kind, message).at_offset((at + offset) as u64));
     let magic = u32_at(0);
     if magic != MAGIC {

@@ -2,20 +2,12 @@
 
 use std::fmt::Write;
 
+use tracemill_codec::text::json::{self, Escapes};
+
 /// Appends a string.
 pub(super) fn put_string(out: &mut String, text: &str) {
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
+    json::escape(text, Escapes { letters: "", delete: true }, |piece| *out += piece);
     out.push('"');
 }
 
@@ -58,18 +50,4 @@ impl<'a> Object<'a> {
     pub(super) fn end(self) {
         self.out.push('}');
     }
-}
-
-/// Bytes as base64: the standard alphabet, filled up.
-pub(super) fn to_base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for piece in bytes.chunks(3) {
-        let bits = (0..3).fold(0u32, |bits, at| bits << 8 | u32::from(piece.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
-            out.push(if at <= piece.len() { char::from(digit) } else { '=' });
-        }
-    }
-    out
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tracemill_codec::layout;
+use tracemill_codec::text::base64;
 use tracemill_model::schema::{
     BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EnvValue, EventClass, FieldClassId,
     FieldKind, FieldPath, IntegerClass, Length, Mapping, Member, Origin, PathStep, Presence, Range, Role, Roles,
@@ -10,7 +11,7 @@ use tracemill_model::schema::{
 };
 
 use super::fields::{BEFORE, Mark, Marks};
-use super::json::{Object, put_string, to_base64};
+use super::json::{Object, put_string};
 use crate::ctf2::attributes::NAMESPACE;
 use crate::ctf2::locations::origin_text;
 
@@ -87,7 +88,11 @@ fn origin(own: &mut Object<'_>, of: &Origin) {
         object.string("name", &part.name);
         match std::str::from_utf8(&part.bytes) {
             Ok(text) => object.string("text", text),
-            Err(_) => object.string("base64", &to_base64(&part.bytes)),
+            Err(_) => {
+                let mut text = String::new();
+                base64(&part.bytes, |piece| text += piece);
+                object.string("base64", &text);
+            }
         }
     });
     list(object.key("streams"), &of.streams, |object, (file, name)| {

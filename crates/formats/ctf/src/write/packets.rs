@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracemill_codec::bits::put_fixed;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{CutEncoder, Encoder, LooseBits, Shortfalls, put_fixed};
+use tracemill_codec::encode::{CutEncoder, Encoder, LooseBits, Shortfalls};
 use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};

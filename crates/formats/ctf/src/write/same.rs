@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracemill_codec::bits::mask;
+use tracemill_codec::bits::{copy_bits, write_bits};
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::layout;
 use tracemill_codec::plan::State;
@@ -457,7 +457,7 @@ impl SameStream {
 
     fn set(&mut self, layout: &Layout, role: Role, value: u64) {
         for place in layout.places.iter().filter(|place| place.roles.has(role)) {
-            put_bits(&mut self.packet, place.at_bits, place.len_bits, place.order, value);
+            write_bits(&mut self.packet, place.at_bits, place.len_bits, value, place.order);
         }
     }
 
@@ -548,86 +548,5 @@ impl SameStream {
         losses.add("gaps behind the last event of a stream", (self.pending || self.lost > 0).into());
         losses.add("lost packets between packets without numbers", self.uncounted);
         losses
-    }
-}
-
-/// Writes the low bits of a number at a place.
-fn put_bits(bytes: &mut [u8], at: u64, len_bits: u32, order: ByteOrder, value: u64) {
-    let value = value & mask(len_bits);
-    for bit in 0..len_bits {
-        let (place, set) = match order {
-            ByteOrder::Little => (at + u64::from(bit), value >> bit & 1 == 1),
-            ByteOrder::Big => (at + u64::from(bit), value >> (len_bits - 1 - bit) & 1 == 1),
-        };
-        put_bit(bytes, place, order, set);
-    }
-}
-
-fn put_bit(bytes: &mut [u8], at: u64, order: ByteOrder, set: bool) {
-    let shift = if order == ByteOrder::Little { at % 8 } else { 7 - at % 8 };
-    if let Some(byte) = bytes.get_mut((at / 8) as usize) {
-        *byte = *byte & !(1 << shift) | u8::from(set) << shift;
-    }
-}
-
-/// Copies bits to the end of a packet; bytes where both begin at one.
-pub(super) fn copy_bits(from: &[u8], from_bits: u64, to: &mut Vec<u8>, to_bits: u64, count: u64, order: ByteOrder) {
-    let end = ((to_bits + count).div_ceil(8)) as usize;
-    // Most events are whole bytes behind whole bytes.
-    if (from_bits | to_bits | count) & 7 == 0
-        && to.len() as u64 == to_bits / 8
-        && let Some(source) = from.get((from_bits / 8) as usize..((from_bits + count) / 8) as usize)
-    {
-        to.extend_from_slice(source);
-        return;
-    }
-    to.resize(end, 0);
-    let mut done = 0;
-    if from_bits.is_multiple_of(8) && to_bits.is_multiple_of(8) {
-        let (source, target) = ((from_bits / 8) as usize, (to_bits / 8) as usize);
-        let whole = (count / 8) as usize;
-        if let (Some(source), Some(target)) = (from.get(source..source + whole), to.get_mut(target..target + whole)) {
-            target.copy_from_slice(source);
-            done = count / 8 * 8;
-        }
-    }
-    for bit in done..count {
-        let at = from_bits + bit;
-        let shift = if order == ByteOrder::Little { at % 8 } else { 7 - at % 8 };
-        let set = from.get((at / 8) as usize).is_some_and(|byte| byte >> shift & 1 == 1);
-        put_bit(to, to_bits + bit, order, set);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tracemill_codec::bits::read_bits;
-
-    use super::*;
-
-    #[test]
-    fn bits_are_written_where_they_are_read() {
-        for order in [ByteOrder::Little, ByteOrder::Big] {
-            for (at, len_bits) in [(0, 64), (3, 27), (5, 1), (8, 16), (13, 33)] {
-                let mut bytes = [0x5a; 16];
-                let value = 0x0123_4567_89ab_cdef & mask(len_bits);
-                put_bits(&mut bytes, at, len_bits, order, value);
-                assert_eq!(read_bits(&bytes, at, len_bits, order, false), value, "{order:?} {at} {len_bits}");
-            }
-        }
-    }
-
-    #[test]
-    fn bits_move_between_places() {
-        let from: Vec<u8> = (0..16u8).map(|i| i.wrapping_mul(37)).collect();
-        for order in [ByteOrder::Little, ByteOrder::Big] {
-            for (a, b, count) in [(0, 0, 64), (3, 8, 30), (8, 16, 21), (16, 0, 5)] {
-                let mut to = Vec::new();
-                copy_bits(&from, a, &mut to, b, count, order);
-                let read = |bytes: &[u8], at| read_bits(bytes, at, count as u32, order, false);
-                assert_eq!(read(&from, a), read(&to, b), "{order:?} {a} {b} {count}");
-                assert_eq!(to.len() as u64, (b + count).div_ceil(8));
-            }
-        }
     }
 }

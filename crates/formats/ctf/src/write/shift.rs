@@ -3,15 +3,13 @@
 //! Fields are aligned to the start of their packet. Where an event begins as far from a multiple of its largest alignment
 //! as it did in the input, its bits are copied in one go; otherwise each field is put where its own alignment wants it.
 
-use tracemill_codec::bits::Wide;
+use tracemill_codec::bits::{Wide, copy_bits};
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::layout;
 use tracemill_codec::plan::{NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{
     BitsClass, ByteOrder, FieldClassId, FieldKind, Length, Placement, Schema, Scope, StringLength,
 };
-
-use super::same::copy_bits;
 
 /// Is all that a field takes known when it is shown? The size of a text of counted bytes is not.
 pub(super) fn can_shift(schema: &Schema, roots: impl Iterator<Item = FieldClassId>) -> bool {

@@ -302,7 +302,7 @@ impl Builder<'_> {
 
     /// The class of a field that is aligned to `least` bytes at least.
     fn field(&mut self, class: &Type, style: Style, least: u8) -> FieldClassId {
-        let byte_order = if self.is_big(class) { ByteOrder::Big } else { ByteOrder::Little };
+        let byte_order = ByteOrder::big_if(self.is_big(class));
         let mut align = 1;
         let kind = match &class.kind {
             Kind::Integer(integer) => {
@@ -340,7 +340,7 @@ impl Builder<'_> {
             }
             Kind::Sequence(length, element) => {
                 let bytes = if let Kind::Integer(integer) = length.kind { style.sizes.of(integer) } else { 4 };
-                let byte_order = if self.is_big(length) { ByteOrder::Big } else { ByteOrder::Little };
+                let byte_order = ByteOrder::big_if(self.is_big(length));
                 let element = self.field(element, style, 1);
                 let count = IntegerClass { byte_order, ..IntegerClass::unsigned(u32::from(bytes) * 8) };
                 let count = FieldClass::new(FieldKind::Integer(count), align_bits(bytes, style, 1));

@@ -4,6 +4,9 @@
 //! Offsets count from the first byte of the event's data. A layout is walked to find where an event ends and whether its
 //! fields fit, and copied from where plans cannot decode it in place.
 
+use tracemill_codec::bits::read_uint;
+use tracemill_model::schema::ByteOrder;
+
 use super::definitions::{FieldDefinition, Integer, Kind, Type};
 
 /// Sizes of the types of C, and the alignment of fields.
@@ -291,6 +294,5 @@ fn take(data: &[u8], at: u64, len: u64) -> Result<&[u8], Short> {
 /// An unsigned integer of up to 8 bytes.
 #[inline]
 pub(super) fn number(bytes: &[u8], is_big: bool) -> u64 {
-    let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-    if is_big { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
+    read_uint(bytes, ByteOrder::big_if(is_big))
 }

@@ -70,7 +70,7 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
 
     let mut schema = Schema::new("lttng-legacy");
     schema.version = (0, u32::from(header.minor));
-    schema.byte_order = if header.is_big { ByteOrder::Big } else { ByteOrder::Little };
+    schema.byte_order = ByteOrder::big_if(header.is_big);
     schema.environment = info::environment(header);
     let clock = clock_class(&files[clock_file], settings.get(DIVIDE).is_some(), &mut messages);
     let clock_id = schema.add_clock(clock.clone());

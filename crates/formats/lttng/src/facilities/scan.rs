@@ -133,7 +133,7 @@ impl<'a> Scanner<'a> {
             return self.stop(place.offset, limit, found, "the block ends inside of an event header".into());
         };
         let (time, ids) = own.split_at(len - 4);
-        let time = integer(time, self.header.is_big);
+        let time = number(time, self.header.is_big);
         if SHORT {
             place.tsc = extend(place.tsc, time, 32, 0);
         } else {
@@ -358,19 +358,6 @@ fn extend(now: u64, value: u64, bits: u32, shift: u32) -> u64 {
     let high = if value < now & mask { high.wrapping_add((1u64 << bits) << shift) } else { high };
     // The bits below are those of the beginning of the block.
     high | value
-}
-
-/// An integer of 4 or 8 bytes.
-#[inline]
-fn integer(bytes: &[u8], is_big: bool) -> u64 {
-    if let Some(short) = bytes.first_chunk::<4>().filter(|_| bytes.len() == 4) {
-        return u64::from(if is_big { u32::from_be_bytes(*short) } else { u32::from_le_bytes(*short) });
-    }
-    match bytes.first_chunk::<8>() {
-        Some(long) if is_big => u64::from_be_bytes(*long),
-        Some(long) => u64::from_le_bytes(*long),
-        None => 0,
-    }
 }
 
 #[inline]

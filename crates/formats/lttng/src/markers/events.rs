@@ -1,9 +1,10 @@
 //! Finding the events of a sub-buffer: compact headers, and where payloads end.
 
+use tracemill_codec::bits::{u16_at, u32_at, u64_at};
 use tracemill_model::schema::ByteOrder;
 
 use super::format_string::{Field, FieldKind};
-use super::header::{AlignRule, u16_at, u32_at, u64_at};
+use super::header::AlignRule;
 
 /// Bits of the clock in an event header.
 pub(crate) const CLOCK_BITS: u32 = 27;

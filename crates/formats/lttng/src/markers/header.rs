@@ -1,5 +1,6 @@
 //! The header of a sub-buffer, in all versions from 2.0 to 2.6.
 
+use tracemill_codec::bits::{put_uint, u32_at, u64_at};
 use tracemill_model::schema::ByteOrder;
 
 use super::events::Shape;
@@ -132,10 +133,7 @@ impl Header {
     /// Its bytes: what [`Header::parse`] reads.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.header_bytes as usize);
-        let mut put = |value: u64, len: usize| match self.order {
-            ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..len]),
-            ByteOrder::Big => out.extend_from_slice(&value.to_be_bytes()[8 - len..]),
-        };
+        let mut put = |value: u64, len: usize| put_uint(&mut out, value, len, self.order);
         put(self.begin_cycles, 8);
         put(self.end_cycles, 8);
         put(MAGIC.into(), 4);
@@ -213,22 +211,4 @@ pub(crate) fn magic(bytes: &[u8]) -> Option<ByteOrder> {
 #[inline]
 pub(crate) fn field<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
     bytes.get(at..)?.first_chunk::<LEN>().copied()
-}
-
-#[inline]
-pub(crate) fn u16_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u16> {
-    let bytes = field::<2>(bytes, at)?;
-    Some(if order == ByteOrder::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-}
-
-#[inline]
-pub(crate) fn u32_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u32> {
-    let bytes = field::<4>(bytes, at)?;
-    Some(if order == ByteOrder::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-}
-
-#[inline]
-pub(crate) fn u64_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u64> {
-    let bytes = field::<8>(bytes, at)?;
-    Some(if order == ByteOrder::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use tracemill_codec::bits::u16_at;
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::blocks::Block;
 use super::events::{Fit, Found, Layout, Layouts, Lost, Walk};
 use super::format_string::{Field, FieldKind, Sizes};
-use super::header::{AlignRule, Header, u16_at};
+use super::header::{AlignRule, Header};
 use tracemill_model::schema::DisplayBase;
 
 /// The event that gives an id to a marker.

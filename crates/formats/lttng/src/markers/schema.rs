@@ -232,7 +232,7 @@ impl<'a> Builder<'a> {
             let class = IntegerClass {
                 signed: is_signed,
                 base,
-                byte_order: if is_big { ByteOrder::Big } else { ByteOrder::Little },
+                byte_order: ByteOrder::big_if(is_big),
                 ..IntegerClass::unsigned(u32::from(len_bytes) * 8)
             };
             schema.add_field_class(FieldClass::new(SchemaKind::Integer(class), align_bits))

@@ -1,5 +1,6 @@
 //! Records and payloads, the other way round (`SPEC.md`, section 5).
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
@@ -28,11 +29,7 @@ pub(super) struct Numbers(pub(super) ByteOrder);
 impl Numbers {
     /// The low bytes of a number.
     pub(super) fn put(self, out: &mut Vec<u8>, value: u64, len: usize) {
-        let mut bytes: Vec<u8> = value.to_le_bytes().into_iter().chain(std::iter::repeat(0)).take(len).collect();
-        if self.0 == ByteOrder::Big {
-            bytes.reverse();
-        }
-        out.extend_from_slice(&bytes);
+        put_uint(out, value, len, self.0);
     }
 
     /// A record; its payload, when it has one, behind it (one of no bytes is one too).

@@ -1,5 +1,6 @@
 //! Fields of types as bits: the other direction of what plans decode.
 
+use tracemill_codec::bits::{put_uint, write_bits};
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
@@ -37,44 +38,18 @@ impl Bits {
     /// Appends an integer.
     pub(super) fn put(&mut self, value: u64, len: u32, order: ByteOrder) {
         if self.pos.is_multiple_of(8) && len.is_multiple_of(8) && len <= 64 {
-            let bytes = (len / 8) as usize;
-            match order {
-                ByteOrder::Little => self.bytes.extend_from_slice(&value.to_le_bytes()[..bytes]),
-                ByteOrder::Big => self.bytes.extend_from_slice(&value.to_be_bytes()[8 - bytes..]),
-            }
+            put_uint(&mut self.bytes, value, (len / 8) as usize, order);
             self.pos += u64::from(len);
             return;
         }
         let start = self.pos;
         self.advance(len.into());
-        self.set(start, value, len, order);
-    }
-
-    /// Writes an integer where zeros stand.
-    fn set(&mut self, start: u64, value: u64, len: u32, order: ByteOrder) {
-        for at in 0..len {
-            let bit = match order {
-                ByteOrder::Little => value >> at & 1,
-                ByteOrder::Big => value >> (len - 1 - at) & 1,
-            };
-            let place = start + u64::from(at);
-            let shift = match order {
-                ByteOrder::Little => place % 8,
-                ByteOrder::Big => 7 - place % 8,
-            };
-            if let Some(byte) = self.bytes.get_mut((place / 8) as usize) {
-                *byte |= (bit as u8) << shift;
-            }
-        }
+        write_bits(&mut self.bytes, start, len, value, order);
     }
 
     /// Writes an integer of whole bytes over another one.
     pub(super) fn replace(&mut self, start: u64, value: u64, len: u32, order: ByteOrder) {
-        let from = (start / 8) as usize;
-        if let Some(place) = self.bytes.get_mut(from..from + (len / 8) as usize) {
-            place.fill(0);
-        }
-        self.set(start, value, len, order);
+        write_bits(&mut self.bytes, start, len, value, order);
     }
 
     fn append(&mut self, bytes: &[u8]) {

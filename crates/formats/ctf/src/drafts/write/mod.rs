@@ -254,7 +254,7 @@ impl TraceOut {
         };
         let identity = String::from_utf8_lossy(source.origin.part(IDENTITY).unwrap_or(&[])).into_owned();
         let find = |what: &str| identity.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(' '));
-        let was = if find("byte order") == Some("be") { ByteOrder::Big } else { ByteOrder::Little };
+        let was = ByteOrder::big_if(find("byte order") == Some("be"));
         let order = options.byte_order.unwrap_or(was);
         let session_id = metadata.session_id.or(find("session id").and_then(|id| id.parse().ok()));
         let uuid = find("uuid").and_then(|uuid| u128::from_str_radix(uuid, 16).ok()).map(u128::to_be_bytes);

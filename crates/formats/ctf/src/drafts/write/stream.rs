@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
+use tracemill_model::schema::{Scope, StreamClassId};
 
 use super::super::metadata::{Dialect, MAGIC};
 use super::super::packet_fields::{self, HEADER_11, Meaning};
@@ -361,16 +362,13 @@ impl StreamWriter {
     /// Header and context of a packet, up to where its content begins.
     fn header(&mut self, trace: &TraceOut, open: &Open) -> Result<Bits> {
         let (group, _) = trace.group(self.group)?;
-        let number = |value: u32| match trace.order {
-            ByteOrder::Little => value.to_le_bytes(),
-            ByteOrder::Big => value.to_be_bytes(),
-        };
-        let mut bytes = number(MAGIC).to_vec();
+        let mut bytes = Vec::new();
+        put_uint(&mut bytes, MAGIC.into(), 4, trace.order);
         match trace.dialect {
-            Dialect::V11 => bytes.extend(number(trace.session_id)),
+            Dialect::V11 => put_uint(&mut bytes, trace.session_id.into(), 4, trace.order),
             Dialect::V16 => {
                 bytes.extend(trace.uuid);
-                bytes.extend(number(group.id as u32));
+                put_uint(&mut bytes, group.id, 4, trace.order);
             }
         }
         let mut out = Bits::behind(bytes);

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::value::Value;
+use tracemill_model::schema::ByteOrder;
 
 use super::super::definitions::{FieldDefinition, Kind, Type};
 use super::super::layout::Sizes;
@@ -162,10 +164,5 @@ impl Form {
 
 /// Appends the low bytes of a number.
 pub(super) fn put(value: u64, bytes: u8, is_big: bool, out: &mut Vec<u8>) {
-    let bytes = usize::from(bytes.min(8));
-    if is_big {
-        out.extend_from_slice(&value.to_be_bytes()[8 - bytes..]);
-    } else {
-        out.extend_from_slice(&value.to_le_bytes()[..bytes]);
-    }
+    put_uint(out, value, bytes.into(), ByteOrder::big_if(is_big));
 }

@@ -1,5 +1,6 @@
 //! From values to the bytes of an event: the other direction of `events`.
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
@@ -35,7 +36,7 @@ impl Form {
                     let to = shape.rule.bytes(self.alignment, len_bytes.into());
                     out.resize(begin + align(out.len() - begin, to), 0);
                     let number = value.and_then(Value::integer).unwrap_or(0) as u64;
-                    put(number, len, if is_network_order { ByteOrder::Big } else { shape.order }, out);
+                    put_uint(out, number, len, if is_network_order { ByteOrder::Big } else { shape.order });
                 }
             }
         }
@@ -67,32 +68,24 @@ impl EventOut<'_> {
             (true, Some(_)) if u32::from(self.id) < ID_SIZE_CLOCK => u32::from(self.id),
             (true, Some(_)) => ID_ONLY,
         };
-        put(u64::from(kind) << CLOCK_BITS | self.cycles & CLOCK_MASK, 4, order, out);
+        put_uint(out, u64::from(kind) << CLOCK_BITS | self.cycles & CLOCK_MASK, 4, order);
         if kind >= ID_SIZE_CLOCK {
-            put(self.id.into(), 2, order, out);
+            put_uint(out, self.id.into(), 2, order);
         }
         if matches!(kind, ID_SIZE_CLOCK | ID_SIZE) {
             let size = self.payload.map_or(0, <[u8]>::len);
-            put(size.min(LONG_SIZE.into()) as u64, 2, order, out);
+            put_uint(out, size.min(LONG_SIZE.into()) as u64, 2, order);
             if size >= usize::from(LONG_SIZE) {
-                put(size as u64, 4, order, out);
+                put_uint(out, size as u64, 4, order);
             }
         }
         if kind == ID_SIZE_CLOCK {
             out.resize(align(out.len(), rule.bytes(alignment, 8)), 0);
-            put(self.cycles, 8, order, out);
+            put_uint(out, self.cycles, 8, order);
         }
         if let Some(form) = self.form {
             out.resize(form.layout.begin(out.len()), 0);
         }
         out.extend_from_slice(self.payload.unwrap_or_default());
-    }
-}
-
-/// Appends the low bytes of a number.
-pub(super) fn put(value: u64, bytes: usize, order: ByteOrder, out: &mut Vec<u8>) {
-    match order {
-        ByteOrder::Little => out.extend_from_slice(&value.to_le_bytes()[..bytes]),
-        ByteOrder::Big => out.extend_from_slice(&value.to_be_bytes()[8 - bytes..]),
     }
 }
