@@ -10,7 +10,7 @@ use crate::progress;
 /// Held while lines are written.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// What is being written under a name of its own: an interrupt removes it.
+/// Unfinished outputs, under their temporary names: an interrupt removes them.
 static PARTS: Mutex<Vec<Remains>> = Mutex::new(Vec::new());
 
 /// Status for the shell: 128 and the number of the signal.
@@ -36,22 +36,22 @@ pub(crate) fn watch() {
     });
 }
 
-/// Set when the program ends by an interrupt: who writes stops by himself.
+/// Set when an interrupt ends the program: writers stop by themselves.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Set when nobody writes any more.
+/// Set when no writer is left.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Is there somebody who asks [`stop`]?
+/// Whether some writer looks at [`stop`].
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// What is asked by those who write: they end soon when it is set, and call [`end_if_stopped`].
+/// The flag that writers look at: they end soon after it is set, and call [`end_if_stopped`].
 pub(crate) fn stop() -> &'static AtomicBool {
     IS_ASKED.store(true, Ordering::SeqCst);
     &STOP
 }
 
-/// Ends here when an interrupt came, once `clean` is dropped; otherwise gives it back.
+/// Ends the program after an interrupt, once `clean` is dropped; otherwise gives `clean` back.
 pub(crate) fn end_if_stopped<T>(clean: T) -> T {
     if !STOP.load(Ordering::SeqCst) {
         return clean;
@@ -64,7 +64,7 @@ pub(crate) fn end_if_stopped<T>(clean: T) -> T {
     }
 }
 
-/// Gives who writes some time to stop, 3 s: what he makes anew behind our back would stay.
+/// Gives a writer 3 s to stop: files that it creates after the removal would stay.
 fn wait_for_writer() {
     for _ in 0..600 {
         if !IS_ASKED.load(Ordering::SeqCst) || STOPPED.load(Ordering::SeqCst) {
@@ -80,12 +80,12 @@ pub(crate) fn hold() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An interrupt removes this from now on.
+/// Makes an interrupt remove this output from now on.
 pub(crate) fn remove_on_interrupt(remains: Remains) {
     PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
 }
 
-/// The main thread may still write: what it makes anew is removed again.
+/// Removes unfinished outputs. The main thread may still write: files that it creates are removed again.
 fn remove_parts() {
     for remains in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         for _ in 0..20 {

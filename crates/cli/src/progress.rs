@@ -25,10 +25,10 @@ fn bar() -> MutexGuard<'static, Option<ProgressBar>> {
     BAR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Shows how far a session was read until it is dropped.
+/// Shows the progress of a session until it is dropped.
 pub(crate) struct Shown(Option<(Sender<()>, JoinHandle<()>)>);
 
-/// Begins to show progress if the options want it. `has_lines` when stdout gets lines all the time: a bar between
+/// Begins to show progress if the options ask for it. `has_lines` when stdout gets lines all the time: a bar between
 /// them on the same terminal would disturb both.
 pub(crate) fn show(options: &InputOptions, progress: &Arc<Progress>, has_lines: bool) -> Shown {
     let is_terminal = std::io::stderr().is_terminal();
@@ -88,7 +88,7 @@ pub(crate) fn clear() {
     }
 }
 
-/// Does something with stderr while the bar is out of the way.
+/// Runs `work`, which writes to stderr, while the bar is off the terminal.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     let bar = bar().clone();
     match bar {

@@ -98,11 +98,11 @@ pub(crate) struct CallArgs {
     pub(crate) strict: bool,
 }
 
-/// The options that name functions, in uftrace's language.
+/// Options that select functions, in uftrace's language.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleArgs(pub(crate) RuleTexts);
 
-/// Id, name, letter, value and help of those that may be given again. The id is not the name: the other half of `report`
+/// Id, name, letter, value and help of the options that may be repeated. The id is not the name: the other half of `report`
 /// has a `--filter` too.
 const RULES: [(&str, &str, char, &str, &str); 6] = [
     (
@@ -139,7 +139,7 @@ impl FromArgMatches for RuleArgs {
             matches.indices_of(id).into_iter().flatten().zip(values).collect::<Vec<_>>()
         };
         let plain = |id: &str| of(id).into_iter().map(|(_, text)| text).collect();
-        // A function that both name does what the last one says.
+        // For a function that both name, the last one counts.
         let not = |text: String| text.split(';').map(|item| format!("!{item}")).collect::<Vec<_>>().join(";");
         let mut filters = of("functions_in");
         filters.extend(of("functions_out").into_iter().map(|(at, text)| (at, not(text))));
@@ -149,7 +149,7 @@ impl FromArgMatches for RuleArgs {
             triggers: plain("triggers"),
             callers: plain("callers"),
             hides: plain("hidden"),
-            // What stands behind the word does not count.
+            // Text after the word is ignored, as in uftrace.
             locations: plain("locations")
                 .into_iter()
                 .map(|text: String| text.split_once("@hide").map_or(text.clone(), |(name, _)| not(name.to_string())))
@@ -209,7 +209,7 @@ impl DemangleArg {
     }
 }
 
-/// Options of uftrace that say how something is recorded, or how its reader runs: accepted, and without effect.
+/// Options of uftrace for recording, or for running its reader: accepted without effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnusedArgs;
 
@@ -271,8 +271,8 @@ impl Args for UnusedArgs {
     }
 }
 
-/// Options of uftrace that say how another of its commands looks: accepted, and without effect. It is flattened behind the
-/// options that a command has.
+/// Options of uftrace for the output of another of its commands: accepted without effect. Flattened after the options that
+/// a command has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OtherArgs;
 

@@ -10,8 +10,8 @@ use super::calls;
 use crate::args::{CallFormat, DumpArgs};
 use crate::report::{Outcome, Sink};
 
-/// Time of a sample unless the user says otherwise: from a microsecond on as much as makes a million of them at most.
-/// Calls are counted (0) where nobody knows how long the recording is.
+/// Default duration of a sample: at least a microsecond, and long enough that there are at most a million samples.
+/// 0, which counts calls, where the length of the recording is unknown.
 fn sample_of(elapsed_ns: Option<u64>) -> u64 {
     let Some(elapsed) = elapsed_ns else { return 0 };
     let mut sample = 1_000u64;

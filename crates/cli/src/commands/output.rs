@@ -1,4 +1,4 @@
-//! Where `tracemill convert` may write.
+//! Checks of the paths that `tracemill convert` may write to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,13 @@ fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// Is it one of the names of standard output?
+/// Whether the path is one of the names of standard output.
 fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// Refuses an output that is, holds or lies in an input, and one that is there, unless the user says so and it is replaced
-/// by its like.
+/// Refuses an output that is, contains or lies inside an input, and one that exists, unless `--force` replaces it by an
+/// output of its kind.
 pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
     refuse_report(options)?;
     let output = &options.output;
@@ -82,7 +82,7 @@ pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Er
     Ok(())
 }
 
-/// The path without links and dots, also of what is not there yet: then that of the folder that it will be in.
+/// The path without links and dots; of a path that does not exist yet, the folder that it will be in is resolved.
 fn canonical(path: &Path) -> PathBuf {
     if let Ok(known) = path.canonicalize() {
         return known;
