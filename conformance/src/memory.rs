@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// A tree of files. Folders exist because files or named folders are in them.

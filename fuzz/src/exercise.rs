@@ -14,7 +14,7 @@ use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::survey::{ends, survey};
 use tracemill_engine::selection::{Selection, streams};
 use tracemill_engine::timeline::merger;
-use tracemill_format::api::{DataFile, OpenTrace, Stream};
+use tracemill_format::{DataFile, OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// A folder with files, and folders with files.

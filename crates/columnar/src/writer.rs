@@ -24,30 +24,22 @@ const CANNOT_HOLD: &[&str] = &[
 ];
 
 /// Tables of Parquet.
-pub static PARQUET: Target = Target {
-    names: &["parquet"],
-    description: "tables of Apache Parquet: all events, and each event class",
-    cannot_hold: CANNOT_HOLD,
-    is_folder: true,
-    wants_order: true,
-    hides_fields: false,
-    settings: &[],
-    create: |path, sources, options| create(Form::Parquet, path, sources, options),
-    copy: None,
-};
+pub static PARQUET: Target = Target::folder(
+    &["parquet"],
+    "tables of Apache Parquet: all events, and each event class",
+    |path, sources, options| create(Form::Parquet, path, sources, options),
+)
+.cannot_hold(CANNOT_HOLD)
+.in_order();
 
 /// Tables of Arrow's IPC file format.
-pub static ARROW: Target = Target {
-    names: &["arrow"],
-    description: "tables of Apache Arrow (IPC files): all events, and each event class",
-    cannot_hold: CANNOT_HOLD,
-    is_folder: true,
-    wants_order: true,
-    hides_fields: false,
-    settings: &[],
-    create: |path, sources, options| create(Form::Arrow, path, sources, options),
-    copy: None,
-};
+pub static ARROW: Target = Target::folder(
+    &["arrow"],
+    "tables of Apache Arrow (IPC files): all events, and each event class",
+    |path, sources, options| create(Form::Arrow, path, sources, options),
+)
+.cannot_hold(CANNOT_HOLD)
+.in_order();
 
 /// A time in ns as a column of signed numbers keeps it.
 fn stored(ns: i128) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! Events that are calls, as records: for traces whose calls stand between other events.
 //!
 //! The format says which events are calls and where a call's function and task are
-//! ([`PacketReader::call_events`](tracemill_format::api::PacketReader::call_events)); nothing here knows a format. One
+//! ([`PacketReader::call_events`](tracemill_format::PacketReader::call_events)); nothing here knows a format. One
 //! reading finds the tasks and the functions, every other one gives the records in the order of time.
 
 use std::collections::HashMap;

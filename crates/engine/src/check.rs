@@ -1,6 +1,6 @@
 //! Integrity and conformance of traces: everything that `print` would meet, and what it passes over.
 
-use tracemill_format::api::{DataFile, OpenTrace, Stream};
+use tracemill_format::{DataFile, OpenTrace, Stream};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::GapKind;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_format::api::{Format, OpenTrace, Storage};
 use tracemill_format::target::{Losses, Source, SourceStream, TraceWriter};
+use tracemill_format::{Format, OpenTrace, Storage};
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};

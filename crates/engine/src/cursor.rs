@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::State;
 use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
-use tracemill_format::api::{OpenTrace, PacketReader, Stream, event_error};
+use tracemill_format::{OpenTrace, PacketReader, Stream, event_error};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
@@ -360,7 +360,7 @@ impl Cursor {
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
     }
 
-    fn file_of(&self, packet: &OpenPacket) -> &tracemill_format::api::DataFile {
+    fn file_of(&self, packet: &OpenPacket) -> &tracemill_format::DataFile {
         &self.stream.files[packet.data.packet.file as usize]
     }
 

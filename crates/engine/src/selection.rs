@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracemill_format::api::Stream;
+use tracemill_format::Stream;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_format::api::{EntryKind, Format, Found, OpenTrace, Settings, Storage, names_of};
+use tracemill_format::{Demangle, EntryKind, Format, Found, OpenContext, OpenTrace, Settings, Storage, names_of};
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
@@ -15,8 +15,6 @@ use crate::output::is_pending;
 use crate::progress::Progress;
 use crate::source::Packed;
 
-/// The name under which formats find `--input-format` among their settings.
-const INPUT_FORMAT: &str = "input-format";
 /// Folders deeper than this below an argument are not searched.
 const MAX_DEPTH: usize = 64;
 
@@ -29,6 +27,12 @@ pub struct OpenOptions {
     pub input_format: Option<String>,
     /// Corrections of clocks in ns: of the trace of this name (or tail of it), or of all.
     pub clock_offsets: Vec<(Option<String>, i64)>,
+    /// Is what a specification calls an error an error also where it could be read?
+    pub strict: bool,
+    /// Are calls followed and no events read?
+    pub calls_only: bool,
+    /// Form of the names of functions.
+    pub demangle: Demangle,
     /// Options of formats.
     pub settings: Settings,
     /// Bytes that a packed file may hold unpacked, in the place of what its size allows.
@@ -42,6 +46,9 @@ impl OpenOptions {
             formats: formats.to_vec(),
             input_format: None,
             clock_offsets: Vec::new(),
+            strict: false,
+            calls_only: false,
+            demangle: Demangle::default(),
             settings: Settings::default(),
             max_unpacked: None,
         }
@@ -131,15 +138,19 @@ impl Session {
             session.failures.append(&mut storage.faults());
             session.failures.append(&mut unreadable);
         }
-        let mut settings = options.settings.clone();
-        settings.0.extend(options.input_format.clone().map(|name| (INPUT_FORMAT, name)));
+        let mut context = OpenContext::new(storage);
+        context.strict = options.strict;
+        context.calls_only = options.calls_only;
+        context.named_format = options.input_format.as_deref();
+        context.demangle = options.demangle;
+        context.settings = &options.settings;
         for (at, format) in formats.iter().enumerate() {
             let of_format: Vec<Found> =
                 found.iter().filter(|(format, _)| *format == at).map(|(_, found)| found.clone()).collect();
             if of_format.is_empty() {
                 continue;
             }
-            for opened in (format.open)(storage, &of_format, &settings) {
+            for opened in (format.open)(&context, &of_format) {
                 match opened.and_then(|trace| as_named(trace, format, options.input_format.as_deref())) {
                     Ok(trace) => session.traces.push(trace),
                     Err(error) if error.kind() == ErrorKind::Misuse => return Err(error),
@@ -405,6 +416,6 @@ fn nothing_found(
             error
         }
     };
-    let looks: Vec<&str> = formats.iter().map(|format| format.looks_like).collect();
+    let looks: Vec<&str> = formats.iter().map(|format| format.looks_like).filter(|text| !text.is_empty()).collect();
     error.in_file(path).with_help(format!("{names}; {}", looks.join("; ")))
 }

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracemill_codec::trace_plans::{ScanEnd, SpineSink};
-use tracemill_format::api::{OpenTrace, Stream, event_error};
+use tracemill_format::{OpenTrace, Stream, event_error};
 use tracemill_model::error::Error;
 use tracemill_model::schema::EventClassId;
 

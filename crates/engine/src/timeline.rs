@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracemill_format::api::{OpenTrace, Stream};
+use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
 
 use crate::cursor::Cursor;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_codec::layout;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_format::api::Stream;
+use tracemill_format::Stream;
 use tracemill_format::target::{HiddenField, Source};
 use tracemill_format::veil::{Veil, Veiler};
 use tracemill_model::clock::ClockMap;

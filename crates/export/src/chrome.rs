@@ -23,17 +23,9 @@ use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
 /// See the module.
-pub(super) static CHROME: Target = Target {
-    names: &["chrome"],
-    description: "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev",
-    cannot_hold: &["schemas, clocks, environments and packets", "events without time"],
-    is_folder: false,
-    wants_order: true,
-    hides_fields: false,
-    create,
-    copy: None,
-    settings: &[],
-};
+pub(super) static CHROME: Target =
+    Target::file(&["chrome"], "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev", create)
+        .cannot_hold(&["schemas, clocks, environments and packets", "events without time"]);
 
 /// Scopes that become arguments, in the order in which they are stored.
 const SCOPES: [(Scope, &[u8]); 3] = [

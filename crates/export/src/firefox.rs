@@ -18,20 +18,12 @@ use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
 /// See the module.
-pub(super) static FIREFOX: Target = Target {
-    names: &["firefox"],
-    description: "calls and markers of threads for profiler.firefox.com",
-    cannot_hold: &["values and contexts", "packets, clocks and environments"],
-    is_folder: false,
-    wants_order: true,
-    hides_fields: false,
-    settings: &[],
-    create: |path, sources, _| {
+pub(super) static FIREFOX: Target =
+    Target::file(&["firefox"], "calls and markers of threads for profiler.firefox.com", |path, sources, _| {
         let sink = Firefox { spill: Spill::new(path), threads: Vec::new(), nodes: 0, cut: 0 };
         Ok(Box::new(Follower::new(path, sources, sink)?))
-    },
-    copy: None,
-};
+    })
+    .cannot_hold(&["values and contexts", "packets, clocks and environments"]);
 
 /// Different ways to calls that are kept, for all threads; what is called on further ones counts for its caller.
 const MAX_NODES: usize = 1 << 20;

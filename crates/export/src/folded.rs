@@ -12,21 +12,15 @@ use tracemill_model::error::{Error, Result};
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
 
 /// See the module.
-pub(super) static FOLDED: Target = Target {
-    names: &["folded"],
-    description: "folded stacks of calls with their own ns, for flame graphs",
-    cannot_hold: &[
+pub(super) static FOLDED: Target =
+    Target::file(&["folded"], "folded stacks of calls with their own ns, for flame graphs", |path, sources, _| {
+        Ok(Box::new(Follower::new(path, sources, Folded::default())?))
+    })
+    .cannot_hold(&[
         "when calls were made",
         "values, contexts, events that are no calls",
         "packets, clocks and environments",
-    ],
-    is_folder: false,
-    wants_order: true,
-    hides_fields: false,
-    settings: &[],
-    create: |path, sources, _| Ok(Box::new(Follower::new(path, sources, Folded::default())?)),
-    copy: None,
-};
+    ]);
 
 /// Different ways that are kept; what is called on further ones counts for its caller.
 const MAX_NODES: usize = 1 << 20;

@@ -13,20 +13,12 @@ use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
 /// See the module.
-pub(super) static SPEEDSCOPE: Target = Target {
-    names: &["speedscope"],
-    description: "calls of threads for speedscope.app",
-    cannot_hold: &["values, contexts, events that are no calls", "packets, clocks and environments"],
-    is_folder: false,
-    wants_order: true,
-    hides_fields: false,
-    settings: &[],
-    create: |path, sources, _| {
+pub(super) static SPEEDSCOPE: Target =
+    Target::file(&["speedscope"], "calls of threads for speedscope.app", |path, sources, _| {
         let sink = Speedscope { spill: Spill::new(path), is_filled: Vec::new() };
         Ok(Box::new(Follower::new(path, sources, sink)?))
-    },
-    copy: None,
-};
+    })
+    .cannot_hold(&["values, contexts, events that are no calls", "packets, clocks and environments"]);
 
 struct Speedscope {
     /// The events of each thread.

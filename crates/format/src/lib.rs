@@ -1,11 +1,26 @@
 //! What a trace format is: how it is found, opened, read and written, and the mechanisms that all formats share.
 //!
-//! [`api`] says what a format gives that is read, [`target`] what one gives that is written.
+//! | to read | to write |
+//! |---|---|
+//! | [`Format`]: how it is recognised and opened | [`Target`](target::Target): how its writer is made |
+//! | [`Storage`]: where files come from | |
+//! | [`OpenContext`]: everything that opening needs; [`OpenTrace`]: everything that it gives | |
+//! | [`PacketReader`]: opens packets for their events | [`TraceWriter`](target::TraceWriter): takes events |
 #![forbid(unsafe_code)]
 
-pub mod api;
 pub mod calls;
+mod format;
 pub mod hiding;
+mod open;
 pub mod out_file;
+mod reader;
+mod setting;
+mod storage;
 pub mod target;
 pub mod veil;
+
+pub use self::format::{Format, Open, Probe, names_of, settings_of};
+pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream};
+pub use self::reader::{OpenedPacket, PacketReader, event_error};
+pub use self::setting::{Setting, Settings};
+pub use self::storage::{Entry, EntryKind, Storage};

@@ -1,6 +1,6 @@
 //! What a format gives that can be written.
 //!
-//! A [`Target`] is one static value and one line in the registry, like a [`Format`](crate::api::Format). It gets the
+//! A [`Target`] is one static value and one line in the registry, like a [`Format`](crate::Format). It gets the
 //! traces that are converted ([`Source`]), says at once what it cannot hold of their schemas ([`Losses`]), and then takes
 //! events, stream by stream or in the order of time. It writes below the path that it is given and nowhere else; the
 //! caller gives that its final name when everything is there.
@@ -17,14 +17,16 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, EventClassId, Origin, Part, Schema, Scope, StreamClassId};
 
-use crate::api::{OpenTrace, Setting, Settings};
 use crate::calls::CallTask;
+use crate::{OpenTrace, Setting, Settings};
 
-/// A format that can be written.
+/// A format that can be written: one static value, one line in the registry.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Target {
     /// Names by which the user knows it; the first is the one that is listed.
     pub names: &'static [&'static str],
-    /// What it is, in a line.
+    /// One line about it, for the list of formats.
     pub description: &'static str,
     /// What it cannot hold, a few words each, for the list of formats.
     pub cannot_hold: &'static [&'static str],
@@ -42,6 +44,53 @@ pub struct Target {
     pub copy: Option<CopyTrace>,
     /// Options that it adds to `convert`.
     pub settings: &'static [Setting],
+}
+
+impl Target {
+    /// A target whose traces are folders, written stream after stream.
+    pub const fn folder(names: &'static [&'static str], description: &'static str, create: Create) -> Target {
+        Target {
+            names,
+            description,
+            cannot_hold: &[],
+            is_folder: true,
+            wants_order: false,
+            hides_fields: false,
+            create,
+            copy: None,
+            settings: &[],
+        }
+    }
+
+    /// A target whose traces are files, written in the order of time.
+    pub const fn file(names: &'static [&'static str], description: &'static str, create: Create) -> Target {
+        Target { is_folder: false, wants_order: true, ..Target::folder(names, description, create) }
+    }
+
+    /// Sets [`Target::cannot_hold`].
+    pub const fn cannot_hold(self, cannot_hold: &'static [&'static str]) -> Target {
+        Target { cannot_hold, ..self }
+    }
+
+    /// Sets [`Target::wants_order`].
+    pub const fn in_order(self) -> Target {
+        Target { wants_order: true, ..self }
+    }
+
+    /// Sets [`Target::hides_fields`].
+    pub const fn hiding_fields(self) -> Target {
+        Target { hides_fields: true, ..self }
+    }
+
+    /// Sets [`Target::copy`].
+    pub const fn copied_by(self, copy: CopyTrace) -> Target {
+        Target { copy: Some(copy), ..self }
+    }
+
+    /// Adds options.
+    pub const fn with_settings(self, settings: &'static [Setting]) -> Target {
+        Target { settings, ..self }
+    }
 }
 
 /// See [`Target::copy`].

@@ -62,7 +62,7 @@ pub use tracemill_model::schema::{
 pub use tracemill_codec::chunk::{Chunk, EventFields, EventRef};
 pub use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 
-pub use tracemill_format::api::{Format, OpenTrace, Storage, Stream};
+pub use tracemill_format::{Format, OpenTrace, Storage, Stream};
 pub use tracemill_formats::FORMATS;
 
 pub use tracemill_engine::check::{Finding, Severity, check};

@@ -2,8 +2,8 @@
 
 use tracemill_engine::damage::unknown_format;
 use tracemill_export::{LEFT_OUT, LEFT_OUT_HELP};
-use tracemill_format::api::{Setting, settings_of};
 use tracemill_format::target::Target;
+use tracemill_format::{Setting, settings_of};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, Result};
 

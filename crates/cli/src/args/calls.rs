@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
 use tracemill_calls::rules::{PatternKind, RuleTexts};
+use tracemill_format::Demangle;
 
 use super::{ReportFormat, When};
 
@@ -199,12 +200,12 @@ pub(crate) enum DemangleArg {
 }
 
 impl DemangleArg {
-    /// The word of the option.
-    pub(crate) fn name(self) -> &'static str {
+    /// The form that the option names.
+    pub(crate) fn form(self) -> Demangle {
         match self {
-            DemangleArg::Full => "full",
-            DemangleArg::Simple => "simple",
-            DemangleArg::No => "no",
+            DemangleArg::Full => Demangle::Full,
+            DemangleArg::Simple => Demangle::Simple,
+            DemangleArg::No => Demangle::No,
         }
     }
 }

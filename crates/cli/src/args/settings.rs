@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args};
 use tracemill::target_settings;
-use tracemill_format::api::{Setting, Settings, settings_of};
+use tracemill_format::{Setting, Settings, settings_of};
 use tracemill_formats::FORMATS;
 
 /// Options that input formats add.

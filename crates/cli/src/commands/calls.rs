@@ -10,8 +10,8 @@ use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_format::api::{CALLS_ONLY, names_of};
 use tracemill_format::calls::{CallSource, Findings, Ink};
+use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
@@ -37,9 +37,12 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         let error = Error::new(ErrorKind::Io, "there is no recording here, and no trace was named").in_file(&path);
         return Err(error.with_help("name a trace, or go to the folder where `uftrace record` left its data"));
     }
-    let mut options = OpenOptions { input_format: args.input_format.clone(), ..OpenOptions::new(FORMATS) };
-    options.settings.0.insert(CALLS_ONLY, String::new());
-    options.settings.0.insert("demangle", args.demangle.name().to_string());
+    let options = OpenOptions {
+        input_format: args.input_format.clone(),
+        calls_only: true,
+        demangle: args.demangle.form(),
+        ..OpenOptions::new(FORMATS)
+    };
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
     let mut reporter = Reporter::new(args.quiet, args.strict);
     let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));

@@ -5,7 +5,7 @@ use tracemill_codec::text::out::Out;
 use tracemill_codec::text::uuid_text;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
-use tracemill_format::api::{OpenTrace, Section};
+use tracemill_format::{OpenTrace, Section};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, FieldKind, Schema};
 use tracemill_render::time::put_seconds;

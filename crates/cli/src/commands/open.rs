@@ -3,7 +3,6 @@
 use tracemill_engine::align::{Messages, align};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_format::api::STRICT;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
@@ -61,16 +60,13 @@ pub(crate) fn open_reporting(
 
 /// Options of opening, from those that were typed.
 pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error> {
-    let mut settings = options.formats.0.clone();
-    if options.strict {
-        settings.0.insert(STRICT, String::new());
-    }
     Ok(OpenOptions {
-        formats: FORMATS.to_vec(),
         input_format: options.input_format.clone(),
         clock_offsets: clock_offsets(options)?,
-        settings,
+        strict: options.strict,
+        settings: options.formats.0.clone(),
         max_unpacked: options.max_unpacked.map(|size| size as u64),
+        ..OpenOptions::new(FORMATS)
     })
 }
 

@@ -9,7 +9,7 @@ use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection;
 use tracemill_engine::session::Session;
-use tracemill_format::api::names_of;
+use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_render::time::{TimeStyle, WallClock};

@@ -248,7 +248,7 @@ mod guard {
 #[cfg(test)]
 mod tests {
     use super::super::FileSystem;
-    use tracemill_format::api::Storage;
+    use tracemill_format::Storage;
 
     #[test]
     fn a_file_that_is_cut_while_mapped_reads_as_zeros_and_says_so() {

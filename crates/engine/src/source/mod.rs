@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage};
 use tracemill_model::error::{Error, Result};
 
 /// The file system.

@@ -27,21 +27,13 @@ use args::{Args, Interned, Lost, Table};
 use proto::Proto;
 
 /// See the module.
-pub(super) static PERFETTO: Target = Target {
-    names: &["perfetto"],
-    description: "protocol buffers of Perfetto, for ui.perfetto.dev and trace_processor",
-    cannot_hold: &[
-        "schemas, environments, packets and their contexts",
-        "times before the zero of the clock",
-        "integers of more than 64 bits, as numbers",
-    ],
-    is_folder: false,
-    wants_order: true,
-    hides_fields: false,
-    settings: &[],
-    create,
-    copy: None,
-};
+pub(super) static PERFETTO: Target =
+    Target::file(&["perfetto"], "protocol buffers of Perfetto, for ui.perfetto.dev and trace_processor", create)
+        .cannot_hold(&[
+            "schemas, environments, packets and their contexts",
+            "times before the zero of the clock",
+            "integers of more than 64 bits, as numbers",
+        ]);
 
 /// The only sequence of packets, so that strings stand once for all.
 const SEQUENCE: u64 = 1;

@@ -1,7 +1,7 @@
 //! The registry: every format that tracemill reads or writes, one line and one cargo feature each.
 #![forbid(unsafe_code)]
 
-use tracemill_format::api::Format;
+use tracemill_format::Format;
 use tracemill_format::target::Target;
 
 /// Every format that tracemill reads, in the order in which they are asked.

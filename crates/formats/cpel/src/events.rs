@@ -15,7 +15,7 @@ use super::definitions::{Definitions, EVENT_BYTES, NONE};
 use super::order::{Order, Timed};
 use super::skeleton::Skeleton;
 use super::strings::StringTable;
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Octets of a record.
 pub(super) const RECORD_BYTES: u64 = 20;

@@ -17,7 +17,7 @@ use super::settings::Wishes;
 use super::skeleton::{self, Skeleton};
 use super::strings::{StringTable, Symbols};
 use super::tables;
-use tracemill_format::api::{Found, OpenTrace, Storage};
+use tracemill_format::{Found, OpenTrace, Storage};
 
 /// Octets before the first record.
 const HEADER_BYTES: u64 = 4;

@@ -20,32 +20,19 @@ mod tables;
 mod tests;
 pub mod write;
 
-use tracemill_format::api::{Format, Setting};
+use tracemill_format::{Format, Setting};
 
 /// CPEL and Gist.
-pub static CPEL: Format = Format {
-    names: &["cpel", "gist"],
-    description: "CPEL event logs (G2, VPP's perftool), and Gist logs",
-    probe: open::probe,
-    open: open::open,
-    settings: settings::CPEL,
-    looks_like: "a CPEL log is a file that begins with 0x01 or 0x81 and holds sections",
-    has_calls: false,
-    is_transcript: false,
-};
+pub static CPEL: Format =
+    Format::new(&["cpel", "gist"], "CPEL event logs (G2, VPP's perftool), and Gist logs", open::probe, open::open)
+        .looks_like("a CPEL log is a file that begins with 0x01 or 0x81 and holds sections")
+        .with_settings(settings::CPEL);
 
 /// Event logs of VPP.
-pub static ELOG: Format = Format {
-    names: &["elog"],
-    description: "event logs of VPP (`event-logger save`)",
-    probe: elog::probe,
-    open: elog::open,
-    settings: &[Setting {
-        name: elog::SHORT_NAMES,
-        value: None,
-        help: "Name the events of VPP event logs by their formats up to the first blank, `(` or `%`",
-    }],
-    looks_like: "a VPP event log is a file that begins with `elog v0` behind its length",
-    has_calls: true,
-    is_transcript: false,
-};
+pub static ELOG: Format = Format::new(&["elog"], "event logs of VPP (`event-logger save`)", elog::probe, elog::open)
+    .looks_like("a VPP event log is a file that begins with `elog v0` behind its length")
+    .with_settings(&[Setting::switch(
+        elog::SHORT_NAMES,
+        "Name the events of VPP event logs by their formats up to the first blank, `(` or `%`",
+    )])
+    .with_calls();

@@ -25,7 +25,7 @@ use super::settings::Wishes;
 use super::skeleton::Skeleton;
 use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
-use tracemill_format::api::{self, DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Section as Table, Storage, Stream};
 
 /// Event classes of the first section that has any; without them its events name themselves.
 const MAX_CLASSES: usize = 100_000;
@@ -55,14 +55,15 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens all files that were found.
-pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
+pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
     let open_one = |found: &Found| {
-        let wishes = Wishes::of(settings)?;
-        let file = storage.open(&found.path)?;
+        let (is_forced, is_strict) = (context.named_format.is_some(), context.strict);
+        let wishes = Wishes { is_forced, is_strict, ..Wishes::of(context.settings)? };
+        let file = context.storage.open(&found.path)?;
         let len = file.bytes().len() as u64;
         let start = &file.bytes()[..file.bytes().len().min(16)];
-        let opened = if gist::is_gist(start, len) || settings.get("input-format") == Some("gist") {
-            gist::open(storage, found, file, &wishes)
+        let opened = if gist::is_gist(start, len) || context.named_format == Some("gist") {
+            gist::open(context.storage, found, file, &wishes)
         } else {
             open_container(found, file, &wishes)
         };
@@ -541,7 +542,7 @@ impl Log {
         found: &Found,
         file: Arc<dyn Bytes>,
         mut sections: Vec<EventSection>,
-        tables: Vec<api::Section>,
+        tables: Vec<Table>,
         skeleton: Skeleton,
         notes: Notes,
     ) -> OpenTrace {

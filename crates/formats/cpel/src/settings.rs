@@ -2,7 +2,7 @@
 
 use tracemill_model::error::{Error, Result};
 
-use tracemill_format::api::{Setting, Settings};
+use tracemill_format::{Setting, Settings};
 
 const TICKS_PER_US: &str = "ticks-per-us";
 const RATE_UNIT: &str = "clock-rate-unit";
@@ -12,31 +12,30 @@ const OCTETS: &str = "octets";
 
 /// Options of CPEL and Gist.
 pub(super) static CPEL: &[Setting] = &[
-    Setting {
-        name: TICKS_PER_US,
-        value: Some("N"),
-        help: "Clock rate of Gist logs, and of CPEL event sections that state none, in ticks per microsecond",
-    },
-    Setting {
-        name: RATE_UNIT,
-        value: Some("s|us"),
-        help: "Read the clock rates of CPEL logs as ticks per second or per microsecond, whatever their size",
-    },
-    Setting {
-        name: WRAP,
-        value: Some("32"),
-        help: "Extend the times of CPEL and Gist logs that come from a wrapping counter of 32 bits",
-    },
-    Setting {
-        name: POINTDEFS,
-        value: Some("FILE"),
-        help: "Read the event names of Gist logs from a C header with lines `#define NAME CODE /* name: format */`",
-    },
-    Setting {
-        name: OCTETS,
-        value: None,
-        help: "Add the raw octets of names and data, which need not be UTF-8, to the events of CPEL logs",
-    },
+    Setting::with_value(
+        TICKS_PER_US,
+        "N",
+        "Clock rate of Gist logs, and of CPEL event sections that state none, in ticks per microsecond",
+    ),
+    Setting::with_value(
+        RATE_UNIT,
+        "s|us",
+        "Read the clock rates of CPEL logs as ticks per second or per microsecond, whatever their size",
+    ),
+    Setting::with_value(
+        WRAP,
+        "32",
+        "Extend the times of CPEL and Gist logs that come from a wrapping counter of 32 bits",
+    ),
+    Setting::with_value(
+        POINTDEFS,
+        "FILE",
+        "Read the event names of Gist logs from a C header with lines `#define NAME CODE /* name: format */`",
+    ),
+    Setting::switch(
+        OCTETS,
+        "Add the raw octets of names and data, which need not be UTF-8, to the events of CPEL logs",
+    ),
 ];
 
 /// What the user asked.
@@ -86,9 +85,8 @@ impl Wishes {
             }
         };
         let pointdefs = settings.get(POINTDEFS).map(str::to_string);
-        let is_forced = settings.get("input-format").is_some();
         let octets = settings.get(OCTETS).is_some();
-        Ok(Wishes { octets, frequency, unit, wraps, pointdefs, is_forced, is_strict: settings.is_strict() })
+        Ok(Wishes { octets, frequency, unit, wraps, pointdefs, ..Wishes::default() })
     }
 
     /// The frequency of a clock in Hz, from the rate in the file (`SPEC.md`, D18); 0 when unknown.

@@ -9,7 +9,7 @@ use super::container::{Container, Kind, Records, Section};
 use super::definitions::Definitions;
 use super::printf::Format;
 use super::strings::StringTable;
-use tracemill_format::api;
+use tracemill_format::Section as Table;
 
 /// Rows of a table that are shown.
 const MAX_ROWS: usize = 10_000;
@@ -29,7 +29,7 @@ pub(super) fn all(
     described: &[Row],
     definitions: &Definitions,
     tables: &[(Section, StringTable)],
-) -> Vec<api::Section> {
+) -> Vec<Table> {
     let mut all = vec![sections(container, file, described)];
     if !tables.is_empty() {
         all.push(string_tables(tables));
@@ -39,7 +39,7 @@ pub(super) fn all(
     all
 }
 
-fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[Row]) -> api::Section {
+fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[Row]) -> Table {
     let rows = container.sections.iter().zip(described).map(|(section, row)| {
         let table = match (section.kind, &row.records) {
             (Kind::STRINGS, _) => section.octets(file.bytes()).split(|&octet| octet == 0).next().map(text),
@@ -67,7 +67,7 @@ fn sections(container: &Container, file: &Arc<dyn Bytes>, described: &[Row]) -> 
     )
 }
 
-fn string_tables(tables: &[(Section, StringTable)]) -> api::Section {
+fn string_tables(tables: &[(Section, StringTable)]) -> Table {
     let rows = tables.iter().map(|(section, table)| {
         let strings = memchr::memchr_iter(0, table.octets()).count();
         vec![
@@ -81,7 +81,7 @@ fn string_tables(tables: &[(Section, StringTable)]) -> api::Section {
 }
 
 /// The event definitions, when there are some.
-pub(super) fn event_definitions(definitions: &Definitions) -> Option<api::Section> {
+pub(super) fn event_definitions(definitions: &Definitions) -> Option<Table> {
     let rows = definitions.events.iter().map(|event| {
         vec![Some(number(event.code)), event.name.as_ref().map(format_text), event.datum.as_ref().map(format_text)]
     });
@@ -89,7 +89,7 @@ pub(super) fn event_definitions(definitions: &Definitions) -> Option<api::Sectio
     (count > 0).then(|| table("event definitions", &["code", "event_format", "datum_format"], count, rows))
 }
 
-fn track_definitions(definitions: &Definitions) -> Option<api::Section> {
+fn track_definitions(definitions: &Definitions) -> Option<Table> {
     let rows =
         definitions.tracks.iter().map(|track| vec![Some(number(track.id)), track.name.as_ref().map(format_text)]);
     let count = definitions.tracks.len();
@@ -102,12 +102,12 @@ pub(super) fn table(
     columns: &[&'static str],
     count: usize,
     rows: impl Iterator<Item = Vec<Option<EnvValue>>>,
-) -> api::Section {
+) -> Table {
     let title = match count {
         0..=MAX_ROWS => title.to_string(),
         count => format!("{title} (the first {MAX_ROWS} of {count})"),
     };
-    api::Section { title, columns: columns.to_vec(), rows: rows.take(MAX_ROWS).collect() }
+    Table { title, columns: columns.to_vec(), rows: rows.take(MAX_ROWS).collect() }
 }
 
 /// Octets as text.

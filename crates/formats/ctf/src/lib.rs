@@ -15,16 +15,14 @@ pub mod write;
 
 pub use packets::Reader;
 
-use tracemill_format::api::Format;
+use tracemill_format::Format;
 
 /// CTF 1.8 and CTF 2.
-pub static FORMAT: Format = Format {
-    names: &["ctf1.8", "ctf2"],
-    description: "Common Trace Format 1.8 (what LTTng and barectf write) and 2",
-    probe: open::probe,
-    open: open::open,
-    settings: &[],
-    looks_like: "a CTF trace is a folder with a file `metadata`",
-    has_calls: true,
-    is_transcript: false,
-};
+pub static FORMAT: Format = Format::new(
+    &["ctf1.8", "ctf2"],
+    "Common Trace Format 1.8 (what LTTng and barectf write) and 2",
+    open::probe,
+    open::open,
+)
+.looks_like("a CTF trace is a folder with a file `metadata`")
+.with_calls();

@@ -11,7 +11,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
 use super::{ctf2, gaps, lttng_index, names, packets, quirks, tsdl};
-use tracemill_format::api::{DataFile, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
 const METADATA: &str = "metadata";
@@ -34,8 +34,8 @@ pub(crate) fn probe(storage: &dyn Storage, path: &std::path::Path) -> bool {
 }
 
 /// Opens all folders, and joins those that are parts of one trace.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
-    let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(storage, found)).collect();
+pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+    let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(context.storage, found)).collect();
     let mut groups: Vec<Result<Vec<Folder>>> = Vec::new();
     let mut by_uuid: HashMap<[u8; 16], usize> = HashMap::new();
     for folder in folders {

@@ -12,7 +12,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
 
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// The name of the metadata among the parts of a trace.
 pub(crate) const METADATA_PART: &str = "metadata";

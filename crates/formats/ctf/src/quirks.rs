@@ -14,7 +14,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, EventClassId, Schema};
 
 use super::packets;
-use tracemill_format::api::{PacketReader, Stream};
+use tracemill_format::{PacketReader, Stream};
 
 /// The producer as the environment names it: name, major, minor, patch level.
 fn producer(schema: &Schema) -> Option<(&str, (i128, i128, i128))> {

@@ -31,19 +31,13 @@ mod tests;
 mod v6;
 mod v7;
 
-use tracemill_format::api::Format;
+use tracemill_format::Format;
 
 /// `trace.dat` of trace-cmd.
-pub static FORMAT: Format = Format {
-    names: &["ftrace"],
-    description: "trace.dat of trace-cmd, versions 6 and 7",
-    probe: open::probe,
-    open: open::open,
-    settings: &[],
-    looks_like: "a trace of trace-cmd is a file `trace.dat`",
-    has_calls: true,
-    is_transcript: false,
-};
+pub static FORMAT: Format =
+    Format::new(&["ftrace"], "trace.dat of trace-cmd, versions 6 and 7", open::probe, open::open)
+        .looks_like("a trace of trace-cmd is a file `trace.dat`")
+        .with_calls();
 
 /// The tracer `function_graph`.
 const CALLS: &[tracemill_format::calls::CallEvents] = &[tracemill_format::calls::CallEvents {

@@ -14,7 +14,7 @@ use super::container::{Buffer, Container, MAGIC};
 use super::event_format::EventFormat;
 use super::packets::{self, Reader, StreamInfo};
 use super::ring_buffer::PageLayout;
-use tracemill_format::api::{DataFile, EntryKind, Found, OpenTrace, Section, Settings, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// Clocks that do not count ns; all others of the kernel do.
 const NO_NS: [&str; 3] = ["counter", "x86-tsc", "ppc-tb"];
@@ -32,8 +32,8 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens all files.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found], _: &Settings) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| open_file(storage, found).map_err(|error| error.in_file(&found.path))).collect()
+pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| open_file(context.storage, found).map_err(|error| error.in_file(&found.path))).collect()
 }
 
 fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {

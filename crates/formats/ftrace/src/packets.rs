@@ -16,7 +16,7 @@ use super::compression::{Algorithm, MAX_CHUNK_BYTES};
 use super::container::CpuData;
 use super::options::TscToNs;
 use super::ring_buffer::{Missed, Page, PageLayout};
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Bytes of a packet: some pages, as many as make reading cheap and memory small.
 const PACKET_BYTES: usize = 64 << 10;

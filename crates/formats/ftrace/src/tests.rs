@@ -12,7 +12,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockOrigin, FieldKind, Scope};
 
 use super::builder::{FileBuilder, Order, format};
-use tracemill_format::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
 
 /// One file in memory.
 struct OneFile(Arc<Vec<u8>>);
@@ -37,7 +37,7 @@ impl Storage for OneFile {
 
 fn try_open(bytes: Vec<u8>) -> Result<OpenTrace> {
     let found = Found { path: "t.dat".into(), name: "t".into(), below: String::new() };
-    (super::FORMAT.open)(&OneFile(Arc::new(bytes)), &[found], &Settings::default()).remove(0)
+    (super::FORMAT.open)(&OpenContext::new(&OneFile(Arc::new(bytes))), &[found]).remove(0)
 }
 
 fn open(bytes: Vec<u8>) -> OpenTrace {

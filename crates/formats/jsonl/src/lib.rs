@@ -22,19 +22,12 @@ use tracemill_model::error::{Error, Result};
 use classes::Kinds;
 use reader::Reader;
 use survey::Survey;
-use tracemill_format::api::{DataFile, EntryKind, Format, Found, OpenTrace, Settings, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Format, Found, OpenContext, OpenTrace, Storage, Stream};
 
 /// Canonical lines.
-pub static FORMAT: Format = Format {
-    names: &["jsonl"],
-    description: "canonical event lines (`print --format jsonl`)",
-    probe,
-    open,
-    settings: &[],
-    looks_like: "a file of canonical lines begins with `{\"ns\":`, or with `{\"trace\":`",
-    has_calls: false,
-    is_transcript: true,
-};
+pub static FORMAT: Format = Format::new(&["jsonl"], "canonical event lines (`print --format jsonl`)", probe, open)
+    .looks_like("a file of canonical lines begins with `{\"ns\":`, or with `{\"trace\":`")
+    .made_of_others();
 
 /// Bytes that are looked at to recognise a file.
 const PROBE_BYTES: usize = 64 << 10;
@@ -44,10 +37,10 @@ fn probe(storage: &dyn Storage, path: &Path) -> bool {
         && storage.read_start(path, PROBE_BYTES).is_ok_and(|start| line::is_start(&start))
 }
 
-fn open(storage: &dyn Storage, found: &[Found], _settings: &Settings) -> Vec<Result<OpenTrace>> {
+fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
     let mut traces = Vec::new();
     for found in found {
-        match storage.open(&found.path) {
+        match context.storage.open(&found.path) {
             Ok(file) => traces.extend(open_file(found, file)),
             Err(error) => traces.push(Err(error.in_file(&found.path))),
         }

@@ -13,7 +13,7 @@ use super::line::{Line, STREAM_SCOPES, TimeKind, lines};
 use super::shape::{Refused, Walk};
 use super::survey::{SLICE_BYTES, Survey};
 use super::tape::Token;
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Slices whose packets wait for their streams.
 const MAX_WAITING: usize = 4;

@@ -18,11 +18,12 @@ use super::info::feature;
 use super::kernel::{CpuRecords, Kernel};
 use super::messages;
 use super::names::{Module, Names, Resolver};
-use super::naming::Naming;
+use super::naming::shown;
 use super::perf;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::slices;
 use super::values;
+use tracemill_format::Demangle;
 use tracemill_format::calls::{
     CallJudge, CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask,
     DumpOptions, Findings, Judgement, Recording, ValueStyle, event_id,
@@ -71,7 +72,7 @@ pub(super) struct Calls {
     /// Are there files of the perf rings? uftrace does not show the feature without them.
     pub has_perf: bool,
     pub recording: Recording,
-    pub naming: Naming,
+    pub demangle: Demangle,
 }
 
 impl Calls {
@@ -119,7 +120,7 @@ impl Calls {
         };
         let name = |address: u64, with_offset: bool| {
             let symbol = self.names.symbol(self.names.kernel_id(address))?;
-            let name = self.naming.show(symbol.name);
+            let name = shown(symbol.name, self.demangle);
             match with_offset {
                 true => Some(format!("{name}+{:#x}/{:#x}", address - symbol.address, symbol.size)),
                 false => Some(name),
@@ -235,7 +236,7 @@ impl CallSource for Calls {
         let module = self.names.module(id).filter(|_| id > 0).map(|module| module.name().to_string());
         match self.names.symbol(id).filter(|_| id > 0) {
             Some(symbol) => CallSymbol {
-                name: self.naming.show(symbol.name),
+                name: shown(symbol.name, self.demangle),
                 module,
                 is_library_call: symbol.kind == b'P',
                 size: symbol.size,
@@ -270,7 +271,7 @@ impl CallSource for Calls {
     }
 
     fn shown_name(&self, stored: &str) -> String {
-        self.naming.show(stored)
+        shown(stored, self.demangle)
     }
 
     fn library_of(&self, name: &str) -> Option<String> {
@@ -282,7 +283,7 @@ impl CallSource for Calls {
                 return false;
             }
             let mut symbols = module.symbols.get().iter();
-            symbols.any(|symbol| symbol.kind != b'P' && self.naming.show(symbol.name) == name)
+            symbols.any(|symbol| symbol.kind != b'P' && shown(symbol.name, self.demangle) == name)
         };
         self.names.modules.iter().find(has).map(|module| module.name().to_string())
     }
@@ -295,7 +296,7 @@ impl CallSource for Calls {
         let tid = self.tasks.get(record.task as usize).map_or(0, |task| task.tid);
         let name_of = |address: u64| {
             let id = self.names.id_at(tid, record.time, address);
-            self.names.symbol(id).filter(|_| id > 0).map(|symbol| self.naming.show(symbol.name))
+            self.names.symbol(id).filter(|_| id > 0).map(|symbol| shown(symbol.name, self.demangle))
         };
         let big = self.order == ByteOrder::Big;
         values::put(specs, payload, big, self.names.is_64_bit, style, &name_of, out);

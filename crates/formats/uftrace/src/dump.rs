@@ -7,6 +7,7 @@ use super::arguments::{Form, Spec};
 use super::calls::{CallFile, Calls};
 use super::info::feature;
 use super::kernel::CpuRecords;
+use super::naming::shown;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{perf, slices};
@@ -427,7 +428,7 @@ impl Dump<'_> {
                 let symbol = self.calls.names.symbol(id).filter(|_| id > 0);
                 let _ = match symbol {
                     Some(symbol) => {
-                        writeln!(self.text, "p: {number:x} (&{})", self.calls.naming.show(symbol.name))
+                        writeln!(self.text, "p: {number:x} (&{})", shown(symbol.name, self.calls.demangle))
                     }
                     None if number == 0 => writeln!(self.text, "p: {}", if is_exit { "(nil)" } else { "0" }),
                     None => writeln!(self.text, "p: {number:#x}"),

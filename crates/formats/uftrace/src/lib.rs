@@ -32,16 +32,10 @@ mod tests;
 
 pub use demangle::simple_name;
 
-use tracemill_format::api::Format;
+use tracemill_format::Format;
 
 /// The format.
-pub static FORMAT: Format = Format {
-    names: &["uftrace"],
-    description: "data folders of uftrace, versions 3 and 4",
-    probe: open::probe,
-    open: open::open,
-    settings: &[],
-    looks_like: "a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`",
-    has_calls: true,
-    is_transcript: false,
-};
+pub static FORMAT: Format =
+    Format::new(&["uftrace"], "data folders of uftrace, versions 3 and 4", open::probe, open::open)
+        .looks_like("a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`")
+        .with_calls();

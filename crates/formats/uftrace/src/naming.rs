@@ -4,40 +4,19 @@ use std::fmt;
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-use super::demangle::{end_of_templated_constructor, simple_name};
+use tracemill_format::Demangle;
 
-/// The forms of a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Naming {
-    /// The qualified name alone.
-    #[default]
-    Simple,
-    /// With parameters and template arguments.
-    Full,
-    /// As it is stored.
-    Stored,
-}
+use super::demangle::{end_of_templated_constructor, simple_name};
 
 /// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
 const MAX_NAME: usize = 64 << 10;
 
-impl Naming {
-    /// The form that the option `--demangle` names.
-    pub(super) fn by_name(name: &str) -> Naming {
-        match name {
-            "full" => Naming::Full,
-            "no" => Naming::Stored,
-            _ => Naming::Simple,
-        }
-    }
-
-    /// The name of a symbol in this form; one that is not mangled, or not understood, as it is.
-    pub(super) fn show(self, symbol: &str) -> String {
-        match self {
-            Naming::Simple => simple_name(symbol),
-            Naming::Full => full_name(symbol).unwrap_or_else(|| symbol.to_string()),
-            Naming::Stored => symbol.to_string(),
-        }
+/// The name of a symbol in a form; one that is not mangled, or not understood, as it is.
+pub(super) fn shown(symbol: &str, form: Demangle) -> String {
+    match form {
+        Demangle::Simple => simple_name(symbol),
+        Demangle::Full => full_name(symbol).unwrap_or_else(|| symbol.to_string()),
+        Demangle::No => symbol.to_string(),
     }
 }
 
@@ -176,31 +155,31 @@ mod tests {
     #[test]
     fn names_have_three_forms() {
         let symbol = "_ZNSt6vectorIiSaIiEE9push_backERKi";
-        let shown = |form: &str| Naming::by_name(form).show(symbol);
-        assert_eq!(shown("simple"), "std::vector::push_back");
-        assert_eq!(shown("full"), "std::vector<int, std::allocator<int> >::push_back(int const&)");
-        assert_eq!(shown("no"), symbol);
+        assert_eq!(shown(symbol, Demangle::Simple), "std::vector::push_back");
+        assert_eq!(shown(symbol, Demangle::Full), "std::vector<int, std::allocator<int> >::push_back(int const&)");
+        assert_eq!(shown(symbol, Demangle::No), symbol);
+        let full = |symbol: &str| shown(symbol, Demangle::Full);
         let constructor = "_ZNSt10unique_ptrIiSt14default_deleteIiEEC2IS1_vEEPi";
-        let shown = "std::unique_ptr<int, std::default_delete<int> >::unique_ptr<std::default_delete<int>, void>(int*)";
-        assert_eq!(Naming::Full.show(constructor), shown);
-        let shown = Naming::Full.show("_ZNSt11_Tuple_implILm0EJPiEEC2Ev");
-        assert_eq!(shown, "std::_Tuple_impl<0ul, int*>::_Tuple_impl()");
-        let shown = Naming::Full.show("_ZSt11make_uniqueI3DerJEENSt8__detail9_MakeUniqIT_E15__single_objectEDpOT0_");
-        assert_eq!(shown, "std::__detail::_MakeUniq<Der>::__single_object std::make_unique<Der>()");
-        let full = |symbol: &str| Naming::Full.show(symbol);
+        let want = "std::unique_ptr<int, std::default_delete<int> >::unique_ptr<std::default_delete<int>, void>(int*)";
+        assert_eq!(full(constructor), want);
+        assert_eq!(full("_ZNSt11_Tuple_implILm0EJPiEEC2Ev"), "std::_Tuple_impl<0ul, int*>::_Tuple_impl()");
+        assert_eq!(
+            full("_ZSt11make_uniqueI3DerJEENSt8__detail9_MakeUniqIT_E15__single_objectEDpOT0_"),
+            "std::__detail::_MakeUniq<Der>::__single_object std::make_unique<Der>()"
+        );
         let numbers = "_Z7numbersIJLi0ELi1ELin2EEEiSt16integer_sequenceIiJXspT_EEE";
         assert_eq!(full(numbers), "int numbers<0, 1, -2>(std::integer_sequence<int, 0, 1, -2>)");
         assert_eq!(full("_Z6constsIJEEiDpRKT_"), "int consts<>()");
         assert_eq!(full("_Z8pointersIJEEiDpPT_"), "int pointers<>()");
         assert_eq!(full("_Z4callIiJEEvT_DpT0_"), "void call<int>(int)");
-        assert_eq!(Naming::Full.show("_Zli3_kmy"), "operator\"\" _km(unsigned long long)");
-        assert_eq!(Naming::Full.show("_ZN1alie2_wEe"), "_ZN1alie2_wEe");
-        assert_eq!(Naming::Full.show("_ZN1ali2_wEe"), "a::operator\"\" _w(long double)");
-        assert_eq!(Naming::Full.show("_Z3nulDnPDn"), "nul(decltype(nullptr), decltype(nullptr)*)");
+        assert_eq!(full("_Zli3_kmy"), "operator\"\" _km(unsigned long long)");
+        assert_eq!(full("_ZN1alie2_wEe"), "_ZN1alie2_wEe");
+        assert_eq!(full("_ZN1ali2_wEe"), "a::operator\"\" _w(long double)");
+        assert_eq!(full("_Z3nulDnPDn"), "nul(decltype(nullptr), decltype(nullptr)*)");
         let function = "_Z1fOFviE";
-        assert_eq!(Naming::Full.show(function), "f(void (&&)(int))");
-        for form in [Naming::Simple, Naming::Full, Naming::Stored] {
-            assert_eq!((form.show("main"), form.show("_Z")), ("main".to_string(), "_Z".to_string()));
+        assert_eq!(full(function), "f(void (&&)(int))");
+        for form in [Demangle::Simple, Demangle::Full, Demangle::No] {
+            assert_eq!((shown("main", form), shown("_Z", form)), ("main".to_string(), "_Z".to_string()));
         }
     }
 
@@ -211,6 +190,6 @@ mod tests {
         for _ in 0..64 {
             symbol = format!("_Z1gI{}E{}", "S_".repeat(8), &symbol[2..]);
         }
-        assert!(Naming::Full.show(&symbol).len() <= MAX_NAME.max(symbol.len()));
+        assert!(shown(&symbol, Demangle::Full).len() <= MAX_NAME.max(symbol.len()));
     }
 }

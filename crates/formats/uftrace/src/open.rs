@@ -20,16 +20,15 @@ use super::info::{self, Info, feature};
 use super::kernel::{self, Kernel};
 use super::maps::Map;
 use super::names::{Module, Names, Resolver, Space};
-use super::naming::Naming;
 use super::records::TaskBytes;
 use super::slices::{self, Slice};
 use super::symbols::{FileHeader, SymbolFile, base_name, choose};
 use super::tasks::{Session, Tasks, seconds};
 use super::{messages, perf};
-use tracemill_format::api::{
-    CALLS_ONLY, DataFile, EntryKind, Found, OpenTrace, OpenedPacket, PacketReader, Section, Settings, Storage, Stream,
-};
 use tracemill_format::calls::{CallProgram, CallSource, CallTask, Recording};
+use tracemill_format::{
+    DataFile, Demangle, EntryKind, Found, OpenContext, OpenTrace, OpenedPacket, PacketReader, Section, Storage, Stream,
+};
 use tracemill_ftrace::packets::StreamInfo;
 
 /// Is it a folder with the file `info` of uftrace?
@@ -40,11 +39,8 @@ pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens folders.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
-    let naming = Naming::by_name(settings.get("demangle").unwrap_or_default());
-    // Who follows calls reads files by himself, and wants neither tables nor the other files of the folder.
-    let is_cut = settings.get(CALLS_ONLY).is_none();
-    found.iter().map(|found| Folder::open(storage, found, naming, is_cut)).collect()
+pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| Folder::open(context, found)).collect()
 }
 
 /// Byte order, names and specifications of a folder, whatever its records.
@@ -83,14 +79,17 @@ struct Opening<'a> {
 }
 
 impl<'a> Folder<'a> {
-    fn open(storage: &'a dyn Storage, found: &'a Found, naming: Naming, is_cut: bool) -> Result<OpenTrace> {
+    fn open(context: &OpenContext<'a>, found: &'a Found) -> Result<OpenTrace> {
+        let storage = context.storage;
+        // Following calls reads the files directly, and wants neither tables nor the other files of the folder.
+        let is_cut = !context.calls_only;
         let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
             Folder::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids, is_cut);
         if is_cut {
             reader.files = folder.parts(&streams);
         }
-        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording), naming));
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording), context.demangle));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
             folder.warnings.push(error.in_file(&found.path));
@@ -180,7 +179,7 @@ impl<'a> Folder<'a> {
         tids: &[i64],
         max_stack: Option<u16>,
         (header, recording): (Header, Recording),
-        naming: Naming,
+        demangle: Demangle,
     ) -> Calls {
         let names = &reader.names;
         let named = names_of_tasks(streams, reader.order);
@@ -240,7 +239,7 @@ impl<'a> Folder<'a> {
             numbers: self.numbers(tids),
             has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
             recording,
-            naming,
+            demangle,
             default_options: String::from_utf8_lossy(options).split_whitespace().map(str::to_string).collect(),
         }
     }
@@ -746,7 +745,7 @@ pub(super) mod tests_support {
         let Opening { mut reader, mut folder, classes, tids, max_stack, header, recording, .. } =
             Folder::read(storage, &found).unwrap();
         let streams = folder.streams(&mut reader, classes, &tids, false);
-        folder.calls(&reader, &streams, &tids, max_stack, (header, recording), Naming::by_name(""))
+        folder.calls(&reader, &streams, &tids, max_stack, (header, recording), Demangle::default())
     }
 
     /// Where reading the file of a task from its beginning finds records.

@@ -9,7 +9,7 @@ use tracemill_codec::plan::{NodeId, State, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::FORMAT;
-use tracemill_format::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
 
 /// A folder of bytes.
 #[derive(Clone, Default)]
@@ -103,7 +103,7 @@ pub(super) fn folder(target: Target, specs: &str, records: Vec<u8>) -> Folder {
 
 pub(super) fn open(folder: &Folder) -> OpenTrace {
     let found = Found { path: PathBuf::from(ROOT), name: "t".into(), below: String::new() };
-    let mut opened = (FORMAT.open)(folder, &[found], &Settings::default());
+    let mut opened = (FORMAT.open)(&OpenContext::new(folder), &[found]);
     opened.pop().unwrap().unwrap()
 }
 

@@ -9,7 +9,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::plan::{Input, State};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::session::Session;
-use tracemill_format::api::{DataFile, OpenTrace, OpenedPacket, PacketReader, Stream};
+use tracemill_format::{DataFile, OpenTrace, OpenedPacket, PacketReader, Stream};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};

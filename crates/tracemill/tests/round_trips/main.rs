@@ -29,7 +29,7 @@ use schemas::Rng;
 use tracemill_engine::selection::Selection;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::split::SplitBy;
-use tracemill_format::api::Settings;
+use tracemill_format::Settings;
 use tracemill_format::target::{Losses, WriteOptions};
 use tracemill_model::schema::ByteOrder;
 use value::Shape;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Chunk;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_ctf::{ctf2, tsdl};
-use tracemill_format::api::{OpenTrace, Stream};
+use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 
@@ -99,7 +99,7 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
     let plans = Arc::new(TracePlans::new(schema.clone()));
     let bits = bytes.len() as u64 * 8;
     let packet = Packet::new(StreamClassId(0), 0, bits);
-    let file = tracemill_format::api::DataFile {
+    let file = tracemill_format::DataFile {
         is_indexed: false,
         path: "channel0_1".into(),
         relative: "channel0_1".into(),

@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use self::compression::Compression;

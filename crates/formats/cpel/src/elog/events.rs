@@ -16,7 +16,7 @@ use tracemill_model::schema::{EventClassId, Part, StreamClassId};
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use super::{TIME_BYTES, TRACK_BYTES};
 use crate::strings::MAX_TEXT;
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// The part with all that stands before the events.
 pub(crate) const HEADER: &str = "header";

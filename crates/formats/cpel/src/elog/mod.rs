@@ -25,7 +25,7 @@ use super::tables::{number, table, text};
 use events::Reader;
 use format::Format;
 use header::{Arg, EventType, Header, MAGIC};
-use tracemill_format::api::{DataFile, EntryKind, Found, OpenTrace, Section, Settings, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// The option that cuts names of events.
 pub(super) const SHORT_NAMES: &str = "short-names";
@@ -37,10 +37,10 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens all files that were found.
-pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
+pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
     let open_one = |found: &Found| {
-        let file = storage.open(&found.path)?;
-        open_file(found, file, settings.get(SHORT_NAMES).is_some()).map_err(|error| error.in_file(&found.path))
+        let file = context.storage.open(&found.path)?;
+        open_file(found, file, context.settings.get(SHORT_NAMES).is_some()).map_err(|error| error.in_file(&found.path))
     };
     found.iter().map(open_one).collect()
 }

@@ -10,7 +10,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ByteOrder, FieldKind};
 
 use super::{CPEL, ELOG};
-use tracemill_format::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage};
 
 mod gist;
 mod sections;
@@ -117,7 +117,7 @@ fn small(order: ByteOrder) -> Builder {
     builder
 }
 
-/// Opens one file.
+/// Opens one file with options as they are typed.
 fn open(bytes: Vec<u8>, settings: &[(&'static str, &str)]) -> Result<OpenTrace> {
     open_with(bytes, &[], settings)
 }
@@ -127,11 +127,15 @@ fn open_with(bytes: Vec<u8>, others: &[(&str, &str)], settings: &[(&'static str,
     for (name, text) in others {
         files.0.insert(PathBuf::from(name), Arc::new(text.as_bytes().to_vec()));
     }
+    let typed = |wanted: &str| settings.iter().find(|(name, _)| *name == wanted).map(|&(_, value)| value);
+    let (strict, named_format) = (typed("strict").is_some(), typed("input-format"));
     let settings = Settings(settings.iter().map(|&(name, value)| (name, value.to_string())).collect());
     let is_elog = (ELOG.probe)(&files, Path::new(FILE));
     let format = if is_elog { &ELOG } else { &CPEL };
     let found = Found { path: FILE.into(), name: FILE.into(), below: String::new() };
-    (format.open)(&files, &[found], &settings).remove(0)
+    let mut context = OpenContext::new(&files);
+    (context.strict, context.named_format, context.settings) = (strict, named_format, &settings);
+    (format.open)(&context, &[found]).remove(0)
 }
 
 fn is_cpel(bytes: &[u8]) -> bool {

@@ -15,35 +15,24 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{EventClassId, Member};
 
-use tracemill_format::api::OpenTrace;
+use tracemill_format::OpenTrace;
 use tracemill_format::out_file::copy_file;
 use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CPEL logs.
-pub static CPEL: Target = Target {
-    names: &["cpel"],
-    description: "CPEL event logs, version 1",
-    cannot_hold: &[
+pub static CPEL: Target = Target::file(&["cpel"], "CPEL event logs, version 1", create_cpel)
+    .cannot_hold(&[
         "types of fields (they become text, but for one integer of 32 bits)",
         "origins of clocks other than 1970, and that one for times before September 2001",
         "counts of discarded events and lost packets",
         "packet contexts and event headers",
         "times before the zero of their clock",
-    ],
-    is_folder: false,
-    // Viewers search in events that stand in the order of time.
-    wants_order: true,
-    hides_fields: false,
-    create: create_cpel,
-    copy: Some(copy_cpel),
-    settings: &[],
-};
+    ])
+    .copied_by(copy_cpel);
 
 /// Event logs of VPP.
-pub static ELOG: Target = Target {
-    names: &["elog"],
-    description: "event logs of VPP, `elog v0`",
-    cannot_hold: &[
+pub static ELOG: Target = Target::file(&["elog"], "event logs of VPP, `elog v0`", create_elog)
+    .cannot_hold(&[
         "signs of integers (texts show them)",
         "more than 20 octets of arguments (other fields become one text)",
         "structures, arrays, variants and optional fields (they become text)",
@@ -52,14 +41,8 @@ pub static ELOG: Target = Target {
         "more than 65,536 event classes, or tracks",
         "times before September 2001 (they are moved), and whole ns more than 97 days from the first event",
         "events without time",
-    ],
-    is_folder: false,
-    wants_order: true,
-    hides_fields: false,
-    create: create_elog,
-    copy: Some(copy_elog),
-    settings: &[],
-};
+    ])
+    .copied_by(copy_elog);
 
 fn create_cpel(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources

@@ -9,7 +9,7 @@ use aes_gcm::aes::{Aes128, Aes192, Aes256};
 use aes_gcm::{AesGcm, Nonce};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use tracemill_format::api::{Settings, Storage};
+use tracemill_format::OpenContext;
 
 /// Name of the option for a passphrase.
 pub(super) const PASSPHRASE: &str = "passphrase-file";
@@ -38,10 +38,10 @@ impl Keys {
     ///
     /// # Errors
     /// Wrong usage: a file that cannot be read, a key of another length, both options.
-    pub(super) fn open(storage: &dyn Storage, settings: &Settings) -> Result<Self> {
+    pub(super) fn open(context: &OpenContext<'_>) -> Result<Self> {
         let read = |name: &str| -> Result<Option<Vec<u8>>> {
-            let Some(path) = settings.get(name) else { return Ok(None) };
-            let bytes = storage.read_start(Path::new(path), MAX_FILE);
+            let Some(path) = context.settings.get(name) else { return Ok(None) };
+            let bytes = context.storage.read_start(Path::new(path), MAX_FILE);
             let refuse = |error: Error| Error::misuse(format!("--{name} {path} cannot be read: {}", error.message()));
             bytes.map(Some).map_err(refuse)
         };

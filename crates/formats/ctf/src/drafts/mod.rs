@@ -28,7 +28,7 @@ pub mod write;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, Schema};
 
-use tracemill_format::api::{Format, Setting};
+use tracemill_format::{Format, Setting};
 
 /// Names of the options.
 const NO_VERIFY: &str = "no-verify";
@@ -36,38 +36,28 @@ const MAX_EXPANDED: &str = "max-expanded";
 const FREQUENCY: &str = "clock-frequency";
 
 /// The drafts 1.1 and 1.6.
-pub static FORMAT: Format = Format {
-    names: &["ctf1.1", "ctf1.6"],
-    description: "the drafts of the Common Trace Format: RFC v1.1 (2010) and RFC v1.6 (2011)",
-    probe: open::probe,
-    open: open::open,
-    settings: &[
-        Setting {
-            name: keys::PASSPHRASE,
-            value: Some("FILE"),
-            help: "Read the passphrase of encrypted packets from a file",
-        },
-        Setting {
-            name: keys::KEY,
-            value: Some("FILE"),
-            help: "Read the key of encrypted packets from a file: 16, 24 or 32 bytes, or hexadecimal digits",
-        },
-        Setting { name: NO_VERIFY, value: None, help: "Do not verify the checksums of packets" },
-        Setting {
-            name: MAX_EXPANDED,
-            value: Some("BYTES"),
-            help: "Largest size of one compressed packet when expanded [default: 1 GiB]",
-        },
-        Setting {
-            name: FREQUENCY,
-            value: Some("HZ"),
-            help: "Ticks per second of the clocks of CTF drafts, which describe none [default: 1000000000]",
-        },
-    ],
-    looks_like: "a trace of the CTF drafts is a folder with a file `metadata`",
-    has_calls: false,
-    is_transcript: false,
-};
+pub static FORMAT: Format = Format::new(
+    &["ctf1.1", "ctf1.6"],
+    "the drafts of the Common Trace Format: RFC v1.1 (2010) and RFC v1.6 (2011)",
+    open::probe,
+    open::open,
+)
+.looks_like("a trace of the CTF drafts is a folder with a file `metadata`")
+.with_settings(&[
+    Setting::with_value(keys::PASSPHRASE, "FILE", "Read the passphrase of encrypted packets from a file"),
+    Setting::with_value(
+        keys::KEY,
+        "FILE",
+        "Read the key of encrypted packets from a file: 16, 24 or 32 bytes, or hexadecimal digits",
+    ),
+    Setting::switch(NO_VERIFY, "Do not verify the checksums of packets"),
+    Setting::with_value(MAX_EXPANDED, "BYTES", "Largest size of one compressed packet when expanded [default: 1 GiB]"),
+    Setting::with_value(
+        FREQUENCY,
+        "HZ",
+        "Ticks per second of the clocks of CTF drafts, which describe none [default: 1000000000]",
+    ),
+]);
 
 /// Reads metadata, bare or in packets, into the schema of a trace with this byte order.
 ///

@@ -14,7 +14,7 @@ use super::metadata::{self, Dialect, Loaded};
 use super::reader::Reader;
 use super::transform::Undo;
 use super::{files, schema};
-use tracemill_format::api::{DataFile, Entry, EntryKind, Found, OpenTrace, Settings, Storage, Stream};
+use tracemill_format::{DataFile, Entry, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the file that describes the others.
 const METADATA: &str = "metadata";
@@ -44,33 +44,34 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Opens each folder by itself.
-pub(super) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| open_folder(storage, found, settings)).collect()
+pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| open_folder(context, found)).collect()
 }
 
-fn undo(storage: &dyn Storage, settings: &Settings) -> Result<Undo> {
+fn undo(context: &OpenContext<'_>) -> Result<Undo> {
     Ok(Undo {
-        keys: Keys::open(storage, settings)?,
-        verifies: settings.get(super::NO_VERIFY).is_none(),
-        max_expanded: settings.number(super::MAX_EXPANDED)?.unwrap_or(MAX_EXPANDED),
+        keys: Keys::open(context)?,
+        verifies: context.settings.get(super::NO_VERIFY).is_none(),
+        max_expanded: context.settings.number(super::MAX_EXPANDED)?.unwrap_or(MAX_EXPANDED),
         has_xz: false,
     })
 }
 
-fn open_folder(storage: &dyn Storage, found: &Found, settings: &Settings) -> Result<OpenTrace> {
+fn open_folder(context: &OpenContext<'_>, found: &Found) -> Result<OpenTrace> {
+    let storage = context.storage;
     let path = found.path.join(METADATA);
-    let frequency = settings.number(super::FREQUENCY)?.unwrap_or(1_000_000_000);
+    let frequency = context.settings.number(super::FREQUENCY)?.unwrap_or(1_000_000_000);
     if frequency == 0 {
         return Err(Error::misuse(format!("--{} must be above 0", super::FREQUENCY)));
     }
-    let mut undo = undo(storage, settings)?;
+    let mut undo = undo(context)?;
     let bytes = storage.open(&path)?;
     let place = |error: Error| match error.kind() {
         ErrorKind::Misuse => error,
         _ => super::placed(error).in_file(&path),
     };
     let mut loaded = metadata::load(bytes.bytes(), &undo).map_err(place)?;
-    if settings.is_strict()
+    if context.strict
         && let Some(fallback) = loaded.metadata.fallbacks.first()
     {
         let help = "declare it; without --strict it has its usual meaning";

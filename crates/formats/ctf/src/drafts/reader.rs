@@ -12,7 +12,7 @@ use tracemill_model::schema::{EventClassId, FieldKind, Part};
 use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
 use super::transform::{self, Undo};
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Reads the packets of one trace.
 pub(super) struct Reader {

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use tracemill_model::error::Result;
 
 use super::Dialect;
-use tracemill_format::api::OpenTrace;
+use tracemill_format::OpenTrace;
 use tracemill_format::out_file::{copy_file, make_folder};
 
 const METADATA: &str = "metadata";

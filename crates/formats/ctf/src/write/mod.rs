@@ -42,23 +42,14 @@ use tracemill_format::out_file::make_folder;
 use tracemill_format::target::{HiddenField, Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
-pub static CTF2: Target = Target {
-    names: &["ctf2"],
-    description: "Common Trace Format 2",
-    cannot_hold: &["floating point numbers wider than 64 bits"],
-    is_folder: true,
-    wants_order: false,
-    hides_fields: true,
-    create: create_ctf2,
-    copy: Some(copy::copy_ctf2),
-    settings: &[],
-};
+pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2)
+    .cannot_hold(&["floating point numbers wider than 64 bits"])
+    .hiding_fields()
+    .copied_by(copy::copy_ctf2);
 
 /// CTF 1.8.
-pub static CTF18: Target = Target {
-    names: &["ctf1.8"],
-    description: "Common Trace Format 1.8",
-    cannot_hold: &[
+pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", create_ctf18)
+    .cannot_hold(&[
         "events without time",
         "optional fields (they become sequences)",
         "variants without an enumeration of their options (they get a tag)",
@@ -68,14 +59,9 @@ pub static CTF18: Target = Target {
         "floating point numbers wider than 64 bits",
         "namespaces and unique ids",
         "form of text lines",
-    ],
-    is_folder: true,
-    wants_order: false,
-    hides_fields: true,
-    create: create_ctf18,
-    copy: Some(copy::copy_ctf18),
-    settings: &[],
-};
+    ])
+    .hiding_fields()
+    .copied_by(copy::copy_ctf18);
 
 /// A version of the metadata, and what fields there are in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::block;
-use tracemill_format::api::{EntryKind, Storage};
+use tracemill_format::{EntryKind, Storage};
 
 /// Folder of the definition files.
 pub(super) const DEFINITIONS: &str = "eventdefs";

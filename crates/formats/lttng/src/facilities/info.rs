@@ -9,7 +9,7 @@ use tracemill_model::schema::{ClockClass, EnvValue};
 use super::block::TraceHeader;
 use super::definitions::read_attributes;
 use super::loads::{Facility, Source};
-use tracemill_format::api::{EntryKind, Section, Storage};
+use tracemill_format::{EntryKind, Section, Storage};
 
 /// Bytes of a file in `info/` that are read.
 const MAX_FILE: usize = 1 << 20;

@@ -13,23 +13,21 @@ mod reader;
 mod scan;
 pub mod write;
 
-use tracemill_format::api::{Format, Setting};
+use tracemill_format::{Format, Setting};
 
 /// LTTng 0.7 and 0.8.
-pub static FORMAT: Format = Format {
-    names: &["lttng-legacy"],
-    description: "LTTng 0.7 and 0.8: facilities, from kernel traces of 2006 and 2007",
-    probe: directory::probe,
-    open: open::open,
-    settings: &[Setting {
-        name: open::DIVIDE,
-        value: None,
-        help: "Compute the clock rate of LTTng 0.7 and 0.8 as start_freq / freq_scale, not as their product",
-    }],
-    looks_like: "a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`",
-    has_calls: true,
-    is_transcript: false,
-};
+pub static FORMAT: Format = Format::new(
+    &["lttng-legacy"],
+    "LTTng 0.7 and 0.8: facilities, from kernel traces of 2006 and 2007",
+    directory::probe,
+    open::open,
+)
+.looks_like("a trace of LTTng 0.7 or 0.8 is a folder with `control/facilities_0` and `eventdefs/`")
+.with_settings(&[Setting::switch(
+    open::DIVIDE,
+    "Compute the clock rate of LTTng 0.7 and 0.8 as start_freq / freq_scale, not as their product",
+)])
+.with_calls();
 
 /// Calls of programs that were built with `-finstrument-functions` and the library of the user's side; in 2006 the names of
 /// attributes stood behind those of events.

@@ -19,7 +19,7 @@ use super::loads::{CoreEvent, Facility, Library, Load, Messages, core_events};
 use super::reader::{Reader, Slice, TraceFile, slices};
 use super::scan::{Found, Scanner};
 use super::write::own::{LOADS, loads_text};
-use tracemill_format::api::{DataFile, EntryKind, Found as FoundTrace, OpenTrace, Settings, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Option by which the scale of the clock's frequency divides it.
 pub(super) const DIVIDE: &str = "freq-scale-divides";
@@ -30,8 +30,8 @@ const MAX_SIZE: u64 = 1 << 20;
 const MAX_DEFINITION_FILE: u64 = 64 << 20;
 
 /// Opens every folder on its own.
-pub(super) fn open(storage: &dyn Storage, found: &[FoundTrace], settings: &Settings) -> Vec<Result<OpenTrace>> {
-    found.iter().map(|found| open_one(storage, found, settings)).collect()
+pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
+    found.iter().map(|found| open_one(context, found)).collect()
 }
 
 /// A tracefile with its blocks.
@@ -49,7 +49,8 @@ impl File {
     }
 }
 
-fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> Result<OpenTrace> {
+fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> {
+    let storage = context.storage;
     let mut messages = Messages::default();
     let mut remarks = Vec::new();
     let files = read_files(storage, &found.path, &mut messages, &mut remarks)?;
@@ -72,7 +73,7 @@ fn open_one(storage: &dyn Storage, found: &FoundTrace, settings: &Settings) -> R
     schema.version = (0, u32::from(header.minor));
     schema.byte_order = ByteOrder::big_if(header.is_big);
     schema.environment = info::environment(header);
-    let clock = clock_class(&files[clock_file], settings.get(DIVIDE).is_some(), &mut messages);
+    let clock = clock_class(&files[clock_file], context.settings.get(DIVIDE).is_some(), &mut messages);
     let clock_id = schema.add_clock(clock.clone());
     let class = StreamClass { has_cpu: true, default_clock: Some(clock_id), ..StreamClass::default() };
     let stream_class = schema.add_stream(class).unwrap_or(StreamClassId(0));

@@ -12,7 +12,7 @@ use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
 use super::write::own::BLOCKS;
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Blocks up to this many bytes are one packet.
 const MAX_WHOLE: u64 = 2 << 20;

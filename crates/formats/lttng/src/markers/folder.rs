@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tracemill_model::error::Result;
 
 use super::header::{self, MAGIC, MAJOR};
-use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage};
 
 /// Folders deeper than this below a trace are not looked at.
 const MAX_DEPTH: usize = 16;

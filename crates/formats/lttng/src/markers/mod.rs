@@ -14,20 +14,13 @@ mod schema;
 mod tests;
 pub mod write;
 
-use tracemill_format::api::{Format, Setting};
+use tracemill_format::{Format, Setting};
 
 /// Legacy LTTng 2.0 to 2.6.
-pub static FORMAT: Format = Format {
-    names: &["lttng-legacy"],
-    description: "legacy LTTng 2.0 to 2.6: kernel traces with markers",
-    probe: folder::probe,
-    open: open::open,
-    settings: &[Setting {
-        name: open::WALL_CLOCK,
-        value: None,
-        help: "Count the time of legacy LTTng 2.x traces from the Unix epoch, by their start time",
-    }],
-    looks_like: "a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`",
-    has_calls: false,
-    is_transcript: false,
-};
+pub static FORMAT: Format =
+    Format::new(&["lttng-legacy"], "legacy LTTng 2.0 to 2.6: kernel traces with markers", folder::probe, open::open)
+        .looks_like("a legacy LTTng trace with markers is a folder with files `metadata_N` and `CHANNEL_N`")
+        .with_settings(&[Setting::switch(
+            open::WALL_CLOCK,
+            "Count the time of legacy LTTng 2.x traces from the Unix epoch, by their start time",
+        )]);

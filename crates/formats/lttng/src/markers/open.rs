@@ -17,7 +17,7 @@ use super::header::{Header, MIN_LEN};
 use super::metadata::{self, Definitions, Dialect};
 use super::reader::{FilePlan, Kept, Piece, Reader};
 use super::schema::{Builder, ChannelClass};
-use tracemill_format::api::{DataFile, Found, OpenTrace, Section, Settings, Storage, Stream};
+use tracemill_format::{DataFile, Found, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// Sub-buffers with more bytes of events than this are read in pieces of this size.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
@@ -27,9 +27,9 @@ pub(crate) const WALL_CLOCK: &str = "wall-clock";
 const POSSIBLE_HZ: std::ops::RangeInclusive<u64> = 1..=100_000_000_000;
 
 /// Opens each folder as a trace.
-pub(crate) fn open(storage: &dyn Storage, found: &[Found], settings: &Settings) -> Vec<Result<OpenTrace>> {
-    let has_wall_clock = settings.get(WALL_CLOCK).is_some();
-    found.iter().map(|found| open_one(storage, found, has_wall_clock)).collect()
+pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
+    let has_wall_clock = context.settings.get(WALL_CLOCK).is_some();
+    found.iter().map(|found| open_one(context.storage, found, has_wall_clock)).collect()
 }
 
 /// A channel of a CPU that can be read.

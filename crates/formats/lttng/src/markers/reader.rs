@@ -15,7 +15,7 @@ use super::folder::ChannelFile;
 use super::metadata::lost_error;
 use super::schema::ChannelClass;
 use super::write;
-use tracemill_format::api::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Pieces begin at a multiple of this, so that alignments stay what they are in the sub-buffer.
 pub(crate) const PIECE_ALIGN: u32 = 16;

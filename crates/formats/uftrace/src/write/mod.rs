@@ -14,23 +14,16 @@ use tracemill_model::packet::Gap;
 
 use self::foreign::Foreign;
 use self::own::Own;
-use tracemill_format::api::OpenTrace;
+use tracemill_format::OpenTrace;
 use tracemill_format::out_file::{copy_file, make_folder};
 use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// Data folders of uftrace.
-pub static TARGET: Target = Target {
-    names: &["uftrace"],
-    description: "data folders of uftrace, version 4",
-    cannot_hold: &["fields of events that are no calls", "events without time"],
-    is_folder: true,
+pub static TARGET: Target = Target::folder(&["uftrace"], "data folders of uftrace, version 4", create)
+    .cannot_hold(&["fields of events that are no calls", "events without time"])
     // Several streams may have events of one task, which have one file.
-    wants_order: true,
-    hides_fields: false,
-    create,
-    copy: Some(copy),
-    settings: &[],
-};
+    .in_order()
+    .copied_by(copy);
 
 fn create(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let mut writer = Writer { traces: Vec::new(), stream_of: Vec::new(), losses: Losses::default() };

@@ -21,9 +21,9 @@ use crate::classes::USER_DATA;
 use crate::kernel::Kernel;
 use crate::names::Names;
 use crate::open::definitions;
-use tracemill_format::api::{Entry, EntryKind, Storage};
 use tracemill_format::out_file::{OutFile, make_folder};
 use tracemill_format::target::{Losses, Source, WriteOptions};
+use tracemill_format::{Entry, EntryKind, Storage};
 
 /// Where the formats of the kernel's events stand.
 const KERNEL_HEADER: &str = "kernel_header";

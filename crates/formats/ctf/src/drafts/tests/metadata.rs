@@ -159,9 +159,9 @@ fn types_without_declaration_are_refused_when_the_user_is_strict() {
                 .get(place.caret..)
                 .is_some_and(|at| at.starts_with("uint7_t") || at.starts_with("unsigned long"))
         );
-        let Err(error) = folder.open(&[(tracemill_format::api::STRICT, "")]) else { panic!("it is not refused") };
+        let Err(error) = folder.open_strictly() else { panic!("it is not refused") };
         assert!(error.message().contains("is not declared") && error.place().text.is_some(), "{error}");
-        assert!(Folder::new(draft.metadata(), draft.file(), b"").open(&[(tracemill_format::api::STRICT, "")]).is_ok());
+        assert!(Folder::new(draft.metadata(), draft.file(), b"").open_strictly().is_ok());
     }
 }
 

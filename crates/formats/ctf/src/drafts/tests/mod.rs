@@ -19,7 +19,7 @@ use tracemill_codec::trace_plans::ScanEnd;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::Scope;
 
-use tracemill_format::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage, event_error};
+use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, event_error};
 
 /// A folder `/t` in memory.
 #[derive(Default, Clone)]
@@ -36,11 +36,24 @@ impl Folder {
         self
     }
 
+    fn open_in(&self, context: &OpenContext<'_>) -> Result<OpenTrace> {
+        let found = Found { path: PathBuf::from("/t"), name: "t".into(), below: String::new() };
+        (super::FORMAT.open)(context, &[found]).pop().expect("one trace for one folder")
+    }
+
+    /// Opens the trace with `--strict`.
+    pub(super) fn open_strictly(&self) -> Result<OpenTrace> {
+        let mut context = OpenContext::new(self);
+        context.strict = true;
+        self.open_in(&context)
+    }
+
     /// Opens the trace with options.
     pub(super) fn open(&self, settings: &[(&'static str, &str)]) -> Result<OpenTrace> {
-        let found = Found { path: PathBuf::from("/t"), name: "t".into(), below: String::new() };
         let settings = Settings(settings.iter().map(|&(name, value)| (name, value.to_string())).collect());
-        (super::FORMAT.open)(self, &[found], &settings).pop().expect("one trace for one folder")
+        let mut context = OpenContext::new(self);
+        context.settings = &settings;
+        self.open_in(&context)
     }
 
     /// Reads everything.

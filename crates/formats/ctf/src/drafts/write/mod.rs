@@ -32,76 +32,56 @@ use super::transform::Undo;
 use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
 use crate::write::{copy_trace, names_of};
-use tracemill_format::api::{OpenTrace, Setting};
 use tracemill_format::out_file::make_folder;
 use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::{OpenTrace, Setting};
 
 /// Options of both targets.
 static SETTINGS: &[Setting] = &[
-    Setting {
-        name: seal::COMPRESSION,
-        value: Some("none|bzip2|gzip|xz"),
-        help: "Compress packets of the CTF drafts (xz: v1.6 only)",
-    },
-    Setting {
-        name: seal::CHECKSUM,
-        value: Some("none|md5|sha1|crc32"),
-        help: "Write a checksum into packets of the CTF drafts",
-    },
-    Setting {
-        name: seal::KEY,
-        value: Some("FILE"),
-        help: "Encrypt packets of the CTF drafts with the key in a file: 16, 24 or 32 bytes, or hexadecimal digits",
-    },
-    Setting {
-        name: seal::PASSPHRASE,
-        value: Some("FILE"),
-        help: "Encrypt packets of the CTF drafts with a key derived from the passphrase in a file",
-    },
+    Setting::with_value(seal::COMPRESSION, "none|bzip2|gzip|xz", "Compress packets of the CTF drafts (xz: v1.6 only)"),
+    Setting::with_value(seal::CHECKSUM, "none|md5|sha1|crc32", "Write a checksum into packets of the CTF drafts"),
+    Setting::with_value(
+        seal::KEY,
+        "FILE",
+        "Encrypt packets of the CTF drafts with the key in a file: 16, 24 or 32 bytes, or hexadecimal digits",
+    ),
+    Setting::with_value(
+        seal::PASSPHRASE,
+        "FILE",
+        "Encrypt packets of the CTF drafts with a key derived from the passphrase in a file",
+    ),
 ];
 
 /// RFC v1.6.
-pub static CTF16: Target = Target {
-    names: &["ctf1.6"],
-    description: "the draft RFC v1.6 of the Common Trace Format (2011)",
-    cannot_hold: &[
-        "clocks (times are in nanoseconds)",
-        "environment, names of the trace",
-        "optional fields inside others, variants (they become sequences)",
-        "blobs, bit maps, booleans (they become integers)",
-        "numbers of more than 64 bits",
-        "event headers of other forms",
-        "events without time",
-    ],
-    is_folder: true,
-    wants_order: false,
-    hides_fields: false,
-    create: create_16,
-    copy: Some(copy_16),
-    settings: SETTINGS,
-};
+pub static CTF16: Target =
+    Target::folder(&["ctf1.6"], "the draft RFC v1.6 of the Common Trace Format (2011)", create_16)
+        .cannot_hold(&[
+            "clocks (times are in nanoseconds)",
+            "environment, names of the trace",
+            "optional fields inside others, variants (they become sequences)",
+            "blobs, bit maps, booleans (they become integers)",
+            "numbers of more than 64 bits",
+            "event headers of other forms",
+            "events without time",
+        ])
+        .copied_by(copy_16)
+        .with_settings(SETTINGS);
 
 /// RFC v1.1.
-pub static CTF11: Target = Target {
-    names: &["ctf1.1"],
-    description: "the draft RFC v1.1 of the Common Trace Format (2010)",
-    cannot_hold: &[
-        "clocks (times are in nanoseconds)",
-        "environment, names and uuid of the trace",
-        "packet contexts, numbers of processors",
-        "optional fields, variants (they become sequences)",
-        "blobs, bit maps, booleans (they become integers)",
-        "numbers of more than 64 bits",
-        "event headers of other forms",
-        "events without time",
-    ],
-    is_folder: true,
-    wants_order: false,
-    hides_fields: false,
-    create: create_11,
-    copy: Some(copy_11),
-    settings: SETTINGS,
-};
+pub static CTF11: Target =
+    Target::folder(&["ctf1.1"], "the draft RFC v1.1 of the Common Trace Format (2010)", create_11)
+        .cannot_hold(&[
+            "clocks (times are in nanoseconds)",
+            "environment, names and uuid of the trace",
+            "packet contexts, numbers of processors",
+            "optional fields, variants (they become sequences)",
+            "blobs, bit maps, booleans (they become integers)",
+            "numbers of more than 64 bits",
+            "event headers of other forms",
+            "events without time",
+        ])
+        .copied_by(copy_11)
+        .with_settings(SETTINGS);
 
 /// Names of the parts of a trace that a writer needs to make it again.
 const METADATA: &str = "metadata";

@@ -17,7 +17,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldKind, Schema, Scope};
 
 use super::FORMAT;
-use tracemill_format::api::{Entry, EntryKind, Found, OpenTrace, Settings, Storage};
+use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage};
 
 /// Files in memory.
 #[derive(Clone, Default)]
@@ -225,7 +225,9 @@ impl Folder {
     pub(super) fn try_read(&self, settings: &Settings) -> Result<Read> {
         assert!((FORMAT.probe)(self, Path::new(ROOT)), "not recognised");
         let found = Found { path: ROOT.into(), name: "t".into(), below: String::new() };
-        let trace = (FORMAT.open)(self, &[found], settings).pop().expect("an answer")?;
+        let mut context = OpenContext::new(self);
+        context.settings = settings;
+        let trace = (FORMAT.open)(&context, &[found]).pop().expect("an answer")?;
         Ok(Read::of(trace))
     }
 }

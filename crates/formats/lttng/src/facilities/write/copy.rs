@@ -6,7 +6,7 @@ use std::path::Path;
 use tracemill_model::error::Result;
 
 use super::blocks::make_folder_of;
-use tracemill_format::api::OpenTrace;
+use tracemill_format::OpenTrace;
 use tracemill_format::out_file::{copy_file, make_folder};
 
 /// Copies tracefiles, definitions and `info/`. Not when something is damaged, which would stay damaged.

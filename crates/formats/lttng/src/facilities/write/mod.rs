@@ -19,25 +19,21 @@ use crate::markers::write::Own as Markers;
 use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// LTTng 0.7.
-pub static TARGET: Target = Target {
-    names: &["lttng-legacy"],
-    description: "LTTng 0.7: facilities, with their definitions; 0.8 or 2.x when the trace was one",
-    cannot_hold: &[
-        "counts of discarded events and lost packets",
-        "packet contexts and event headers",
-        "optional fields and variants (they become sequences)",
-        "booleans, bit maps and blobs (they become integers and bytes)",
-        "integers of more than 64 bits (they become text)",
-        "events without time",
-        "more than 65,280 event classes",
-    ],
-    is_folder: true,
-    wants_order: false,
-    hides_fields: false,
+pub static TARGET: Target = Target::folder(
+    &["lttng-legacy"],
+    "LTTng 0.7: facilities, with their definitions; 0.8 or 2.x when the trace was one",
     create,
-    copy: Some(copy::copy),
-    settings: &[],
-};
+)
+.cannot_hold(&[
+    "counts of discarded events and lost packets",
+    "packet contexts and event headers",
+    "optional fields and variants (they become sequences)",
+    "booleans, bit maps and blobs (they become integers and bytes)",
+    "integers of more than 64 bits (they become text)",
+    "events without time",
+    "more than 65,280 event classes",
+])
+.copied_by(copy::copy);
 
 fn create(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let mut writer = Writer { traces: Vec::new(), place_of: Vec::new() };

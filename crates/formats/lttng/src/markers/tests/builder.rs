@@ -8,7 +8,7 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
-use tracemill_format::api::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, Storage};
 
 /// The machine that traces.
 #[derive(Clone, Copy, Debug)]

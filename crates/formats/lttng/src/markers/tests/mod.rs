@@ -11,7 +11,7 @@ use tracemill_model::error::{Error, Result};
 
 use super::FORMAT;
 use builder::{Folder, ROOT};
-use tracemill_format::api::{Found, OpenTrace, Settings};
+use tracemill_format::{Found, OpenContext, OpenTrace};
 
 /// Everything that was read of a trace.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Visitor for Values {
 
 fn try_open(folder: &Folder) -> Result<OpenTrace> {
     let found = Found { path: ROOT.into(), name: ROOT.into(), below: String::new() };
-    (FORMAT.open)(folder, &[found], &Settings::default()).remove(0)
+    (FORMAT.open)(&OpenContext::new(folder), &[found]).remove(0)
 }
 
 fn open(folder: &Folder) -> OpenTrace {

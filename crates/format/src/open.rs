@@ -1,0 +1,140 @@
+//! What opening a trace needs, and what it gives.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::Bytes;
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_model::error::Error;
+use tracemill_model::packet::Packet;
+use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
+
+use crate::reader::PacketReader;
+use crate::setting::Settings;
+use crate::storage::Storage;
+
+/// Everything that opening traces needs: where files come from, and the user's wishes.
+///
+/// Not exhaustive: it is made with [`OpenContext::new`], and its fields are set.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct OpenContext<'a> {
+    /// Where files come from.
+    pub storage: &'a dyn Storage,
+    /// Is what a specification calls an error an error also where it could be read?
+    pub strict: bool,
+    /// Are calls followed and no events read? Opening need not find out where parts of files begin then.
+    pub calls_only: bool,
+    /// The format that the user names, `None` when it is detected.
+    pub named_format: Option<&'a str>,
+    /// Form of the names of functions.
+    pub demangle: Demangle,
+    /// Options that the format defines itself ([`Format::settings`](crate::Format::settings)), as they were typed.
+    pub settings: &'a Settings,
+}
+
+impl<'a> OpenContext<'a> {
+    /// Opening from a storage, with no wishes.
+    pub fn new(storage: &'a dyn Storage) -> Self {
+        static NONE: Settings = Settings::new();
+        OpenContext {
+            storage,
+            strict: false,
+            calls_only: false,
+            named_format: None,
+            demangle: Demangle::default(),
+            settings: &NONE,
+        }
+    }
+}
+
+/// The form of a function's name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Demangle {
+    /// The qualified name alone.
+    #[default]
+    Simple,
+    /// With parameters and template arguments.
+    Full,
+    /// As it is stored.
+    No,
+}
+
+/// A folder (or file) that a format has recognised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The folder or file.
+    pub path: PathBuf,
+    /// Name of the trace: the path as the user reaches it.
+    pub name: String,
+    /// Its path below the argument that was searched; empty when the argument is the trace itself.
+    pub below: String,
+}
+
+/// A file of a stream.
+#[derive(Clone)]
+pub struct DataFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its path below the folder of the trace, with `/`.
+    pub relative: String,
+    /// Its content.
+    pub bytes: Arc<dyn Bytes>,
+    /// Were its packets taken from an index, so that their headers have not been looked at?
+    pub is_indexed: bool,
+}
+
+/// A stream of a trace: packets in the order of time, from one or more files.
+#[derive(Clone)]
+pub struct Stream {
+    /// Name: the relative path of its first file.
+    pub name: String,
+    /// Its class.
+    pub class: StreamClassId,
+    /// Numeric id of the stream, when its packets have one *and* a begin time.
+    pub id: Option<u64>,
+    /// Its files.
+    pub files: Vec<DataFile>,
+    /// Its packets.
+    pub packets: Vec<Packet>,
+}
+
+/// A trace, opened: what is in it and where, nothing decoded but headers.
+pub struct OpenTrace {
+    /// Name (`docs/cli.md`, "Several traces").
+    pub name: String,
+    /// Folder or file that it was opened from.
+    pub path: PathBuf,
+    /// Name that orders events of equal time, and that text shows: CTF 2 `name`; for CTF 1.8 the host name and the path
+    /// below the argument, as `babeltrace2` puts them together.
+    pub own_name: String,
+    /// Schema.
+    pub schema: Arc<Schema>,
+    /// Its plans.
+    pub plans: Arc<TracePlans>,
+    /// Do its files hold more than packets, so that bytes behind the last packet are nothing to tell?
+    pub has_other_bytes: bool,
+    /// Opens its packets.
+    pub reader: Arc<dyn PacketReader>,
+    /// Streams, in the order of their names.
+    pub streams: Vec<Stream>,
+    /// What else the trace holds, for `info`: tables of strings, definitions, sections that nobody knows.
+    pub sections: Vec<Section>,
+    /// What its specification forbids and reading does not mind: only `check` tells.
+    pub remarks: Vec<Error>,
+    /// Parts that cannot be read: exit status 3.
+    pub faults: Vec<Error>,
+    /// What the user should know and what is no fault: an index that is ignored, a quirk that was mended.
+    pub warnings: Vec<Error>,
+}
+
+/// A table of what a trace holds beside its events.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Section {
+    /// What it is, in a word or two: `string tables`.
+    pub title: String,
+    /// Names of its columns.
+    pub columns: Vec<&'static str>,
+    /// Rows, each of as many values as there are columns; `None` is unknown.
+    pub rows: Vec<Vec<Option<EnvValue>>>,
+}

@@ -1,0 +1,106 @@
+//! Opening packets for their events.
+//!
+//! A packet can be opened in three ways. Where plans can decode the file as it is, the reader points at its bytes. Where
+//! bytes are packed (compressed, encrypted), it unpacks them into bytes of its own. Where plans cannot find the events,
+//! or the fields are nothing that a plan reads, the reader finds them itself ([`Spine`]) and may write their fields anew,
+//! in a layout for which it makes the schema.
+//!
+//! [`Spine`]: tracemill_codec::chunk::Spine
+
+use std::sync::Arc;
+
+use tracemill_codec::chunk::PacketData;
+use tracemill_codec::trace_plans::{EventFault, TracePlans};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Gap;
+use tracemill_model::schema::Part;
+
+use crate::calls::{CallEvents, CallSource, ModuleEvents};
+use crate::open::Stream;
+
+/// Opens packets for their events. Shared by all threads.
+pub trait PacketReader: Send + Sync {
+    /// Opens the packet `index` of a stream. `clock` is the clock of the stream before it.
+    ///
+    /// # Errors
+    /// When none of its events can be read. File and packet are added by the caller.
+    fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket>;
+
+    /// Do the times of a packet bound those of its events? Where they are only what a header says and events may
+    /// contradict it, every packet is read for a range of time.
+    fn has_proven_times(&self) -> bool {
+        true
+    }
+
+    /// What the trace holds beside events and packets, byte by byte and in its order: what a writer of the same format
+    /// needs to make it again. May read files.
+    ///
+    /// # Errors
+    /// When a part cannot be read.
+    fn parts(&self) -> Result<Vec<Part>> {
+        Ok(Vec::new())
+    }
+
+    /// The function calls of the trace, when its events are calls.
+    fn calls(&self) -> Option<&dyn CallSource> {
+        None
+    }
+
+    /// Which events of the trace are calls, where these stand between other events.
+    fn call_events(&self) -> &'static [CallEvents] {
+        &[]
+    }
+
+    /// Which of its events tell where code lies.
+    fn module_events(&self) -> &'static [ModuleEvents] {
+        &[]
+    }
+}
+
+/// A packet, opened for its events.
+pub struct OpenedPacket {
+    /// The packet.
+    pub data: PacketData,
+    /// What cannot be read of it, and was not told when the trace was opened.
+    pub faults: Vec<Error>,
+    /// What the user should know and what is no fault.
+    pub warnings: Vec<Error>,
+    /// Events that are missing inside it.
+    pub gaps: Vec<Gap>,
+    /// Is it whole and sound in its file, so that a writer of the same format can copy its bytes?
+    pub can_be_copied: bool,
+}
+
+impl OpenedPacket {
+    /// A packet without any fault.
+    pub fn new(data: PacketData) -> Self {
+        let can_be_copied = data.is_in_place();
+        OpenedPacket { data, faults: Vec::new(), warnings: Vec::new(), gaps: Vec::new(), can_be_copied }
+    }
+}
+
+/// The error of a fault that decoding an event met.
+pub fn event_error(fault: &EventFault, data: &PacketData) -> Error {
+    let error = match fault {
+        EventFault::Field { fault, path, class } => {
+            let error = Error::malformed(fault.kind.to_string()).in_field(path.clone());
+            match class {
+                None => error,
+                Some(class) => {
+                    let class = data.plans.schema().event(*class);
+                    error.in_event(class.name.as_deref().unwrap_or("(no name)"))
+                }
+            }
+        }
+        EventFault::UnknownId { id, .. } => {
+            Error::malformed(format!("no event class has the id {id} that the event header names"))
+        }
+        EventFault::Empty { .. } => Error::malformed("an event of length 0"),
+    };
+    let offset = data.packet.offset_bytes;
+    if data.is_in_place() {
+        return error.at_bit(offset * 8 + fault.at_bits());
+    }
+    let inside = fault.at_bits() / 8;
+    error.at_offset(offset).with_help(format!("it is byte {inside} of the packet's content, which is stored packed"))
+}
