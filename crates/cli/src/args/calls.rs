@@ -150,7 +150,7 @@ impl FromArgMatches for RuleArgs {
             triggers: plain("triggers"),
             callers: plain("callers"),
             hides: plain("hidden"),
-            // Text after the word is ignored, as in uftrace.
+            // Text after the word is ignored.
             locations: plain("locations")
                 .into_iter()
                 .map(|text: String| text.split_once("@hide").map_or(text.clone(), |(name, _)| not(name.to_string())))
