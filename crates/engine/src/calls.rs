@@ -14,9 +14,9 @@ use tracemill_format::calls::{
 };
 use tracemill_model::error::Error;
 
-use crate::cursor::Cursor;
 use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
 use crate::merge::{Merger, Note};
+use crate::redact::StreamReader;
 use crate::selection::{self, ClassSet, Selection, StreamOf};
 use crate::session::Session;
 use crate::timeline;
@@ -305,7 +305,7 @@ fn columns(session: &Session, kinds: &[CallEvents], modules: &[ModuleEvents]) ->
 
 /// Reads the events that matter, in the order of time.
 struct EventReader {
-    merger: Merger<Cursor>,
+    merger: Merger<StreamReader>,
     keys: KeyReader,
     key: Vec<u8>,
     findings: Findings,

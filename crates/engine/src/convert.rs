@@ -13,7 +13,7 @@ use tracemill_model::schema::{Origin, Part};
 use crate::filter::{Filter, FilterEvent, Matcher};
 use crate::item::Flow;
 use crate::item::{Item, ReadyChunk};
-use crate::merge::{Note, StreamIndex};
+use crate::merge::{Note, Source as _, StreamIndex};
 use crate::selection::{Selection, StreamOf};
 use crate::session::Session;
 use crate::timeline;

@@ -15,7 +15,6 @@ use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::item::{Item, ReadyChunk};
 use crate::progress::{Progress, packet_bytes};
 use crate::selection::{ClassSet, SpineFilter};
-use crate::veil::Veiled;
 
 /// Reads one stream.
 pub struct Cursor {
@@ -41,8 +40,6 @@ pub struct Cursor {
     is_done: bool,
     /// Faults of packets that opening found, with file and packet, in the order of both.
     found: std::collections::VecDeque<(u32, u64, Error)>,
-    /// Hides fields of what is read.
-    veiled: Option<Box<Veiled>>,
 }
 
 struct OpenPacket {
@@ -86,14 +83,12 @@ impl Cursor {
             gives_empty_packets: false,
             is_done: false,
             found: std::collections::VecDeque::new(),
-            veiled: None,
         }
     }
 
-    /// Hides fields of what is read.
-    pub(crate) fn veil(&mut self, veiled: Veiled) {
-        self.plans = veiled.plans();
-        self.veiled = Some(Box::new(veiled));
+    /// Reads by these plans, not by those that the trace has now.
+    pub(crate) fn read_by(&mut self, plans: &Arc<TracePlans>) {
+        self.plans = plans.clone();
     }
 
     /// Gives those faults of the trace that stand in packets of the stream: each before the packets behind it.
@@ -121,8 +116,8 @@ impl Cursor {
     pub fn give_packets(&mut self) {
         // Without a beginning a packet's clock continues from the one before, which must be read then.
         let are_timed = || self.stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
-        let is_plain = self.filter.classes.is_none() && self.veiled.is_none();
-        self.gives_packets = is_plain && (self.filter.cycles.is_none() || are_timed());
+        let has_all = self.filter.classes.is_none();
+        self.gives_packets = has_all && (self.filter.cycles.is_none() || are_timed());
     }
 
     /// Gives packets that hold no events and say when they began, too.
@@ -162,16 +157,6 @@ impl Cursor {
     /// The next thing in the stream, `None` at its end.
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the cursor")]
     pub fn next(&mut self) -> Option<Item> {
-        let Some(mut veiled) = self.veiled.take() else { return self.next_plain() };
-        let (item, fault) = veiled.next(|| self.next_plain());
-        self.veiled = Some(veiled);
-        if let Some(fault) = fault {
-            self.queue.push_front(Item::Fault(fault));
-        }
-        item
-    }
-
-    fn next_plain(&mut self) -> Option<Item> {
         loop {
             if let Some(item) = self.queue.pop_front() {
                 return Some(item);

@@ -7,8 +7,8 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 
 use crate::pattern::Pattern;
+use crate::redact::Redactions;
 use crate::session::Session;
-use crate::veil::Veils;
 
 /// The events of streams that are read: by time, by class, and without fields that are hidden.
 #[derive(Clone, Default)]
@@ -24,8 +24,8 @@ pub struct Selection {
     /// Are faults of packets that opening found (see [`stream_of_fault`]) told again where those packets stand, before
     /// the events behind them?
     pub faults_in_place: bool,
-    /// What is hidden of the traces.
-    pub veils: Option<Arc<Veils>>,
+    /// The redaction of the traces.
+    pub redactions: Option<Arc<Redactions>>,
 }
 
 /// A stream of a session that is read.

@@ -6,8 +6,8 @@ use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
 
 use crate::cursor::Cursor;
-use crate::item::Item;
-use crate::merge::{Merger, Rank, Source};
+use crate::merge::{Merger, Rank};
+use crate::redact::StreamReader;
 use crate::selection::{Selection, SpineFilter, StreamOf};
 use crate::session::Session;
 
@@ -17,15 +17,15 @@ const DEFAULT_MEMORY: usize = 24 << 20;
 const EVENT_BYTES: usize = 64;
 
 /// A merger of the wanted streams.
-pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<Cursor> {
+pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<StreamReader> {
     let ranks = ranks(session, streams);
     let cursors = cursors(session, streams, selection);
     let sources = cursors.into_iter().zip(streams).zip(ranks).map(|((cursor, of), rank)| (cursor, of.clock, rank));
     Merger::new(sources.collect())
 }
 
-/// A cursor for each of the wanted streams, in their order.
-pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<Cursor> {
+/// A reader of each of the wanted streams, in their order.
+pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<StreamReader> {
     let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
     let max_events = (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192);
     let cursor = |of: &StreamOf| {
@@ -42,13 +42,11 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
         let mut cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
-        if let Some(veils) = &selection.veils {
-            cursor.veil(veils.stream(of));
-        }
         if selection.faults_in_place {
             cursor.tell_faults(&session.traces[of.trace].faults);
         }
-        cursor.with_progress(session.progress.clone())
+        let cursor = cursor.with_progress(session.progress.clone());
+        StreamReader::new(cursor, selection.redactions.as_deref(), of)
     };
     streams.iter().map(cursor).collect()
 }
@@ -65,12 +63,6 @@ fn cycle_range(clock: &ClockMap, begin_ns: Option<i128>, end_ns: Option<i128>) -
         Some(ns) => clock.first_cycles_at(ns).map_or(Some(u64::MAX), |next| next.checked_sub(1))?,
     };
     (first <= last).then_some((first, last))
-}
-
-impl Source for Cursor {
-    fn next(&mut self) -> Option<Item> {
-        Cursor::next(self)
-    }
 }
 
 /// What orders streams at equal times (`docs/cli.md`, "Order"), most important first.

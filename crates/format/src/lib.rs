@@ -10,14 +10,13 @@
 
 pub mod calls;
 mod format;
-pub mod hiding;
 mod open;
 pub mod out_file;
 mod reader;
+pub mod redact;
 mod setting;
 mod storage;
 pub mod target;
-pub mod veil;
 
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
 pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream};

@@ -15,9 +15,10 @@ use tracemill_codec::value::Value;
 use tracemill_model::clock::Drift;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, EventClassId, Origin, Part, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, Origin, Part, Schema, Scope, StreamClassId};
 
 use crate::calls::CallTask;
+use crate::redact::FieldPlace;
 use crate::{OpenTrace, Setting, Settings};
 
 /// A format that can be written: one static value, one line in the registry.
@@ -35,7 +36,7 @@ pub struct Target {
     /// Must events of all streams come in the order of time (otherwise stream after stream)?
     pub wants_order: bool,
     /// Does it hide and leave out fields itself ([`WriteOptions::hidden`], [`WriteOptions::dropped`])? Others get events
-    /// and schemas of which that is true already ([`Veil`](crate::veil::Veil)).
+    /// and schemas of which that is true already ([`Redaction`](crate::redact::Redaction)).
     pub hides_fields: bool,
     /// Begins to write traces at a path where nothing is. Touches no file yet.
     pub create: Create,
@@ -161,9 +162,9 @@ pub struct WriteOptions {
     /// Do several sources become one trace?
     pub merge: bool,
     /// Fields whose values must not be in the output, of each source.
-    pub hidden: Vec<Vec<HiddenField>>,
+    pub hidden: Vec<Vec<FieldPlace>>,
     /// Fields that must not be in the output at all, of each source.
-    pub dropped: Vec<Vec<HiddenField>>,
+    pub dropped: Vec<Vec<FieldPlace>>,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
     pub settings: Settings,
 }
@@ -200,24 +201,6 @@ pub fn stored_header(event: EventRef<'_>) -> std::result::Result<Option<Value>, 
         Some(stored) => stored.clone(),
         None => header,
     }))
-}
-
-/// A field that is left out or whose values are hidden, with everything below it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct HiddenField {
-    /// The class of the events.
-    pub class: EventClassId,
-    /// Where it is: a context or the payload.
-    pub scope: Scope,
-    /// The way down from the root: which child. The root itself, with all fields of the scope, when there is none.
-    pub children: Vec<u32>,
-}
-
-impl HiddenField {
-    /// Is it a whole context or payload, and that of this class?
-    pub fn is_all_of(&self, class: u32, scope: Scope) -> bool {
-        self.children.is_empty() && self.class.0 == class && self.scope == scope
-    }
 }
 
 /// Writes events.

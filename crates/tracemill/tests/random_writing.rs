@@ -19,6 +19,7 @@ use tracemill_codec::plan::{Input, State};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_codec::value::Value;
 use tracemill_engine::item::Item;
+use tracemill_engine::merge::Source as _;
 use tracemill_engine::selection::{Selection, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;

@@ -19,11 +19,11 @@ use tracemill_model::schema::ByteOrder;
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::formats::WRITTEN;
-use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::{Opened, open_reporting};
 use super::output::refuse;
 use super::print;
+use super::redact::Redact;
 use super::select::Typed;
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter, Sink};
@@ -48,11 +48,11 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let is_reported = |fault: &Error| fault.place().packet.is_none();
     let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok(Outcome::Nothing) };
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
-    let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    let (mut hidden, mut dropped) = hiding.fields(&opened.session)?;
+    let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
+    let (mut hidden, mut dropped) = redact.fields(&opened.session)?;
     // Parts by process have names that events say, so these are hidden before, whatever the target can do.
     if !target.hides_fields || options.split == Some(SplitBy::Process) {
-        hiding.apply(&mut opened.session, &mut wanted)?;
+        redact.apply(&mut opened.session, &mut wanted)?;
         (hidden, dropped) = Default::default();
     }
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
@@ -63,8 +63,8 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let mut pending = begin(&options.output)?;
     let named = pending.naming();
     let mut sources = sources(&opened.session, &streams)?;
-    if let Some(veils) = &wanted.selection.veils {
-        veils.cover(&mut sources);
+    if let Some(redactions) = &wanted.selection.redactions {
+        redactions.cover(&mut sources);
     }
     let conversion = Conversion {
         session: &opened.session,
@@ -258,8 +258,8 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         fields: Vec::new(),
         columns: None,
     };
-    let hiding = Hiding { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    let (outcome, events) = print::run_hiding(&print_options, hiding).map_err(|error| match &pending {
+    let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
+    let (outcome, events) = print::run_redacted(&print_options, redact).map_err(|error| match &pending {
         Some(pending) => pending.naming()(error),
         None => error,
     })?;

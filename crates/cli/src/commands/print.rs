@@ -16,9 +16,9 @@ use tracemill_render::print::{Output, print};
 use tracemill_render::text::{Before, HeaderFields, Names, TextOptions};
 use tracemill_render::time::{TimeStyle, WallClock};
 
-use super::hiding::Hiding;
 use super::losses::gap_text;
 use super::open::open_reporting;
+use super::redact::Redact;
 use super::select::{Typed, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
@@ -26,11 +26,11 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
-    run_hiding(options, Hiding::default()).map(|(outcome, _)| outcome)
+    run_redacted(options, Redact::default()).map(|(outcome, _)| outcome)
 }
 
 /// Prints events without the fields that are to be hidden; gives the number of lines, too.
-pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(Outcome, u64), Error> {
+pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result<(Outcome, u64), Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
@@ -43,7 +43,7 @@ pub(super) fn run_hiding(options: &PrintOptions, hiding: Hiding<'_>) -> Result<(
     let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
-    hiding.apply(&mut opened.session, &mut wanted)?;
+    redact.apply(&mut opened.session, &mut wanted)?;
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
     for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {

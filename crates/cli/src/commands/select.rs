@@ -77,7 +77,7 @@ impl Typed {
             classes: Vec::new(),
             memory_bytes: input.memory.unwrap_or(0) / 2,
             faults_in_place: false,
-            veils: None,
+            redactions: None,
         };
         if let Some(of_fields) = &filter {
             let traces = 0..session.traces.len();

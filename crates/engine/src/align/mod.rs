@@ -14,6 +14,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
 use crate::item::Item;
+use crate::merge::Source as _;
 use crate::pattern::Pattern;
 use crate::selection::{self, ClassSet, Selection};
 use crate::session::Session;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracemill_format::target::HiddenField;
+use tracemill_format::redact::FieldPlace;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
@@ -67,7 +67,7 @@ impl Columns {
     ///
     /// # Errors
     /// When a path names something else.
-    pub fn fields(&self, schema: &Schema, action: &str) -> Result<Vec<HiddenField>> {
+    pub fn fields(&self, schema: &Schema, action: &str) -> Result<Vec<FieldPlace>> {
         let mut fields = Vec::new();
         for class in (0..schema.events().len()).map(|at| EventClassId(at as u32)) {
             for (place, name) in self.places(schema, class).iter().zip(self.names()) {
@@ -83,7 +83,7 @@ impl Columns {
                     }
                     Place::Field(field) => {
                         let Some(children) = field.children() else { return Err(wrong("an element of an array")) };
-                        fields.push(HiddenField { class, scope: field.scope, children });
+                        fields.push(FieldPlace { class, scope: field.scope, children });
                     }
                 }
             }

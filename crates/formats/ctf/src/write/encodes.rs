@@ -7,8 +7,8 @@ use tracemill_codec::plan::Plan;
 use tracemill_model::schema::{ArrayClass, BlobClass, ByteOrder, Encoding, FieldKind, Length, PathStep, Schema, Scope};
 
 use super::Dialect;
-use tracemill_format::hiding::{Dropped, owner_of};
-use tracemill_format::target::HiddenField;
+use tracemill_format::redact::FieldPlace;
+use tracemill_format::redact::{Dropped, owner_of};
 
 /// How fields are written, by stream or event class, scope and place.
 pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
@@ -42,8 +42,7 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
             places[at] = (scope, steps);
             let (mut way, is_hidden) = ways[parent].clone();
             way.push(index);
-            let is_own =
-                |field: &HiddenField| field.class.0 == owner.1 && field.scope == scope && field.children == way;
+            let is_own = |field: &FieldPlace| field.class.0 == owner.1 && field.scope == scope && field.children == way;
             let is_hidden = is_hidden || mapped.hidden.iter().any(is_own);
             let is_own = || mapped.dropped.contains(&(owner_of(scope, owner), scope, way.clone()));
             is_dropped[at] = is_dropped[parent] || !mapped.dropped.is_empty() && is_own();
@@ -108,7 +107,7 @@ pub(super) struct Mapped<'a> {
     pub order: ByteOrder,
     pub schema: &'a Schema,
     pub special: &'a Special,
-    pub hidden: &'a [HiddenField],
+    pub hidden: &'a [FieldPlace],
     pub dropped: &'a Dropped,
 }
 

@@ -19,7 +19,7 @@ use tracemill_model::schema::{
 use super::encodes::Special;
 use super::{Dialect, tsdl};
 use crate::names;
-use tracemill_format::hiding::{Dropped, child_of, owner_of};
+use tracemill_format::redact::{Dropped, child_of, owner_of};
 use tracemill_format::target::Losses;
 
 /// Alignment of every field.

@@ -17,8 +17,9 @@ use tracemill_model::schema::{
 use super::Dialect;
 use super::encodes::{Mapped, Special, encodes, fillers};
 use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
-use tracemill_format::hiding::{self, Dropped};
-use tracemill_format::target::{HiddenField, Losses, STORED, Source};
+use tracemill_format::redact::FieldPlace;
+use tracemill_format::redact::{self, Dropped};
+use tracemill_format::target::{Losses, STORED, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -37,7 +38,7 @@ pub(super) struct Mapping {
     pub(super) has_stream_ids: bool,
     special: Special,
     /// Fields whose values are not written.
-    pub(super) hidden: Vec<HiddenField>,
+    pub(super) hidden: Vec<FieldPlace>,
     /// Fields that the output does not have.
     pub(super) dropped: Dropped,
     pub(super) marks: Marks,
@@ -115,10 +116,10 @@ impl Mapping {
         order: ByteOrder,
         source: &Source,
         headers: Headers,
-        dropped: &[HiddenField],
+        dropped: &[FieldPlace],
     ) -> Result<Mapping> {
         let from = source.schema.clone();
-        let dropped = hiding::droppable(&from, dropped)?;
+        let dropped = redact::droppable(&from, dropped)?;
         let mut to = Schema::new(dialect.format());
         let mut losses = Losses::default();
         to.byte_order = order;
@@ -210,8 +211,8 @@ impl Mapping {
     ///
     /// # Errors
     /// When other fields could not be read without one of them.
-    pub(super) fn hide(&mut self, fields: &[HiddenField]) -> Result<()> {
-        hiding::refuse_used_values(&self.from, fields)?;
+    pub(super) fn hide(&mut self, fields: &[FieldPlace]) -> Result<()> {
+        redact::refuse_used_values(&self.from, fields)?;
         self.hidden = fields.to_vec();
         Ok(())
     }

@@ -39,7 +39,8 @@ use self::packets::StreamWriter;
 use self::same::SameStream;
 use crate::packets::METADATA_PART;
 use tracemill_format::out_file::make_folder;
-use tracemill_format::target::{HiddenField, Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::redact::FieldPlace;
+use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
 pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2)
@@ -158,7 +159,7 @@ impl Writer {
                     let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
                     let mut mapping = writer.mapping(dialect, source, headers, options)?;
                     // Tables of the origin may have what is hidden, and its definitions what is left out.
-                    let has_any = |fields: &[Vec<HiddenField>]| {
+                    let has_any = |fields: &[Vec<FieldPlace>]| {
                         fields.get(writer.traces.len()).is_some_and(|fields| !fields.is_empty())
                     };
                     // Where a clock drifts the times are no numbers of cycles that the origin had.
@@ -380,8 +381,8 @@ fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &
     // Packets hold cycles, and a drift moves each of them.
     let has_drift = source.drift.is_some();
     // Where fields were hidden before, nothing says what the trace was: its packets are not those of any file.
-    let is_veiled = source.origin.format.is_empty();
-    if !is_ctf || is_veiled || has_form || has_drift || options.is_cut && !can_be_cut(source) {
+    let is_redacted = source.origin.format.is_empty();
+    if !is_ctf || is_redacted || has_form || has_drift || options.is_cut && !can_be_cut(source) {
         return None;
     }
     let of = &source.origin;

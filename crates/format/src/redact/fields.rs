@@ -1,12 +1,28 @@
-//! Fields that are hidden or left out: which may be, and where they are.
+//! The fields that are redacted: where they are, and which may not be.
 
 use std::collections::HashSet;
 
 use tracemill_codec::layout;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, PathStep, Schema, Scope};
+use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, FieldPath, PathStep, Schema, Scope};
 
-use crate::target::HiddenField;
+/// A field that is left out or whose values are hidden, with everything below it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct FieldPlace {
+    /// The class of the events.
+    pub class: EventClassId,
+    /// Where it is: a context or the payload.
+    pub scope: Scope,
+    /// The way down from the root: which child. The root itself, with all fields of the scope, when there is none.
+    pub children: Vec<u32>,
+}
+
+impl FieldPlace {
+    /// Is it a whole context or payload, and that of this class?
+    pub fn is_all_of(&self, class: u32, scope: Scope) -> bool {
+        self.children.is_empty() && self.class.0 == class && self.scope == scope
+    }
+}
 
 /// Who has a scope: a stream class or an event class.
 pub fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
@@ -32,14 +48,14 @@ pub fn child_of(step: &PathStep) -> u32 {
 ///
 /// # Errors
 /// When one of the fields has such a value.
-pub fn refuse_used_values(schema: &Schema, fields: &[HiddenField]) -> Result<()> {
+pub fn refuse_used_values(schema: &Schema, fields: &[FieldPlace]) -> Result<()> {
     refuse_used(schema, fields, "--anonymise cannot change it", |_| false)
 }
 
 /// Refuses fields that others need for their lengths or kinds. `is_gone` says which of the users do not count.
 fn refuse_used(
     schema: &Schema,
-    fields: &[HiddenField],
+    fields: &[FieldPlace],
     help: &str,
     is_gone: impl Fn(&(u32, Scope, Vec<u32>)) -> bool,
 ) -> Result<()> {
@@ -78,9 +94,9 @@ fn refuse_used(
 ///
 /// # Errors
 /// When others could not be read without one of them, or one is no member of a structure.
-pub fn droppable(schema: &Schema, fields: &[HiddenField]) -> Result<Dropped> {
+pub fn droppable(schema: &Schema, fields: &[FieldPlace]) -> Result<Dropped> {
     let mut dropped = Dropped::new();
-    let fields: Vec<HiddenField> = fields.iter().map(|field| with_optionals(schema, field)).collect();
+    let fields: Vec<FieldPlace> = fields.iter().map(|field| with_optionals(schema, field)).collect();
     for field in &fields {
         let class = schema.event(field.class);
         let mut id = schema.scope_root(field.scope, field.class);
@@ -106,7 +122,7 @@ pub fn droppable(schema: &Schema, fields: &[HiddenField]) -> Result<Dropped> {
 }
 
 /// The same field with the optionals of which it is the content.
-fn with_optionals(schema: &Schema, field: &HiddenField) -> HiddenField {
+fn with_optionals(schema: &Schema, field: &FieldPlace) -> FieldPlace {
     let mut parents = Vec::new();
     let mut id = schema.scope_root(field.scope, field.class);
     for child in &field.children {
@@ -115,7 +131,7 @@ fn with_optionals(schema: &Schema, field: &HiddenField) -> HiddenField {
         id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
     }
     let kept = parents.iter().rposition(|is_optional| !is_optional).map_or(0, |at| at + 1);
-    HiddenField { children: field.children[..kept].to_vec(), ..field.clone() }
+    FieldPlace { children: field.children[..kept].to_vec(), ..field.clone() }
 }
 
 /// Does a path end at a field or below it?

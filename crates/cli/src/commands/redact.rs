@@ -1,26 +1,26 @@
 //! `--anonymise` and `--drop-field`: which fields they name, and taking those from the events.
 
 use tracemill_engine::filter::ColumnList;
+use tracemill_engine::redact::Redactions;
 use tracemill_engine::session::Session;
-use tracemill_engine::veil::Veils;
-use tracemill_format::target::HiddenField;
+use tracemill_format::redact::FieldPlace;
 use tracemill_model::error::Error;
 
 use super::select::{Wanted, misuse_of};
 
 /// Fields of each trace.
-type Fields = Vec<Vec<HiddenField>>;
+type Fields = Vec<Vec<FieldPlace>>;
 
 /// What must not be in the output, as it was typed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Hiding<'a> {
+pub(super) struct Redact<'a> {
     /// Fields whose values are hidden.
     pub(super) anonymise: &'a [String],
     /// Fields that are left out.
     pub(super) drop_field: &'a [String],
 }
 
-impl Hiding<'_> {
+impl Redact<'_> {
     /// The fields of each trace: those that are hidden, and those that are left out.
     pub(super) fn fields(self, session: &Session) -> Result<(Fields, Fields), Error> {
         let hidden = fields(self.anonymise, ("--anonymise", "anonymised"), session)?;
@@ -31,7 +31,7 @@ impl Hiding<'_> {
     pub(super) fn apply(self, session: &mut Session, wanted: &mut Wanted) -> Result<(), Error> {
         let (hidden, dropped) = self.fields(session)?;
         if !hidden.is_empty() || !dropped.is_empty() {
-            wanted.selection.veils = Some(Veils::apply(session, &hidden, &dropped, wanted.filter.take())?);
+            wanted.selection.redactions = Some(Redactions::apply(session, &hidden, &dropped, wanted.filter.take())?);
         }
         Ok(())
     }

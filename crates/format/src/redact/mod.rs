@@ -1,10 +1,12 @@
-//! Events of which fields are hidden or left out, for targets that show what they get.
+//! Redaction: events of which fields are hidden or left out, for targets that show what they get.
 //!
-//! A [`Veil`] has a schema without the fields that are left out, and a [`Veiler`] writes the events of a chunk anew under
+//! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] writes the events of a chunk anew under
 //! it: other values stand in the place of those that are hidden, and everything else is what it was. Whoever gets such
 //! chunks cannot tell, so every target can write them. The layout is ours (each field at a whole byte, little-endian), the
 //! shape that of the input: lengths and selectors stay where they are. Texts that a format makes are made before, as they
 //! may show what is hidden.
+
+mod fields;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +23,7 @@ use tracemill_model::schema::{
     RenderedClass, Schema, Scope, StreamClassId, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use crate::hiding::{self, Dropped, child_of, owner_of};
-use crate::target::HiddenField;
+pub use self::fields::{Dropped, FieldPlace, child_of, droppable, owner_of, refuse_used_values};
 
 const ORDER: ByteOrder = ByteOrder::Little;
 /// Bytes before the fields of an event of a stream in which classes stand for many ids: its own id, and where its name is.
@@ -33,24 +34,24 @@ const MAX_BYTES: usize = 16 << 20;
 const NO_TEXT: u32 = u32::MAX;
 
 /// A trace of which fields are hidden or left out.
-pub struct Veil {
+pub struct Redaction {
     from: Arc<TracePlans>,
     to: Arc<TracePlans>,
-    hidden: Vec<HiddenField>,
+    hidden: Vec<FieldPlace>,
     dropped: Dropped,
     /// Stream classes whose events begin with [`LEAD`].
     leads: Vec<bool>,
 }
 
-impl Veil {
+impl Redaction {
     /// Hides the values of some fields of a trace, and leaves others out.
     ///
     /// # Errors
     /// When other fields could not be read without one of them.
-    pub fn new(from: &Arc<TracePlans>, hidden: &[HiddenField], dropped: &[HiddenField]) -> Result<Veil> {
+    pub fn new(from: &Arc<TracePlans>, hidden: &[FieldPlace], dropped: &[FieldPlace]) -> Result<Redaction> {
         let schema = from.schema();
-        let dropped = hiding::droppable(schema, dropped)?;
-        hiding::refuse_used_values(schema, hidden)?;
+        let dropped = fields::droppable(schema, dropped)?;
+        fields::refuse_used_values(schema, hidden)?;
         let is_open =
             |events: &HashMap<u64, EventClassId>| events.values().any(|class| schema.event(*class).open_ids.is_some());
         let leads: Vec<bool> = schema.streams().iter().map(|class| is_open(&class.events)).collect();
@@ -61,7 +62,7 @@ impl Veil {
         let mut builder = Builder::new(schema, &mut to, &dropped);
         builder.build(&leads);
         let to = Arc::new(TracePlans::new(Arc::new(to)));
-        Ok(Veil { from: from.clone(), to, hidden: hidden.to_vec(), dropped, leads })
+        Ok(Redaction { from: from.clone(), to, hidden: hidden.to_vec(), dropped, leads })
     }
 
     /// Plans of the events as they were.
@@ -303,8 +304,8 @@ struct Table {
 }
 
 impl Table {
-    fn new(veil: &Veil, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Table {
-        let schema = veil.from.schema();
+    fn new(redaction: &Redaction, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Table {
+        let schema = redaction.from.schema();
         let count = plan.nodes.len();
         let mut written = vec![Written::Nothing; count];
         // For each node: its scope, the way down to it, and whether it is hidden or left out.
@@ -323,18 +324,18 @@ impl Table {
                 let index = children[parent];
                 children[parent] += 1;
                 let (scope, mut way, is_hidden, is_gone) = places[parent].clone();
-                let is_gone = is_gone || is_dropped(&veil.dropped, owner, scope, &way, index);
+                let is_gone = is_gone || is_dropped(&redaction.dropped, owner, scope, &way, index);
                 way.push(index);
                 let is_own =
-                    |field: &HiddenField| field.class.0 == owner.1 && field.scope == scope && field.children == way;
-                let is_hidden = is_hidden || veil.hidden.iter().any(is_own);
+                    |field: &FieldPlace| field.class.0 == owner.1 && field.scope == scope && field.children == way;
+                let is_hidden = is_hidden || redaction.hidden.iter().any(is_own);
                 places[at] = (scope, way, is_hidden, is_gone);
                 if let FieldKind::Array(array) = &schema.field_class(plan.nodes[parent].class).kind {
                     is_bit = bit_of(schema, array);
                 }
             } else {
                 let scope = places[at].0;
-                places[at].2 = veil.hidden.iter().any(|field| field.is_all_of(owner.1, scope));
+                places[at].2 = redaction.hidden.iter().any(|field| field.is_all_of(owner.1, scope));
             }
             let (_, _, is_hidden, is_gone) = places[at];
             let hide = |encode: Encode| if is_hidden { encode.hidden() } else { encode };
@@ -577,8 +578,8 @@ impl Render for OwnName {
 }
 
 /// Writes events anew. One for each stream.
-pub struct Veiler {
-    veil: Arc<Veil>,
+pub struct Redactor {
+    redaction: Arc<Redaction>,
     events: HashMap<u32, Arc<Table>>,
     headers: HashMap<u32, Arc<Table>>,
     state: State,
@@ -597,11 +598,11 @@ struct Prefix {
     context_bits: u64,
 }
 
-impl Veiler {
-    /// A veiler for chunks of one stream.
-    pub fn new(veil: Arc<Veil>) -> Self {
-        Veiler {
-            veil,
+impl Redactor {
+    /// A redactor of chunks of one stream.
+    pub fn new(redaction: Arc<Redaction>) -> Self {
+        Redactor {
+            redaction,
             events: HashMap::new(),
             headers: HashMap::new(),
             state: State::default(),
@@ -663,14 +664,14 @@ impl Veiler {
         spine: &mut Spine,
     ) -> std::result::Result<usize, Fault> {
         let (class, stream) = (event.class(), event.chunk.packet.packet.class);
-        let (veil, owner) = (self.veil.clone(), (stream.0, class.0));
+        let (redaction, owner) = (self.redaction.clone(), (stream.0, class.0));
         let header = self.headers.entry(stream.0).or_insert_with(|| {
-            Arc::new(Table::new(&veil, veil.from.header_rows(stream), owner, &[Scope::EventHeader]))
+            Arc::new(Table::new(&redaction, redaction.from.header_rows(stream), owner, &[Scope::EventHeader]))
         });
         let header = header.clone();
         let table = self.events.entry(class.0).or_insert_with(|| {
             let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-            Arc::new(Table::new(&veil, veil.from.event_rows(class), owner, &scopes))
+            Arc::new(Table::new(&redaction, redaction.from.event_rows(class), owner, &scopes))
         });
         let table = table.clone();
         let start = out.len();
@@ -686,7 +687,7 @@ impl Veiler {
         }
         self.put_texts(out, start);
         let body = out.len();
-        let has_lead = self.veil.leads.get(stream.0 as usize) == Some(&true);
+        let has_lead = self.redaction.leads.get(stream.0 as usize) == Some(&true);
         if has_lead {
             self.put_own_id(event, out);
         }
@@ -708,7 +709,7 @@ impl Veiler {
     }
 
     fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> Fields<'a> {
-        let Veiler { texts, shortfalls, loose, .. } = self;
+        let Redactor { texts, shortfalls, loose, .. } = self;
         let encoder = Encoder { out, nodes: &table.encodes, selectors_at: 0, shortfalls, loose };
         Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }
     }
@@ -746,12 +747,12 @@ impl Veiler {
     }
 
     fn prefix_of(&mut self, data: &PacketData) -> Prefix {
-        let veil = self.veil.clone();
-        let (from, class) = (&veil.from, data.packet.class);
+        let redaction = self.redaction.clone();
+        let (from, class) = (&redaction.from, data.packet.class);
         let mut bytes = Vec::new();
         if from.schema().packet_header.is_some() {
             let plan = from.packet_header_rows();
-            let table = Table::new(&veil, plan, (class.0, 0), &[Scope::PacketHeader]);
+            let table = Table::new(&redaction, plan, (class.0, 0), &[Scope::PacketHeader]);
             let (mut state, mut pos) = (State::default(), 0);
             // It was read when the packet was opened.
             let _ = plan.run(data.input(), &mut pos, &mut state, &mut self.fields(&mut bytes, &table));
@@ -759,7 +760,7 @@ impl Veiler {
         }
         let context_bits = bytes.len() as u64 * 8;
         if from.schema().stream(class).packet_context.is_some() {
-            let table = Table::new(&veil, from.packet_context_rows(class), (class.0, 0), &[Scope::PacketContext]);
+            let table = Table::new(&redaction, from.packet_context_rows(class), (class.0, 0), &[Scope::PacketContext]);
             let _ = data.visit_context(&mut self.fields(&mut bytes, &table));
             self.put_texts(&mut bytes, 0);
         }
@@ -769,14 +770,14 @@ impl Veiler {
     fn made(&self, data: &PacketData, bytes: Vec<u8>, prefix: &Prefix, spine: Spine) -> PacketData {
         let mut packet = data.packet.clone();
         packet.content_bits = bytes.len() as u64 * 8;
-        let mut made = PacketData::found(&self.veil.to, &data.file, packet, (Arc::new(bytes), 0), spine);
+        let mut made = PacketData::found(&self.redaction.to, &data.file, packet, (Arc::new(bytes), 0), spine);
         (made.cpu, made.context_bits, made.events_bits) =
             (data.cpu, prefix.context_bits, prefix.bytes.len() as u64 * 8);
         // What fields of events refer to.
         let (mut state, mut pos) = (State::new(data.state.clock), 0);
-        let _ = self.veil.to.read_packet_header(made.input(), &mut pos, &mut state);
+        let _ = self.redaction.to.read_packet_header(made.input(), &mut pos, &mut state);
         pos = prefix.context_bits;
-        let _ = self.veil.to.read_packet_context(data.packet.class, made.input(), &mut pos, &mut state);
+        let _ = self.redaction.to.read_packet_context(data.packet.class, made.input(), &mut pos, &mut state);
         state.roles = data.state.roles;
         made.state = state;
         made

@@ -1,0 +1,214 @@
+//! Redaction of a session: [`tracemill_format::redact`] between the cursors and whoever reads them.
+
+use std::sync::Arc;
+
+use tracemill_codec::layout;
+use tracemill_format::redact::{FieldPlace, Redaction, Redactor};
+use tracemill_format::target;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
+
+use crate::cursor::Cursor;
+use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::item::{Item, ReadyChunk};
+use crate::merge::Source;
+use crate::selection::StreamOf;
+use crate::session::Session;
+
+/// The names of fields that say which task an event is of.
+const TASKS: &[&str] = &["tid", "pid", "vtid", "vpid", "procname", "comm"];
+
+/// The redaction of each trace of a session.
+pub struct Redactions {
+    /// `None` for a trace that stays as it is.
+    traces: Vec<Option<Arc<Redaction>>>,
+    /// The wanted events: it may ask for fields that are redacted.
+    filter: Option<Filter>,
+    hides_tasks: bool,
+}
+
+impl Redactions {
+    /// Hides fields of each trace of a session, and leaves others out: the traces have their redacted schemas from now on,
+    /// and what is read with [`Selection::redactions`](crate::selection::Selection::redactions) has events of those. All
+    /// that looks at the events as they were must be bound before; so is the filter.
+    ///
+    /// # Errors
+    /// When other fields could not be read without one of them.
+    pub fn apply(
+        session: &mut Session,
+        hidden: &[Vec<FieldPlace>],
+        dropped: &[Vec<FieldPlace>],
+        filter: Option<Filter>,
+    ) -> Result<Arc<Redactions>> {
+        let mut traces = Vec::with_capacity(session.traces.len());
+        let mut hides_tasks = false;
+        for (at, trace) in session.traces.iter().enumerate() {
+            let [hidden, dropped] = [hidden, dropped].map(|of| of.get(at).map_or(&[][..], |fields| fields));
+            let mut fields = hidden.iter().chain(dropped);
+            hides_tasks |= fields.any(|field| names_task(&trace.schema, field));
+            let is_redacted = !hidden.is_empty() || !dropped.is_empty();
+            let redaction = is_redacted.then(|| Redaction::new(&trace.plans, hidden, dropped)).transpose();
+            traces.push(redaction.map_err(|error| error.in_file(&trace.path))?.map(Arc::new));
+        }
+        for (trace, redaction) in session.traces.iter_mut().zip(&traces) {
+            if let Some(redaction) = redaction {
+                trace.schema = redaction.to().schema().clone();
+                trace.plans = redaction.to().clone();
+            }
+        }
+        Ok(Arc::new(Redactions { traces, filter, hides_tasks }))
+    }
+
+    /// Takes from what a target gets to know all that could show redacted values: tables, and what the traces were before.
+    pub fn cover(&self, sources: &mut [target::Source]) {
+        for (source, _) in sources.iter_mut().zip(&self.traces).filter(|(_, redaction)| redaction.is_some()) {
+            source.parts.clear();
+            source.origin = Arc::new(Origin::default());
+            if self.hides_tasks {
+                source.tasks.clear();
+            }
+        }
+    }
+}
+
+/// Is the field, or one inside it, the id or the name of a task?
+fn names_task(schema: &Schema, field: &FieldPlace) -> bool {
+    let mut root = schema.scope_root(field.scope, field.class);
+    let mut name = None;
+    for child in &field.children {
+        let Some(class) = root.map(|root| schema.field_class(root)) else { return false };
+        if let FieldKind::Struct(structure) = &class.kind {
+            name = structure.members.get(*child as usize).map(|member| member.name.clone());
+        }
+        root = layout::children(class).into_iter().nth(*child as usize);
+    }
+    name.is_some_and(|name| TASKS.contains(&&*name)) || root.is_some_and(|root| has_task(schema, root))
+}
+
+/// Does a field have the id or the name of a task inside?
+fn has_task(schema: &Schema, id: FieldClassId) -> bool {
+    let class = schema.field_class(id);
+    let is_one = matches!(&class.kind, FieldKind::Struct(structure)
+        if structure.members.iter().any(|member| TASKS.contains(&&*member.name)));
+    is_one || layout::children(class).into_iter().any(|child| has_task(schema, child))
+}
+
+/// Reads one stream: the items of a cursor, redacted where the session is.
+pub struct StreamReader {
+    cursor: Cursor,
+    redacted: Option<Box<Redacted>>,
+}
+
+impl StreamReader {
+    pub(crate) fn new(mut cursor: Cursor, redactions: Option<&Redactions>, of: &StreamOf) -> Self {
+        let redacted = redactions.and_then(|redactions| {
+            let redaction = redactions.traces[of.trace].clone();
+            if let Some(redaction) = &redaction {
+                cursor.read_by(redaction.from());
+            }
+            let matcher = redactions.filter.as_ref().map(Filter::matcher);
+            let (redactor, stream) = (redaction.map(Redactor::new), of.clone());
+            let is_other = redactor.is_some() || matcher.is_some();
+            is_other.then(|| Box::new(Redacted { redactor, matcher, of: stream, waiting: None, fault: None }))
+        });
+        StreamReader { cursor, redacted }
+    }
+
+    /// Gives packets as they are where all their events are wanted ([`Cursor::give_packets`]); never redacted ones.
+    pub fn give_packets(&mut self) {
+        if self.redacted.is_none() {
+            self.cursor.give_packets();
+        }
+    }
+
+    /// Gives packets without events, too ([`Cursor::give_empty_packets`]), unless a filter may have left them empty.
+    pub fn give_empty_packets(&mut self) {
+        if self.redacted.as_ref().is_none_or(|redacted| redacted.matcher.is_none()) {
+            self.cursor.give_empty_packets();
+        }
+    }
+}
+
+impl Source for StreamReader {
+    fn next(&mut self) -> Option<Item> {
+        match &mut self.redacted {
+            Some(redacted) => redacted.next(&mut self.cursor),
+            None => self.cursor.next(),
+        }
+    }
+}
+
+/// The redaction of the items of one stream.
+struct Redacted {
+    redactor: Option<Redactor>,
+    matcher: Option<Matcher>,
+    of: StreamOf,
+    /// A chunk of which events are left, from this one on.
+    waiting: Option<(ReadyChunk, usize)>,
+    /// An error to report before anything else.
+    fault: Option<Error>,
+}
+
+impl Redacted {
+    fn next(&mut self, cursor: &mut Cursor) -> Option<Item> {
+        loop {
+            if let Some(fault) = self.fault.take() {
+                return Some(Item::Fault(fault));
+            }
+            if let Some((ready, from)) = self.waiting.take() {
+                let ready = self.rewritten(ready, from);
+                if !ready.chunk.is_empty() {
+                    return Some(Item::Chunk(ready));
+                }
+                continue;
+            }
+            match (cursor.next()?, &mut self.redactor) {
+                (Item::Chunk(mut ready), _) => {
+                    self.choose(&mut ready);
+                    self.waiting = (!ready.chunk.is_empty()).then_some((ready, 0));
+                }
+                (Item::Packet(packet, events), Some(redactor)) => {
+                    return Some(Item::Packet(Arc::new(redactor.packet(&packet)), events));
+                }
+                (other, _) => return Some(other),
+            }
+        }
+    }
+
+    /// The events from `from` on, redacted, as many as a chunk should hold; the others wait.
+    fn rewritten(&mut self, ready: ReadyChunk, from: usize) -> ReadyChunk {
+        let Some(redactor) = &mut self.redactor else { return ready };
+        let (chunk, next, fault) = redactor.chunk(&ready.chunk, from);
+        let floors = ready.floors.as_ref().map(|floors| floors[from..from + chunk.len()].to_vec());
+        let packet = &ready.chunk.packet.packet;
+        self.fault = fault.map(|fault| {
+            let message = format!("an event can no longer be read: {}", fault.kind);
+            let error = Error::new(ErrorKind::Io, message).in_packet(packet.index);
+            let error = error.with_help("the file has changed while it was read");
+            error.in_file(&self.of.stream.files[packet.file as usize].path)
+        });
+        if next < ready.chunk.len() {
+            self.waiting = Some((ready, next));
+        }
+        ReadyChunk { chunk, floors }
+    }
+
+    /// Keeps the events that are wanted.
+    fn choose(&mut self, ready: &mut ReadyChunk) {
+        let Some(matcher) = &mut self.matcher else { return };
+        let (trace, stream, clock): (_, _, Option<ClockMap>) = (self.of.trace, self.of.index, self.of.clock);
+        let mut wanted = Vec::with_capacity(ready.chunk.len());
+        for at in 0..ready.chunk.len() {
+            let event = ready.chunk.event(at);
+            let is_untimed = ready.chunk.packet.plans.schema().event(event.class()).is_untimed;
+            let ns = clock.filter(|_| !is_untimed).map(|clock| clock.ns(event.cycles()));
+            wanted.push(matcher.matches(&FilterEvent { trace, stream, event, ns }));
+        }
+        if let Some(floors) = &mut ready.floors {
+            let mut kept = wanted.iter();
+            floors.retain(|_| kept.next().copied().unwrap_or(true));
+        }
+        ready.chunk.retain(|_, at| wanted[at]);
+    }
+}
