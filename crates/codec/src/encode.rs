@@ -175,11 +175,11 @@ impl LooseBits {
     }
 
     /// What follows begins with a byte: it has the bits in front of it, even where it is empty.
-    fn align(&mut self) {
+    pub(crate) fn align(&mut self) {
         self.count = 0;
     }
 
-    fn note(&mut self, end: usize, len_bits: u32) {
+    pub(crate) fn note(&mut self, end: usize, len_bits: u32) {
         *self = LooseBits { end, count: (8 - len_bits % 8) as u8 % 8 };
     }
 }

@@ -5,6 +5,7 @@ pub mod bits;
 pub mod chunk;
 pub mod encode;
 mod event_header;
+pub mod field_writer;
 pub mod layout;
 pub mod plan;
 mod quick;

@@ -42,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 mod targets;
+pub mod write;
 
 pub use targets::{target, target_settings, targets};
 

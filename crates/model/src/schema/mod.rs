@@ -255,6 +255,18 @@ pub enum EnvValue {
     String(Arc<str>),
 }
 
+impl From<i64> for EnvValue {
+    fn from(value: i64) -> Self {
+        EnvValue::Integer(value.into())
+    }
+}
+
+impl From<&str> for EnvValue {
+    fn from(text: &str) -> Self {
+        EnvValue::String(text.into())
+    }
+}
+
 /// A stream class.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StreamClass {

@@ -7,6 +7,7 @@
 //! built in memory and written when they end. The metadata come last: without them a folder is no trace, and by then
 //! all event classes are known.
 
+pub mod build;
 mod copy;
 mod encodes;
 mod fields;

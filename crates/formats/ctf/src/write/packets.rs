@@ -16,7 +16,7 @@ use crate::lttng_index;
 use tracemill_format::out_file::{OutFile, make_folder};
 use tracemill_format::target::{Losses, WriteOptions};
 
-const MAGIC: u64 = 0xC1FC_1FC1;
+pub(super) const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
 const MAX_PACKET: usize = 16 << 20;
 
