@@ -48,6 +48,8 @@ pub struct Layout {
     paths: Box<[Box<str>]>,
     /// Labels of the steps that are enumerations.
     labels: Vec<(u32, Arc<[Mapping]>)>,
+    /// The first step of each structure inside of a scope.
+    structs: Vec<u32>,
 }
 
 /// One value, or the frame of several.
@@ -117,9 +119,9 @@ impl Layout {
     /// When a class has no place here: one that begins inside of a byte, integers of more than 64 bits or of variable
     /// length, strings that do not end with a zero, lengths and selectors that do not stand right before their field.
     pub fn new(schema: &Schema, roots: &[(Scope, FieldClassId)]) -> Result<Layout> {
-        let mut compiler = Compiler { schema, steps: Vec::new(), paths: Vec::new(), labels: Vec::new() };
+        let mut compiler = Compiler::new(schema);
         for &(scope, root) in roots {
-            compiler.class(root, &FieldPath { scope, steps: Vec::new() }, scope.key(), None)?;
+            compiler.root(scope, root, 0)?;
         }
         Ok(compiler.done())
     }
@@ -129,10 +131,8 @@ impl Layout {
     /// # Errors
     /// As [`Layout::new`].
     pub fn of_members(schema: &Schema, scope: Scope, root: FieldClassId, first: usize) -> Result<Layout> {
-        let mut compiler = Compiler { schema, steps: Vec::new(), paths: Vec::new(), labels: Vec::new() };
-        if let FieldKind::Struct(structure) = &schema.field_class(root).kind {
-            compiler.members(&structure.members, first, &FieldPath { scope, steps: Vec::new() }, scope.key())?;
-        }
+        let mut compiler = Compiler::new(schema);
+        compiler.root(scope, root, first)?;
         Ok(compiler.done())
     }
 
@@ -154,7 +154,7 @@ impl Layout {
         fields: impl for<'w, 'a> FnOnce(&'w mut FieldWriter<'a>) -> &'w mut FieldWriter<'a>,
     ) -> Result<()> {
         let (start, before) = (out.len(), *loose);
-        let mut writer = FieldWriter { out, layout: self, at: 0, loose, error: None };
+        let mut writer = FieldWriter { out, layout: self, at: 0, loose, opened: (0, 0), error: None };
         fields(&mut writer);
         writer.expect_end(self.steps.len() - 1);
         let error = writer.error.take();
@@ -172,9 +172,22 @@ struct Compiler<'a> {
     steps: Vec<Step>,
     paths: Vec<Box<str>>,
     labels: Vec<(u32, Arc<[Mapping]>)>,
+    structs: Vec<u32>,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn new(schema: &'a Schema) -> Self {
+        Compiler { schema, steps: Vec::new(), paths: Vec::new(), labels: Vec::new(), structs: Vec::new() }
+    }
+
+    /// Adds the steps of the members of a scope.
+    fn root(&mut self, scope: Scope, root: FieldClassId, first: usize) -> Result<()> {
+        let FieldKind::Struct(structure) = &self.schema.field_class(root).kind else {
+            return Err(Error::unsupported("a scope that is no structure cannot be written").in_field(scope.key()));
+        };
+        self.members(&structure.members, first, &FieldPath { scope, steps: Vec::new() }, scope.key())
+    }
+
     fn add(&mut self, step: Step, name: &str) {
         self.steps.push(step);
         self.paths.push(name.into());
@@ -186,7 +199,12 @@ impl Compiler<'_> {
 
     fn done(mut self) -> Layout {
         self.end();
-        Layout { steps: self.steps.into(), paths: self.paths.into(), labels: self.labels }
+        Layout {
+            steps: self.steps.into(),
+            paths: self.paths.into(),
+            labels: self.labels,
+            structs: self.structs,
+        }
     }
 
     /// Adds the steps of a class. `before` is the number that stands right before it for it.
@@ -233,7 +251,10 @@ impl Compiler<'_> {
                 self.add(Step::Text, name);
             }
             FieldKind::Blob(blob) => self.add(Step::Blob(count(&blob.length)?), name),
-            FieldKind::Struct(structure) => self.members(&structure.members, 0, path, name)?,
+            FieldKind::Struct(structure) => {
+                self.structs.push(self.steps.len() as u32);
+                self.members(&structure.members, 0, path, name)?;
+            }
             FieldKind::Array(array) => {
                 let at = self.steps.len();
                 let count = count(&array.length)?;
@@ -318,6 +339,8 @@ pub struct FieldWriter<'a> {
     layout: &'a Layout,
     at: usize,
     loose: &'a mut LooseBits,
+    /// A step, and how many of the structures that begin there were given as a value.
+    opened: (usize, usize),
     error: Option<Error>,
 }
 
@@ -564,6 +587,15 @@ impl<'a> FieldWriter<'a> {
 
     /// One of [`FieldWriter::values`].
     pub fn value(&mut self, value: &Value) -> &mut Self {
+        // The value of a structure that begins here is not that of an optional field which is its first member.
+        if let Value::Struct(members) = value
+            && self.opens_struct()
+        {
+            for (_, value) in members {
+                self.value(value);
+            }
+            return self;
+        }
         if let Some(Step::Optional { .. }) = self.layout.steps.get(self.at) {
             let content = Some(value).filter(|value| !value.is_null());
             return self.optional(content, |e, value| e.value(value));
@@ -587,14 +619,28 @@ impl<'a> FieldWriter<'a> {
                 Err(_) => self.refuse(format_args!("a string that is not UTF-8")),
             },
             Value::Blob(bytes) => return self.bytes(bytes),
-            Value::List(elements) => return self.array(elements, |e, element| e.value(element)),
-            Value::Struct(members) => members.iter().for_each(|(_, value)| {
-                self.value(value);
-            }),
+            Value::List(elements) => {
+                return self.array(elements, |e, element| {
+                    e.opened = (e.at, 0);
+                    e.value(element)
+                });
+            }
+            Value::Struct(_) => self.refuse(format_args!("a structure")),
             Value::Option(index, _, value) => return self.option_at(*index, |e| e.value(value)),
             Value::Null => self.refuse(format_args!("nothing")),
         }
         self
+    }
+
+    /// Begins a structure here that no value was given for?
+    fn opens_struct(&mut self) -> bool {
+        if self.opened.0 != self.at {
+            self.opened = (self.at, 0);
+        }
+        let begin = self.layout.structs.iter().filter(|&&at| at as usize == self.at).count();
+        let opens = self.opened.1 < begin;
+        self.opened.1 += usize::from(opens);
+        opens
     }
 
     fn any_integer(&mut self, value: i128) {
