@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ByteOrder, Encoding, FieldClassId, FieldKind, FieldPath, Length, Mapping, Member, PathStep, Presence,
-    Schema, Scope, StringLength,
+    ByteOrder, Encoding, FieldClassId, FieldKind, FieldPath, Length, Mapping, Member, PathStep, Presence, Schema,
+    Scope, StringLength,
 };
 
 use crate::bits::{mask, put_fixed, put_uint, sign_extend, uint_bytes, zero_at};
@@ -199,12 +199,7 @@ impl<'a> Compiler<'a> {
 
     fn done(mut self) -> Layout {
         self.end();
-        Layout {
-            steps: self.steps.into(),
-            paths: self.paths.into(),
-            labels: self.labels,
-            structs: self.structs,
-        }
+        Layout { steps: self.steps.into(), paths: self.paths.into(), labels: self.labels, structs: self.structs }
     }
 
     /// Adds the steps of a class. `before` is the number that stands right before it for it.
@@ -515,11 +510,7 @@ impl<'a> FieldWriter<'a> {
     /// e.optional(path, |e, path| e.str(path))
     /// ```
     #[inline]
-    pub fn optional<T>(
-        &mut self,
-        value: Option<T>,
-        content: impl FnOnce(&mut Self, T) -> &mut Self,
-    ) -> &mut Self {
+    pub fn optional<T>(&mut self, value: Option<T>, content: impl FnOnce(&mut Self, T) -> &mut Self) -> &mut Self {
         let Some(&Step::Optional { flag, next }) = self.layout.steps.get(self.at) else {
             self.refuse(format_args!("an optional value"));
             return self;

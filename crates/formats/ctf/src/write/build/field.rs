@@ -279,9 +279,7 @@ impl<'a> Fields<'a> {
     /// The member that says the length, presence or option of the one that will stand behind it.
     fn before(&mut self, name: &str, field: &Field) -> Option<Member> {
         let (suffix, kind) = match &field.kind {
-            Kind::Blob(None) | Kind::Array(_, None) => {
-                ("length", FieldKind::Integer(IntegerClass::unsigned(32)))
-            }
+            Kind::Blob(None) | Kind::Array(_, None) => ("length", FieldKind::Integer(IntegerClass::unsigned(32))),
             Kind::Optional(_) => ("present", boolean_kind()),
             Kind::Variant(options) => {
                 let labels = options.iter().enumerate().map(|(at, (name, _))| Mapping {
@@ -317,7 +315,8 @@ impl<'a> Fields<'a> {
         let kind = match &field.kind {
             Kind::Integer { len_bits, signed } => {
                 let mappings = mappings(&field.labels);
-                let class = IntegerClass { base, byte_order, mappings, signed: *signed, ..IntegerClass::unsigned(*len_bits) };
+                let class =
+                    IntegerClass { base, byte_order, mappings, signed: *signed, ..IntegerClass::unsigned(*len_bits) };
                 FieldKind::Integer(class)
             }
             Kind::Boolean => boolean_kind(),

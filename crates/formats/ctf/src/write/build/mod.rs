@@ -19,8 +19,8 @@ pub use self::field::{
     Field, array, blob, blob_of, boolean, f32, f64, i8, i16, i32, i64, list, optional, signed, string, structure, u8,
     u16, u32, u64, unsigned, variant,
 };
-pub use self::packet::PacketWriter;
 use self::field::{Fields, lower};
+pub use self::packet::PacketWriter;
 use super::fields::{Marks, is_identifier};
 use super::mapping::context_members;
 use super::{Dialect, text_of};
@@ -98,9 +98,11 @@ impl Definitions {
         let mut schema = Schema::new(dialect.format());
         schema.version = dialect.version();
         let mut members = Vec::new();
-        for (name, len_bits, role) in
-            [("magic", 32, Role::PacketMagic), ("stream_id", 64, Role::StreamClassId), ("stream_instance_id", 64, Role::StreamId)]
-        {
+        for (name, len_bits, role) in [
+            ("magic", 32, Role::PacketMagic),
+            ("stream_id", 64, Role::StreamClassId),
+            ("stream_instance_id", 64, Role::StreamId),
+        ] {
             members.push(with_roles(&mut schema, name, len_bits, Roles::NONE.with(role)));
         }
         schema.packet_header = Some(add_struct(&mut schema, members));
@@ -139,8 +141,8 @@ impl Definitions {
         let own = members.len();
         let packet_context = self.fields(Scope::PacketContext, members, &of.packet_context)?;
         let header = [("id", 16, Role::EventClassId), ("timestamp", 64, Role::Timestamp)];
-        let header = header
-            .map(|(name, len_bits, role)| with_roles(&mut self.schema, name, len_bits, Roles::NONE.with(role)));
+        let header =
+            header.map(|(name, len_bits, role)| with_roles(&mut self.schema, name, len_bits, Roles::NONE.with(role)));
         let header = add_struct(&mut self.schema, header.into());
         let has_context = !of.context.is_empty();
         let context = self.fields(Scope::CommonContext, Vec::new(), &of.context)?;
