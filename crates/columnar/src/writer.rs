@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::plan::{NodeId, State, Visitor};
 use tracemill_columns::{Columns, Dropped, unlabelled};
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
@@ -17,11 +18,7 @@ use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 use crate::sink::Form;
 use crate::tables::{BATCH_ROWS, Plain, Table};
 
-const CANNOT_HOLD: &[&str] = &[
-    "sizes and byte orders of fields",
-    "clocks, beside the times that they gave",
-    "bytes of strings that are no text",
-];
+const CANNOT_HOLD: &[Lost] = &[Lost::FieldLayouts, Lost::Clocks, Lost::BadTexts];
 
 /// Tables of Parquet.
 pub static PARQUET: Target = Target::folder(
@@ -107,8 +104,7 @@ struct Writer {
     streams: Vec<StreamOf>,
     names: HashMap<Arc<str>, u64>,
     has_open_ids: bool,
-    /// What the schemas show.
-    known: Losses,
+    lost: Losses,
     events: Option<Table>,
     losses: Option<Table>,
     packets: HashMap<(usize, StreamClassId), Table>,
@@ -125,20 +121,17 @@ struct Writer {
     packet_count: u64,
     state: State,
     dropped: Dropped,
-    unreadable: u64,
-    /// Events whose time needs more than 64 bits of ns.
-    out_of_range: u64,
 }
 
 fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let (mut traces, mut streams, mut classes) = (Vec::new(), Vec::new(), 0);
     let (mut names, mut has_open_ids): (HashMap<Arc<str>, u64>, bool) = (HashMap::new(), false);
-    let mut known = Losses::default();
+    let mut lost = Losses::default();
     for (trace, source) in sources.iter().enumerate() {
         let folder = if sources.len() > 1 { format!("{trace}-{}", file_name(&source.name)) } else { String::new() };
         traces.push(TraceOf { name: source.name.clone(), schema: source.schema.clone(), first_class: classes, folder });
         classes += source.schema.events().len();
-        known.add("labels and flags of integers of more than 64 bits", unlabelled(&source.schema));
+        lost.add(Lost::WideLabelsAndFlags, unlabelled(&source.schema));
         for class in source.schema.events() {
             has_open_ids |= class.open_ids.is_some();
             if let Some(name) = &class.name {
@@ -162,7 +155,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         streams,
         names,
         has_open_ids,
-        known,
+        lost,
         events: None,
         losses: None,
         packets: HashMap::new(),
@@ -177,8 +170,6 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
         packet_count: 0,
         state: State::default(),
         dropped: Dropped::default(),
-        unreadable: 0,
-        out_of_range: 0,
     }))
 }
 
@@ -498,7 +489,7 @@ impl Writer {
 
 impl TraceWriter for Writer {
     fn losses(&self) -> Losses {
-        self.known.clone()
+        self.lost.clone()
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
@@ -516,7 +507,7 @@ impl TraceWriter for Writer {
         let of = &self.streams[stream];
         let exact = of.clock.filter(|_| !class.is_untimed).map(|clock| clock.ns(event.cycles()));
         let ns = exact.and_then(stored);
-        self.out_of_range += u64::from(exact.is_some() && ns.is_none());
+        self.lost.add(Lost::NullTimes, (exact.is_some() && ns.is_none()).into());
         let cpu = of.cpu;
         let (mut own_id, mut own) = (None, Vec::new());
         if class.is_open {
@@ -554,7 +545,7 @@ impl TraceWriter for Writer {
         if let Some(tree) = trees.next() {
             is_whole &= tree.push_event(event, state).is_ok();
         }
-        self.unreadable += u64::from(!is_whole);
+        self.lost.add(Lost::ChangedEvents, (!is_whole).into());
         if self.rows.len() >= BATCH_ROWS {
             self.flush_events()?;
         }
@@ -611,12 +602,10 @@ impl TraceWriter for Writer {
             self.dropped += table.close()?;
         }
         self.put_classes()?;
-        let mut losses = self.known;
-        losses.add("strings with bytes that are no text (those are replaced)", self.dropped.bad_texts);
-        losses.add("integers of variable length with more than 64 bits", self.dropped.wide);
-        losses.add("strings and blobs of more than 2 GiB in a batch", self.dropped.huge);
-        losses.add("times that need more than 64 bits of ns (they are null)", self.out_of_range);
-        losses.add("events whose file changed while they were read", self.unreadable);
+        let mut losses = self.lost;
+        losses.add(Lost::BadTexts, self.dropped.bad_texts);
+        losses.add(Lost::WideVariableIntegers, self.dropped.wide);
+        losses.add(Lost::HugeTexts, self.dropped.huge);
         Ok(losses)
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_format::target::{Losses, Source, SourceStream, TraceWriter};
+use tracemill_format::lost::Losses;
+use tracemill_format::target::{Source, SourceStream, TraceWriter};
 use tracemill_format::{Format, OpenTrace, Storage};
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::lost::Losses;
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
@@ -131,14 +132,8 @@ impl<'a> Splitter<'a> {
             }
             self.written.add(&path);
             // Those of the schema are the same in every part, and count once.
-            for (kind, count) in &self.schema_losses.0 {
-                if let Some(own) = losses.0.get_mut(kind) {
-                    *own = own.saturating_sub(*count);
-                }
-            }
-            for (kind, count) in losses.0 {
-                self.losses.add(kind, count);
-            }
+            losses.subtract(&self.schema_losses);
+            self.losses.extend(&losses);
         }
         Ok(())
     }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, State};
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::Scope;
@@ -24,8 +25,13 @@ use tracemill_codec::text::strings;
 
 /// See the module.
 pub(super) static CHROME: Target =
-    Target::file(&["chrome"], "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev", create)
-        .cannot_hold(&["schemas, clocks, environments and packets", "events without time"]);
+    Target::file(&["chrome"], "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev", create).cannot_hold(&[
+        Lost::Schemas,
+        Lost::Clocks,
+        Lost::Environment,
+        Lost::Packets,
+        Lost::UntimedEvents,
+    ]);
 
 /// Scopes that become arguments, in the order in which they are stored.
 const SCOPES: [(Scope, &[u8]); 3] = [
@@ -59,12 +65,7 @@ struct Writer {
     state: State,
     is_first: bool,
     latest_ns: i128,
-    untimed: u64,
-    unreadable: u64,
-    lone_ends: u64,
-    open_ends: u64,
-    too_deep: u64,
-    homeless: u64,
+    losses: Losses,
 }
 
 /// What events stand on.
@@ -100,12 +101,7 @@ fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Bo
         state: State::default(),
         is_first: true,
         latest_ns: 0,
-        untimed: 0,
-        unreadable: 0,
-        lone_ends: 0,
-        open_ends: 0,
-        too_deep: 0,
-        homeless: 0,
+        losses: Losses::default(),
     }))
 }
 
@@ -141,7 +137,7 @@ impl Writer {
         match self.lanes.streams[stream].clock.filter(|_| !is_untimed) {
             Some(clock) => clock.ns(event.cycles()),
             None => {
-                self.untimed += 1;
+                self.losses.add(Lost::UntimedEvents, 1);
                 self.latest_ns
             }
         }
@@ -183,7 +179,7 @@ impl Writer {
     #[cold]
     fn new_thread(&mut self, stream: usize, mut lane: Lane) -> usize {
         if self.threads.len() >= MAX_THREADS && !matches!(lane, Lane::Stream(_)) {
-            self.homeless += 1;
+            self.losses.add(Lost::MoreTracks(MAX_THREADS), 1);
             lane = Lane::Stream(stream as u32);
             if let Some(&at) = self.of_lane.get(&lane) {
                 return at;
@@ -262,7 +258,7 @@ impl Writer {
         match rules.shape {
             Shape::Instant => Phase::Instant,
             Shape::Begin if self.threads[at].open.len() >= MAX_DEPTH => {
-                self.too_deep += 1;
+                self.losses.add(Lost::DeepSlices(MAX_DEPTH), 1);
                 Phase::Instant
             }
             Shape::Begin => {
@@ -277,12 +273,12 @@ impl Writer {
                     false => open.len().checked_sub(1),
                 };
                 let Some(place) = found else {
-                    self.lone_ends += 1;
+                    self.losses.add(Lost::LoneSliceEnds, 1);
                     return Phase::Instant;
                 };
                 // What began inside has ended too, and its end is missing.
                 while self.threads[at].open.len() > place + 1 {
-                    self.open_ends += 1;
+                    self.losses.add(Lost::OpenSlices, 1);
                     let inner = self.threads[at].open.pop().unwrap_or_default();
                     self.separate();
                     self.out.put(b"{\"name\":");
@@ -309,11 +305,11 @@ impl TraceWriter for Writer {
         self.lanes.begin(stream, event);
         if !look(&mut self.lanes, &rules, event, &mut self.state) {
             // It was whole when it was found: the file has changed.
-            self.unreadable += 1;
+            self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
         }
         if self.arguments(stream, event).is_err() {
-            self.unreadable += 1;
+            self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
         }
         let ns = self.time(stream, event);
@@ -368,16 +364,6 @@ impl TraceWriter for Writer {
         if let Some(file) = &mut self.file {
             file.flush().map_err(|error| Error::io("write the file", &self.path, &error))?;
         }
-        let mut losses = Losses::default();
-        losses.add("events without time (they stand at the time of the event before)", self.untimed);
-        losses.add("events whose file changed while they were read", self.unreadable);
-        losses.add("ends whose beginning is missing (they are instants)", self.lone_ends);
-        losses.add("slices whose end is missing (they end with the one around them)", self.open_ends);
-        losses.add(format!("slices inside of {MAX_DEPTH} others (they are instants)"), self.too_deep);
-        losses.add(
-            format!("events of threads beyond the first {MAX_THREADS} (they stand on their streams)"),
-            self.homeless,
-        );
-        Ok(losses)
+        Ok(self.losses)
     }
 }

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use tracemill_format::target::{Losses, Target};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::Target;
 use tracemill_model::error::{Error, Result};
 
 use super::spill::Spill;
@@ -23,7 +24,7 @@ pub(super) static FIREFOX: Target =
         let sink = Firefox { spill: Spill::new(path), threads: Vec::new(), nodes: 0, cut: 0 };
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
-    .cannot_hold(&["values and contexts", "packets, clocks and environments"]);
+    .cannot_hold(&[Lost::Values, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
 /// Different ways to calls that are kept, for all threads; what is called on further ones counts for its caller.
 const MAX_NODES: usize = 1 << 20;
@@ -219,8 +220,7 @@ impl Sink for Firefox {
             write!(out, "}}}}").map_err(failed)?;
         }
         out.write_all(b"\n]}\n").and_then(|()| out.flush()).map_err(failed)?;
-        losses
-            .add(format!("calls on ways beyond the first {MAX_NODES} (their time counts for their caller)"), self.cut);
+        losses.add(Lost::MoreWays(MAX_NODES), self.cut);
         Ok(())
     }
 }

@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use tracemill_format::target::{Losses, Target};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::Target;
 use tracemill_model::error::{Error, Result};
 
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
@@ -16,11 +17,7 @@ pub(super) static FOLDED: Target =
     Target::file(&["folded"], "folded stacks of calls with their own ns, for flame graphs", |path, sources, _| {
         Ok(Box::new(Follower::new(path, sources, Folded::default())?))
     })
-    .cannot_hold(&[
-        "when calls were made",
-        "values, contexts, events that are no calls",
-        "packets, clocks and environments",
-    ]);
+    .cannot_hold(&[Lost::CallTimes, Lost::Values, Lost::NoCalls, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
 /// Different ways that are kept; what is called on further ones counts for its caller.
 const MAX_NODES: usize = 1 << 20;
@@ -106,8 +103,7 @@ impl Sink for Folded {
             writeln!(out, "{} {}", names.join(";"), node.ns).map_err(failed)?;
         }
         out.flush().map_err(failed)?;
-        losses
-            .add(format!("calls on ways beyond the first {MAX_NODES} (their time counts for their caller)"), self.cut);
+        losses.add(Lost::MoreWays(MAX_NODES), self.cut);
         Ok(())
     }
 }

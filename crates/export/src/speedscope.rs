@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use tracemill_format::target::{Losses, Target};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::Target;
 use tracemill_model::error::{Error, Result};
 
 use super::spill::Spill;
@@ -18,7 +19,7 @@ pub(super) static SPEEDSCOPE: Target =
         let sink = Speedscope { spill: Spill::new(path), is_filled: Vec::new() };
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
-    .cannot_hold(&["values, contexts, events that are no calls", "packets, clocks and environments"]);
+    .cannot_hold(&[Lost::Values, Lost::NoCalls, Lost::Packets, Lost::Clocks, Lost::Environment]);
 
 struct Speedscope {
     /// The events of each thread.

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::State;
-use tracemill_format::target::{Losses, Source, TraceWriter};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, TraceWriter};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
@@ -91,12 +92,7 @@ pub(super) struct Follower<S> {
     latest_ns: i128,
     has_unix: Vec<bool>,
     points: u64,
-    lone_ends: u64,
-    open_ends: u64,
-    too_deep: u64,
-    homeless: u64,
-    unreadable: u64,
-    unnamed: u64,
+    losses: Losses,
 }
 
 impl<S: Sink> Follower<S> {
@@ -129,12 +125,7 @@ impl<S: Sink> Follower<S> {
             latest_ns: 0,
             has_unix: sources.iter().map(is_unix).collect(),
             points: 0,
-            lone_ends: 0,
-            open_ends: 0,
-            too_deep: 0,
-            homeless: 0,
-            unreadable: 0,
-            unnamed: 0,
+            losses: Losses::default(),
         })
     }
 
@@ -145,7 +136,7 @@ impl<S: Sink> Follower<S> {
         let name: &[u8] = match self.stacks.frames.len() {
             0..MAX_FRAMES => name,
             _ => {
-                self.unnamed += 1;
+                self.losses.add(Lost::MoreNames(MAX_FRAMES), 1);
                 b"(further names)"
             }
         };
@@ -215,7 +206,7 @@ impl<S: Sink> TraceWriter for Follower<S> {
         self.lanes.begin(stream, event);
         if !super::lanes::look(&mut self.lanes, &rules, event, &mut self.state) {
             // It was whole when it was found: the file has changed.
-            self.unreadable += 1;
+            self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
         }
         let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
@@ -229,7 +220,7 @@ impl<S: Sink> TraceWriter for Follower<S> {
         let time = (ns - self.stacks.origin_ns).clamp(0, u64::MAX.into()) as u64;
         let lane = self.lanes.place(stream, &rules);
         let Some(at) = self.thread(stream, lane, time) else {
-            self.homeless += 1;
+            self.losses.add(Lost::MoreThreads(MAX_THREADS), 1);
             return Ok(());
         };
         let title = self.lanes.title(&rules).unwrap_or(rules.title.as_bytes()).to_vec();
@@ -242,7 +233,7 @@ impl<S: Sink> TraceWriter for Follower<S> {
             }
             Shape::Begin if thread.open.len() >= MAX_DEPTH => {
                 thread.too_deep += 1;
-                self.too_deep += 1;
+                self.losses.add(Lost::DeepCalls(MAX_DEPTH), 1);
                 Ok(())
             }
             Shape::Begin => self.change(at, time, Change::Push(frame)),
@@ -256,12 +247,12 @@ impl<S: Sink> TraceWriter for Follower<S> {
                     false => thread.open.len().checked_sub(1),
                 };
                 let Some(place) = found else {
-                    self.lone_ends += 1;
+                    self.losses.add(Lost::LoneEnds, 1);
                     return Ok(());
                 };
                 // What was called inside has ended too, and its end is missing.
                 let count = thread.open.len() - place;
-                self.open_ends += count as u64 - 1;
+                self.losses.add(Lost::OpenCalls, count as u64 - 1);
                 for _ in 0..count {
                     self.change(at, time, Change::Pop)?;
                 }
@@ -287,18 +278,12 @@ impl<S: Sink> TraceWriter for Follower<S> {
                 self.change(at, last, Change::Pop)?;
             }
         }
-        let mut losses = Losses::default();
-        losses.add("ends of calls whose beginning is missing", self.lone_ends);
-        losses.add("calls whose end is missing (they end with the call around them)", self.open_ends);
-        losses.add("calls that have not ended (they end with the last event of their thread)", unended);
-        losses.add(format!("calls inside of {MAX_DEPTH} others"), self.too_deep);
-        losses.add(format!("events of threads beyond the first {MAX_THREADS}"), self.homeless);
-        losses.add(format!("names beyond the first {MAX_FRAMES}"), self.unnamed);
-        losses.add("events whose file changed while they were read", self.unreadable);
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.add(Lost::UnendedCalls, unended);
         let points = self.points;
         self.sink.finish(&self.path, &self.stacks, &mut losses)?;
         if !S::KEEPS_POINTS {
-            losses.add("events that neither begin nor end a call", points);
+            losses.add(Lost::NoCalls, points);
         }
         Ok(losses)
     }

@@ -10,6 +10,7 @@
 
 pub mod calls;
 mod format;
+pub mod lost;
 mod open;
 pub mod out_file;
 mod reader;

@@ -5,7 +5,6 @@
 //! events, stream by stream or in the order of time. It writes below the path that it is given and nowhere else; the
 //! caller gives that its final name when everything is there.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Origin, Part, Schema, Scope, StreamClassId};
 
 use crate::calls::CallTask;
+use crate::lost::{Losses, Lost};
 use crate::redact::FieldPlace;
 use crate::{OpenTrace, Setting, Settings};
 
@@ -29,8 +29,8 @@ pub struct Target {
     pub names: &'static [&'static str],
     /// One line about it, for the list of formats.
     pub description: &'static str,
-    /// What it cannot hold, a few words each, for the list of formats.
-    pub cannot_hold: &'static [&'static str],
+    /// What it cannot hold, for the list of formats.
+    pub cannot_hold: &'static [Lost],
     /// Is a trace of it a folder (otherwise a file)?
     pub is_folder: bool,
     /// Must events of all streams come in the order of time (otherwise stream after stream)?
@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// Sets [`Target::cannot_hold`].
-    pub const fn cannot_hold(self, cannot_hold: &'static [&'static str]) -> Target {
+    pub const fn cannot_hold(self, cannot_hold: &'static [Lost]) -> Target {
         Target { cannot_hold, ..self }
     }
 
@@ -263,30 +263,4 @@ pub trait TraceWriter {
     /// # Errors
     /// As for events.
     fn finish(self: Box<Self>) -> Result<Losses>;
-}
-
-/// What a target could not hold, by kind.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Losses(pub BTreeMap<String, u64>);
-
-impl Losses {
-    /// Counts something that is lost.
-    pub fn add(&mut self, kind: impl Into<String>, count: u64) {
-        if count > 0 {
-            let sum = self.0.entry(kind.into()).or_default();
-            *sum = sum.saturating_add(count);
-        }
-    }
-
-    /// Counts all that others have counted.
-    pub fn extend(&mut self, others: &Losses) {
-        for (kind, count) in &others.0 {
-            self.add(kind.clone(), *count);
-        }
-    }
-
-    /// Is everything kept?
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }

@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args};
 use tracemill::target_settings;
+use tracemill_format::lost::Lost;
 use tracemill_format::{Setting, Settings, settings_of};
 use tracemill_formats::FORMATS;
 
@@ -122,7 +123,8 @@ fn losses_of_targets() -> String {
     );
     for target in tracemill::targets() {
         let name = target.names.first().copied().unwrap_or_default();
-        text += &format!("  {name}: {}\n", target.cannot_hold.join("; "));
+        let lacks: Vec<String> = target.cannot_hold.iter().map(Lost::to_string).collect();
+        text += &format!("  {name}: {}\n", lacks.join("; "));
     }
     text
 }

@@ -13,7 +13,8 @@ use tracemill_engine::output::{Pending, is_flow};
 use tracemill_engine::selection::{self, StreamOf};
 use tracemill_engine::session::Session;
 use tracemill_engine::split::{SplitBy, Splitter};
-use tracemill_format::target::{Losses, Target, TraceWriter, WriteOptions};
+use tracemill_format::lost::Losses;
+use tracemill_format::target::{Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 use tracemill_render::time::{TimeStyle, WallClock};
@@ -275,7 +276,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
 }
 
 fn refused(target: &Target, losses: &Losses) -> Error {
-    let list: Vec<String> = losses.0.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+    let list: Vec<String> = losses.report().iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
     let name = target.names.first().unwrap_or(&"");
     let message = format!("{name} cannot hold everything, and --strict forbids that: {}", list.join("; "));
     Error::new(ErrorKind::Unsupported, message).with_help("nothing was written; without --strict the rest is")
@@ -283,7 +284,7 @@ fn refused(target: &Target, losses: &Losses) -> Error {
 
 /// Reports what the output format could not hold.
 fn report_losses(options: &ConvertOptions, reporter: &Reporter, losses: &Losses, events: u64) -> Result<(), Error> {
-    for (kind, count) in &losses.0 {
+    for (kind, count) in losses.report() {
         reporter.loss(&format!("not kept in {}: {kind} ({count})", options.to));
     }
     match &options.loss_report {
@@ -293,7 +294,7 @@ fn report_losses(options: &ConvertOptions, reporter: &Reporter, losses: &Losses,
 }
 
 fn write_report(path: &Path, to: &str, losses: &Losses, events: u64) -> Result<(), Error> {
-    let list: Vec<_> = losses.0.iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
+    let list: Vec<_> = losses.report().iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
     let text = format!("{}\n", json!({"format": to, "events": events, "losses": list}));
     if path == Path::new("-") {
         let mut sink = Sink::open(None)?;

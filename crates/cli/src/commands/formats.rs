@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tracemill::targets;
+use tracemill_format::lost::Lost;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
@@ -21,7 +22,7 @@ struct Row {
     description: String,
     read: bool,
     write: bool,
-    cannot_hold: &'static [&'static str],
+    cannot_hold: &'static [Lost],
 }
 
 fn rows() -> Vec<Row> {
@@ -75,7 +76,7 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
                 "description": row.description,
                 "read": row.read,
                 "write": row.write,
-                "cannot_hold": row.cannot_hold,
+                "cannot_hold": row.cannot_hold.iter().map(Lost::to_string).collect::<Vec<_>>(),
             })
         };
         let list: Vec<_> = rows().into_iter().map(row).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::plan::{NodeId, Plan, Visitor};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Schema, Scope};
 
 use super::proto::Proto;
@@ -172,21 +173,12 @@ fn add(schema: &Schema, id: FieldClassId, at: (u32, Box<[u8]>), interned: &mut I
     }
 }
 
-/// What annotations cannot hold.
-#[derive(Default)]
-pub(super) struct Lost {
-    /// Integers of more than 64 bits, written as decimal texts.
-    pub(super) wide: u64,
-    /// Strings with bytes that are no text.
-    pub(super) bad_texts: u64,
-}
-
 /// Writes fields as annotations.
 pub(super) struct Args<'a> {
     pub(super) out: &'a mut Proto,
     pub(super) table: &'a mut Table,
     pub(super) interned: &'a mut Interned,
-    pub(super) lost: &'a mut Lost,
+    pub(super) losses: &'a mut Losses,
 }
 
 impl Args<'_> {
@@ -207,7 +199,7 @@ impl Args<'_> {
         match std::str::from_utf8(text) {
             Ok(_) => self.out.bytes(STRING_VALUE, text),
             Err(_) => {
-                self.lost.bad_texts += 1;
+                self.losses.add(Lost::BadTexts, 1);
                 self.out.bytes(STRING_VALUE, String::from_utf8_lossy(text).as_bytes());
             }
         }
@@ -279,7 +271,7 @@ impl Visitor for Args<'_> {
     }
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
-        self.lost.wide += 1;
+        self.losses.add(Lost::WideIntegers, 1);
         let text = value.to_decimal();
         let put = |out: &mut Proto| out.bytes(STRING_VALUE, text.as_bytes());
         match &self.begin(node).kind {
@@ -314,7 +306,7 @@ impl Visitor for Args<'_> {
             {
                 let text = encoding.to_utf8(bytes);
                 if text.contains(char::REPLACEMENT_CHARACTER) {
-                    self.lost.bad_texts += 1;
+                    self.losses.add(Lost::BadTexts, 1);
                 }
                 self.out.bytes(STRING_VALUE, text.as_bytes());
             }

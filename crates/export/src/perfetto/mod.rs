@@ -17,23 +17,20 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::State;
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
 use super::lanes::{ClassRules, Lane, Lanes, Number, Shape, Watch};
-use args::{Args, Interned, Lost, Table};
+use args::{Args, Interned, Table};
 use proto::Proto;
 
 /// See the module.
 pub(super) static PERFETTO: Target =
     Target::file(&["perfetto"], "protocol buffers of Perfetto, for ui.perfetto.dev and trace_processor", create)
-        .cannot_hold(&[
-            "schemas, environments, packets and their contexts",
-            "times before the zero of the clock",
-            "integers of more than 64 bits, as numbers",
-        ]);
+        .cannot_hold(&[Lost::Schemas, Lost::Environment, Lost::Packets, Lost::ClampedTimes, Lost::WideIntegers]);
 
 /// The only sequence of packets, so that strings stand once for all.
 const SEQUENCE: u64 = 1;
@@ -91,12 +88,7 @@ struct Writer {
     args: Proto,
     state: State,
     latest_ns: u64,
-    lost: Lost,
-    untimed: u64,
-    /// Events whose time is before the zero of the clock or beyond 64 bits of ns.
-    out_of_range: u64,
-    unreadable: u64,
-    homeless: u64,
+    losses: Losses,
 }
 
 /// A track that is announced.
@@ -137,11 +129,7 @@ fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Bo
         args: Proto::default(),
         state: State::default(),
         latest_ns: 0,
-        lost: Lost::default(),
-        untimed: 0,
-        out_of_range: 0,
-        unreadable: 0,
-        homeless: 0,
+        losses: Losses::default(),
     }))
 }
 
@@ -186,12 +174,12 @@ impl Writer {
             Some(clock) => {
                 let ns = clock.ns(event.cycles());
                 u64::try_from(ns).unwrap_or_else(|_| {
-                    self.out_of_range += 1;
+                    self.losses.add(Lost::ClampedTimes, 1);
                     nearest(ns)
                 })
             }
             None => {
-                self.untimed += 1;
+                self.losses.add(Lost::UntimedEvents, 1);
                 self.latest_ns
             }
         }
@@ -302,7 +290,7 @@ impl Writer {
     #[cold]
     fn new_track(&mut self, stream: usize, mut lane: Lane) -> usize {
         if self.list.len() >= MAX_TRACKS && matches!(lane, Lane::Thread(..) | Lane::Track(..)) {
-            self.homeless += 1;
+            self.losses.add(Lost::MoreTracks(MAX_TRACKS), 1);
             lane = Lane::Stream(stream as u32);
             if let Some(&at) = self.tracks.get(&lane) {
                 return at;
@@ -416,7 +404,7 @@ impl Writer {
         self.args.clear();
         let rules = class.rules.clone();
         if let (Some(table), Some(takes)) = (&mut class.header, &rules.header) {
-            let inner = Args { out: &mut self.args, table, interned: &mut self.interned, lost: &mut self.lost };
+            let inner = Args { out: &mut self.args, table, interned: &mut self.interned, losses: &mut self.losses };
             let mut watch = Watch { inner, takes, seen: &mut self.lanes.seen };
             if event.visit_header(&mut self.state, &mut watch).is_err() {
                 return false;
@@ -424,7 +412,7 @@ impl Writer {
         }
         let mut fields = event.fields(&mut self.state);
         let table = &mut class.fields;
-        let inner = Args { out: &mut self.args, table, interned: &mut self.interned, lost: &mut self.lost };
+        let inner = Args { out: &mut self.args, table, interned: &mut self.interned, losses: &mut self.losses };
         let mut watch = Watch { inner, takes: rules.takes(), seen: &mut self.lanes.seen };
         let mut visit = |scope| fields.visit(scope, &mut self.state, &mut watch).is_ok();
         visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload)
@@ -571,7 +559,7 @@ impl TraceWriter for Writer {
         // It was whole when it was found: otherwise the file has changed.
         match self.visit(event, &mut class) {
             true => self.put_event(stream, event, &mut class, ns),
-            false => self.unreadable += 1,
+            false => self.losses.add(Lost::ChangedEvents, 1),
         }
         self.classes[trace][at] = Some(class);
         if self.out.len() >= FLUSH { self.flush() } else { Ok(()) }
@@ -614,17 +602,7 @@ impl TraceWriter for Writer {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         self.begin()?;
         self.flush()?;
-        let mut losses = Losses::default();
-        losses.add("events without time (they stand at the time of the event before)", self.untimed);
-        losses.add(
-            "times outside of 64 bits of ns from the zero of the clock (they stand at the end of those)",
-            self.out_of_range,
-        );
-        losses.add("integers of more than 64 bits (kept as decimal texts)", self.lost.wide);
-        losses.add("strings with bytes that are no text (those are replaced)", self.lost.bad_texts);
-        losses.add("events whose file changed while they were read", self.unreadable);
-        losses.add("events of tracks beyond the first 65536 (they stand on their streams)", self.homeless);
-        Ok(losses)
+        Ok(self.losses)
     }
 }
 /// The number nearest to a time in ns.

@@ -30,7 +30,8 @@ use tracemill_engine::selection::Selection;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::split::SplitBy;
 use tracemill_format::Settings;
-use tracemill_format::target::{Losses, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::WriteOptions;
 use tracemill_model::schema::ByteOrder;
 use value::Shape;
 
@@ -145,7 +146,7 @@ struct Tally {
 
 impl Tally {
     fn lost(&mut self, to: &str, losses: &Losses) {
-        for kind in losses.0.keys() {
+        for kind in losses.kinds() {
             *self.losses.entry(format!("{to}: {kind}")).or_default() += 1;
         }
     }
@@ -171,11 +172,11 @@ fn round_trips(path: &Path, format: &str, rng: &mut Rng, folder: &Folder, tally:
     for (name, options) in [("own", WriteOptions::default()), ("other", random_options(rng))] {
         let losses = convert(&session, format, &out(name), &options).map_err(|error| said(name, error))?;
         // Empty packets that nobody needs may be left out where packets are made anew; what nobody knows stays as it is.
-        let is_counted = |kind: &String| match is_ctf {
-            true => kind.contains("before the first one") || kind.contains("behind the last"),
-            false => kind.contains("sections of unknown types"),
+        let is_counted = |kind| match is_ctf {
+            true => matches!(kind, Lost::FirstLostPackets | Lost::LastGaps),
+            false => kind == Lost::OtherSections,
         };
-        if !losses.0.keys().all(is_counted) {
+        if !losses.kinds().all(is_counted) {
             return Err(said(&format!("{name} {options:?}"), format!("{losses:?} of itself")));
         }
         let after = shown(&open(&out(name)).map_err(|error| said(name, error))?);
@@ -218,15 +219,11 @@ fn round_trips(path: &Path, format: &str, rng: &mut Rng, folder: &Folder, tally:
     Ok(())
 }
 
-/// What is counted although the values are there, in another shape, or no line shows it.
-const OTHER_SHAPE: &[&str] = &[
-    "(they become ",
-    "(they get a tag of their own)",
-    "names of the flags",
-    "names of traces and streams",
-    "packets lost before the first one",
-    "gaps behind the last event",
-];
+/// Losses of which the values are there, in another shape, or which no line shows.
+fn is_other_shape(kind: Lost) -> bool {
+    matches!(kind, Lost::VariantTags | Lost::Names | Lost::FirstLostPackets | Lost::LastGaps)
+        || kind.to_string().contains("(they become ")
+}
 
 #[test]
 fn ctf2_is_read_written_and_read_back() {
@@ -249,11 +246,7 @@ fn ctf2_is_read_written_and_read_back() {
             let losses = convert(&session, to, &out, &options).map_err(|error| format!("{name}: {error}"))?;
             tally.lost(to, &losses);
             let lines = lines_of(&out).map_err(|error| format!("{name}: {error}"))?;
-            if losses
-                .0
-                .keys()
-                .any(|kind| kind.starts_with("empty names") || !OTHER_SHAPE.iter().any(|shape| kind.contains(shape)))
-            {
+            if losses.kinds().any(|kind| kind == Lost::EmptyNames || !is_other_shape(kind)) {
                 continue;
             }
             tally.compared(to);
@@ -652,8 +645,8 @@ fn moved_clocks_go_through_ctf2_and_back() {
                 if let Some(fault) = found.faults.first() {
                     return Err(said(name, fault.clone()));
                 }
-                let is_counted = losses.0.keys().any(|kind| kind.starts_with("times ") || kind.starts_with("events "));
-                if !is_counted && losses.0.keys().all(|kind| OTHER_SHAPE.iter().any(|shape| kind.contains(shape))) {
+                let is_moved = |kind: Lost| ["times ", "events "].iter().any(|what| kind.to_string().starts_with(what));
+                if losses.kinds().all(|kind| is_other_shape(kind) && !is_moved(kind)) {
                     same(&want, &found.lines, Some(&["ns", "name", "payload"])).map_err(|error| said(name, error))?;
                     *compared.entry(format).or_default() += 1;
                 }

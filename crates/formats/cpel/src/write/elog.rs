@@ -17,7 +17,8 @@ use super::spool::{Output, Spool};
 use super::tracks::{Rule, Tracks};
 use super::{ClassKey, count_gap, count_headers, own_name};
 use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
-use tracemill_format::target::{Losses, Source, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 
 /// Octets of arguments that an event has.
 const MAX_ARGS: usize = 20;
@@ -62,7 +63,7 @@ struct Class {
     args: Vec<Arg>,
     labels: Vec<Vec<u8>>,
     /// What is lost of it, by kind.
-    losses: Vec<&'static str>,
+    losses: Vec<Lost>,
 }
 
 #[derive(Clone)]
@@ -124,11 +125,6 @@ fn type_name(name: &str) -> String {
     mapped(name, |one| matches!(one, ' ' | '(' | '%' | '\0'))
 }
 
-const LABELS: &str = "labels of enumerations beside one of small unsigned numbers in a class";
-const SIGNS: &str = "fields with a sign (arguments have none, texts show it)";
-const TEXTS: &str = "fields that are no numbers or texts (they become text)";
-const ROOM: &str = "fields beyond 20 octets of arguments (they become one text)";
-
 impl Class {
     fn of(schema: &Schema, event: EventClassId) -> Class {
         let rule = Rule::of(schema, event);
@@ -149,7 +145,7 @@ impl Class {
                     }
                     (None, Arg::Made(leaves, _)) => rest.extend(leaves),
                     (None, Arg::Integer(leaf, ..) | Arg::Enum(leaf, _) | Arg::Float(leaf, _) | Arg::Text(leaf)) => {
-                        losses.push(ROOM);
+                        losses.push(Lost::FieldsBeyondArguments);
                         rest.push(leaf);
                     }
                 }
@@ -160,7 +156,7 @@ impl Class {
         Class { rule, args, labels: labels.unwrap_or_default(), losses }
     }
 
-    fn arg(schema: &Schema, leaf: Leaf, labels: &mut Option<Vec<Vec<u8>>>, losses: &mut Vec<&'static str>) -> Arg {
+    fn arg(schema: &Schema, leaf: Leaf, labels: &mut Option<Vec<Vec<u8>>>, losses: &mut Vec<Lost>) -> Arg {
         let len_of = |bits: u32| if bits == 0 { 8 } else { (bits.div_ceil(8) as u8).next_power_of_two() };
         match &schema.field_class(leaf.class).kind {
             FieldKind::Integer(integer) if integer.len_bits <= 64 => {
@@ -170,10 +166,10 @@ impl Class {
                         *labels = Some(all);
                         return Arg::Enum(leaf, len);
                     }
-                    losses.push(LABELS);
+                    losses.push(Lost::FurtherLabels);
                 }
                 if integer.signed {
-                    losses.push(SIGNS);
+                    losses.push(Lost::Signs);
                     return if len == 8 { Arg::Integer(leaf, 8, "%Ld") } else { Arg::Integer(leaf, 4, "%d") };
                 }
                 Arg::Integer(leaf, len, unsigned(len, integer.base == DisplayBase::Hexadecimal))
@@ -189,7 +185,7 @@ impl Class {
             }
             FieldKind::String(_) | FieldKind::Rendered(_) => Arg::Text(leaf),
             _ => {
-                losses.push(TEXTS);
+                losses.push(Lost::FieldsAsText);
                 Arg::Made(vec![leaf], true)
             }
         }
@@ -236,8 +232,8 @@ impl Log {
         let map = |(clock, source): (_, &Source)| ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
         let clocks = clocks(sources);
         let others = clocks.iter().flatten().filter(|(clock, _)| clock.origin != ClockOrigin::Unix).count();
-        losses.add("origins of clocks of streams that are not 1970", others as u64);
-        losses.add("streams without times", clocks.iter().filter(|clock| clock.is_none()).count() as u64);
+        losses.add(Lost::ClockOrigins, others as u64);
+        losses.add(Lost::ClocklessStreams, clocks.iter().filter(|clock| clock.is_none()).count() as u64);
         let places = sources.iter().enumerate().flat_map(|(at, of)| (0..of.streams.len()).map(move |one| (at, one)));
         let stream =
             |((source, stream), clock): ((usize, usize), Option<_>)| Stream { source, stream, clock: clock.map(map) };
@@ -261,10 +257,10 @@ impl Log {
 
     /// The offset of a text in the string table.
     fn string(&mut self, mut text: Vec<u8>) -> Result<u32> {
-        self.losses.add("texts that have a NUL, or more than 64 KiB", fields::storable(&mut text).into());
+        self.losses.add(Lost::LongTexts, fields::storable(&mut text).into());
         let before = self.strings.len();
         let Some(at) = self.strings.add(&text)? else {
-            self.losses.add("texts beyond the 4 GiB that a string table has", 1);
+            self.losses.add(Lost::TextsBeyondTable, 1);
             return Ok(0);
         };
         self.output.grow((self.strings.len() - before) as usize)?;
@@ -319,7 +315,7 @@ impl Log {
                     }
                     known = value.min(of.labels.len() as u64 - 1);
                 }
-                self.losses.add("values of enumerations beyond 4095", (known != value).into());
+                self.losses.add(Lost::LargeEnumerators, (known != value).into());
                 put_integer(&mut self.scratch, known, *len);
             }
             Arg::Float(leaf, len) => {
@@ -352,13 +348,13 @@ impl Log {
     fn ns(&mut self, stream: usize, event: EventRef<'_>, is_untimed: bool) -> i128 {
         let clock = self.streams[stream].clock.as_ref().filter(|_| !is_untimed);
         let Some(ns) = clock.map(|clock| clock.ns(event.cycles())) else {
-            self.losses.add("events without time (they get that of the event before)", 1);
+            self.losses.add(Lost::UntimedEvents, 1);
             return self.last;
         };
         if self.start.is_none() {
             let stored = stored_ns(ns, false);
             if stored.is_none() {
-                self.losses.add("logs that begin before September 2001 (their times move by 1,490,885,108 s)", 1);
+                self.losses.add(Lost::EarlyLogs, 1);
             }
             let from = if stored.is_some() { ns } else { ns.clamp(0, i128::from(UNIX_FROM) - 1) };
             self.start = Some((from, stored.unwrap_or(from as u64)));
@@ -383,7 +379,7 @@ impl TraceWriter for Log {
         let number = number.filter(|_| self.count < u32::MAX);
         let Some(number) = number else {
             self.classes.insert(key, class);
-            self.losses.add("events of more than 65,536 types, or behind 4,294,967,295 others", 1);
+            self.losses.add(Lost::MoreEventTypes, 1);
             return Ok(());
         };
         let ns = self.ns(stream, event, schema.event(event.class()).is_untimed);

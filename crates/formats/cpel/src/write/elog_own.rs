@@ -23,7 +23,8 @@ use crate::elog::format::string_at;
 use crate::elog::header::{Arg, EPOCH_SECONDS, Header, MAGIC, UNIX_FROM, unix_ns};
 use crate::printf::make_utf8;
 use crate::strings::MAX_TEXT;
-use tracemill_format::target::{Losses, Source, TraceWriter};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, TraceWriter};
 
 /// Texts whose places in the string table are remembered.
 const MAX_KNOWN: usize = 1 << 14;
@@ -69,7 +70,7 @@ impl Own {
                     times = Some((saved, started));
                     start = moved;
                 }
-                _ => losses.add("starts of logs that cannot be moved there (times count from the old one)", 1),
+                _ => losses.add(Lost::LogStarts, 1),
             }
         }
         Some(Own {
@@ -138,7 +139,7 @@ impl Own {
                     let Some(text) = value.bytes() else { return false };
                     let offset = self.offset_of(text).map_or_else(
                         || {
-                            self.losses.add("texts that the string table of the log does not hold", 1);
+                            self.losses.add(Lost::UnknownTexts, 1);
                             outside(len)
                         },
                         u64::from,
@@ -280,11 +281,11 @@ impl TraceWriter for Own {
             }
         };
         if !is_put {
-            self.losses.add("events that are no records of the log", 1);
+            self.losses.add(Lost::OtherEvents, 1);
             return Ok(());
         }
         let Some(count) = self.count.checked_add(1) else {
-            self.losses.add("events behind the last one that a log can count", 1);
+            self.losses.add(Lost::UncountedEvents, 1);
             return Ok(());
         };
         self.count = count;
@@ -408,7 +409,7 @@ pub(super) fn time_of(ns: i128, cycles: u64, losses: &mut Losses) -> f64 {
         0 => -1e12,
         u64::MAX => 1e12,
         _ => {
-            losses.add("times so far from the start of the log that their ns are rounded", 1);
+            losses.add(Lost::RoundedTimes, 1);
             near
         }
     }
@@ -444,7 +445,7 @@ mod tests {
         }
         assert!(losses.is_empty());
         time_of((1 << 60) + 1, 1, &mut losses);
-        assert_eq!(losses.0.len(), 1);
+        assert_eq!(losses.count(Lost::RoundedTimes), 1);
     }
 
     #[test]

@@ -19,7 +19,8 @@ use super::tracks::{Rule, Tracks};
 use super::{ClassKey, count_gap, count_headers, own_name};
 use crate::container::{Kind, NAME_BYTES};
 use crate::settings::Wishes;
-use tracemill_format::target::{Losses, Source, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 
 /// Name of the string table, as programs of VPP call theirs.
 const TABLE: &str = "FileStrtab";
@@ -136,10 +137,10 @@ impl Log {
             for at in 0..schema.events().len() {
                 let event = EventClassId(at as u32);
                 match Class::of(schema, event).datum {
-                    Datum::Text(_) => losses.add("fields of event classes (they become one text)", 1),
+                    Datum::Text(_) => losses.add(Lost::Fields, 1),
                     Datum::Summary(leaf) => {
                         let is_more = leaves(schema, event, &[leaf.place]).0.len() > 1;
-                        losses.add("fields of event classes beside their text and track", is_more.into());
+                        losses.add(Lost::FieldsBesideText, is_more.into());
                     }
                     Datum::Nothing | Datum::Number(..) => {}
                 }
@@ -149,11 +150,11 @@ impl Log {
         let is_unix = !clocks.is_empty() && clocks.iter().all(|(clock, _)| clock.origin == ClockOrigin::Unix);
         // A log says no origin. Times from 2001 on say by their size that they count from 1970, if all of them do.
         let origins = clocks.iter().filter(|(clock, _)| !is_unix && clock.origin != ClockOrigin::Unknown).count();
-        losses.add("origins of clocks of streams (times are the same)", origins as u64);
+        losses.add(Lost::ClockOrigins, origins as u64);
         let rate = rate(&clocks);
         if rate.is_none() {
             let short = clocks.iter().filter(|(clock, _)| clock.frequency > NS_PER_SECOND as u64).count();
-            losses.add("cycles of clocks of streams that are shorter than a nanosecond", short as u64);
+            losses.add(Lost::ShortCycles, short as u64);
         }
         let times = |(clock, source): (&ClockClass, &Source)| match (rate, added_ticks(clock, source.correction_ns)) {
             (Some(_), Some(ticks)) => Times::Ticks(ticks),
@@ -195,7 +196,7 @@ impl Log {
         }
         let before = self.strings.len();
         let Some(at) = self.strings.add(text)? else {
-            self.losses.add("texts beyond the 4 GiB that a string table has", 1);
+            self.losses.add(Lost::TextsBeyondTable, 1);
             return Ok(0);
         };
         self.output.grow((self.strings.len() - before) as usize)?;
@@ -210,7 +211,7 @@ impl Log {
             return Ok(code);
         }
         if self.definitions.len() >= MAX_CODES {
-            self.losses.add("events of more than 1,048,576 names (they have the last one)", 1);
+            self.losses.add(Lost::MoreEventNames, 1);
             return Ok(MAX_CODES as u32);
         }
         let class = self.sources[source].schema.event(event.class());
@@ -221,7 +222,7 @@ impl Log {
         };
         let mut name = doubled(&name).into_bytes();
         let is_cut = fields::storable(&mut name);
-        self.losses.add("names of more than 64 KiB", is_cut.into());
+        self.losses.add(Lost::LongNames, is_cut.into());
         let definition = [self.string(&name)?, self.string(format.as_bytes())?];
         self.definitions.push(definition);
         // Viewers cannot look for the code 0.
@@ -276,13 +277,13 @@ impl TraceWriter for Log {
             (Datum::Summary(leaf), Some(text)) => {
                 text.clear();
                 text.extend_from_slice(of.get(&leaf.place)?.and_then(Value::bytes).unwrap_or(&[]));
-                self.losses.add("texts that have a NUL, or more than 64 KiB", fields::storable(text).into());
+                self.losses.add(Lost::LongTexts, fields::storable(text).into());
                 self.string(text)?
             }
             (Datum::Text(leaves), Some(text)) => {
                 text.clear();
                 of.text(&schema, leaves, text)?;
-                self.losses.add("texts that have a NUL, or more than 64 KiB", fields::storable(text).into());
+                self.losses.add(Lost::LongTexts, fields::storable(text).into());
                 self.string(text)?
             }
             _ => 0,
@@ -336,7 +337,7 @@ impl TraceWriter for Log {
             self.sections[0].push(Section { count: 0, spool: Spool::new(self.output.path(), "events") });
         }
         let before = self.before_2001;
-        self.losses.add("origins of the times of events before September 2001 (times are the same)", before);
+        self.losses.add(Lost::EarlyOrigins, before);
         let Log { output, mut strings, definitions, track_names, mut sections, rate, date, losses, .. } = *self;
         let path = output.path().to_path_buf();
         let failed = Output::failed(&path);

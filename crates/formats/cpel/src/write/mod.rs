@@ -16,31 +16,39 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{EventClassId, Member};
 
 use tracemill_format::OpenTrace;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::copy_file;
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
 /// CPEL logs.
 pub static CPEL: Target = Target::file(&["cpel"], "CPEL event logs, version 1", create_cpel)
     .cannot_hold(&[
-        "types of fields (they become text, but for one integer of 32 bits)",
-        "origins of clocks other than 1970, and that one for times before September 2001",
-        "counts of discarded events and lost packets",
-        "packet contexts and event headers",
-        "times before the zero of their clock",
+        Lost::Fields,
+        Lost::ClockOrigins,
+        Lost::EarlyOrigins,
+        Lost::DiscardedCounts,
+        Lost::LostPacketCounts,
+        Lost::PacketContexts,
+        Lost::EventHeaders,
+        Lost::ZeroTimes,
     ])
     .copied_by(copy_cpel);
 
 /// Event logs of VPP.
 pub static ELOG: Target = Target::file(&["elog"], "event logs of VPP, `elog v0`", create_elog)
     .cannot_hold(&[
-        "signs of integers (texts show them)",
-        "more than 20 octets of arguments (other fields become one text)",
-        "structures, arrays, variants and optional fields (they become text)",
-        "counts of discarded events and lost packets",
-        "packet contexts and event headers",
-        "more than 65,536 event classes, or tracks",
-        "times before September 2001 (they are moved), and whole ns more than 97 days from the first event",
-        "events without time",
+        Lost::Signs,
+        Lost::FieldsBeyondArguments,
+        Lost::FieldsAsText,
+        Lost::DiscardedCounts,
+        Lost::LostPacketCounts,
+        Lost::PacketContexts,
+        Lost::EventHeaders,
+        Lost::MoreEventTypes,
+        Lost::MoreElogTracks,
+        Lost::EarlyLogs,
+        Lost::RoundedTimes,
+        Lost::UntimedEvents,
     ])
     .copied_by(copy_elog);
 
@@ -84,8 +92,8 @@ fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result<bool> {
 /// Counts what a log has no place for.
 fn count_gap(losses: &mut Losses, gap: &Gap) {
     let kind = match gap.kind {
-        GapKind::DiscardedEvents => "counts of discarded events",
-        GapKind::LostPackets => "counts of lost packets",
+        GapKind::DiscardedEvents => Lost::DiscardedCounts,
+        GapKind::LostPackets => Lost::LostPacketCounts,
     };
     losses.add(kind, gap.count.unwrap_or(1));
 }
@@ -101,9 +109,9 @@ fn count_headers(losses: &mut Losses, sources: &[Source]) {
                 let is_more = |member: &Member| !known.contains(&&*member.name) && schema.says_more(member.class);
                 fields::members(schema, root).iter().any(is_more)
             };
-            losses.add("fields of packet contexts", u64::from(has_more(class.packet_context, &["cpu_id"])));
+            losses.add(Lost::PacketContexts, u64::from(has_more(class.packet_context, &["cpu_id"])));
             let has_header = has_more(class.event_header, &["id", "timestamp", "v"]);
-            losses.add("event headers (times, names and CPUs are kept)", u64::from(has_header));
+            losses.add(Lost::EventHeaders, u64::from(has_header));
         }
     }
 }

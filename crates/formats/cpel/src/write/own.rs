@@ -18,7 +18,8 @@ use crate::definitions::EVENT_BYTES;
 use crate::events::RECORD_BYTES;
 use crate::settings::Wishes;
 use crate::skeleton::{self, BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
-use tracemill_format::target::{Losses, Source, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 
 /// Writes a log.
 pub(super) struct Own {
@@ -84,7 +85,7 @@ impl Own {
                 }
                 let (octets, is_known) = section(&part.bytes, stored, order)?;
                 let is_lost = !is_known && stored != order;
-                losses.add("sections of unknown types (they keep the byte order of their numbers)", is_lost.into());
+                losses.add(Lost::OtherSections, is_lost.into());
                 sections.push(Section::Octets(octets));
             } else if let Some(number) = part.name.strip_prefix(EVENTS) {
                 let head = part.bytes.get(..EVENTS_HEAD)?;
@@ -100,7 +101,7 @@ impl Own {
                     behind,
                 })));
             } else if part.name.starts_with(FAR) {
-                losses.add("octets behind the events of a section, or of the log", 1);
+                losses.add(Lost::TrailingOctets, 1);
             }
         }
         let of_events = |(at, section): (usize, &Section)| match section {
@@ -230,8 +231,7 @@ impl Times {
             Times::Ns(clock) => clock.ns(cycles),
         };
         u64::try_from(time).unwrap_or_else(|_| {
-            let kind =
-                if time < 0 { "times before the zero of the clock (they become 0)" } else { "times beyond 64 bits" };
+            let kind = if time < 0 { Lost::ZeroTimes } else { Lost::LateTimes };
             losses.add(kind, 1);
             if time < 0 { 0 } else { u64::MAX }
         })
@@ -254,7 +254,7 @@ impl TraceWriter for Own {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let section = self.streams.get(stream).copied().flatten().and_then(|at| self.sections.get_mut(at));
         let Some(Section::Events(events)) = section else {
-            self.losses.add("events that are no records of the log", 1);
+            self.losses.add(Lost::OtherEvents, 1);
             return Ok(());
         };
         let words = if self.is_direct {
@@ -271,7 +271,7 @@ impl TraceWriter for Own {
             }
         };
         let Some(words) = words else {
-            self.losses.add("events that are no records of the log", 1);
+            self.losses.add(Lost::OtherEvents, 1);
             return Ok(());
         };
         let time = events.times.of(event.cycles(), &mut self.losses);

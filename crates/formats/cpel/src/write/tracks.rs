@@ -7,7 +7,8 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use super::fields::{Fields, Place, members};
-use tracemill_format::target::{Losses, STORED, Source};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{STORED, Source};
 
 /// Fields that say the thread of an event, the best first.
 const TASKS: [&str; 5] = ["vtid", "tid", "common_pid", "pid", "vpid"];
@@ -113,7 +114,7 @@ impl Tracks {
             return Ok(track);
         }
         let (Ok(track), true) = (u32::try_from(self.names.len()), self.names.len() < MAX_TRACKS) else {
-            losses.add("events of more than 65,536 tracks (they are on the last one)", 1);
+            losses.add(Lost::MoreElogTracks, 1);
             return Ok(MAX_TRACKS as u32 - 1);
         };
         let of = &sources[source];

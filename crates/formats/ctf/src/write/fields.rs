@@ -19,8 +19,8 @@ use tracemill_model::schema::{
 use super::encodes::Special;
 use super::{Dialect, tsdl};
 use crate::names;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::redact::{Dropped, child_of, owner_of};
-use tracemill_format::target::Losses;
 
 /// Alignment of every field.
 const BYTE: u32 = 8;
@@ -202,20 +202,20 @@ impl<'a> Mapper<'a> {
                     return Ok(id);
                 }
                 Dialect::Ctf18 => {
-                    self.losses.add("names of the flags of bit maps", 1);
+                    self.losses.add(Lost::BitFlags, 1);
                     self.bits_as_integer(class)
                 }
             },
             FieldKind::Boolean(_) => match self.dialect {
                 Dialect::Ctf2 => return Ok(self.boolean()),
                 Dialect::Ctf18 => {
-                    self.losses.add("booleans (they become integers of 8 bits)", 1);
+                    self.losses.add(Lost::Booleans, 1);
                     FieldKind::Integer(IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(8) })
                 }
             },
             FieldKind::Float(class) => {
                 if class.len_bits > 64 {
-                    self.losses.add("floating point numbers wider than 64 bits (they are rounded)", 1);
+                    self.losses.add(Lost::WideFloats, 1);
                 }
                 let len_bits = if class.len_bits == 32 { 32 } else { 64 };
                 FieldKind::Float(FloatClass { len_bits, byte_order: self.order, reversed_bits: false })
@@ -223,7 +223,7 @@ impl<'a> Mapper<'a> {
             FieldKind::String(class) => {
                 let encoding = match (self.dialect, class.encoding) {
                     (Dialect::Ctf18, encoding) if encoding.unit_bytes() > 1 => {
-                        self.losses.add("encodings of strings (they become UTF-8)", 1);
+                        self.losses.add(Lost::Encodings, 1);
                         Encoding::Utf8
                     }
                     (_, Encoding::Ascii) => Encoding::Utf8,
@@ -235,7 +235,7 @@ impl<'a> Mapper<'a> {
             FieldKind::Rendered(_) => return Ok(self.rendered()),
             FieldKind::Struct(class) => {
                 if class.is_tuple() && self.dialect == Dialect::Ctf18 {
-                    self.losses.add("tuples (they become structures with members `[0]`, `[1]`, ..)", 1);
+                    self.losses.add(Lost::Tuples, 1);
                 }
                 let mut members = self.members(&class.members, |_| true)?;
                 if class.is_tuple() && self.dialect == Dialect::Ctf2 {
@@ -299,7 +299,7 @@ impl<'a> Mapper<'a> {
         };
         if self.dialect == Dialect::Ctf18 {
             if class.is_variable_length() {
-                self.losses.add("integers of variable length (they become integers of 64 bits)", 1);
+                self.losses.add(Lost::VariableIntegers, 1);
                 class.len_bits = 64;
             }
             class.mappings = class.mappings.filter(|mappings| !mappings.is_empty());
@@ -328,7 +328,7 @@ impl<'a> Mapper<'a> {
             Mapping { ranges: held.filter(|(low, high)| low <= high).collect(), ..mapping.clone() }
         };
         let narrowed: Vec<Mapping> = mappings.iter().map(&mut narrow).collect();
-        self.losses.add("labels of numbers beyond 64 bits", lost);
+        self.losses.add(Lost::WideLabels, lost);
         narrowed.into_iter().filter(|mapping| !mapping.ranges.is_empty()).collect()
     }
 
@@ -356,7 +356,7 @@ impl<'a> Mapper<'a> {
             let media_type = class.media_type.clone();
             return Ok(self.counted(count, |length| FieldKind::Blob(BlobClass { length, media_type })));
         }
-        self.losses.add("blobs (they become arrays of bytes)", 1);
+        self.losses.add(Lost::Blobs, 1);
         let element = self.unsigned(8);
         Ok(self.counted(count, |length| FieldKind::Array(ArrayClass { element, length })))
     }
@@ -370,7 +370,7 @@ impl<'a> Mapper<'a> {
                 let order = self.order;
                 let own = self.selector(8, |at| Encode::CountedAt(at, order));
                 if own.is_none() && self.dialect == Dialect::Ctf18 {
-                    self.losses.add("lengths that are no fields (they become members before the elements)", 1);
+                    self.losses.add(Lost::ComputedLengths, 1);
                 }
                 if own.is_none() {
                     self.note(Encode::Counted(order));
@@ -412,7 +412,7 @@ impl<'a> Mapper<'a> {
     fn rendered(&mut self) -> FieldClassId {
         let content = self.add(string(Encoding::Utf8));
         let Some(selector) = self.selector(1, Encode::Rendered) else {
-            self.losses.add("absence of texts that are made when they are shown (it becomes an empty text)", 1);
+            self.losses.add(Lost::AbsenceOfTexts, 1);
             self.note(Encode::Plain);
             return content;
         };
@@ -450,7 +450,7 @@ impl<'a> Mapper<'a> {
     fn free_name(&mut self, name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc<str>>) -> Arc<str> {
         let free = free_name(name, raw, taken);
         if free != *name {
-            self.losses.add("names that two members of a structure share (one gets underscores)", 1);
+            self.losses.add(Lost::SharedNames, 1);
         }
         free
     }
@@ -468,7 +468,7 @@ impl<'a> Mapper<'a> {
                 self.free_name(name, raw, &mut names)
             });
             if ranges.is_empty() {
-                self.losses.add("options of variants that no selector chooses", 1);
+                self.losses.add(Lost::UnselectedOptions, 1);
                 continue;
             }
             options.push(VariantOption { raw_name: name.clone(), name, ranges, class: content });
@@ -530,7 +530,7 @@ impl<'a> Mapper<'a> {
             let content = self.inside(PathStep::Option(at as u32), option.class)?;
             let (name, ranges) = (option.name.clone(), option.ranges.clone());
             if ranges.is_empty() {
-                self.losses.add("options of variants that no selector chooses", 1);
+                self.losses.add(Lost::UnselectedOptions, 1);
                 continue;
             }
             options.push(VariantOption { name, raw_name: Some(label), ranges, class: content });
@@ -541,7 +541,7 @@ impl<'a> Mapper<'a> {
 
     /// A structure of the number of the option and a variant that it selects.
     fn variant_with_tag(&mut self, class: &VariantClass) -> Result<FieldClassId> {
-        self.losses.add("variants whose selector is no enumeration of their options (they get a tag of their own)", 1);
+        self.losses.add(Lost::VariantTags, 1);
         let mut options = Vec::with_capacity(class.options.len());
         let mut mappings = Vec::new();
         let mut taken = HashSet::new();
@@ -567,7 +567,7 @@ impl<'a> Mapper<'a> {
 
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
     fn optional_as_sequence(&mut self, class: &OptionalClass) -> Result<FieldClassId> {
-        self.losses.add("optional fields (they become sequences of at most one element)", 1);
+        self.losses.add(Lost::Optionals, 1);
         self.note(Encode::Present);
         self.in_array += 1;
         let element = self.inside(PathStep::Content, class.content)?;

@@ -17,9 +17,9 @@ use tracemill_model::schema::{
 use super::Dialect;
 use super::encodes::{Mapped, Special, encodes, fillers};
 use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
-use tracemill_format::redact::FieldPlace;
-use tracemill_format::redact::{self, Dropped};
-use tracemill_format::target::{Losses, STORED, Source};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::redact::{self, Dropped, FieldPlace};
+use tracemill_format::target::{STORED, Source};
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -136,7 +136,7 @@ impl Mapping {
                 _ => map_clock(clock, source, &mut losses),
             };
             if mapped.offset_seconds == i64::MAX || mapped.offset_seconds == i64::MIN {
-                losses.add("zeros of clocks more than 2^63 seconds from their origin (they are moved there)", 1);
+                losses.add(Lost::DistantZeros, 1);
             }
             to.add_clock(mapped);
             in_ns.push(map);
@@ -147,7 +147,7 @@ impl Mapping {
         let keeps_header = if headers.are_shared {
             let needed = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, false);
             let left_out = keeps_header.iter().zip(&needed).filter(|(keep, needs)| **keep && !**needs);
-            losses.add("members of packet headers that the other traces do not have", left_out.count() as u64);
+            losses.add(Lost::PacketHeaders, left_out.count() as u64);
             needed
         } else {
             keeps_header
@@ -162,9 +162,9 @@ impl Mapping {
         let (stream_ids, event_ids) = (from.distinct_stream_ids(), from.distinct_event_ids());
         let is_new = |(id, own): (&u64, u64)| *id != own;
         let shared = stream_ids.iter().zip(from.streams().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
-        mapper.losses.add("ids that several stream classes share (some get another)", shared.count() as u64);
+        mapper.losses.add(Lost::SharedStreamIds, shared.count() as u64);
         let shared = event_ids.iter().zip(from.events().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
-        mapper.losses.add("ids that several event classes share (some get another)", shared.count() as u64);
+        mapper.losses.add(Lost::SharedEventIds, shared.count() as u64);
         for (at, class) in from.streams().iter().enumerate() {
             let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
             mapper.owner = (at as u32, 0);
@@ -188,7 +188,7 @@ impl Mapping {
             // A summary names members of payloads.
             to.summary = source.schema.summary.clone().filter(|_| dropped.is_empty());
         } else if source.schema.summary.is_some() {
-            losses.add("the form in which text shows events", 1);
+            losses.add(Lost::TextForm, 1);
         }
         Ok(Mapping {
             dialect,
@@ -289,7 +289,7 @@ fn count_names(from: &Schema, losses: &mut Losses) {
     let clocks = from.clocks().iter().flat_map(|clock| [&clock.namespace]);
     let trace = [&from.name, &from.namespace, &from.uid];
     let names = streams.chain(events).chain(clocks).chain(trace).flatten().count();
-    losses.add("names of traces and streams, namespaces and unique ids", names as u64);
+    losses.add(Lost::Names, names as u64);
 }
 
 /// Writes nothing of the members of a root that are not kept.
@@ -463,7 +463,7 @@ fn map_stream(
     let is_kept = |clock: &ClockId| mapper.dialect == Dialect::Ctf2 || from.clock(*clock).frequency > 0;
     let clock = class.default_clock.filter(is_kept);
     if class.default_clock.is_some() && clock.is_none() && used {
-        mapper.losses.add("clock values of streams whose clock has no known frequency", 1);
+        mapper.losses.add(Lost::UnknownRates, 1);
     }
     mapper.roots = [from.packet_header, class.packet_context, class.event_header, class.common_context, None, None];
     let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced, true);
@@ -601,11 +601,11 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));
     if mapper.dialect == Dialect::Ctf18 && class.name.as_deref() == Some("") {
-        mapper.losses.add("empty names of event classes (they become classes without a name)", 1);
+        mapper.losses.add(Lost::EmptyNames, 1);
     }
     let is_untimed = class.is_untimed && mapper.dialect == Dialect::Ctf2;
     if class.is_untimed && !is_untimed {
-        mapper.losses.add("event classes without time (their events get the time of the event before)", 1);
+        mapper.losses.add(Lost::UntimedClasses, 1);
     }
     let mapped = EventClass { id, specific_context, payload, is_untimed, open_ids: None, ..class.clone() };
     mapper.to.add_event(mapped);
@@ -662,9 +662,9 @@ fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (Clock
     let is_ratio = clock.seconds > 1;
     if is_ratio || source.drift.is_some() || rest % NS_PER_SECOND != 0 {
         let kind = match source.drift {
-            Some(_) => "cycles of clocks whose drift is corrected (they become nanoseconds)",
-            None if is_ratio => "cycles of clocks whose frequency is no whole number (they become nanoseconds)",
-            None => "cycles of clocks whose zero does not fall on one (they become nanoseconds)",
+            Some(_) => Lost::DriftingCycles,
+            None if is_ratio => Lost::BrokenCycles,
+            None => Lost::ShiftedCycles,
         };
         losses.add(kind, 1);
         let map = ClockMap::new(clock, source.correction_ns).with_drift(source.drift);

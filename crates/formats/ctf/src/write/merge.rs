@@ -13,7 +13,8 @@ use tracemill_model::schema::{
 
 use super::fields::Marks;
 use super::mapping::{Mapping, has_own_ids};
-use tracemill_format::target::{Losses, Source};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::Source;
 
 /// The sources as parts of one trace: what is said once of a trace is that of all, or nothing.
 pub(super) fn parts_of_one(sources: &[Source], losses: &mut Losses) -> Vec<Source> {
@@ -30,14 +31,14 @@ pub(super) fn parts_of_one(sources: &[Source], losses: &mut Losses) -> Vec<Sourc
         let mut source = source.clone();
         let schema = Arc::make_mut(&mut source.schema);
         if !keeps_uuid && schema.uuid.take().is_some() {
-            losses.add("UUIDs of traces that become one", 1);
+            losses.add(Lost::MergedUuids, 1);
         }
         if !keeps_names {
             let names = [schema.name.take(), schema.namespace.take(), schema.uid.take()];
-            losses.add("names of traces that become one", names.iter().flatten().count() as u64);
+            losses.add(Lost::MergedNames, names.iter().flatten().count() as u64);
         }
         if !keeps_summary && schema.summary.take().is_some() {
-            losses.add("the form in which text shows events", 1);
+            losses.add(Lost::TextForm, 1);
         }
         if own_names.len() > 1 {
             source.own_name = String::new();

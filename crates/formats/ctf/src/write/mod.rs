@@ -39,28 +39,31 @@ use self::mapping::{Headers, Mapping, has_own_ids};
 use self::packets::StreamWriter;
 use self::same::SameStream;
 use crate::packets::METADATA_PART;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::make_folder;
 use tracemill_format::redact::FieldPlace;
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
 pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2)
-    .cannot_hold(&["floating point numbers wider than 64 bits"])
+    .cannot_hold(&[Lost::WideFloats])
     .hiding_fields()
     .copied_by(copy::copy_ctf2);
 
 /// CTF 1.8.
 pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", create_ctf18)
     .cannot_hold(&[
-        "events without time",
-        "optional fields (they become sequences)",
-        "variants without an enumeration of their options (they get a tag)",
-        "integers of variable length (they become integers of 64 bits)",
-        "blobs, bit maps, booleans (they become integers)",
-        "encodings of strings other than UTF-8",
-        "floating point numbers wider than 64 bits",
-        "namespaces and unique ids",
-        "form of text lines",
+        Lost::UntimedClasses,
+        Lost::Optionals,
+        Lost::VariantTags,
+        Lost::VariableIntegers,
+        Lost::Blobs,
+        Lost::BitFlags,
+        Lost::Booleans,
+        Lost::Encodings,
+        Lost::WideFloats,
+        Lost::Names,
+        Lost::TextForm,
     ])
     .hiding_fields()
     .copied_by(copy::copy_ctf18);

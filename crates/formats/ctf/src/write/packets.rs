@@ -13,8 +13,9 @@ use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::mapping::{EventMapping, Mapping, context_members};
 use crate::lttng_index;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, make_folder};
-use tracemill_format::target::{Losses, WriteOptions};
+use tracemill_format::target::WriteOptions;
 
 pub(super) const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
@@ -50,10 +51,6 @@ pub(super) struct StreamWriter {
     name: Vec<u8>,
     shortfalls: Shortfalls,
     losses: Losses,
-    untimed: u64,
-    /// Events whose time the output cannot say.
-    beyond: u64,
-    unreadable: u64,
     /// Entries of its index, when one is wanted.
     index: Option<Vec<u8>>,
     offset: u64,
@@ -107,9 +104,6 @@ impl StreamWriter {
             name: Vec::new(),
             shortfalls: Shortfalls::default(),
             losses: Losses::default(),
-            untimed: 0,
-            beyond: 0,
-            unreadable: 0,
             index: None,
             offset: 0,
         }
@@ -157,7 +151,7 @@ impl StreamWriter {
         }
         let held = mapping.streams[event.chunk.packet.packet.class.0 as usize].held_time(event.cycles());
         let cycles = held.unwrap_or_else(|| {
-            self.beyond += 1;
+            self.losses.add(Lost::HeldTimes, 1);
             u64::MAX
         });
         if self.open.is_none() {
@@ -180,7 +174,7 @@ impl StreamWriter {
         if stream.has_clock {
             let mut cycles = cycles;
             if of.is_untimed {
-                self.untimed += u64::from(mapping.dialect == super::Dialect::Ctf18);
+                self.losses.add(Lost::UntimedEvents, u64::from(mapping.dialect == super::Dialect::Ctf18));
                 cycles = self.latest.max(self.open.as_ref().map_or(0, |open| open.begin));
             }
             put_fixed(&mut self.packet, cycles, 64, self.order);
@@ -219,7 +213,7 @@ impl StreamWriter {
             // It was whole when it was found: the file has changed.
             self.packet.truncate(start);
             self.loose = before;
-            self.unreadable += 1;
+            self.losses.add(Lost::ChangedEvents, 1);
         }
         Ok(())
     }
@@ -253,14 +247,14 @@ impl StreamWriter {
     /// Something is missing here.
     pub(super) fn gap(&mut self, mapping: &Mapping, gap: &Gap, losses: &mut Losses) -> Result<()> {
         let Some(count) = gap.count else {
-            losses.add("gaps of unknown size", 1);
+            losses.add(Lost::UnknownGaps, 1);
             return Ok(());
         };
         self.end_packet(mapping, true)?;
         self.input = None;
         match gap.kind {
             GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
-            GapKind::LostPackets if self.sequence == 0 => losses.add("packets lost before the first one", count),
+            GapKind::LostPackets if self.sequence == 0 => losses.add(Lost::FirstLostPackets, count),
             GapKind::LostPackets => self.sequence = self.sequence.wrapping_add(count),
         }
         let stream = &mapping.streams[self.class.0 as usize];
@@ -434,7 +428,7 @@ impl StreamWriter {
             let last = self.last.take().filter(|last| last.packet.class == class);
             let keeps = stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true);
             if keeps && last.is_none() {
-                self.losses.add("gaps behind the last event of a stream", 1);
+                self.losses.add(Lost::LastGaps, 1);
                 return self.file.end();
             }
             let end = end.unwrap_or(self.latest).max(self.latest);
@@ -455,13 +449,10 @@ impl StreamWriter {
     /// What this stream lost.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.losses.clone();
-        losses.add("events without time", self.untimed);
-        losses.add("times of 2^64 ns and more since the zero of a clock (they are held there)", self.beyond);
-        losses.add("events whose file changed while they were read", self.unreadable);
-        losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
-        losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
-        losses.add("absent texts that became empty", self.shortfalls.empty_texts);
-        losses.add("fields behind the end of their event (they become zeros)", self.shortfalls.filled);
+        losses.add(Lost::TruncatedIntegers, self.shortfalls.cut_integers);
+        losses.add(Lost::TruncatedTexts, self.shortfalls.cut_texts);
+        losses.add(Lost::AbsentTexts, self.shortfalls.empty_texts);
+        losses.add(Lost::MissingFields, self.shortfalls.filled);
         losses
     }
 }

@@ -17,8 +17,8 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
 
 use super::shift::{can_shift, shift};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::OutFile;
-use tracemill_format::target::Losses;
 
 /// A field of a packet's header or context that has a meaning.
 #[derive(Clone, Copy, Debug)]
@@ -253,8 +253,7 @@ pub(super) struct SameStream {
     end: u64,
     /// What is missing since the packet that was written last.
     lost: u64,
-    /// Packets that are missing where no packet has a number to tell it.
-    uncounted: u64,
+    losses: Losses,
     /// The packet that was written last.
     last: Option<Last>,
     /// All that is missing so far.
@@ -263,7 +262,6 @@ pub(super) struct SameStream {
     sequence: Option<(u64, u64)>,
     discarded_shift: Option<u64>,
     state: State,
-    unreadable: u64,
     pending: bool,
     /// Is the packet a further part of one of the input?
     is_split: bool,
@@ -285,13 +283,12 @@ impl SameStream {
             begin: 0,
             end: 0,
             lost: 0,
-            uncounted: 0,
+            losses: Losses::default(),
             last: None,
             discarded: 0,
             sequence: None,
             discarded_shift: None,
             state: State::default(),
-            unreadable: 0,
             pending: false,
             is_split: false,
         }
@@ -371,7 +368,7 @@ impl SameStream {
         let at = self.bits.next_multiple_of(rules.header_align);
         let Ok(to) = event.end_bits(&mut self.state) else {
             // It was whole when it was found: the file has changed.
-            self.unreadable += 1;
+            self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
         };
         let count = to.saturating_sub(from);
@@ -396,7 +393,7 @@ impl SameStream {
             Some(end) => self.bits = end,
             None => {
                 self.packet.truncate(before);
-                self.unreadable += 1;
+                self.losses.add(Lost::ChangedEvents, 1);
                 return false;
             }
         }
@@ -433,7 +430,7 @@ impl SameStream {
     fn counters(&mut self, packet: &Packet) -> Vec<(Role, u64, u64)> {
         let mut counters = Vec::new();
         if packet.sequence.is_none() {
-            self.uncounted += self.lost;
+            self.losses.add(Lost::UnnumberedLostPackets, self.lost);
         }
         if let Some(stored) = packet.sequence {
             let now = match self.sequence {
@@ -543,10 +540,8 @@ impl SameStream {
 
     /// What this stream lost.
     pub(super) fn losses(&self) -> Losses {
-        let mut losses = Losses::default();
-        losses.add("events whose file changed while they were read", self.unreadable);
-        losses.add("gaps behind the last event of a stream", (self.pending || self.lost > 0).into());
-        losses.add("lost packets between packets without numbers", self.uncounted);
+        let mut losses = self.losses.clone();
+        losses.add(Lost::LastGaps, (self.pending || self.lost > 0).into());
         losses
     }
 }

@@ -17,8 +17,9 @@ use tracemill_model::schema::{ByteOrder, EventClass, EventClassId, FieldKind, Sc
 
 use super::record::{Kind, Numbers};
 use super::{BUFFER, write_file};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, make_folder};
-use tracemill_format::target::{Losses, Source, WriteOptions};
+use tracemill_format::target::{Source, WriteOptions};
 
 /// The first id of user events.
 const FIRST_USER: u64 = 1_000_000;
@@ -96,7 +97,7 @@ impl Foreign {
             meaning(&self.schema, class, class.name.as_deref().unwrap_or("")).is_none()
                 && (class.payload.or(class.specific_context)).is_some()
         });
-        losses.add("fields of classes of events that are no calls", lossy.count() as u64);
+        losses.add(Lost::FieldsOfNoCalls, lossy.count() as u64);
         let calls = self
             .schema
             .events()
@@ -108,23 +109,23 @@ impl Foreign {
             }
             _ => 0,
         });
-        losses.add("fields of calls beside function and task", other.sum::<usize>() as u64);
-        losses.add("streams without a clock", self.clocks.iter().filter(|clock| clock.is_none()).count() as u64);
+        losses.add(Lost::FieldsOfCalls, other.sum::<usize>() as u64);
+        losses.add(Lost::ClocklessStreams, self.clocks.iter().filter(|clock| clock.is_none()).count() as u64);
         losses
     }
 
     pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let Some(clock) = self.clocks[stream] else {
-            self.losses.add("events without time", 1);
+            self.losses.add(Lost::UntimedLeftOut, 1);
             return Ok(());
         };
         let class = self.schema.event(event.class()).clone();
         if class.is_untimed {
-            self.losses.add("events without time", 1);
+            self.losses.add(Lost::UntimedLeftOut, 1);
             return Ok(());
         }
         let Ok(time) = u64::try_from(clock.ns(event.cycles())) else {
-            self.losses.add("events before the zero of their clock", 1);
+            self.losses.add(Lost::EarlyEvents, 1);
             return Ok(());
         };
         let known = self.classes.get(&event.class()).copied().filter(|_| class.open_ids.is_none());
@@ -161,7 +162,7 @@ impl Foreign {
                 task.depth = task.depth.saturating_add(1);
             }
             Meaning::Exit if task.depth == 0 => {
-                self.losses.add("ends of calls that began before the trace", 1);
+                self.losses.add(Lost::LoneEnds, 1);
                 return Ok(());
             }
             Meaning::Exit => {
@@ -197,7 +198,7 @@ impl Foreign {
         match (gap.kind, gap.count, task) {
             (kind, Some(count), Some(task)) => {
                 if kind == GapKind::LostPackets {
-                    self.losses.add("numbers of events of lost packets (each counts as one)", count);
+                    self.losses.add(Lost::LostPacketEvents, count);
                 }
                 self.scratch.clear();
                 self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, count, None);
@@ -205,7 +206,7 @@ impl Foreign {
                 task.file.write(&self.scratch)
             }
             _ => {
-                self.losses.add("gaps without a task or a number of events", 1);
+                self.losses.add(Lost::TasklessGaps, 1);
                 Ok(())
             }
         }

@@ -4,6 +4,7 @@
 //! ends when the next record does not fit, when time goes back, and where events are missing.
 
 use tracemill_codec::value::Value;
+use tracemill_format::lost::Lost;
 use tracemill_model::schema::ByteOrder;
 
 use super::own::number;
@@ -34,7 +35,7 @@ pub(super) fn record(
     is_exit: Option<bool>,
     payload: &Value,
     is_task: impl Fn(i64) -> bool,
-) -> Result<Vec<u8>, &'static str> {
+) -> Result<Vec<u8>, Lost> {
     let numbers = Numbers(kernel.layout.machine.byte_order);
     let data = payload.member("data").unwrap_or(&Value::Null);
     let tid = number(payload, "tid");
@@ -44,12 +45,12 @@ pub(super) fn record(
             Form::Exit { .. } => is_exit,
             Form::Event => false,
         });
-        let format = format.ok_or("calls of the kernel without a format")?;
+        let format = format.ok_or(Lost::KernelCalls)?;
         let mut out = begin(numbers, format, tid);
         let (function, depth, more) = match &format.form {
             Form::Entry { function, depth, values } => (function, depth, values.as_ref().zip(payload.member("args"))),
             Form::Exit { function, depth, value } => (function, depth, value.as_ref().zip(payload.member("retval"))),
-            Form::Event => return Err("calls of the kernel without a format"),
+            Form::Event => return Err(Lost::KernelCalls),
         };
         put_at(numbers, &mut out, function, number(payload, "addr"));
         put_at(numbers, &mut out, depth, number(payload, "depth"));
@@ -69,7 +70,7 @@ pub(super) fn record(
     let id = number(payload, "id");
     let Some(format) = kernel.format(id) else {
         // Digits of the bytes of the record.
-        let text = data.member("text").and_then(Value::bytes).ok_or("events of the kernel without a format")?;
+        let text = data.member("text").and_then(Value::bytes).ok_or(Lost::KernelEvents)?;
         let digits = text.chunks_exact(2).map(|pair| std::str::from_utf8(pair).unwrap_or(""));
         return Ok(digits.map(|pair| u8::from_str_radix(pair, 16).unwrap_or(0)).collect());
     };

@@ -15,12 +15,13 @@ use tracemill_model::packet::Gap;
 use self::foreign::Foreign;
 use self::own::Own;
 use tracemill_format::OpenTrace;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{copy_file, make_folder};
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
 /// Data folders of uftrace.
 pub static TARGET: Target = Target::folder(&["uftrace"], "data folders of uftrace, version 4", create)
-    .cannot_hold(&["fields of events that are no calls", "events without time"])
+    .cannot_hold(&[Lost::FieldsOfNoCalls, Lost::UntimedLeftOut])
     // Several streams may have events of one task, which have one file.
     .in_order()
     .copied_by(copy);

@@ -21,8 +21,9 @@ use crate::classes::USER_DATA;
 use crate::kernel::Kernel;
 use crate::names::Names;
 use crate::open::definitions;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, make_folder};
-use tracemill_format::target::{Losses, Source, WriteOptions};
+use tracemill_format::target::{Source, WriteOptions};
 use tracemill_format::{Entry, EntryKind, Storage};
 
 /// Where the formats of the kernel's events stand.
@@ -105,7 +106,7 @@ impl Own {
         let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
         let own_time = event.cycles();
         let (time, is_early) = self.moved.time(own_time);
-        self.losses.add("events before the zero of their clock (they are moved there)", is_early.into());
+        self.losses.add(Lost::ZeroTimes, is_early.into());
         self.scratch.clear();
         match (self.streams[stream].kind, class.name.as_deref()) {
             (StreamKind::Task, Some("entry")) => self.call(stream, own_time, time, &payload, false),
@@ -118,7 +119,7 @@ impl Own {
             (StreamKind::Kernel, name) => self.kernel_event(stream, name, time, &payload),
             (StreamKind::Processor, _) => self.processor(time, &payload),
             (StreamKind::Messages, _) => self.message(time, &payload),
-            _ => self.losses.add("events that are no records of uftrace", 1),
+            _ => self.losses.add(Lost::OtherEvents, 1),
         }
         self.streams[stream].file.write(&self.scratch)
     }
@@ -138,7 +139,7 @@ impl Own {
             };
             values = self.numbers.values(specs, &of_member).filter(|_| !specs.is_empty());
             if values.is_none() {
-                self.losses.add("values of calls that no specification describes", 1);
+                self.losses.add(Lost::UndescribedValues, 1);
             }
         }
         let (kind, depth) = (if is_exit { Kind::Exit } else { Kind::Entry }, number(payload, "depth") as u16);
@@ -202,7 +203,7 @@ impl Own {
                 body.resize(body.len().next_multiple_of(8), 0);
                 (3, if of("exec") != 0 { 0x2000 } else { 0 })
             }
-            _ => return self.losses.add("events of processors that perf does not record", 1),
+            _ => return self.losses.add(Lost::OtherCpuEvents, 1),
         };
         numbers.put(&mut body, pid, 4);
         numbers.put(&mut body, tid, 4);
@@ -223,7 +224,7 @@ impl Own {
         let is_task = |tid| self.names.tasks.tasks.contains_key(&tid);
         match kernel::record(&self.kernel, is_exit, payload, is_task) {
             Ok(record) if self.streams[stream].pages.push(&self.kernel, time, &record, &mut self.scratch) => {}
-            Ok(_) => self.losses.add("events of the kernel that are larger than a page", 1),
+            Ok(_) => self.losses.add(Lost::LargeKernelEvents, 1),
             Err(what) => self.losses.add(what, 1),
         }
     }

@@ -2,6 +2,7 @@
 
 use tracemill_codec::bits::{put_uint, write_bits};
 use tracemill_codec::value::Value;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_model::schema::ByteOrder;
 
 use super::super::types::{Class, Field, Int, Kind, Order};
@@ -59,24 +60,13 @@ impl Bits {
     }
 }
 
-/// What could not be written as it was.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Shortfalls {
-    /// Texts with a zero inside, cut there.
-    pub(super) cut_texts: u64,
-    /// Integers whose upper bits have no place.
-    pub(super) cut_integers: u64,
-    /// Texts that are absent and became empty ones.
-    pub(super) empty_texts: u64,
-}
-
 /// Writes values as their types want them.
 pub(super) struct Fields<'a> {
     pub(super) out: &'a mut Bits,
     pub(super) native: ByteOrder,
     /// Do the values come from CTF 2, which has ASCII texts as UTF-8?
     pub(super) is_converted: bool,
-    pub(super) shortfalls: &'a mut Shortfalls,
+    pub(super) losses: &'a mut Losses,
 }
 
 impl Fields<'_> {
@@ -97,10 +87,10 @@ impl Fields<'_> {
                 self.float(real, *bits, *order);
             }
             Kind::Text { is_ascii } => {
-                self.shortfalls.empty_texts += u64::from(value.is_null());
+                self.losses.add(Lost::AbsentTexts, value.is_null().into());
                 let text = value.bytes().unwrap_or(&[]);
                 let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-                self.shortfalls.cut_texts += u64::from(end < text.len());
+                self.losses.add(Lost::TruncatedTexts, (end < text.len()).into());
                 let text = &text[..end];
                 match *is_ascii && self.is_converted && !text.is_ascii() {
                     // Each byte that was no character shows as one.
@@ -181,7 +171,7 @@ impl Fields<'_> {
     fn integer(&mut self, int: Int, value: &Value) {
         let number = value.integer().unwrap_or(0);
         let (low, high) = int.bounds();
-        self.shortfalls.cut_integers += u64::from(!(low..=high).contains(&number));
+        self.losses.add(Lost::TruncatedIntegers, (!(low..=high).contains(&number)).into());
         self.out.put(number as u64, int.size, int.order.resolve(self.native));
     }
 

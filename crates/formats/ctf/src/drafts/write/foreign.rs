@@ -17,7 +17,8 @@ use super::super::metadata::Dialect;
 use super::super::packet_fields;
 use super::super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
 use crate::write::identifier;
-use tracemill_format::target::{Losses, Source};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::Source;
 
 /// Types made of a schema.
 pub(super) struct Foreign {
@@ -55,10 +56,10 @@ impl Foreign {
         let mut metadata = Metadata { preferred: (8, 8), ..Metadata::default() };
         let mut names = HashSet::new();
         let has_long_ids = schema.streams().iter().any(|stream| stream.id > u64::from(u32::MAX));
-        foreign.losses.add("ids of streams above 32 bits (they are counted anew)", u64::from(has_long_ids));
+        foreign.losses.add(Lost::LongStreamIds, u64::from(has_long_ids));
         let (stream_ids, event_ids) = (schema.distinct_stream_ids(), schema.distinct_event_ids());
         let twins = schema.events().iter().zip(&event_ids).filter(|(event, id)| event.id != **id).count();
-        foreign.losses.add("ids that several event classes share (some get another)", twins as u64);
+        foreign.losses.add(Lost::SharedEventIds, twins as u64);
         for (at, stream) in schema.streams().iter().enumerate() {
             let id = if has_long_ids { at as u64 } else { stream_ids[at] };
             let mut name = identifier(stream.name.as_deref().unwrap_or("stream"));
@@ -101,7 +102,7 @@ impl Foreign {
         }
         for (_, events) in &mut metadata.groups {
             if events.iter().any(|event| event.id > u64::from(u32::MAX)) {
-                foreign.losses.add("ids of events above 32 bits (they are counted anew)", 1);
+                foreign.losses.add(Lost::LongClassIds, 1);
                 events.iter_mut().enumerate().for_each(|(at, event)| event.id = at as u64);
             }
         }
@@ -112,33 +113,33 @@ impl Foreign {
     fn count(&mut self) {
         let schema = self.schema.clone();
         let losses = &mut self.losses;
-        losses.add("entries of the environment", schema.environment.len() as u64);
+        losses.add(Lost::Environment, schema.environment.len() as u64);
         let names = [&schema.name, &schema.namespace, &schema.uid];
-        losses.add("names of the trace", names.into_iter().flatten().count() as u64);
-        losses.add("uuid of the trace", u64::from(self.dialect == Dialect::V11 && schema.uuid.is_some()));
-        losses.add("summaries of text lines", u64::from(schema.summary.is_some()));
+        losses.add(Lost::TraceNames, names.into_iter().flatten().count() as u64);
+        losses.add(Lost::TraceUuid, u64::from(self.dialect == Dialect::V11 && schema.uuid.is_some()));
+        losses.add(Lost::TextForm, u64::from(schema.summary.is_some()));
         for clock in schema.clocks() {
             let has_origin = clock.origin != tracemill_model::schema::ClockOrigin::Unknown;
-            losses.add("origins of clocks", u64::from(has_origin));
-            losses.add("frequencies of clocks (times are in nanoseconds)", u64::from(clock.frequency != 1_000_000_000));
+            losses.add(Lost::ClockOrigins, u64::from(has_origin));
+            losses.add(Lost::ClockFrequencies, u64::from(clock.frequency != 1_000_000_000));
         }
         let is_draft = schema.format == "ctf1.1" || schema.format == "ctf1.6";
         for stream in schema.streams() {
             let has_cpu = self.dialect == Dialect::V11 && stream.has_cpu && !is_draft;
-            self.losses.add("streams without a clock", u64::from(stream.default_clock.is_none()));
-            self.losses.add("numbers of processors", u64::from(has_cpu));
+            self.losses.add(Lost::ClocklessStreams, u64::from(stream.default_clock.is_none()));
+            self.losses.add(Lost::CpuNumbers, u64::from(has_cpu));
             let plain = stream.event_header.map_or(0, |root| self.plain_leaves(root));
-            self.losses.add("fields of event headers", if is_draft { 0 } else { plain });
+            self.losses.add(Lost::EventHeaders, if is_draft { 0 } else { plain });
             if let (Dialect::V11, Some(root)) = (self.dialect, stream.packet_context) {
                 let kept = self.kept_members(root).len() as u64;
-                self.losses.add("fields of packet contexts", kept);
+                self.losses.add(Lost::PacketContexts, kept);
             }
         }
         for event in schema.events() {
             let of =
                 [event.namespace.is_some(), event.uid.is_some(), event.emf_uri.is_some(), event.log_level.is_some()];
-            self.losses.add("properties of events beside name and id", of.into_iter().filter(|is| *is).count() as u64);
-            self.losses.add("events without time", u64::from(event.is_untimed));
+            self.losses.add(Lost::EventProperties, of.into_iter().filter(|is| *is).count() as u64);
+            self.losses.add(Lost::UntimedClasses, u64::from(event.is_untimed));
         }
     }
 
@@ -203,7 +204,7 @@ impl Foreign {
         if let Some(context) = of.specific_context {
             let class = self.class(context)?;
             fields.push((spanned(&self.free_name("event_context", &mut taken, |_| false)), class));
-            self.losses.add("contexts of single events (they become a member of the payload)", 1);
+            self.losses.add(Lost::EventContexts, 1);
         }
         for member in members(&schema, of.payload) {
             let name = self.free_name(&member.name, &mut taken, |_| false);
@@ -233,23 +234,23 @@ impl Foreign {
         Ok(match kind {
             FieldKind::Integer(integer) => self.integer(integer)?,
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => {
-                self.losses.add("bit arrays and bit maps (they become integers)", 1);
-                self.losses.add("numbers of more than 64 bits (they are cut)", u64::from(bits.len_bits > 64));
+                self.losses.add(Lost::BitArrays, 1);
+                self.losses.add(Lost::WideNumbers, u64::from(bits.len_bits > 64));
                 plain(bits.len_bits)
             }
             FieldKind::Boolean(_) => {
-                self.losses.add("booleans (they become integers)", 1);
+                self.losses.add(Lost::Booleans, 1);
                 plain(8)
             }
             FieldKind::Float(float) => {
-                self.losses.add("floating point numbers wider than 64 bits", u64::from(float.len_bits > 64));
+                self.losses.add(Lost::WideFloats, u64::from(float.len_bits > 64));
                 let bits = if float.len_bits <= 32 { 32 } else { 64 };
                 Class::leaf(Kind::Float { bits, order: Order::Native }, 8)
             }
             FieldKind::String(string) => Class::text(string.encoding == Encoding::Ascii),
             FieldKind::Rendered(_) => Class::text(false),
             FieldKind::Blob(blob) => {
-                self.losses.add("blobs (they become arrays of bytes)", 1);
+                self.losses.add(Lost::Blobs, 1);
                 self.list(&blob.length, plain(8))?
             }
             FieldKind::Struct(structure) => {
@@ -266,11 +267,11 @@ impl Foreign {
                 self.list(&array.length, element)?
             }
             FieldKind::Optional(optional) => {
-                self.losses.add("optional fields (they become sequences)", 1);
+                self.losses.add(Lost::Optionals, 1);
                 Class::sequence(plain(8), self.class(optional.content)?, Span::default(), "")?
             }
             FieldKind::Variant(variant) => {
-                self.losses.add("variants (they become a tag and a sequence for each option)", 1);
+                self.losses.add(Lost::Variants, 1);
                 let mut taken = HashSet::new();
                 let mut fields = vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), plain(32))];
                 for (at, option) in variant.options.iter().enumerate() {
@@ -284,7 +285,7 @@ impl Foreign {
     }
 
     fn integer(&mut self, integer: &IntegerClass) -> Result<Type> {
-        self.losses.add("numbers of more than 64 bits (they are cut)", u64::from(integer.len_bits > 64));
+        self.losses.add(Lost::WideNumbers, u64::from(integer.len_bits > 64));
         let size = if integer.is_variable_length() { 64 } else { integer.len_bits.min(64) };
         let int = Int { size, signed: integer.signed, order: Order::Native };
         let (low, high) = int.bounds();
@@ -316,7 +317,7 @@ impl Foreign {
     fn free_name(&mut self, name: &str, taken: &mut HashSet<String>, is_refused: impl Fn(&str) -> bool) -> String {
         let mut free = identifier(name);
         let is_other = free != name;
-        self.losses.add("names that are no identifiers (characters become `_xHEX_`)", u64::from(is_other));
+        self.losses.add(Lost::OtherNames, u64::from(is_other));
         // `const` means nothing wherever it stands.
         while is_refused(&free) || free == "const" || taken.contains(&free) {
             free.push('_');

@@ -32,8 +32,9 @@ use super::transform::Undo;
 use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
 use crate::write::{copy_trace, names_of};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::make_folder;
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{OpenTrace, Setting};
 
 /// Options of both targets.
@@ -56,13 +57,18 @@ static SETTINGS: &[Setting] = &[
 pub static CTF16: Target =
     Target::folder(&["ctf1.6"], "the draft RFC v1.6 of the Common Trace Format (2011)", create_16)
         .cannot_hold(&[
-            "clocks (times are in nanoseconds)",
-            "environment, names of the trace",
-            "optional fields inside others, variants (they become sequences)",
-            "blobs, bit maps, booleans (they become integers)",
-            "numbers of more than 64 bits",
-            "event headers of other forms",
-            "events without time",
+            Lost::ClockFrequencies,
+            Lost::ClockOrigins,
+            Lost::Environment,
+            Lost::TraceNames,
+            Lost::Optionals,
+            Lost::Variants,
+            Lost::Blobs,
+            Lost::BitArrays,
+            Lost::Booleans,
+            Lost::WideNumbers,
+            Lost::EventHeaders,
+            Lost::UntimedClasses,
         ])
         .copied_by(copy_16)
         .with_settings(SETTINGS);
@@ -71,14 +77,21 @@ pub static CTF16: Target =
 pub static CTF11: Target =
     Target::folder(&["ctf1.1"], "the draft RFC v1.1 of the Common Trace Format (2010)", create_11)
         .cannot_hold(&[
-            "clocks (times are in nanoseconds)",
-            "environment, names and uuid of the trace",
-            "packet contexts, numbers of processors",
-            "optional fields, variants (they become sequences)",
-            "blobs, bit maps, booleans (they become integers)",
-            "numbers of more than 64 bits",
-            "event headers of other forms",
-            "events without time",
+            Lost::ClockFrequencies,
+            Lost::ClockOrigins,
+            Lost::Environment,
+            Lost::TraceNames,
+            Lost::TraceUuid,
+            Lost::PacketContexts,
+            Lost::CpuNumbers,
+            Lost::Optionals,
+            Lost::Variants,
+            Lost::Blobs,
+            Lost::BitArrays,
+            Lost::Booleans,
+            Lost::WideNumbers,
+            Lost::EventHeaders,
+            Lost::UntimedClasses,
         ])
         .copied_by(copy_11)
         .with_settings(SETTINGS);
@@ -397,7 +410,7 @@ impl TraceWriter for Writer {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
-            self.losses.extend(&self.streams[stream].losses());
+            self.losses.extend(&self.streams[stream].losses);
         }
         for trace in &self.traces {
             make_folder(&trace.folder)?;

@@ -14,10 +14,11 @@ use super::super::metadata::{Dialect, MAGIC};
 use super::super::packet_fields::{self, HEADER_11, Meaning};
 use super::super::transform::Schemes;
 use super::super::types::{Class, Field, Form, Int, Kind, Order};
-use super::bits::{Bits, Fields, Shortfalls, last_member};
+use super::bits::{Bits, Fields, last_member};
 use super::{TraceKind, TraceOut};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::OutFile;
-use tracemill_format::target::{Losses, stored_header};
+use tracemill_format::target::stored_header;
 
 /// A packet ends at this size even where that of the input goes on.
 const MAX_PACKET: usize = 16 << 20;
@@ -48,8 +49,7 @@ pub(super) struct StreamWriter {
     has_pending: bool,
     /// Are all its packets lost?
     is_gone: bool,
-    shortfalls: Shortfalls,
-    losses: Losses,
+    pub(super) losses: Losses,
 }
 
 /// The packet that is being built.
@@ -83,7 +83,6 @@ impl StreamWriter {
             lost: 0,
             has_pending: false,
             is_gone: false,
-            shortfalls: Shortfalls::default(),
             losses: Losses::default(),
         }
     }
@@ -94,7 +93,7 @@ impl StreamWriter {
         let packet = &event.chunk.packet;
         // A file of a draft is of one stream class, its packets cannot say another.
         if self.class != packet.packet.class {
-            self.losses.add("events of a second stream class in one file", 1);
+            self.losses.add(Lost::OtherClasses, 1);
             return Ok(());
         }
         let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, packet));
@@ -128,7 +127,7 @@ impl StreamWriter {
             Ok(values) => values,
             // It was whole when it was found: the file has changed.
             Err(_) => {
-                self.losses.add("events whose file changed while they were read", 1);
+                self.losses.add(Lost::ChangedEvents, 1);
                 return Ok(());
             }
         };
@@ -148,7 +147,7 @@ impl StreamWriter {
         let is_stored = stored_long.is_some() && trace.clocks.is_empty();
         let short_time = stored_time.filter(|_| is_stored).map_or(cycles, |time| time as u64);
         let (native, is_converted) = (trace.order, trace.is_converted);
-        let mut fields = Fields { out: &mut open.content, native, is_converted, shortfalls: &mut self.shortfalls };
+        let mut fields = Fields { out: &mut open.content, native, is_converted, losses: &mut self.losses };
         let order = trace.order;
         fields.out.align(p32);
         match of.header {
@@ -226,9 +225,9 @@ impl StreamWriter {
             None => self.latest,
             Some(clock) => {
                 let ns = clock.ns(event.cycles());
-                self.losses.add("times before the zero of the clock (they become 0)", u64::from(ns < 0));
+                self.losses.add(Lost::ZeroTimes, u64::from(ns < 0));
                 let beyond = u64::from(ns > u64::MAX.into());
-                self.losses.add("times of 2^64 ns and more since the zero of a clock (they are held there)", beyond);
+                self.losses.add(Lost::HeldTimes, beyond);
                 ns.clamp(0, u64::MAX.into()) as u64
             }
         }
@@ -293,7 +292,7 @@ impl StreamWriter {
             false => Schemes::default(),
         };
         let (schemes, is_open) = trace.seal.schemes(had);
-        self.losses.add("encrypted packets (they are written in the open)", u64::from(is_open));
+        self.losses.add(Lost::EncryptedPackets, u64::from(is_open));
         check_schemes(&fields, schemes)?;
         let padding = match (stored(Meaning::PacketSize), stored(Meaning::ContentSize)) {
             (Some(packet), Some(content)) if is_first => packet.saturating_sub(content).min(1 << 20) as usize,
@@ -314,7 +313,7 @@ impl StreamWriter {
             Some(before) => before.wrapping_add(1).wrapping_add(self.lost),
             None => {
                 let count = if is_own { stored_count.unwrap_or(0) } else { 0 };
-                self.losses.add("packets lost before the first one", if is_own { 0 } else { self.lost });
+                self.losses.add(Lost::FirstLostPackets, if is_own { 0 } else { self.lost });
                 count
             }
         };
@@ -373,9 +372,9 @@ impl StreamWriter {
         }
         let mut out = Bits::behind(bytes);
         // Texts of contexts are counted when they are first written.
-        let mut shortfalls = Shortfalls::default();
+        let mut losses = Losses::default();
         let (native, is_converted) = (trace.order, trace.is_converted);
-        let mut fields = Fields { out: &mut out, native, is_converted, shortfalls: &mut shortfalls };
+        let mut fields = Fields { out: &mut out, native, is_converted, losses: &mut losses };
         if let Some(context) = &group.packet_context {
             fields.out.align(context.align);
         }
@@ -398,7 +397,7 @@ impl StreamWriter {
     /// Something is missing here.
     pub(super) fn gap(&mut self, trace: &mut TraceOut, gap: &Gap) -> Result<()> {
         let Some(count) = gap.count else {
-            self.losses.add("gaps of unknown size", 1);
+            self.losses.add(Lost::UnknownGaps, 1);
             return Ok(());
         };
         self.end_packet(trace, true)?;
@@ -479,7 +478,7 @@ impl StreamWriter {
         let is_left = self.count.is_some() || self.discarded > 0;
         if has_pending && !is_left && matches!(trace.kind, TraceKind::Own(_)) {
             // There is no packet whose number could tell it. What has no packet when it is read is no stream either.
-            self.losses.add("packets lost in streams of which nothing is left", self.lost);
+            self.losses.add(Lost::GoneStreams, self.lost);
             self.is_gone = true;
         } else if has_pending {
             // A packet without events tells what is missing behind the last one.
@@ -496,15 +495,6 @@ impl StreamWriter {
     /// Is everything there that was written?
     pub(super) fn check(&self) -> Result<()> {
         self.file.check()
-    }
-
-    /// What this stream lost.
-    pub(super) fn losses(&self) -> Losses {
-        let mut losses = self.losses.clone();
-        losses.add("texts with a zero inside (they are cut there)", self.shortfalls.cut_texts);
-        losses.add("absent texts that became empty", self.shortfalls.empty_texts);
-        losses.add("integers cut to 64 bits", self.shortfalls.cut_integers);
-        losses
     }
 }
 

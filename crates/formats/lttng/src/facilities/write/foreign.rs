@@ -23,8 +23,9 @@ use super::super::layout::Sizes;
 use super::blocks::{EventOut, TraceFile, head, make_folder_of};
 use super::concepts;
 use super::encode::Form;
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::make_folder;
-use tracemill_format::target::{Losses, Source, WriteOptions};
+use tracemill_format::target::{Source, WriteOptions};
 
 /// Sizes of the C types of what we write.
 const SIZES: Sizes = Sizes { int: 8, long: 8, pointer: 8, size: 8, align: 1 };
@@ -113,8 +114,8 @@ impl Foreign {
                 }
                 _ => false,
             };
-            losses.add("fields of packet contexts", u64::from(has_more(class.packet_context)));
-            losses.add("event headers (times, ids and CPUs are kept)", u64::from(has_more(class.event_header)));
+            losses.add(Lost::PacketContexts, u64::from(has_more(class.packet_context)));
+            losses.add(Lost::EventHeaders, u64::from(has_more(class.event_header)));
         }
         let stream = |_| Stream { file: None, packet: None, last: 0 };
         Foreign {
@@ -139,7 +140,7 @@ impl Foreign {
         let mut own_name = Vec::new();
         let own_name = event.own_id(&mut own_name).map(|_| own_name);
         let Some((facility, number)) = self.place(&schema, event.class(), own_name) else {
-            self.losses.add("events of more classes than facilities can hold", 1);
+            self.losses.add(Lost::MoreEventClasses, 1);
             return Ok(());
         };
         let tsc = self.tsc(stream, event, class.is_untimed);
@@ -166,7 +167,7 @@ impl Foreign {
                 ordered.push(shown(scope)?.unwrap_or(Value::Null));
             }
         }
-        self.losses.add("texts with a zero inside (they are cut there)", cut);
+        self.losses.add(Lost::TruncatedTexts, cut);
         let is_big = self.header.is_big;
         let form = Form { sizes: SIZES, is_big, floats_are_big: is_big };
         let mut data = Vec::new();
@@ -175,7 +176,7 @@ impl Foreign {
         let ordered: Vec<Value> = fields.map(|(field, value)| shape(&field.class.kind, value, &mut absent)).collect();
         // Nothing is absent now.
         let _ = form.fields(&of.fields, &ordered, &mut data);
-        self.losses.add("absent fields (they become 0 or empty)", absent);
+        self.losses.add(Lost::AbsentFields, absent);
         self.first = Some(self.first.map_or(tsc, |first| first.min(tsc)));
         self.open_file(stream, event)?;
         let (header, block_bytes) = (&self.header, self.block_bytes);
@@ -200,8 +201,8 @@ impl Foreign {
 
     pub(super) fn gap(&mut self, gap: &Gap) {
         let kind = match gap.kind {
-            tracemill_model::packet::GapKind::DiscardedEvents => "counts of discarded events",
-            tracemill_model::packet::GapKind::LostPackets => "counts of lost packets",
+            tracemill_model::packet::GapKind::DiscardedEvents => Lost::DiscardedCounts,
+            tracemill_model::packet::GapKind::LostPackets => Lost::LostPacketCounts,
         };
         self.losses.add(kind, gap.count.unwrap_or(1));
     }
@@ -240,7 +241,7 @@ impl Foreign {
     fn tsc(&mut self, stream: usize, event: EventRef<'_>, is_untimed: bool) -> u64 {
         let out = &mut self.streams[stream];
         if is_untimed {
-            self.losses.add("events without time (they get that of the event before)", 1);
+            self.losses.add(Lost::UntimedEvents, 1);
             return out.last.max(self.header.start_tsc);
         }
         out.last = match &self.clock {
@@ -250,11 +251,11 @@ impl Foreign {
                 match clocks.get(&class.0).map(|clock| u64::try_from(clock.ns(event.cycles()))) {
                     Some(Ok(ns)) => ns,
                     Some(Err(_)) => {
-                        self.losses.add("times before the zero of the clock or beyond its end", 1);
+                        self.losses.add(Lost::OutsideTimes, 1);
                         0
                     }
                     None => {
-                        self.losses.add("events of streams without a clock (they get a time)", 1);
+                        self.losses.add(Lost::ClocklessEvents, 1);
                         0
                     }
                 }
@@ -378,7 +379,7 @@ impl Foreign {
         let file = DefinitionFile::parse(whole.as_bytes(), Path::new("x.xml"));
         let parsed = file.facilities.first().and_then(|facility| facility.events.first());
         let Some(parsed) = parsed else {
-            self.losses.add("fields of event classes that definitions cannot hold", 1);
+            self.losses.add(Lost::UndefinedFields, 1);
             let text = format!("<event name=\"{event}\">{description}</event>\n");
             let own = Event {
                 name: event.to_string(),
@@ -398,7 +399,7 @@ impl Foreign {
     fn field_text(&mut self, schema: &Schema, name: &str, class: FieldClassId, depth: u32) -> String {
         let shown: String = name.chars().map(plain_text).collect();
         if shown != name {
-            self.losses.add("characters in names of fields", 1);
+            self.losses.add(Lost::NameCharacters, 1);
         }
         let shown = if shown.is_empty() { "_".into() } else { shown };
         format!("\n<field name=\"{shown}\">{}</field>", self.type_text(schema, class, depth))
@@ -407,12 +408,12 @@ impl Foreign {
     fn type_text(&mut self, schema: &Schema, class: FieldClassId, depth: u32) -> String {
         let sequence = |inside: String| format!("<sequence><uint_fixed size=\"4\"/>{inside}</sequence>");
         if depth > 24 {
-            self.losses.add("fields that lie too deep", 1);
+            self.losses.add(Lost::DeepFields, 1);
             return "<struct></struct>".into();
         }
         match &schema.field_class(class).kind {
             FieldKind::Integer(integer) if integer.len_bits > 64 => {
-                self.losses.add("integers of more than 64 bits (they become text)", 1);
+                self.losses.add(Lost::WideIntegers, 1);
                 "<string/>".into()
             }
             FieldKind::Integer(integer) => {
@@ -421,7 +422,7 @@ impl Foreign {
                     if integer.signed || bits < 64 {
                         return self.enumeration(mappings);
                     }
-                    self.losses.add("labels of unsigned enumerations of 64 bits", 1);
+                    self.losses.add(Lost::UnsignedLabels, 1);
                 }
                 let format = match integer.base {
                     DisplayBase::Hexadecimal => " format=\"%#llx\"",
@@ -433,22 +434,22 @@ impl Foreign {
             }
             FieldKind::BitArray(_) => "<uint_fixed size=\"8\" format=\"%#llx\"/>".into(),
             FieldKind::BitMap(_) => {
-                self.losses.add("flags of bit maps (they become integers)", 1);
+                self.losses.add(Lost::BitFlags, 1);
                 "<uint_fixed size=\"8\" format=\"%#llx\"/>".into()
             }
             FieldKind::Boolean(_) => {
-                self.losses.add("booleans (they become integers)", 1);
+                self.losses.add(Lost::Booleans, 1);
                 "<uint_fixed size=\"1\"/>".into()
             }
             FieldKind::Float(float) => {
                 if float.len_bits > 64 {
-                    self.losses.add("bits of floating point numbers wider than 64 bits", 1);
+                    self.losses.add(Lost::WideFloats, 1);
                 }
                 format!("<float size=\"{}\"/>", if float.len_bits == 32 { 4 } else { 8 })
             }
             FieldKind::String(_) | FieldKind::Rendered(_) => "<string/>".into(),
             FieldKind::Blob(_) => {
-                self.losses.add("media types of blobs (they become sequences of bytes)", 1);
+                self.losses.add(Lost::MediaTypes, 1);
                 sequence("<uchar/>".into())
             }
             FieldKind::Struct(structure) => {
@@ -469,12 +470,12 @@ impl Foreign {
                 }
             }
             FieldKind::Optional(optional) => {
-                self.losses.add("optional fields (they become sequences)", 1);
+                self.losses.add(Lost::Optionals, 1);
                 let inside = self.type_text(schema, optional.content, depth + 1);
                 sequence(if is_empty(schema, optional.content) { "<uchar/>".into() } else { inside })
             }
             FieldKind::Variant(variant) => {
-                self.losses.add("variants (they become structures of sequences)", 1);
+                self.losses.add(Lost::Variants, 1);
                 let options: String = variant
                     .options
                     .iter()
@@ -501,7 +502,7 @@ impl Foreign {
             let name: String = mapping.label.chars().map(plain_text).collect();
             for (low, high) in &mapping.ranges {
                 if high.saturating_sub(*low) >= 64 || name.is_empty() {
-                    self.losses.add("labels of long ranges of values", 1);
+                    self.losses.add(Lost::RangeLabels, 1);
                     continue;
                 }
                 for value in *low..=*high {
@@ -678,7 +679,7 @@ fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Losses) -> Cloc
             return Clock::Same;
         }
     }
-    losses.add("cycles of clocks that the start of a trace cannot hold (they become nanoseconds)", 1);
+    losses.add(Lost::StartCycles, 1);
     (header.start_freq, header.freq_scale) = (1_000_000, 1000);
     let mut maps = HashMap::new();
     let mut is_unix = false;

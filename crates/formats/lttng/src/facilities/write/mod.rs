@@ -16,7 +16,8 @@ use tracemill_model::packet::Gap;
 use self::foreign::Foreign;
 use self::own::Own;
 use crate::markers::write::Own as Markers;
-use tracemill_format::target::{Losses, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
 /// LTTng 0.7.
 pub static TARGET: Target = Target::folder(
@@ -25,13 +26,18 @@ pub static TARGET: Target = Target::folder(
     create,
 )
 .cannot_hold(&[
-    "counts of discarded events and lost packets",
-    "packet contexts and event headers",
-    "optional fields and variants (they become sequences)",
-    "booleans, bit maps and blobs (they become integers and bytes)",
-    "integers of more than 64 bits (they become text)",
-    "events without time",
-    "more than 65,280 event classes",
+    Lost::DiscardedCounts,
+    Lost::LostPacketCounts,
+    Lost::PacketContexts,
+    Lost::EventHeaders,
+    Lost::Optionals,
+    Lost::Variants,
+    Lost::Booleans,
+    Lost::BitFlags,
+    Lost::MediaTypes,
+    Lost::WideIntegers,
+    Lost::UntimedEvents,
+    Lost::MoreEventClasses,
 ])
 .copied_by(copy::copy);
 

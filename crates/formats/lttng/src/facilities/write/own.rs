@@ -17,8 +17,9 @@ use super::super::layout::{Sizes, number};
 use super::super::loads::{CORE, CoreEvent, Library, Load, Messages, core_definition, core_events};
 use super::blocks::{EventOut, TraceFile, make_folder_of};
 use super::encode::{Form, put};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{is_below, make_folder};
-use tracemill_format::target::{Losses, Source, enters, payload_members};
+use tracemill_format::target::{Source, enters, payload_members};
 
 /// Part that lists the facility loads.
 pub(crate) const LOADS: &str = "facilities";
@@ -127,7 +128,7 @@ impl Own {
             let name = &stream.origin_name;
             let (Some((mut header, mut heads)), true) = (header, is_below(name)) else { return Ok(None) };
             own.correct(&mut header, &mut heads, source.moved_ns());
-            own.losses.add("drifts of clocks", source.drift.is_some().into());
+            own.losses.add(Lost::ClockDrifts, source.drift.is_some().into());
             let candidate = Candidate { path: PathBuf::new(), relative: name.clone() };
             let is_compact = header.minor == 8 && candidate.is_compact();
             let compact = own.compact.filter(|_| is_compact).map(|(_, bits)| bits);
@@ -159,7 +160,7 @@ impl Own {
         let start = i128::from(header.start_sec) * 1_000_000 + i128::from(header.start_usec);
         let moved = start + i128::from(correction_ns) / 1000;
         if start == 0 || moved <= 0 || correction_ns % 1000 != 0 || moved / 1_000_000 > u64::MAX.into() {
-            self.losses.add("corrections of clocks that the start of the trace cannot hold", 1);
+            self.losses.add(Lost::StartCorrections, 1);
             return;
         }
         (header.start_sec, header.start_usec) = ((moved / 1_000_000) as u64, (moved % 1_000_000) as u64);
@@ -207,7 +208,7 @@ impl Own {
                 let _ = form.fields(fields, &values, &mut data);
             }
             (Some(definition), ..) if definition.fields.is_empty() => {}
-            _ => self.losses.add("data of events that nothing describes", 1),
+            _ => self.losses.add(Lost::UndescribedData, 1),
         }
         if facility == CORE && matches!(core_events(flavor.minor).get(usize::from(number)), Some(CoreEvent::Load(_))) {
             let tail = flavor.arch_size.min(flavor.align);

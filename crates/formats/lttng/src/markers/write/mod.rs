@@ -17,8 +17,9 @@ use super::folder::ChannelFile;
 use super::format_string;
 use super::header::Header;
 use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
+use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, is_below};
-use tracemill_format::target::{Losses, Source, WriteOptions, enters, payload_members};
+use tracemill_format::target::{Source, WriteOptions, enters, payload_members};
 
 /// Parts with the headers of the sub-buffers of a file begin so.
 const BLOCKS: &str = "blocks/";
@@ -120,7 +121,7 @@ impl Own {
         };
         let mut losses = Losses::default();
         let is_corrected = source.moved_ns() != 0 || source.drift.is_some();
-        losses.add("corrections of clocks, whose zero is that of the cycles", is_corrected.into());
+        losses.add(Lost::ClockCorrections, is_corrected.into());
         Some(Own {
             dialect,
             definitions,
@@ -139,7 +140,7 @@ impl Own {
             of.seek(event.chunk.packet.packet.begin_cycles)?;
         }
         let Ok(id) = u16::try_from(event.id()) else {
-            self.losses.add("events whose id has more than 16 bits", 1);
+            self.losses.add(Lost::LongEventIds, 1);
             return Ok(());
         };
         let values = payload_members(event)?;
