@@ -116,6 +116,43 @@ fn source_files_that_documents_name_exist() {
     assert!(count > 20, "{count} files");
 }
 
+#[test]
+fn the_tree_of_the_architecture_is_that_of_the_sources() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let (_, rest) = text.split_once("```\ncrates/\n").expect("it has the tree");
+    let (tree, _) = rest.split_once("```").expect("the tree ends");
+    let (mut folder, mut named, mut missing) = (root(), Vec::new(), Vec::new());
+    for line in tree.lines() {
+        let names = line.trim_start().split("  ").next().unwrap_or_default();
+        match line.len() - line.trim_start().len() {
+            0 => folder = root(),
+            2 => {
+                folder = root().join("crates").join(names.trim_end_matches('/'));
+                named.push(folder.clone());
+            }
+            4 => {}
+            // More about the names of the line before.
+            _ => continue,
+        }
+        for name in names.split(", ").map(|name| name.trim_end_matches('/')) {
+            let places = [folder.clone(), folder.join(name), folder.join("src").join(name)];
+            let is_there = places.iter().any(|place| place.ends_with(name) && place.is_dir())
+                || folder.join("src").join(format!("{name}.rs")).is_file()
+                || root().join(name).is_dir();
+            if !is_there {
+                missing.push(line.to_string());
+            }
+        }
+    }
+    for entry in fs::read_dir(root().join("crates")).expect("the crates") {
+        let path = entry.expect("an entry").path();
+        if !named.contains(&path) {
+            missing.push(format!("{} is not in the tree", path.display()));
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 /// The page that a name in the file `from` means: beside it or above it, or below the root of the repository.
 fn page_named(name: &str, from: &Path) -> Option<PathBuf> {
     let root = root();
