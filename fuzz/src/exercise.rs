@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::EventRef;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::check::check;
+use tracemill_engine::event::Event;
+use tracemill_engine::events::{Events, Step};
 use tracemill_engine::item::Flow;
 use tracemill_render::print::{Output, print};
 use tracemill_render::lines::{LineFormat, LinePlan};
@@ -106,18 +107,13 @@ fn print_lines(session: &Session, format: LineFormat) -> u64 {
     lines
 }
 
-/// Calls `take` with trace, stream and time of every event.
-pub(crate) fn for_each_event(session: &Session, mut take: impl FnMut(usize, usize, EventRef<'_>, Option<i128>)) {
+/// Calls `take` with every event.
+pub(crate) fn for_each_event(session: &Session, mut take: impl FnMut(Event<'_>)) {
     let streams = streams(session, &[]).expect("all streams are wanted");
-    let mut merger = merger(session, &streams, &Selection::default());
-    while let Some(batch) = merger.next_batch(64) {
-        for run in &batch.runs {
-            let (stream, ready) = &batch.chunks[run.chunk as usize];
-            let of = &streams[stream.0 as usize];
-            for at in run.from as usize..run.to as usize {
-                let event = ready.chunk.event(at);
-                take(of.trace, of.index, event, of.clock.as_ref().map(|clock| clock.ns(event.cycles())));
-            }
+    let mut events = Events::new(session, &streams, &Selection::default(), None);
+    while let Some(step) = events.next() {
+        if let Step::Event(_, event) = step {
+            take(event);
         }
     }
 }

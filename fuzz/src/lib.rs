@@ -54,7 +54,7 @@ use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
 use tracemill_calls::{CallOptions, graph, report};
 use tracemill_codec::layout::largest_tree;
-use tracemill_engine::filter::{Expression, FilterContext, FilterEvent, TimeContext, parse_time};
+use tracemill_engine::filter::{Expression, FilterContext, TimeContext, parse_time};
 use tracemill_engine::session::Session;
 use tracemill_format::calls::DumpOptions;
 use tracemill_ctf::{ctf2, drafts, tsdl};
@@ -259,11 +259,11 @@ pub fn run_filter(data: &[u8]) {
     let classes = filter.classes(0);
     let range = filter.time_range();
     let mut matcher = filter.matcher();
-    exercise::for_each_event(&session, |trace, stream, event, ns| {
-        let is_match = matcher.matches(&FilterEvent { trace, stream, event, ns });
+    exercise::for_each_event(&session, |event| {
+        let is_match = matcher.matches(&event);
         // What the spine says may only leave out events that do not match.
-        let has_class = classes.as_ref().is_none_or(|classes| classes.has(event.class().0));
-        let in_range = range.is_none_or(|(first, last)| ns.is_some_and(|ns| first <= ns && ns <= last));
+        let has_class = classes.as_ref().is_none_or(|classes| classes.has(event.raw.class().0));
+        let in_range = range.is_none_or(|(first, last)| event.ns.is_some_and(|ns| first <= ns && ns <= last));
         assert!(!is_match || (has_class && in_range), "`{text}` leaves out an event that matches");
         if filter.is_decided_by_spine() {
             assert_eq!(is_match, has_class && in_range, "`{text}` is not decided by the spine");

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use tracemill_engine::filter::{FilterEvent, KeyBy, KeyReader, KeyValue};
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::{KeyBy, KeyReader, KeyValue};
 use tracemill_engine::session::Session;
 
 /// Cheap keys that are remembered, a power of two.
@@ -49,7 +50,7 @@ impl Groups {
 
     /// The number of the event's key.
     #[inline]
-    pub fn number(&mut self, event: &FilterEvent) -> u32 {
+    pub fn number(&mut self, event: &Event) -> u32 {
         let Some((space, value)) = self.reader.quick(event) else { return self.look_up(event) };
         let mixed = (value ^ space.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = (mixed >> (64 - CACHE_LOG2)) as usize;
@@ -62,7 +63,7 @@ impl Groups {
         number
     }
 
-    fn look_up(&mut self, event: &FilterEvent) -> u32 {
+    fn look_up(&mut self, event: &Event) -> u32 {
         self.key.clear();
         self.reader.encode(event, &mut self.key);
         if let Some(&number) = self.numbers.get(&*self.key) {

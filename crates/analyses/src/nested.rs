@@ -1,6 +1,7 @@
 //! Durations of pairs that nest as calls do, without what is nested in them; for regressions.
 
-use tracemill_engine::filter::{FilterEvent, KeyBy};
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::KeyBy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
@@ -70,7 +71,7 @@ struct Open {
 }
 
 impl Take for Nested {
-    fn event(&mut self, role: Role, ns: i128, event: &FilterEvent) {
+    fn event(&mut self, role: Role, ns: i128, event: &Event) {
         let lane = self.lanes.number(event) as usize;
         if self.stacks.len() <= lane {
             self.stacks.resize_with(lane + 1, Vec::new);

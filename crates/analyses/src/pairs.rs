@@ -1,6 +1,7 @@
 //! Durations from one event to another of the same key.
 
-use tracemill_engine::filter::{FilterEvent, KeyBy};
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::KeyBy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
@@ -57,7 +58,7 @@ struct Pairs {
 
 impl Take for Pairs {
     #[inline]
-    fn event(&mut self, role: Role, ns: i128, event: &FilterEvent) {
+    fn event(&mut self, role: Role, ns: i128, event: &Event) {
         let group = self.groups.number(event);
         let at = group as usize;
         if self.open.len() <= at {

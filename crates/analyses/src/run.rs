@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tracemill_engine::filter::{Filter, FilterEvent};
+use tracemill_engine::event::Event;
+use tracemill_engine::events::{Events, Step};
+use tracemill_engine::filter::Filter;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::ClassSet;
 use tracemill_engine::selection::{Selection, StreamOf};
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline;
 use tracemill_model::error::Result;
 
 use crate::report::LeftOut;
@@ -38,7 +39,7 @@ pub struct Role {
 /// Takes the events that are meant, in the order of time.
 pub(crate) trait Take {
     /// An event at a time.
-    fn event(&mut self, role: Role, ns: i128, event: &FilterEvent);
+    fn event(&mut self, role: Role, ns: i128, event: &Event);
 }
 
 /// What the targets say of an event class.
@@ -46,11 +47,7 @@ pub(crate) trait Take {
 struct Meant {
     begins: Verdict,
     ends: Verdict,
-    is_timed: bool,
 }
-
-/// Events of a batch.
-const BATCH: usize = 4096;
 
 /// Shows `take` every event that one of the targets means: the first begins, the second ends. Notes go to `note`,
 /// which says whether to go on. Gives the number of events without time.
@@ -64,10 +61,9 @@ pub(crate) fn run<T: Take>(
     let of_begins = begins.bind(input.session)?;
     let of_ends = ends.map(|ends| ends.bind(input.session)).transpose()?;
     let meant = input.session.traces.iter().enumerate().map(|(trace, opened)| {
-        let classes = opened.schema.events().iter().enumerate().map(|(at, class)| Meant {
+        let classes = opened.schema.events().iter().enumerate().map(|(at, _)| Meant {
             begins: of_begins[trace][at],
             ends: of_ends.as_ref().map_or(Verdict::No, |of_ends| of_ends[trace][at]),
-            is_timed: !class.is_untimed,
         });
         classes.collect()
     });
@@ -83,37 +79,26 @@ pub(crate) fn run<T: Take>(
     });
     selection.classes = wanted.collect();
     let mut left_out = LeftOut::default();
-    let mut matcher = input.filter.as_ref().map(Filter::matcher);
     let mut name = Vec::new();
-    let mut merger = timeline::merger(input.session, input.streams, &selection);
-    while let Some(mut batch) = merger.next_batch(BATCH) {
-        for run in &batch.runs {
-            let (stream, ready) = &batch.chunks[run.chunk as usize];
-            let of = &input.streams[stream.0 as usize];
-            let (chunk, meant) = (&ready.chunk, &meant[of.trace]);
-            for at in run.from as usize..run.to as usize {
-                let Meant { begins: begin, ends: end, is_timed } = meant[chunk.classes[at] as usize];
-                let ns = of.clock.as_ref().filter(|_| is_timed).map(|clock| clock.ns(chunk.cycles[at]));
-                let event = FilterEvent { trace: of.trace, stream: of.index, event: chunk.event(at), ns };
-                if matcher.as_mut().is_some_and(|matcher| !matcher.matches(&event)) {
-                    continue;
-                }
-                let mut is = |verdict, target: Option<&Target>| match verdict {
-                    Verdict::Ask => target.is_some_and(|target| target.asks(&event, &mut name)),
-                    verdict => verdict == Verdict::Yes,
-                };
-                let role = Role { begins: is(begin, Some(begins)), ends: is(end, ends) };
-                match ns {
-                    _ if role == Role::default() => {}
-                    Some(ns) => take.event(role, ns, &event),
-                    None => left_out.untimed += 1,
-                }
-            }
-        }
-        for found in batch.notes.drain(..) {
-            if note(found) == Flow::Stop {
-                return Ok(left_out);
-            }
+    let mut events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
+    while let Some(step) = events.next() {
+        let event = match step {
+            Step::Event(_, event) => event,
+            Step::Note(found) => match note(found) {
+                Flow::Continue => continue,
+                Flow::Stop => break,
+            },
+        };
+        let meant = meant[event.trace][event.raw.class().0 as usize];
+        let mut is = |verdict, target: Option<&Target>| match verdict {
+            Verdict::Ask => target.is_some_and(|target| target.asks(&event, &mut name)),
+            verdict => verdict == Verdict::Yes,
+        };
+        let role = Role { begins: is(meant.begins, Some(begins)), ends: is(meant.ends, ends) };
+        match event.ns {
+            _ if role == Role::default() => {}
+            Some(ns) => take.event(role, ns, &event),
+            None => left_out.untimed += 1,
         }
     }
     Ok(left_out)

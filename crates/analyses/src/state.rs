@@ -1,6 +1,7 @@
 //! Time between occurrences of an event: how long the state lasts that it begins.
 
-use tracemill_engine::filter::{FilterEvent, KeyBy};
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::KeyBy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
@@ -60,7 +61,7 @@ struct State {
 
 impl Take for State {
     #[inline]
-    fn event(&mut self, _role: Role, ns: i128, event: &FilterEvent) {
+    fn event(&mut self, _role: Role, ns: i128, event: &Event) {
         let group = self.groups.number(event);
         let before = if self.within {
             if self.lasts.len() <= group as usize {

@@ -1,6 +1,6 @@
 //! Which events are meant: by name (with globs) or by number.
 
-use tracemill_engine::filter::FilterEvent;
+use tracemill_engine::event::Event;
 use tracemill_engine::pattern::Pattern;
 use tracemill_engine::session::Session;
 use tracemill_model::error::{Error, Result};
@@ -76,9 +76,9 @@ impl Target {
     }
 
     /// Is an event meant that its class does not decide? `name` is storage.
-    pub fn asks(&self, event: &FilterEvent, name: &mut Vec<u8>) -> bool {
+    pub fn asks(&self, event: &Event, name: &mut Vec<u8>) -> bool {
         name.clear();
-        event.event.own_id(name).is_some_and(|id| self.means(id.into(), name))
+        event.raw.own_id(name).is_some_and(|id| self.means(id.into(), name))
     }
 
     fn means(&self, id: u64, name: &[u8]) -> bool {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, OpenIds, Scope};
@@ -319,6 +320,27 @@ impl<'a> EventRef<'a> {
     #[inline]
     pub fn cycles(&self) -> u64 {
         self.chunk.cycles[self.at]
+    }
+
+    /// Its time in ns since the origin by the clock of its stream; `None` without a clock, and for events whose class
+    /// has no time.
+    #[inline]
+    pub fn ns(&self, clock: Option<&ClockMap>) -> Option<i128> {
+        let clock = clock.filter(|_| !self.chunk.packet.plans.schema().event(self.class()).is_untimed)?;
+        Some(clock.ns(self.cycles()))
+    }
+
+    /// Its name: its own, rendered into `storage`, when its class stands for many, or that of its class.
+    pub fn name<'n>(&self, storage: &'n mut Vec<u8>) -> Option<&'n [u8]>
+    where
+        'a: 'n,
+    {
+        storage.clear();
+        let class = self.chunk.packet.plans.schema().event(self.class());
+        if class.open_ids.is_some() && self.own_id(storage).is_some() {
+            return Some(storage);
+        }
+        class.name.as_deref().map(str::as_bytes)
     }
 
     /// Its own id and name, when its class stands for many: appends the name to `name`.

@@ -78,7 +78,6 @@ struct ClassOut {
     id: Option<u64>,
     stream: Option<u64>,
     has_cycles: bool,
-    is_untimed: bool,
     is_open: bool,
     has_header: bool,
 }
@@ -309,7 +308,6 @@ impl Writer {
             id: Some(class.id),
             stream: Some(stream.id).filter(|_| !stream.has_no_id),
             has_cycles: clock.is_some_and(|clock| !schema.clock(clock).has_made_cycles) && !class.is_untimed,
-            is_untimed: class.is_untimed,
             is_open: class.open_ids.is_some(),
             has_header,
         })
@@ -505,7 +503,7 @@ impl TraceWriter for Writer {
         }
         let (Some(class), Some(events)) = (&self.classes[number], &mut self.events) else { return Ok(()) };
         let of = &self.streams[stream];
-        let exact = of.clock.filter(|_| !class.is_untimed).map(|clock| clock.ns(event.cycles()));
+        let exact = event.ns(of.clock.as_ref());
         let ns = exact.and_then(stored);
         self.lost.add(Lost::NullTimes, (exact.is_some() && ns.is_none()).into());
         let cpu = of.cpu;

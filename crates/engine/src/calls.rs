@@ -14,7 +14,8 @@ use tracemill_format::calls::{
 };
 use tracemill_model::error::Error;
 
-use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::event::Event;
+use crate::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
 use crate::merge::{Merger, Note};
 use crate::redact::StreamReader;
 use crate::selection::{self, ClassSet, Selection, StreamOf};
@@ -253,7 +254,7 @@ impl EventCalls {
     }
 
     /// Who says what.
-    fn said(&self, meaning: Meaning, event: &FilterEvent, values: &[(usize, KeyValue)]) -> Said {
+    fn said(&self, meaning: Meaning, event: &Event, values: &[(usize, KeyValue)]) -> Said {
         // What tells of modules has the context of the calls.
         let kind = match meaning {
             Meaning::Call { kind, .. } => self.kinds.get(kind),
@@ -317,7 +318,7 @@ fn since(base_ns: i128, ns: i128) -> u64 {
 }
 
 /// Takes an event: its meaning, when it was, what it says; false to stop.
-type Take<'t> = dyn FnMut(&EventCalls, Meaning, &FilterEvent, i128, &[(usize, KeyValue)]) -> bool + 't;
+type Take<'t> = dyn FnMut(&EventCalls, Meaning, &Event, i128, &[(usize, KeyValue)]) -> bool + 't;
 
 impl EventReader {
     /// Shows all events.
@@ -342,9 +343,8 @@ impl EventReader {
             for at in run.from as usize..run.to as usize {
                 let meaning = calls.meanings[of.trace].get(chunk.classes[at] as usize).copied();
                 let meaning = meaning.unwrap_or(Meaning::None);
-                let Some(clock) = of.clock.as_ref().filter(|_| meaning != Meaning::None) else { continue };
-                let ns = clock.ns(chunk.cycles[at]);
-                let event = FilterEvent { trace: of.trace, stream: of.index, event: chunk.event(at), ns: Some(ns) };
+                let event = of.event(chunk.event(at));
+                let Some(ns) = event.ns.filter(|_| meaning != Meaning::None) else { continue };
                 self.key.clear();
                 self.keys.encode(&event, &mut self.key);
                 let values = KeyReader::decode(&self.key);

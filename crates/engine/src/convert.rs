@@ -11,7 +11,7 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
-use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::filter::{Filter, Matcher};
 use crate::item::Flow;
 use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Source as _, StreamIndex};
@@ -265,12 +265,8 @@ impl Feed<'_> {
         let of = &self.conversion.streams[stream];
         for at in from..to {
             let event = ready.chunk.event(at);
-            if let Some(matcher) = &mut self.matcher {
-                let is_untimed = ready.chunk.packet.plans.schema().event(event.class()).is_untimed;
-                let ns = of.clock.filter(|_| !is_untimed).map(|clock| clock.ns(event.cycles()));
-                if !matcher.matches(&FilterEvent { trace: of.trace, stream: of.index, event, ns }) {
-                    continue;
-                }
+            if self.matcher.as_mut().is_some_and(|matcher| !matcher.matches(&of.event(event))) {
+                continue;
             }
             if self.skip > 0 {
                 self.skip -= 1;

@@ -7,6 +7,8 @@ pub mod check;
 pub mod convert;
 pub mod cursor;
 pub mod damage;
+pub mod event;
+pub mod events;
 pub mod filter;
 pub mod item;
 pub mod merge;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tracemill_codec::layout;
 use tracemill_format::redact::{FieldPlace, Redaction, Redactor};
 use tracemill_format::target;
-use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
 
 use crate::cursor::Cursor;
-use crate::filter::{Filter, FilterEvent, Matcher};
+use crate::filter::{Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
 use crate::merge::Source;
 use crate::selection::StreamOf;
@@ -197,13 +196,9 @@ impl Redacted {
     /// Keeps the events that are wanted.
     fn choose(&mut self, ready: &mut ReadyChunk) {
         let Some(matcher) = &mut self.matcher else { return };
-        let (trace, stream, clock): (_, _, Option<ClockMap>) = (self.of.trace, self.of.index, self.of.clock);
         let mut wanted = Vec::with_capacity(ready.chunk.len());
         for at in 0..ready.chunk.len() {
-            let event = ready.chunk.event(at);
-            let is_untimed = ready.chunk.packet.plans.schema().event(event.class()).is_untimed;
-            let ns = clock.filter(|_| !is_untimed).map(|clock| clock.ns(event.cycles()));
-            wanted.push(matcher.matches(&FilterEvent { trace, stream, event, ns }));
+            wanted.push(matcher.matches(&self.of.event(ready.chunk.event(at))));
         }
         if let Some(floors) = &mut ready.floors {
             let mut kept = wanted.iter();

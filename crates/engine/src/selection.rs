@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tracemill_codec::chunk::EventRef;
 use tracemill_format::Stream;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 
+use crate::event::Event;
 use crate::pattern::Pattern;
 use crate::redact::Redactions;
 use crate::session::Session;
@@ -39,6 +41,14 @@ pub struct StreamOf {
     pub stream: Arc<Stream>,
     /// Its clock.
     pub clock: Option<ClockMap>,
+}
+
+impl StreamOf {
+    /// An event of the stream, with its time.
+    #[inline]
+    pub fn event<'e>(&self, raw: EventRef<'e>) -> Event<'e> {
+        Event { trace: self.trace, stream: self.index, raw, ns: raw.ns(self.clock.as_ref()) }
+    }
 }
 
 /// All wanted streams of a session, in the order of traces and names.

@@ -9,7 +9,7 @@ use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
-use crate::filter::{FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::filter::{KeyBy, KeyReader, KeyValue};
 use crate::selection::StreamOf;
 use crate::session::Session;
 
@@ -156,9 +156,7 @@ impl<'a> Splitter<'a> {
         let now = self.current.unwrap_or(0);
         match self.by {
             SplitBy::Time(every) => {
-                let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
-                let clock = self.streams[stream].clock.filter(|_| !is_untimed);
-                let Some(ns) = clock.map(|clock| clock.ns(event.cycles())) else { return now };
+                let Some(ns) = event.ns(self.streams[stream].clock.as_ref()) else { return now };
                 let first: i128 = *self.first_ns.get_or_insert(ns);
                 let after = ns - first;
                 // Time that goes back stays in the part that is open.
@@ -202,11 +200,9 @@ impl TraceWriter for Splitter<'_> {
                 self.next_part(number)?.event(stream, event)
             }
             SplitBy::Process => {
-                let of = &self.streams[stream];
                 self.key.clear();
-                let of_event = FilterEvent { trace: of.trace, stream: of.index, event, ns: None };
                 if let Some(keys) = &mut self.keys {
-                    keys.encode(&of_event, &mut self.key);
+                    keys.encode(&self.streams[stream].event(event), &mut self.key);
                 }
                 let values = KeyReader::decode(&self.key);
                 let several = self.sources.len() > 1;

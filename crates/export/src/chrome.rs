@@ -133,14 +133,10 @@ impl Writer {
 
     /// Time of an event; what has none stands at the one before.
     fn time(&mut self, stream: usize, event: EventRef<'_>) -> i128 {
-        let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
-        match self.lanes.streams[stream].clock.filter(|_| !is_untimed) {
-            Some(clock) => clock.ns(event.cycles()),
-            None => {
-                self.losses.add(Lost::UntimedEvents, 1);
-                self.latest_ns
-            }
-        }
+        event.ns(self.lanes.streams[stream].clock.as_ref()).unwrap_or_else(|| {
+            self.losses.add(Lost::UntimedEvents, 1);
+            self.latest_ns
+        })
     }
 
     /// Puts the fields of an event together.

@@ -209,10 +209,9 @@ impl<S: Sink> TraceWriter for Follower<S> {
             self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
         }
-        let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
         let of = &self.lanes.streams[stream];
         let trace = of.trace;
-        let ns = of.clock.filter(|_| !is_untimed).map_or(self.latest_ns, |clock| clock.ns(event.cycles()));
+        let ns = event.ns(of.clock.as_ref()).unwrap_or(self.latest_ns);
         self.latest_ns = ns;
         if !std::mem::replace(&mut self.has_begun, true) {
             (self.stacks.origin_ns, self.stacks.is_unix) = (ns, self.has_unix[trace]);

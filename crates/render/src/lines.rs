@@ -13,9 +13,9 @@ use super::text::{self, Before, LineTime, TextOptions, TextTrace};
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
-use tracemill_engine::filter::{Columns, Filter, FilterEvent, Matcher};
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::{Columns, Filter, Matcher};
 use tracemill_engine::merge::Batch;
-use tracemill_engine::selection::ClassSet;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 
@@ -66,15 +66,8 @@ pub struct LineRenderer {
     plan: Arc<LinePlan>,
     traces: Vec<Printer>,
     matcher: Option<Matcher>,
-    /// For each trace the classes whose events have no time, when there are any.
-    untimed: Vec<Option<ClassSet>>,
     /// For each trace whether its events need nothing but lines that sum them up: many of those are made at once.
     sums_up: Vec<bool>,
-}
-
-#[inline]
-fn is_untimed(untimed: &Option<ClassSet>, event: EventRef<'_>) -> bool {
-    untimed.as_ref().is_some_and(|untimed| untimed.has(event.class().0))
 }
 
 enum Printer {
@@ -110,24 +103,19 @@ impl LineRenderer {
         });
         let traces = traces.collect();
         let matcher = plan.filter.as_ref().map(Filter::matcher);
-        let untimed = session.traces.iter().map(|trace| {
-            let classes = trace.schema.events();
-            let has_some = classes.iter().any(|class| class.is_untimed);
-            has_some.then(|| ClassSet::new(classes.len(), |at| classes[at].is_untimed))
-        });
-        let untimed: Vec<Option<ClassSet>> = untimed.collect();
         let is_plain = matcher.is_none() && !plan.with_ends;
-        let sums_up = session.traces.iter().zip(&untimed);
-        let sums_up = sums_up.map(|(trace, untimed)| is_plain && untimed.is_none() && trace.schema.summary.is_some());
+        let sums_up = session.traces.iter().map(|trace| {
+            let has_untimed = trace.schema.events().iter().any(|class| class.is_untimed);
+            is_plain && !has_untimed && trace.schema.summary.is_some()
+        });
         let sums_up = sums_up.collect();
-        LineRenderer { plan, traces, matcher, untimed, sums_up }
+        LineRenderer { plan, traces, matcher, sums_up }
     }
 
     /// The lines of a batch.
     /// `rendered` may be an old one whose memory is used again.
     pub fn render(&mut self, batch: &Batch, rendered: Rendered) -> Rendered {
         let plan = self.plan.clone();
-        let untimed = &self.untimed;
         let mut rendered = rendered.cleared();
         let mut before = Before::Elsewhere;
         for run in &batch.runs {
@@ -148,16 +136,11 @@ impl LineRenderer {
                 }
                 let at = next;
                 next += 1;
-                let event = ready.chunk.event(at);
-                let ns = match &of.clock {
-                    Some(clock) if !is_untimed(&untimed[of.trace], event) => Some(clock.ns(event.cycles())),
-                    _ => None,
-                };
-                if let Some(matcher) = &mut self.matcher
-                    && !matcher.matches(&FilterEvent { trace: of.trace, stream: of.index, event, ns })
-                {
+                let event = of.event(ready.chunk.event(at));
+                if self.matcher.as_mut().is_some_and(|matcher| !matcher.matches(&event)) {
                     continue;
                 }
+                let Event { raw: event, ns, .. } = event;
                 let line_start = rendered.out.len();
                 let result = match printer {
                     Printer::Text(text) => text.line(&mut rendered.out, of.index, event, ns, &mut before).map(|hole| {

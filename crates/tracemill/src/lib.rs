@@ -67,7 +67,9 @@ pub use tracemill_format::{Format, OpenTrace, Storage, Stream};
 pub use tracemill_formats::FORMATS;
 
 pub use tracemill_engine::check::{Finding, Severity, check};
-pub use tracemill_engine::filter::{Expression, Filter, FilterContext, FilterEvent, Matcher, TimeContext, parse_time};
+pub use tracemill_engine::event::Event;
+pub use tracemill_engine::events::{Events, Step};
+pub use tracemill_engine::filter::{Expression, Filter, FilterContext, Matcher, TimeContext, parse_time};
 pub use tracemill_engine::item::Flow;
 pub use tracemill_engine::merge::{Batch, Merger, Note, Run, StreamIndex};
 pub use tracemill_engine::selection::{Selection, StreamOf, streams};

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use tracemill::target;
 use tracemill_codec::value::Value;
 use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::events::{Events, Step};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::{Selection, streams};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::timeline::merger;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::WriteOptions;
 use tracemill_model::schema::{
@@ -36,20 +36,15 @@ type Event = (Option<i128>, Option<String>, Value);
 /// All events in the order of time; the faults that came up.
 fn events(session: &Session) -> (Vec<Event>, usize) {
     let streams = streams(session, &[]).expect("all streams");
-    let mut merger = merger(session, &streams, &Selection::default());
+    let mut steps = Events::new(session, &streams, &Selection::default(), None);
     let (mut events, mut faults) = (Vec::new(), 0);
-    while let Some(batch) = merger.next_batch(1000) {
-        faults += batch.notes.iter().filter(|note| matches!(note, Note::Fault(_))).count();
-        for run in &batch.runs {
-            let (stream, ready) = &batch.chunks[run.chunk as usize];
-            for at in run.from as usize..run.to as usize {
-                let event = ready.chunk.event(at);
-                let class = ready.chunk.packet.plans.schema().event(event.class());
-                let clock = streams[stream.0 as usize].clock.filter(|_| !class.is_untimed);
-                let payload = event.values(Scope::Payload).expect("it is decoded").unwrap_or(Value::Null);
-                let name = class.name.as_deref().map(str::to_string);
-                events.push((clock.map(|clock| clock.ns(event.cycles())), name, payload));
+    while let Some(step) = steps.next() {
+        match step {
+            Step::Event(_, event) => {
+                let payload = event.raw.values(Scope::Payload).expect("it is decoded").unwrap_or(Value::Null);
+                events.push((event.ns, event.class().name.as_deref().map(str::to_string), payload));
             }
+            Step::Note(note) => faults += usize::from(matches!(note, Note::Fault(_))),
         }
     }
     (events, faults)

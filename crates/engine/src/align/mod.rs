@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tracemill_model::clock::Drift;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::filter::{ColumnList, FilterEvent, KeyBy, KeyReader, KeyValue};
+use crate::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
 use crate::item::Item;
 use crate::merge::Source as _;
 use crate::pattern::Pattern;
@@ -208,19 +208,17 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
     let cursors = timeline::cursors(session, &streams, &selection);
     let mut key = Vec::new();
     for (of, mut cursor) in streams.iter().zip(cursors) {
-        let Some(clock) = of.clock else { continue };
         let seen = &mut seen[of.trace];
         // What is wrong with the streams is told when they are read for their events.
         while let Some(item) = cursor.next() {
             let Item::Chunk(ready) = item else { continue };
             for at in 0..ready.chunk.len() {
                 let class = ready.chunk.classes[at] as usize;
-                let ns = clock.ns(ready.chunk.cycles[at]);
+                let event = of.event(ready.chunk.event(at));
                 // Nobody measures by messages 292 years away.
-                let Ok(near) = i64::try_from(ns) else { continue };
-                let event = ready.chunk.event(at);
+                let Some(near) = event.ns.and_then(|ns| i64::try_from(ns).ok()) else { continue };
                 key.clear();
-                keys.encode(&FilterEvent { trace: of.trace, stream: of.index, event, ns: Some(ns) }, &mut key);
+                keys.encode(&event, &mut key);
                 if KeyReader::decode(&key).iter().any(|(_, value)| *value == KeyValue::Absent) {
                     continue;
                 }

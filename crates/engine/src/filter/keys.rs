@@ -9,10 +9,10 @@ use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use super::capture::{Capture, Stored, Values, Wanted};
 use super::columns::Columns;
-use super::matcher::FilterEvent;
 use super::number::Number;
 use super::resolve::{self, Detail, Place};
 use super::syntax::{Head, Path, Step, StepKind};
+use crate::event::Event;
 use crate::session::Session;
 use tracemill_codec::text::Span;
 
@@ -134,8 +134,8 @@ impl KeyReader {
 
     /// A cheap name of the event's key: events with equal ones have equal keys. `None` when it has no cheap one.
     #[inline]
-    pub fn quick(&mut self, event: &FilterEvent) -> Option<(u64, u64)> {
-        let class = event.event.class();
+    pub fn quick(&mut self, event: &Event) -> Option<(u64, u64)> {
+        let class = event.raw.class();
         if self.traces[event.trace].programs[class.0 as usize].is_none() {
             self.prepare(event);
         }
@@ -147,20 +147,20 @@ impl KeyReader {
             }
             Quick::Never => return None,
         };
-        let chunk = event.event.chunk;
+        let chunk = event.raw.chunk;
         match fixed {
             None => Some((space, 0)),
-            Some(fixed) => Some((space, fixed.read(chunk.packet.input(), chunk.body_bits(event.event.at))?)),
+            Some(fixed) => Some((space, fixed.read(chunk.packet.input(), chunk.body_bits(event.raw.at))?)),
         }
     }
 
     /// Appends the event's key: equal bytes are equal keys. [`KeyReader::decode`] takes it apart.
-    pub fn encode(&mut self, event: &FilterEvent, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, event: &Event, out: &mut Vec<u8>) {
         self.prepare(event);
         let KeyReader { traces, values, state, indices, .. } = self;
         let trace = &traces[event.trace];
-        let Some(program) = &trace.programs[event.event.class().0 as usize] else { return };
-        program.wants.capture(event.event, program.parts.len(), values, state, indices);
+        let Some(program) = &trace.programs[event.raw.class().0 as usize] else { return };
+        program.wants.capture(event.raw, program.parts.len(), values, state, indices);
         for (at, (name, place, _)) in program.parts.iter().enumerate() {
             out.push(*name);
             match place {
@@ -185,12 +185,12 @@ impl KeyReader {
 
     /// What the event calls its key: for each value with words beside it (a field of the same name and `_name` or
     /// `_text`, or the labels of an enumeration) those.
-    pub fn label(&mut self, event: &FilterEvent) -> Option<String> {
+    pub fn label(&mut self, event: &Event) -> Option<String> {
         self.prepare(event);
         let KeyReader { traces, values, state, indices, .. } = self;
-        let program = traces[event.trace].programs[event.event.class().0 as usize].as_ref()?;
+        let program = traces[event.trace].programs[event.raw.class().0 as usize].as_ref()?;
         let mut words = Vec::new();
-        program.labels.capture(event.event, program.label_places.len(), values, state, indices);
+        program.labels.capture(event.raw, program.label_places.len(), values, state, indices);
         let mut beside = (0..program.parts.len()).map(|at| {
             let mut out = Vec::new();
             put_stored(values, at, &mut out);
@@ -200,7 +200,7 @@ impl KeyReader {
             }
         });
         let beside: Vec<Option<String>> = beside.by_ref().collect();
-        program.wants.capture(event.event, program.parts.len(), values, state, indices);
+        program.wants.capture(event.raw, program.parts.len(), values, state, indices);
         for (at, (_, _, detail)) in program.parts.iter().enumerate() {
             let of_value = || match (detail, values.get(at)) {
                 (Detail::Labels(mappings), Some(Stored::Number(Number::Int(value)))) => {
@@ -213,16 +213,16 @@ impl KeyReader {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    fn prepare(&mut self, event: &FilterEvent) {
-        let class = event.event.class();
+    fn prepare(&mut self, event: &Event) {
+        let class = event.raw.class();
         let trace = &self.traces[event.trace];
         if trace.programs[class.0 as usize].is_some() {
             return;
         }
         let (parts, label_places) = self.parts(&trace.schema, class);
         let mut program = Program {
-            wants: Wants::new(event.event, parts.iter().map(|(_, place, detail)| (place, detail))),
-            labels: Wants::new(event.event, label_places.iter().map(|(place, detail)| (place, detail))),
+            wants: Wants::new(event.raw, parts.iter().map(|(_, place, detail)| (place, detail))),
+            labels: Wants::new(event.raw, label_places.iter().map(|(place, detail)| (place, detail))),
             parts,
             label_places,
             quick: Quick::Never,
@@ -272,9 +272,9 @@ impl KeyReader {
         (parts.collect(), labels)
     }
 
-    fn quick_of(&mut self, event: &FilterEvent, program: &Program) -> Quick {
+    fn quick_of(&mut self, event: &Event, program: &Program) -> Quick {
         let trace = &self.traces[event.trace];
-        let class = trace.schema.event(event.event.class());
+        let class = trace.schema.event(event.raw.class());
         let (mut fixed, mut by_stream, mut space) = (None, false, Vec::new());
         for (at, (name, place, _)) in program.parts.iter().enumerate() {
             space.push(*name);
@@ -287,7 +287,7 @@ impl KeyReader {
                 }
                 Place::Spine(_) => return Quick::Never,
                 Place::Field(_) => {
-                    let Some(integer) = program.wants.fixed(event.event, at).filter(|_| fixed.is_none()) else {
+                    let Some(integer) = program.wants.fixed(event.raw, at).filter(|_| fixed.is_none()) else {
                         return Quick::Never;
                     };
                     space.extend([u8::MAX, integer.is_signed().into()]);
@@ -304,11 +304,11 @@ impl KeyReader {
 }
 
 impl TraceKeys {
-    fn put_spine(&self, event: &FilterEvent, head: Head, out: &mut Vec<u8>) {
-        let class = self.schema.event(event.event.class());
+    fn put_spine(&self, event: &Event, head: Head, out: &mut Vec<u8>) {
+        let class = self.schema.event(event.raw.class());
         let integer = |value: i128, out: &mut Vec<u8>| put_integer(value, out);
         let mut name = Vec::new();
-        let own = class.open_ids.as_ref().and_then(|_| event.event.own_id(&mut name));
+        let own = class.open_ids.as_ref().and_then(|_| event.raw.own_id(&mut name));
         match (head, event.ns) {
             (Head::Name, _) if own.is_some() => put_text(&name, out),
             (Head::Name, _) => match &class.name {
@@ -319,12 +319,12 @@ impl TraceKeys {
             (Head::Stream, _) => integer(self.schema.stream(class.stream).id.into(), out),
             (Head::StreamName, _) => put_text(self.streams.get(event.stream).map_or(b"", |name| name.as_bytes()), out),
             (Head::Trace, _) => put_text(self.name.as_bytes(), out),
-            (Head::Cpu, _) => match event.event.chunk.packet.cpu {
+            (Head::Cpu, _) => match event.raw.chunk.packet.cpu {
                 Some(cpu) => integer(cpu.into(), out),
                 None => out.push(0),
             },
             (Head::Ns | Head::Time, Some(ns)) => integer(ns, out),
-            (Head::Cycles, _) => integer(event.event.cycles().into(), out),
+            (Head::Cycles, _) => integer(event.raw.cycles().into(), out),
             _ => out.push(0),
         }
     }

@@ -12,19 +12,7 @@ use super::eval::{self, Found, Labels, Source, Value};
 use super::number::Number;
 use super::resolve::{Detail, Place};
 use super::syntax::{Head, Test};
-
-/// An event, with what a filter may ask about it.
-#[derive(Clone, Copy)]
-pub struct FilterEvent<'a> {
-    /// Index of its trace in the session.
-    pub trace: usize,
-    /// Index of its stream in the trace.
-    pub stream: usize,
-    /// The event.
-    pub event: EventRef<'a>,
-    /// Its time in ns since the origin, `None` when it has none.
-    pub ns: Option<i128>,
-}
+use crate::event::Event;
 
 /// Evaluates a filter in one thread. It prepares each event class when it meets it first.
 pub struct Matcher {
@@ -86,34 +74,34 @@ impl Matcher {
     ///
     /// Panics when `trace` or `stream` is not of the session that the filter was bound to.
     #[inline]
-    pub fn matches(&mut self, event: &FilterEvent) -> bool {
-        let class = event.event.class();
+    pub fn matches(&mut self, event: &Event) -> bool {
+        let class = event.raw.class();
         match self.bound.traces[event.trace].verdicts[class.0 as usize] {
             Some(verdict) => verdict,
             None => self.decide(event, class),
         }
     }
 
-    fn decide(&mut self, event: &FilterEvent, class: EventClassId) -> bool {
+    fn decide(&mut self, event: &Event, class: EventClassId) -> bool {
         let bound = &*self.bound;
         let program = self.programs[event.trace][class.0 as usize]
-            .get_or_insert_with(|| Box::new(Program::new(bound, event.trace, event.event)));
+            .get_or_insert_with(|| Box::new(Program::new(bound, event.trace, event.raw)));
         let trace = &bound.traces[event.trace];
         let stream_name = trace.streams.get(event.stream).map_or("", |name| name);
         let mut scene = Scene::of_class(&trace.schema, class, &trace.name, &program.places);
         scene.details = &program.details;
         self.name.clear();
-        let own_id = scene.class.open_ids.as_ref().and_then(|_| event.event.own_id(&mut self.name));
+        let own_id = scene.class.open_ids.as_ref().and_then(|_| event.raw.own_id(&mut self.name));
         scene.spine = Some(Spine {
             ns: event.ns,
-            cycles: event.event.cycles(),
+            cycles: event.raw.cycles(),
             stream_name,
             own: own_id.map(|id| (id, &*self.name)),
             has_rateless_clock: has_rateless_clock(&trace.schema, class),
-            cpu: event.event.chunk.packet.cpu,
+            cpu: event.raw.chunk.packet.cpu,
         });
         if program.wants_packet {
-            let packet = &event.event.chunk.packet;
+            let packet = &event.raw.chunk.packet;
             let cached = &mut self.packets[event.trace][event.stream];
             if cached.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, packet)) {
                 let wanted = self.packet_wants[event.trace][packet.packet.class.0 as usize]
@@ -131,7 +119,7 @@ impl Matcher {
         {
             return decided;
         }
-        program.capture(event.event, bound.paths.len(), &mut self.fields, &mut self.state, &mut self.indices);
+        program.capture(event.raw, bound.paths.len(), &mut self.fields, &mut self.state, &mut self.indices);
         scene.fields = Some(&self.fields);
         eval::evaluate(&program.test, &scene).unwrap_or(false)
     }

@@ -4,9 +4,10 @@
 //! session: then it is a [`Filter`], checked against every event class. Each thread takes a [`Matcher`] of it.
 //!
 //! ```no_run
-//! # use tracemill_engine::filter::{Expression, FilterContext, FilterEvent};
+//! # use tracemill_engine::event::Event;
+//! # use tracemill_engine::filter::{Expression, FilterContext};
 //! # use tracemill_engine::session::Session;
-//! # fn run(session: &Session, event: FilterEvent) -> tracemill_model::error::Result<()> {
+//! # fn run(session: &Session, event: Event) -> tracemill_model::error::Result<()> {
 //! let expression = Expression::parse("name == \"sched_*\" and payload.prev_pid == 0")?;
 //! // `expression.needs()` says whether the first or the last event of the timeline must be found.
 //! let filter = expression.bind(&FilterContext { session, gmt: false, first_ns: None, last_ns: None })?;
@@ -59,7 +60,7 @@ pub use syntax::Head;
 
 pub use columns::{ColumnList, Columns};
 pub use keys::{KeyBy, KeyReader, KeyValue};
-pub use matcher::{FilterEvent, Matcher};
+pub use matcher::Matcher;
 pub use time::{Needs, Time, TimeContext, parse_time};
 
 /// A filter as it is written: its syntax is right, its paths are not looked up yet.

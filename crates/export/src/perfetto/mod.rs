@@ -169,20 +169,14 @@ impl Writer {
     /// Time of an event; what has none stands at the one before, and what no number of the format can say at the end of
     /// what they can.
     fn time(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
-        let is_untimed = event.chunk.packet.plans.schema().event(event.class()).is_untimed;
-        match self.lanes.streams[stream].clock.filter(|_| !is_untimed) {
-            Some(clock) => {
-                let ns = clock.ns(event.cycles());
-                u64::try_from(ns).unwrap_or_else(|_| {
-                    self.losses.add(Lost::ClampedTimes, 1);
-                    nearest(ns)
-                })
-            }
-            None => {
-                self.losses.add(Lost::UntimedEvents, 1);
-                self.latest_ns
-            }
-        }
+        let Some(ns) = event.ns(self.lanes.streams[stream].clock.as_ref()) else {
+            self.losses.add(Lost::UntimedEvents, 1);
+            return self.latest_ns;
+        };
+        u64::try_from(ns).unwrap_or_else(|_| {
+            self.losses.add(Lost::ClampedTimes, 1);
+            nearest(ns)
+        })
     }
 
     /// A packet begins that belongs to a time.

@@ -15,8 +15,9 @@ use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 
-use super::{Filter, FilterContext, FilterEvent};
+use super::{Filter, FilterContext};
 use crate::cursor::Cursor;
+use crate::event::Event;
 use crate::item::Item;
 use crate::selection::SpineFilter;
 use crate::session::Session;
@@ -49,12 +50,12 @@ impl Input {
         Filter::compile(text, &context).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn events(&self) -> impl Iterator<Item = FilterEvent<'_>> {
+    fn events(&self) -> impl Iterator<Item = Event<'_>> {
         self.chunks.iter().flat_map(|(trace, stream, chunk)| {
             let clock = self.session.clock_map(*trace, chunk.packet.packet.class);
             (0..chunk.len()).map(move |at| {
                 let ns = clock.map(|clock| clock.ns(chunk.cycles[at]));
-                FilterEvent { trace: *trace, stream: *stream, event: chunk.event(at), ns }
+                Event { trace: *trace, stream: *stream, raw: chunk.event(at), ns }
             })
         })
     }
@@ -66,7 +67,7 @@ impl Input {
         let mut matcher = filter.matcher();
         let mut matching = Vec::new();
         for (at, event) in self.events().enumerate() {
-            let is_in_class = filter.classes(event.trace).is_none_or(|classes| classes.has(event.event.class().0));
+            let is_in_class = filter.classes(event.trace).is_none_or(|classes| classes.has(event.raw.class().0));
             let is_in_time = match (filter.time_range(), event.ns) {
                 (Some((first, last)), Some(ns)) => first <= ns && ns <= last,
                 (range, _) => range.is_none(),

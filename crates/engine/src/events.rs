@@ -1,0 +1,85 @@
+//! The events of a session one by one, in the order of time.
+
+use crate::event::Event;
+use crate::filter::{Filter, Matcher};
+use crate::merge::{Batch, Merger, Note};
+use crate::redact::StreamReader;
+use crate::selection::{Selection, StreamOf};
+use crate::session::Session;
+use crate::timeline;
+
+/// Events of a batch.
+const BATCH: usize = 4096;
+
+/// The events of streams in the order of time, and what comes up between them.
+///
+/// It lends: an event points into the batch that is being read, so [`Events::next`] is no `Iterator::next`.
+pub struct Events<'a> {
+    streams: &'a [StreamOf],
+    merger: Merger<StreamReader>,
+    matcher: Option<Matcher>,
+    batch: Batch,
+    /// The notes behind its events.
+    notes: std::vec::IntoIter<Note>,
+    /// The run of the batch that is being read, and the next event of it, counted from its first one.
+    run: usize,
+    at: u32,
+}
+
+/// An event, or something that stands between events.
+pub enum Step<'e> {
+    /// An event, and the index of its stream among those that are read.
+    Event(usize, Event<'e>),
+    /// Something that is no event.
+    Note(Note),
+}
+
+impl<'a> Events<'a> {
+    /// The events of these streams that are selected and match the filter.
+    pub fn new(session: &Session, streams: &'a [StreamOf], selection: &Selection, filter: Option<&Filter>) -> Self {
+        Events {
+            streams,
+            merger: timeline::merger(session, streams, selection),
+            matcher: filter.map(Filter::matcher),
+            batch: Batch::default(),
+            notes: Vec::new().into_iter(),
+            run: 0,
+            at: 0,
+        }
+    }
+
+    /// The next event or note; `None` at the end. What comes up behind an event stands behind it.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
+    #[inline]
+    pub fn next(&mut self) -> Option<Step<'_>> {
+        let (chunk, at) = loop {
+            let Some(run) = self.batch.runs.get(self.run) else {
+                if let Some(note) = self.notes.next() {
+                    return Some(Step::Note(note));
+                }
+                self.batch = self.merger.next_batch(BATCH)?;
+                self.notes = std::mem::take(&mut self.batch.notes).into_iter();
+                (self.run, self.at) = (0, 0);
+                continue;
+            };
+            let at = run.from + self.at;
+            if at == run.to {
+                (self.run, self.at) = (self.run + 1, 0);
+                continue;
+            }
+            self.at += 1;
+            let chunk = run.chunk as usize;
+            if let Some(matcher) = &mut self.matcher {
+                let (stream, ready) = &self.batch.chunks[chunk];
+                let event = self.streams[stream.0 as usize].event(ready.chunk.event(at as usize));
+                if !matcher.matches(&event) {
+                    continue;
+                }
+            }
+            break (chunk, at as usize);
+        };
+        let (stream, ready) = &self.batch.chunks[chunk];
+        let stream = stream.0 as usize;
+        Some(Step::Event(stream, self.streams[stream].event(ready.chunk.event(at))))
+    }
+}
