@@ -141,22 +141,14 @@ impl CellTrace {
 
     fn put_spine(&self, out: &mut Out, head: Head, event: EventRef<'_>, ns: Option<i128>) {
         let class = self.schema.event(event.class());
-        if class.open_ids.is_some() && matches!(head, Head::Name | Head::Id) {
-            let mut name = Vec::new();
-            let id = event.own_id(&mut name);
-            return match head {
-                Head::Name => put_cell(out, &name),
-                _ => out.put_u64(id.unwrap_or_default().into()),
-            };
-        }
         match (head, ns) {
             (Head::Cpu, _) => {
                 if let Some(cpu) = event.chunk.packet.cpu {
                     out.put_u64(cpu.into());
                 }
             }
-            (Head::Name, _) => put_cell(out, class.name.as_deref().unwrap_or_default().as_bytes()),
-            (Head::Id, _) => out.put_u64(class.id),
+            (Head::Name, _) => put_cell(out, event.name(&mut Vec::new()).unwrap_or_default()),
+            (Head::Id, _) => out.put_u64(event.id()),
             (Head::Stream, _) => out.put_u64(self.schema.stream(class.stream).id),
             (Head::Trace, _) => put_cell(out, self.trace.as_bytes()),
             (Head::Ns, Some(ns)) => out.put_ns(ns),

@@ -34,6 +34,7 @@ pub struct CsvTrace {
     json: JsonTrace,
     cpu: CpuOf,
     scratch: Out,
+    name: Vec<u8>,
 }
 
 /// The header line, of the default columns unless there are others.
@@ -74,6 +75,7 @@ impl CsvTrace {
             trace: trace.unwrap_or_default().to_string(),
             cpu: CpuOf::default(),
             scratch: Out::default(),
+            name: Vec::new(),
         }
     }
 
@@ -98,13 +100,8 @@ impl CsvTrace {
             out.put_u64(event.cycles());
         }
         out.put_byte(b',');
-        let mut own = Vec::new();
-        let (id, name) = match class.open_ids.as_ref().and_then(|_| event.own_id(&mut own)) {
-            Some(id) => (id.into(), &*own),
-            None => (class.id, class.name.as_deref().unwrap_or_default().as_bytes()),
-        };
-        put_cell(out, name);
-        out.put_fmt(format_args!(",{id},{},", self.schema.stream(class.stream).id));
+        put_cell(out, event.name(&mut self.name).unwrap_or_default());
+        out.put_fmt(format_args!(",{},{},", event.id(), self.schema.stream(class.stream).id));
         if let Some(cpu) = self.cpu.of(stream, event) {
             out.put_u64(cpu);
         }

@@ -307,15 +307,12 @@ impl TraceKeys {
     fn put_spine(&self, event: &Event, head: Head, out: &mut Vec<u8>) {
         let class = self.schema.event(event.raw.class());
         let integer = |value: i128, out: &mut Vec<u8>| put_integer(value, out);
-        let mut name = Vec::new();
-        let own = class.open_ids.as_ref().and_then(|_| event.raw.own_id(&mut name));
         match (head, event.ns) {
-            (Head::Name, _) if own.is_some() => put_text(&name, out),
-            (Head::Name, _) => match &class.name {
-                Some(name) => put_text(name.as_bytes(), out),
+            (Head::Name, _) => match event.name(&mut Vec::new()) {
+                Some(name) => put_text(name, out),
                 None => out.push(0),
             },
-            (Head::Id, _) => integer(own.map_or(class.id.into(), i128::from), out),
+            (Head::Id, _) => integer(event.id().into(), out),
             (Head::Stream, _) => integer(self.schema.stream(class.stream).id.into(), out),
             (Head::StreamName, _) => put_text(self.streams.get(event.stream).map_or(b"", |name| name.as_bytes()), out),
             (Head::Trace, _) => put_text(self.name.as_bytes(), out),
