@@ -1,12 +1,13 @@
 //! The formats of names and data: compiled once, never handed to a C library (`SPEC.md`, D25 to D29, D31).
 
+use tracemill_codec::text::printf::{self, put_signed, put_unsigned};
 use tracemill_model::schema::QUICK_BYTES;
 
 use super::short::{self, STEP, Short, Step, Steps, block};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (`SPEC.md`, D27).
-const MAX_WIDTH: u32 = 1024;
+const MAX_WIDTH: u16 = 1024;
 /// A longer format is read anew for each text.
 const MAX_COMPILED: usize = 4096;
 
@@ -85,18 +86,11 @@ enum Value {
     String,
 }
 
+/// A conversion, and how many bits of the value count: 8, 16 or 32.
 #[derive(Clone, Copy, Debug)]
 struct Spec {
-    minus: bool,
-    plus: bool,
-    blank: bool,
-    hash: bool,
-    zero: bool,
-    width: u16,
-    precision: Option<u16>,
-    /// 8, 16 or 32 bits of the value count.
+    of_c: printf::Spec,
     bits: u8,
-    letter: u8,
 }
 
 /// What compiled formats may take together, in octets: definitions may share one long text.
@@ -210,7 +204,7 @@ impl Format {
         let Format::Short(compiled) = self else { return false };
         let is_string = |piece: &Piece| match piece {
             Piece::String => true,
-            Piece::Full(spec) => spec.letter == b's',
+            Piece::Full(spec) => spec.of_c.letter == b's',
             _ => false,
         };
         compiled.pieces.iter().any(is_string)
@@ -255,7 +249,7 @@ impl Compiled {
         push_literal(&mut pieces, literal, text.len());
         let is_text = |piece: &Piece| match piece {
             Piece::String => true,
-            Piece::Full(spec) => matches!(spec.letter, b's' | b'c' | b'k'),
+            Piece::Full(spec) => matches!(spec.of_c.letter, b's' | b'c' | b'k'),
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
@@ -364,33 +358,11 @@ pub(super) fn make_utf8(out: &mut Vec<u8>, begin: usize) {
 
 /// What stands behind a `%`: its length, and the conversion; without one it is a `%` (`%%`, also with flags between).
 fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
-    let mut at = 0;
-    let mut spec = Spec {
-        minus: false,
-        plus: false,
-        blank: false,
-        hash: false,
-        zero: false,
-        width: 0,
-        precision: None,
-        bits: 32,
-        letter: 0,
-    };
-    loop {
-        match text.get(at)? {
-            b'-' => spec.minus = true,
-            b'+' => spec.plus = true,
-            b' ' => spec.blank = true,
-            b'#' => spec.hash = true,
-            b'0' => spec.zero = true,
-            _ => break,
-        }
-        at += 1;
-    }
-    spec.width = number(text, &mut at);
+    let (mut of_c, mut at) = printf::Spec::flags(text);
+    of_c.width = printf::number(text, &mut at, MAX_WIDTH);
     if text.get(at) == Some(&b'.') {
         at += 1;
-        spec.precision = Some(number(text, &mut at));
+        of_c.precision = Some(printf::number(text, &mut at, MAX_WIDTH));
     }
     let rest = text.get(at..)?;
     let (len, bits) = match rest {
@@ -401,48 +373,39 @@ fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
         _ => (0, 32),
     };
     at += len;
-    spec.bits = bits;
-    spec.letter = *text.get(at)?;
+    of_c.letter = *text.get(at)?;
     let is_bare = at == 0;
     at += 1;
-    let piece = match spec.letter {
+    let spec = Spec { of_c, bits };
+    let piece = match of_c.letter {
         b'%' => return Some((at, None)),
         b'd' | b'i' if is_bare => Piece::Signed,
         b'u' if is_bare => Piece::Unsigned,
         b'x' if is_bare => Piece::Hex,
         b's' if is_bare => Piece::String,
-        b'x' if spec.is_wide_hex() => Piece::WideHex(spec.width as u8),
+        b'x' if spec.is_wide_hex() => Piece::WideHex(of_c.width as u8),
         b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' | b's' | b'p' | b'k' => Piece::Full(spec),
         _ => return None,
     };
     Some((at, Some(piece)))
 }
 
-/// A decimal number, held at the largest width.
-fn number(text: &[u8], at: &mut usize) -> u16 {
-    let mut value = 0u32;
-    while let Some(digit) = text.get(*at).filter(|octet| octet.is_ascii_digit()) {
-        value = (value * 10 + u32::from(digit - b'0')).min(MAX_WIDTH);
-        *at += 1;
-    }
-    value as u16
-}
-
 impl Spec {
     /// `%08x` and the like.
     fn is_wide_hex(&self) -> bool {
-        let is_plain = !self.minus && !self.hash && self.precision.is_none() && self.bits == 32;
-        self.zero && is_plain && self.width <= 8
+        let Spec { of_c, bits } = self;
+        let is_plain = !of_c.left && !of_c.alternate && of_c.precision.is_none() && *bits == 32;
+        of_c.zero && is_plain && of_c.width <= 8
     }
 
     fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
-        match self.letter {
+        match self.of_c.letter {
             b's' => match names.strings.and_then(|table| table.string(value)) {
-                Some(text) => self.put_text(text, out),
+                Some(text) => self.of_c.put_text(text, out),
                 None => {
                     let mut text = Vec::new();
                     put_bad_string(&mut text, value);
-                    self.put_text(&text, out);
+                    self.of_c.put_text(&text, out);
                 }
             },
             b'k' => {
@@ -455,35 +418,18 @@ impl Spec {
                     }
                     None => text.extend_from_slice(format!("{value:#010x}").as_bytes()),
                 }
-                self.put_text(&text, out);
+                self.of_c.put_text(&text, out);
             }
             b'c' => {
                 let octet = [value as u8];
-                self.put_padded(if octet[0] == 0 { &[] } else { &octet }, out);
+                self.of_c.put_padded(if octet[0] == 0 { &[] } else { &octet }, out);
             }
             _ => self.put_number(value, out),
         }
     }
 
-    /// A string: precision and width count octets.
-    fn put_text(&self, text: &[u8], out: &mut Vec<u8>) {
-        let len = self.precision.map_or(text.len(), |most| text.len().min(usize::from(most)));
-        self.put_padded(&text[..len], out);
-    }
-
-    fn put_padded(&self, text: &[u8], out: &mut Vec<u8>) {
-        let blanks = usize::from(self.width).saturating_sub(text.len());
-        if !self.minus {
-            out.resize(out.len() + blanks, b' ');
-        }
-        out.extend_from_slice(text);
-        if self.minus {
-            out.resize(out.len() + blanks, b' ');
-        }
-    }
-
     fn put_number(&self, value: u32, out: &mut Vec<u8>) {
-        let is_signed = matches!(self.letter, b'd' | b'i');
+        let is_signed = matches!(self.of_c.letter, b'd' | b'i');
         let number = match (is_signed, self.bits) {
             (true, 8) => i64::from(value as i8),
             (true, 16) => i64::from(value as i16),
@@ -492,48 +438,7 @@ impl Spec {
             (false, 16) => i64::from(value as u16),
             (false, _) => i64::from(value),
         };
-        let mut buffer = [0u8; 20];
-        let mut at = buffer.len();
-        let (base, letters) = match self.letter {
-            b'o' => (8, b"0123456789abcdef"),
-            b'x' | b'p' => (16, b"0123456789abcdef"),
-            b'X' => (16, b"0123456789ABCDEF"),
-            _ => (10, b"0123456789abcdef"),
-        };
-        let size = number.unsigned_abs();
-        let mut left = size;
-        while left > 0 || (at == buffer.len() && self.precision != Some(0)) {
-            at -= 1;
-            buffer[at] = letters[(left % base) as usize];
-            left /= base;
-        }
-        let digits = &buffer[at..];
-        let mut zeros = usize::from(self.precision.unwrap_or(0)).saturating_sub(digits.len());
-        if self.letter == b'o' && self.hash && zeros == 0 && digits.first() != Some(&b'0') {
-            zeros = 1;
-        }
-        let prefix = match self.letter {
-            b'p' => "0x",
-            b'x' if self.hash && size != 0 => "0x",
-            b'X' if self.hash && size != 0 => "0X",
-            _ if number < 0 => "-",
-            _ if is_signed && self.plus => "+",
-            _ if is_signed && self.blank => " ",
-            _ => "",
-        };
-        let mut pad = usize::from(self.width).saturating_sub(prefix.len() + zeros + digits.len());
-        if self.zero && !self.minus && self.precision.is_none() {
-            zeros += std::mem::take(&mut pad);
-        }
-        if !self.minus {
-            out.resize(out.len() + pad, b' ');
-        }
-        out.extend_from_slice(prefix.as_bytes());
-        out.resize(out.len() + zeros, b'0');
-        out.extend_from_slice(digits);
-        if self.minus {
-            out.resize(out.len() + pad, b' ');
-        }
+        self.of_c.put_integer(number < 0, number.unsigned_abs(), out);
     }
 }
 
@@ -562,40 +467,6 @@ pub(super) fn put_short(out: &mut Vec<u8>, text: &[u8], range: std::ops::Range<u
             piece => out.extend_from_slice(piece.unwrap_or(&[])),
         },
     }
-}
-
-/// Appends a signed number in base 10.
-#[inline]
-pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    put_unsigned(out, value.unsigned_abs());
-}
-
-/// Appends a number in base 10.
-#[inline]
-pub(super) fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
-    if value < 10 {
-        return out.push(b'0' + value as u8);
-    }
-    if value < 100 {
-        return out.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
-    }
-    if value < 1000 {
-        let (high, low) = (value / 10, b'0' + (value % 10) as u8);
-        return out.extend_from_slice(&[b'0' + (high / 10) as u8, b'0' + (high % 10) as u8, low]);
-    }
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    while value >= 10 {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
-    at -= 1;
-    digits[at] = b'0' + value as u8;
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// Appends a number in base 16, with zeros up to a width of at most 8.

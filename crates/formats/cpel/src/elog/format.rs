@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use tracemill_codec::text::printf::{number, put_signed, put_unsigned};
 use tracemill_model::schema::QUICK_BYTES;
 
 use super::header::{Arg, EventType};
-use crate::printf::{make_utf8, padded, put_short, put_signed, put_unsigned};
+use crate::printf::{make_utf8, padded, put_short};
 use crate::short::{self, Short, Strings, block, is_plain};
 use crate::strings::{MAX_TEXT, nul_at};
 
 /// Largest width and precision.
-const MAX_WIDTH: u32 = 1024;
+const MAX_WIDTH: u16 = 1024;
 
 /// A compiled format.
 #[derive(Clone, Debug)]
@@ -293,10 +294,10 @@ fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
         at = 1;
     }
     spec.zeros = text.get(at) == Some(&b'0');
-    spec.width = number(text, &mut at);
+    spec.width = number(text, &mut at, MAX_WIDTH);
     if text.get(at) == Some(&b'.') {
         at += 1;
-        spec.precision = Some(number(text, &mut at));
+        spec.precision = Some(number(text, &mut at, MAX_WIDTH));
     }
     if let Some(b'l' | b'L' | b'w') = text.get(at) {
         spec.is_long = true;
@@ -309,16 +310,6 @@ fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
     spec.is_bare = at == 0;
     let is_known = b"duxXofegcspSv".contains(&spec.letter);
     is_known.then_some((at + 1, spec))
-}
-
-/// A decimal number, held at the largest width.
-fn number(text: &[u8], at: &mut usize) -> u16 {
-    let mut value = 0u32;
-    while let Some(digit) = text.get(*at).filter(|octet| octet.is_ascii_digit()) {
-        value = (value * 10 + u32::from(digit - b'0')).min(MAX_WIDTH);
-        *at += 1;
-    }
-    value as u16
 }
 
 impl Spec {

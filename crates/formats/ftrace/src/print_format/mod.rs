@@ -10,6 +10,8 @@
 mod parse;
 mod value;
 
+use tracemill_codec::text::printf;
+
 use super::event_format::{EventFormat, Field, Machine};
 use parse::{Parser, tokens};
 use value::Record;
@@ -21,7 +23,7 @@ const MAX_PARTS: usize = 8192;
 /// Binary operators of one line: a chain of them is a tree as deep.
 const MAX_OPERATORS: usize = 512;
 /// Widths and precisions beyond this are mistakes.
-const MAX_WIDTH: usize = 512;
+const MAX_WIDTH: u16 = 512;
 /// Bytes or elements of an array that are shown.
 const MAX_ELEMENTS: usize = 4096;
 
@@ -46,16 +48,12 @@ enum Piece {
 /// A conversion: `%-08.3lx`.
 #[derive(Clone, Debug, Default)]
 struct Spec {
-    is_left: bool,
-    is_zero: bool,
-    is_alternate: bool,
-    has_plus: bool,
-    has_blank: bool,
+    /// Flags and letter; width and precision are known only for a record.
+    of_c: printf::Spec,
     width: Count,
     precision: Count,
     /// Bytes of the integer that C would have passed.
     bytes: u32,
-    conversion: char,
     /// What stands behind `%p`.
     pointer: String,
 }
@@ -234,6 +232,7 @@ mod tests {
             "\"%d\", NAME",
             "\"%d, REC->a",
             "\"%e\", REC->a",
+            "\"%é\", REC->a",
             "\"x\", REC->a",
             "\"%99999d\", REC->a",
             &deep,

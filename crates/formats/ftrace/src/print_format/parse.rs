@@ -1,5 +1,7 @@
 //! Reading a `print fmt:` line: tokens, then pieces of text and expressions.
 
+use tracemill_codec::text::printf;
+
 use super::{Count, Expr, MAX_DEPTH, MAX_OPERATORS, MAX_PARTS, MAX_WIDTH, Piece, Spec};
 use crate::event_format::{Field, Machine};
 
@@ -178,19 +180,9 @@ impl<'t> Parser<'t> {
 
     /// A conversion, behind its `%`.
     fn spec(&mut self, text: &'t str) -> Option<(Spec, &'t str)> {
-        let mut spec = Spec { bytes: 4, ..Spec::default() };
-        let mut rest = text;
-        loop {
-            match rest.chars().next()? {
-                '-' => spec.is_left = true,
-                '0' => spec.is_zero = true,
-                '#' => spec.is_alternate = true,
-                '+' => spec.has_plus = true,
-                ' ' => spec.has_blank = true,
-                _ => break,
-            }
-            rest = &rest[1..];
-        }
+        let (of_c, flags) = printf::Spec::flags(text.as_bytes());
+        let mut spec = Spec { of_c, bytes: 4, ..Spec::default() };
+        let mut rest = &text[flags..];
         (spec.width, rest) = self.count(rest)?;
         if let Some(behind) = rest.strip_prefix('.') {
             (spec.precision, rest) = self.count(behind)?;
@@ -208,9 +200,10 @@ impl<'t> Parser<'t> {
             }
             rest = &rest[1..];
         }
-        spec.conversion = rest.chars().next()?;
-        rest = &rest[spec.conversion.len_utf8()..];
-        match spec.conversion {
+        let conversion = rest.chars().next().filter(char::is_ascii)?;
+        spec.of_c.letter = conversion as u8;
+        rest = &rest[1..];
+        match conversion {
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' => {}
             'p' => {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
@@ -232,7 +225,7 @@ impl<'t> Parser<'t> {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let count = match &text[..end] {
             "" => Count::None,
-            digits => Count::Number(digits.parse().ok().filter(|&count| count <= MAX_WIDTH)?),
+            digits => Count::Number(digits.parse().ok().filter(|&count| count <= usize::from(MAX_WIDTH))?),
         };
         Some((count, &text[end..]))
     }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use tracemill_codec::text::printf;
+
 use super::{Count, Expr, KernelNames, MAX_ELEMENTS, MAX_WIDTH, PrintFormat, Spec};
 use crate::event_format::{Content, Field, Place};
 
@@ -195,29 +197,29 @@ impl<'a> Record<'a> {
             Count::Value(expr) => Some(cast(self.number(expr), 4, true)),
         };
         let width = count(&spec.width).unwrap_or(0);
-        let is_left = spec.is_left || width < 0;
-        let width = usize::try_from(width.unsigned_abs()).unwrap_or(0).min(MAX_WIDTH);
         let precision = count(&spec.precision).and_then(|count| usize::try_from(count).ok());
-        let (text, is_number) = match spec.conversion {
-            's' => (self.text(value, precision), false),
-            'c' => (vec![self.number(value) as u8], false),
-            'p' => (self.pointer(&spec.pointer, value), false),
-            _ => (self.integer(spec, self.number(value), precision).into_bytes(), precision.is_none()),
+        let of_c = printf::Spec {
+            left: spec.of_c.left || width < 0,
+            width: width.unsigned_abs().min(MAX_WIDTH.into()) as u16,
+            ..spec.of_c
         };
-        let missing = width.saturating_sub(text.len());
-        if is_left {
-            out.extend_from_slice(&text);
-            out.extend(std::iter::repeat_n(b' ', missing));
-        } else if spec.is_zero && is_number {
-            // Zeros stand behind the sign and behind `0x`.
-            let head = text.iter().take_while(|byte| !byte.is_ascii_hexdigit()).count();
-            let head = if text[head..].starts_with(b"0x") || text[head..].starts_with(b"0X") { head + 2 } else { head };
-            out.extend_from_slice(&text[..head]);
-            out.extend(std::iter::repeat_n(b'0', missing));
-            out.extend_from_slice(&text[head..]);
-        } else {
-            out.extend(std::iter::repeat_n(b' ', missing));
-            out.extend_from_slice(&text);
+        match spec.of_c.letter {
+            b's' => of_c.put_padded(&self.text(value, precision), out),
+            b'c' => of_c.put_padded(&[self.number(value) as u8], out),
+            b'p' => of_c.put_padded(&self.pointer(&spec.pointer, value), out),
+            letter => {
+                let number = cast(self.number(value), spec.bytes, matches!(letter, b'd' | b'i'));
+                let size = number.unsigned_abs() as u64;
+                let base: u64 = match letter {
+                    b'x' | b'X' => 16,
+                    b'o' => 8,
+                    _ => 10,
+                };
+                // The kernel shows a 0 whatever the precision; more zeros than the largest width are a mistake.
+                let most = size.checked_ilog(base).unwrap_or(0) as usize + 1 + usize::from(MAX_WIDTH);
+                let precision = precision.map(|precision| precision.clamp(1, most) as u16);
+                printf::Spec { precision, ..of_c }.put_integer(number < 0, size, out);
+            }
         }
     }
 
@@ -229,31 +231,6 @@ impl<'a> Record<'a> {
         };
         let end = memchr::memchr(0, &bytes).unwrap_or(bytes.len());
         bytes[..end.min(precision.unwrap_or(usize::MAX))].to_vec()
-    }
-
-    fn integer(&self, spec: &Spec, number: i128, precision: Option<usize>) -> String {
-        let signed = matches!(spec.conversion, 'd' | 'i');
-        let number = cast(number, spec.bytes, signed);
-        let size = number.unsigned_abs();
-        let mut digits = match spec.conversion {
-            'x' => format!("{size:x}"),
-            'X' => format!("{size:X}"),
-            'o' => format!("{size:o}"),
-            _ => size.to_string(),
-        };
-        if let Some(precision) = precision.filter(|&precision| precision > digits.len()) {
-            digits.insert_str(0, &"0".repeat((precision - digits.len()).min(MAX_WIDTH)));
-        }
-        let head = match spec.conversion {
-            'x' if spec.is_alternate && number != 0 => "0x",
-            'X' if spec.is_alternate && number != 0 => "0X",
-            'o' if spec.is_alternate && !digits.starts_with('0') => "0",
-            _ if number < 0 => "-",
-            _ if signed && spec.has_plus => "+",
-            _ if signed && spec.has_blank => " ",
-            _ => "",
-        };
-        format!("{head}{digits}")
     }
 
     /// `%p` and what may stand behind it.

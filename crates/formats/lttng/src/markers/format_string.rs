@@ -3,6 +3,7 @@
 //! A name is the first word before its conversion; a conversion says the type that the caller passes, a tracer type
 //! (`#` in front of it) the type that was written. Conversions have no width and no precision.
 
+use tracemill_codec::text::printf::Spec;
 use tracemill_model::schema::DisplayBase;
 
 use super::header::is_alignment;
@@ -151,9 +152,7 @@ impl<'a> Parser<'a> {
     fn conversion(&mut self) -> Result<Type, String> {
         let begin = self.at;
         self.at += 1;
-        while matches!(self.peek(), Some(b'-' | b'+' | b' ' | b'#' | b'0')) {
-            self.at += 1;
-        }
+        self.at += Spec::flags(self.format.get(self.at..).unwrap_or_default()).1;
         let found = self.letter(None).ok_or_else(|| {
             let end = (self.at + 1).min(self.format.len());
             let text = String::from_utf8_lossy(self.format.get(begin..end).unwrap_or_default());
