@@ -11,10 +11,8 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 
 use crate::plan::{Fault, Input, NoVisitor, Plan, State, Visitor};
-use crate::spine::{EventFault, ScanEnd, SpineSink};
+use crate::spine::{EventFault, ScanEnd, Spine, SpineSink};
 use crate::trace_plans::TracePlans;
-
-pub use crate::spine::Spine;
 
 /// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
 pub trait Bytes: Send + Sync {

@@ -7,8 +7,7 @@ use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 use crate::event_header::{FastHeader, ReadHeader};
 use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, Short, State};
 use crate::quick::Quick;
-
-pub use crate::spine::{EventFault, ScanEnd, SpineSink};
+use crate::spine::{EventFault, ScanEnd, SpineSink};
 
 /// The plans of one trace. Shared by all threads.
 pub struct TracePlans {

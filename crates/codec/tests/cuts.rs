@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData, Spine};
+use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tracemill_codec::bits::read_float;
 use tracemill_codec::layout::largest_tree;
 use tracemill_codec::plan::{Compiler, FaultKind, Input, Known, SharedSlots, State};
-use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
+use tracemill_codec::spine::{EventFault, ScanEnd, SpineSink};
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::schema::*;
 use tracemill_referee::{Interpreter, Value};
 
@@ -317,7 +318,7 @@ fn absurd_lengths_in_the_data_are_refused() {
         let pair = b.structure(&[length, byte]);
         let string = |encoding| {
             let length = StringLength::Bytes(Length::Field(payload(&[M(0)])));
-            FieldKind::String(StringClass { encoding, length, is_text_array: true })
+            FieldKind::String(StringClass { encoding, length })
         };
         let (text, wide_text) = (b.add(string(Encoding::Utf8), 8), b.add(string(Encoding::Utf32Be), 8));
         let nested = b.array(pair, Length::Static(4));
@@ -365,7 +366,7 @@ fn many_small_arrays_are_not_idle() {
     let byte = b.unsigned(8);
     let inner = b.array(byte, Length::Static(1));
     let count = b.unsigned(32);
-    let string = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated, is_text_array: false };
+    let string = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
     let string = b.add(FieldKind::String(string), 8);
     let strings = b.array(string, Length::Static(1));
     let outer = b.array(strings, Length::Field(payload(&[M(0)])));

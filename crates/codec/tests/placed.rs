@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData, Spine};
+use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{
@@ -45,7 +46,7 @@ fn placed_fields_are_read_where_they_say() {
     let number = |bits: u32| FieldKind::Integer(IntegerClass { signed: true, ..IntegerClass::unsigned(bits) });
     let text = |length: Length| {
         let length = StringLength::Bytes(length);
-        FieldKind::String(StringClass { encoding: Encoding::Utf8, length, is_text_array: false })
+        FieldKind::String(StringClass { encoding: Encoding::Utf8, length })
     };
     let late = leaf(number(16), at(6));
     let early = leaf(number(8), at(1));

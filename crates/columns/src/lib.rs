@@ -594,7 +594,7 @@ mod tests {
     fn columns() -> Columns {
         let mut schema = Schema::new("test");
         let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
-        let text = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated, is_text_array: false };
+        let text = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
         let text = schema.add_field_class(FieldClass::new(FieldKind::String(text), 8));
         let element = structure(&mut schema, vec![("x", byte), ("text", text)]);
         let list = FieldKind::Array(ArrayClass { element, length: Length::Static(2) });

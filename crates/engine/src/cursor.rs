@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::State;
-use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
-use tracemill_format::{OpenTrace, PacketReader, Stream, event_error};
+use tracemill_codec::spine::{EventFault, ScanEnd, SpineSink};
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_format::{OpenTrace, PacketReader, Stream};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
@@ -337,11 +338,8 @@ impl Cursor {
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {
         let of = &packet.data.packet;
-        let error = event_error(fault, &packet.data).in_packet(of.index).with_help(skipped(
-            packet.data.plans.schema(),
-            of,
-            packet.pos,
-        ));
+        let error =
+            packet.data.error(fault).in_packet(of.index).with_help(skipped(packet.data.plans.schema(), of, packet.pos));
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
     }
 

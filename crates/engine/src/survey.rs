@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tracemill_codec::trace_plans::{ScanEnd, SpineSink};
-use tracemill_format::{OpenTrace, Stream, event_error};
+use tracemill_codec::spine::{ScanEnd, SpineSink};
+use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::error::Error;
 use tracemill_model::schema::EventClassId;
 
@@ -225,11 +225,7 @@ fn count_packets(
                 one.events = counter.events;
                 one.times = (counter.events > 0).then_some((counter.first, counter.last));
                 if let ScanEnd::Fault(fault) = end {
-                    one.faults.push(place(event_error(&fault, &data)).with_help(skipped(
-                        &trace.schema,
-                        &data.packet,
-                        pos,
-                    )));
+                    one.faults.push(place(data.error(&fault)).with_help(skipped(&trace.schema, &data.packet, pos)));
                 }
                 clock = state.clock;
             }

@@ -21,6 +21,6 @@ pub mod target;
 
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
 pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream};
-pub use self::reader::{OpenedPacket, PacketReader, event_error};
+pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};
 pub use self::storage::{Entry, EntryKind, Storage};

@@ -5,12 +5,12 @@
 //! or the fields are nothing that a plan reads, the reader finds them itself ([`Spine`]) and may write their fields anew,
 //! in a layout for which it makes the schema.
 //!
-//! [`Spine`]: tracemill_codec::chunk::Spine
+//! [`Spine`]: tracemill_codec::spine::Spine
 
 use std::sync::Arc;
 
 use tracemill_codec::chunk::PacketData;
-use tracemill_codec::trace_plans::{EventFault, TracePlans};
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Part;
@@ -77,30 +77,4 @@ impl OpenedPacket {
         let can_be_copied = data.is_in_place();
         OpenedPacket { data, faults: Vec::new(), warnings: Vec::new(), gaps: Vec::new(), can_be_copied }
     }
-}
-
-/// The error of a fault that decoding an event met.
-pub fn event_error(fault: &EventFault, data: &PacketData) -> Error {
-    let error = match fault {
-        EventFault::Field { fault, path, class } => {
-            let error = Error::malformed(fault.kind.to_string()).in_field(path.clone());
-            match class {
-                None => error,
-                Some(class) => {
-                    let class = data.plans.schema().event(*class);
-                    error.in_event(class.name.as_deref().unwrap_or("(no name)"))
-                }
-            }
-        }
-        EventFault::UnknownId { id, .. } => {
-            Error::malformed(format!("no event class has the id {id} that the event header names"))
-        }
-        EventFault::Empty { .. } => Error::malformed("an event of length 0"),
-    };
-    let offset = data.packet.offset_bytes;
-    if data.is_in_place() {
-        return error.at_bit(offset * 8 + fault.at_bits());
-    }
-    let inside = fault.at_bits() / 8;
-    error.at_offset(offset).with_help(format!("it is byte {inside} of the packet's content, which is stored packed"))
 }

@@ -265,11 +265,9 @@ fn flat_schema(kinds: &[Kind]) -> Schema {
             Kind::Float(len_bits) => {
                 FieldKind::Float(FloatClass { len_bits, byte_order: ByteOrder::Little, reversed_bits: false })
             }
-            Kind::Text => FieldKind::String(StringClass {
-                encoding: Encoding::Utf8,
-                length: StringLength::NullTerminated,
-                is_text_array: false,
-            }),
+            Kind::Text => {
+                FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated })
+            }
         };
         let class = schema.add_field_class(FieldClass::new(kind, 8));
         let name: Arc<str> = format!("f%{at}").into();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::{FaultKind, Input, State};
-use tracemill_codec::trace_plans::{EventFault, ScanEnd, SpineSink, TracePlans};
+use tracemill_codec::spine::{EventFault, ScanEnd, SpineSink};
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 use tracemill_referee::{Interpreter, NaiveFault, Value};

@@ -457,9 +457,8 @@ impl Generator<'_> {
                 ]);
                 let length =
                     if self.rng.chance(40) { StringLength::NullTerminated } else { StringLength::Bytes(self.length()) };
-                let is_text_array = self.rng.chance(30) && length != StringLength::NullTerminated;
                 let align = self.align(&[8, 8, 8, 16, 32]);
-                self.add(FieldKind::String(StringClass { encoding, length, is_text_array }), align)
+                self.add(FieldKind::String(StringClass { encoding, length }), align)
             }
             18 => {
                 let length = self.length();

@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
-use tracemill_codec::chunk::{Chunk, ChunkSink, EventRef, PacketData, Spine};
+use tracemill_codec::chunk::{Chunk, ChunkSink, EventRef, PacketData};
 use tracemill_codec::encode::{Encode, Encoder, LooseBits, Shortfalls, text_pseudonym};
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
-use tracemill_codec::trace_plans::{SpineSink, TracePlans};
+use tracemill_codec::spine::{Spine, SpineSink};
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{
     ArrayClass, BitsClass, BlobClass, ByteOrder, EventClassId, FieldClass, FieldClassId, FieldKind, FieldPath,
@@ -184,11 +185,9 @@ impl<'a> Builder<'a> {
                 byte_order: ORDER,
                 reversed_bits: false,
             }),
-            FieldKind::String(class) => FieldKind::String(StringClass {
-                encoding: class.encoding,
-                length: StringLength::NullTerminated,
-                is_text_array: false,
-            }),
+            FieldKind::String(class) => {
+                FieldKind::String(StringClass { encoding: class.encoding, length: StringLength::NullTerminated })
+            }
             FieldKind::Blob(class) => {
                 let media_type = class.media_type.clone();
                 FieldKind::Blob(BlobClass { length: self.length(&class.length), media_type })

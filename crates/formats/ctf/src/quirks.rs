@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use tracemill_codec::trace_plans::{SpineSink, TracePlans};
+use tracemill_codec::spine::SpineSink;
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, EventClassId, Schema};

@@ -204,11 +204,7 @@ impl SharedFields {
 }
 
 fn text(length: Length) -> FieldKind {
-    FieldKind::String(StringClass {
-        encoding: Encoding::Utf8,
-        length: StringLength::Bytes(length),
-        is_text_array: false,
-    })
+    FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::Bytes(length) })
 }
 
 fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {

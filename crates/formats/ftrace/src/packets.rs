@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::{Bytes, PacketData, Spine};
+use tracemill_codec::chunk::{Bytes, PacketData};
+use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};

@@ -287,11 +287,9 @@ impl Shape {
             Shape::Float => {
                 FieldKind::Float(FloatClass { len_bits: 64, byte_order: ByteOrder::Little, reversed_bits: false })
             }
-            Shape::Text | Shape::Special => FieldKind::String(StringClass {
-                encoding: Encoding::Utf8,
-                length: StringLength::NullTerminated,
-                is_text_array: false,
-            }),
+            Shape::Text | Shape::Special => {
+                FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated })
+            }
             Shape::Blob(media_type) => {
                 let length = length(schema);
                 FieldKind::Blob(BlobClass { length, media_type: media_type.clone() })

@@ -1,6 +1,6 @@
 //! Reads a slice of a task's file: records become events in the layout of [`super::classes`].
 
-use tracemill_codec::chunk::Spine;
+use tracemill_codec::spine::Spine;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::EventClassId;

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tracemill_codec::chunk::Spine;
+use tracemill_codec::spine::Spine;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use tracemill_codec::bits::read_uint;
-use tracemill_codec::chunk::Spine;
+use tracemill_codec::spine::Spine;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 

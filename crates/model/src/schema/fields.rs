@@ -264,8 +264,6 @@ pub struct StringClass {
     pub encoding: Encoding,
     /// Where it ends.
     pub length: StringLength,
-    /// True for a CTF 1.8 text array or sequence: the character class it is made of says how it is aligned.
-    pub is_text_array: bool,
 }
 
 /// Raw bytes.

@@ -178,11 +178,7 @@ fn add_class(
                 schema.add_field_class(FieldClass::new(FieldKind::Float(class), 8))
             }
             Arg::String => {
-                let class = StringClass {
-                    encoding: Encoding::Utf8,
-                    length: StringLength::NullTerminated,
-                    is_text_array: false,
-                };
+                let class = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
                 schema.add_field_class(FieldClass::new(FieldKind::String(class), 8))
             }
         };

@@ -328,7 +328,7 @@ impl<'v> Reader<'v> {
     }
 
     fn string(&self, length: StringLength) -> Result<NodeKind> {
-        let class = StringClass { encoding: self.encoding()?, length, is_text_array: false };
+        let class = StringClass { encoding: self.encoding()?, length };
         Ok(NodeKind::Leaf { kind: FieldKind::String(class), align_bits: 8 })
     }
 

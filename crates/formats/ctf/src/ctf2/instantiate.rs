@@ -64,7 +64,7 @@ impl<'n> Instantiation<'_, 'n> {
             NodeKind::Leaf { kind, align_bits } => (kind.clone(), *align_bits),
             NodeKind::DynamicString { encoding, length } => {
                 let length = StringLength::Bytes(self.length(length)?);
-                (FieldKind::String(StringClass { encoding: *encoding, length, is_text_array: false }), 8)
+                (FieldKind::String(StringClass { encoding: *encoding, length }), 8)
             }
             NodeKind::DynamicBlob { media_type, length } => {
                 let class = BlobClass { length: self.length(length)?, media_type: Arc::clone(media_type) };

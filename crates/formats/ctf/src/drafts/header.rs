@@ -2,7 +2,8 @@
 
 use tracemill_codec::bits::{put_uint, u32_at};
 use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
-use tracemill_codec::trace_plans::{EventFault, TracePlans};
+use tracemill_codec::spine::EventFault;
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::{ByteOrder, FieldKind, StreamClassId};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::plan::State;
-use tracemill_codec::trace_plans::{ScanEnd, SpineSink, TracePlans};
+use tracemill_codec::spine::{ScanEnd, SpineSink};
+use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{EventClassId, FieldKind, Part};
 

@@ -203,7 +203,6 @@ impl Builder {
             Kind::Text { is_ascii } => FieldKind::String(StringClass {
                 encoding: if *is_ascii { Encoding::Ascii } else { Encoding::Utf8 },
                 length: StringLength::NullTerminated,
-                is_text_array: false,
             }),
             Kind::Struct(fields) => FieldKind::Struct(StructClass { members: self.members(fields) }),
             Kind::Array(length, element) => {

@@ -114,7 +114,7 @@ impl Resolver<'_> {
             TypeKind::Defined(home, inner) => return self.instantiate_defined(*home, inner, site),
             TypeKind::Integer(class) => FieldKind::Integer(class.clone()),
             TypeKind::Float(class) => FieldKind::Float(class.clone()),
-            TypeKind::String => string_kind(StringLength::NullTerminated, false),
+            TypeKind::String => string_kind(StringLength::NullTerminated),
             TypeKind::Struct(structure) => self.instantiate_struct(structure, site)?,
             TypeKind::Variant(variant) => self.instantiate_variant(variant, site)?,
             TypeKind::Array(element, length) => self.instantiate_array(ty, element, Length::Static(*length), site)?,
@@ -178,7 +178,7 @@ impl Resolver<'_> {
     ) -> Result<FieldKind> {
         // The UUID of a trace is 16 numbers even when somebody declared them with a character type.
         if element.is_text_character() && !array.roles.has(Role::TraceUuid) {
-            return Ok(string_kind(StringLength::Bytes(length), true));
+            return Ok(string_kind(StringLength::Bytes(length)));
         }
         site.steps.push(PathStep::Element);
         let element = self.instantiate(element, site)?;
@@ -245,6 +245,6 @@ fn instance_roles(ty: &Type) -> Roles {
     }
 }
 
-fn string_kind(length: StringLength, is_text_array: bool) -> FieldKind {
-    FieldKind::String(StringClass { encoding: Encoding::Utf8, length, is_text_array })
+fn string_kind(length: StringLength) -> FieldKind {
+    FieldKind::String(StringClass { encoding: Encoding::Utf8, length })
 }

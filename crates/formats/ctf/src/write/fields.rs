@@ -689,7 +689,7 @@ fn before() -> FieldPath {
 }
 
 fn string(encoding: Encoding) -> FieldKind {
-    FieldKind::String(StringClass { encoding, length: StringLength::NullTerminated, is_text_array: false })
+    FieldKind::String(StringClass { encoding, length: StringLength::NullTerminated })
 }
 
 /// Bytes of the tag of a variant.

@@ -54,11 +54,10 @@ fn translated(from: &Schema, class: &FieldClass, id: FieldClassId, marks: &mut M
                 integer.mappings = Some(joined(&mappings));
             }
         }
-        FieldKind::String(string) => {
+        FieldKind::String(_) => {
             if class.align_bits != 8 {
                 return None;
             }
-            *string = StringClass { is_text_array: false, ..string.clone() };
         }
         FieldKind::Array(array) if class.roles.has(Role::TraceUuid) => {
             if array.length != Length::Static(16) || class.align_bits > 8 {

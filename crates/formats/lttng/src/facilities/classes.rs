@@ -329,11 +329,9 @@ impl Builder<'_> {
                 align = *bytes;
                 FieldKind::Float(FloatClass { len_bits: u32::from(*bytes) * 8, byte_order, reversed_bits: false })
             }
-            Kind::String => FieldKind::String(StringClass {
-                encoding: Encoding::Utf8,
-                length: StringLength::NullTerminated,
-                is_text_array: false,
-            }),
+            Kind::String => {
+                FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated })
+            }
             Kind::Array(len, element) => {
                 let element = self.field(element, style, 1);
                 return self.array(element, Length::Static(*len), 1, style, least);

@@ -1,6 +1,6 @@
 //! Finding the events of a block: headers, time, core events, and where the next one begins (sections 4 and 5).
 
-use tracemill_codec::chunk::Spine;
+use tracemill_codec::spine::Spine;
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::block::{Block, TraceHeader};

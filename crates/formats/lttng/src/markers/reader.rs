@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracemill_codec::chunk::{Bytes, PacketData, Spine};
+use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::plan::State;
+use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::Part;

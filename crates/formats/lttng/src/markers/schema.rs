@@ -218,11 +218,7 @@ impl<'a> Builder<'a> {
         let schema = &mut self.schema;
         let FieldKind::Integer { len_bytes, is_signed, base, is_network_order } = kind else {
             return *self.strings.get_or_insert_with(|| {
-                let class = StringClass {
-                    encoding: Encoding::Utf8,
-                    length: StringLength::NullTerminated,
-                    is_text_array: false,
-                };
+                let class = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
                 schema.add_field_class(FieldClass::new(SchemaKind::String(class), 8))
             });
         };

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink};
 use tracemill_codec::plan::{NodeId, Plan, State, Visitor};
-use tracemill_codec::trace_plans::ScanEnd;
+use tracemill_codec::spine::ScanEnd;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::Scope;
 
-use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, event_error};
+use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage};
 
 /// A folder `/t` in memory.
 #[derive(Default, Clone)]
@@ -134,7 +134,7 @@ fn read(trace: &OpenTrace) -> Read {
             let mut chunk = Chunk::new(data.clone(), pos, 64);
             let end = data.scan(&mut pos, &mut state, &mut ChunkSink::new(&mut chunk, 100_000));
             if let ScanEnd::Fault(fault) = end {
-                read.faults.push(place(event_error(&fault, &data)));
+                read.faults.push(place(data.error(&fault)));
             }
             for at in 0..chunk.len() {
                 let event = chunk.event(at);

@@ -325,7 +325,7 @@ impl<'a> Fields<'a> {
             }
             Kind::Text => {
                 let length = StringLength::NullTerminated;
-                FieldKind::String(StringClass { encoding: Encoding::Utf8, length, is_text_array: false })
+                FieldKind::String(StringClass { encoding: Encoding::Utf8, length })
             }
             Kind::Blob(len) => {
                 let media_type = "application/octet-stream".into();
