@@ -460,11 +460,8 @@ impl<'a> FieldWriter<'a> {
         self
     }
 
-    /// The elements of an array: `each` gives the values of one.
-    ///
-    /// ```ignore
-    /// e.array(&points, |e, point| e.f64(point.x).f64(point.y))
-    /// ```
+    /// The elements of an array: `each` gives the values of one, as in
+    /// `e.array(&points, |e, point| e.f64(point.x).f64(point.y))`.
     #[inline]
     pub fn array<T>(
         &mut self,
@@ -504,11 +501,8 @@ impl<'a> FieldWriter<'a> {
         self
     }
 
-    /// An optional field: absent, or the value or values that `content` gives.
-    ///
-    /// ```ignore
-    /// e.optional(path, |e, path| e.str(path))
-    /// ```
+    /// An optional field: absent, or the value or values that `content` gives, as in
+    /// `e.optional(path, |e, path| e.str(path))`.
     #[inline]
     pub fn optional<T>(&mut self, value: Option<T>, content: impl FnOnce(&mut Self, T) -> &mut Self) -> &mut Self {
         let Some(&Step::Optional { flag, next }) = self.layout.steps.get(self.at) else {
@@ -525,11 +519,8 @@ impl<'a> FieldWriter<'a> {
         self
     }
 
-    /// A variant: the option of this name, and its values.
-    ///
-    /// ```ignore
-    /// e.variant("code", |e| e.i64(-2))
-    /// ```
+    /// A variant: the option of this name, and its values, as in
+    /// `e.variant("code", |e| e.i64(-2))`.
     #[inline]
     pub fn variant(&mut self, option: &str, content: impl FnOnce(&mut Self) -> &mut Self) -> &mut Self {
         let layout = self.layout;

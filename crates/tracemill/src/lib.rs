@@ -36,6 +36,7 @@
 //! | choose | [`streams`], [`Selection`], [`Expression`] and [`Filter`], [`parse_time`] |
 //! | iterate | [`merger`] gives [`Batch`]es of runs in one total order; [`EventRef`] costs nothing until a [`Visitor`] asks for fields |
 //! | print | [`print()`] renders batches with several threads, in order; [`LinePlan`] says how |
+//! | write | [`write`] makes traces of one's own |
 //! | look | [`survey()`] for what a trace holds, [`check()`] for what is wrong with it |
 //!
 //! The version is 0.1: names and signatures may change.

@@ -304,7 +304,8 @@ impl EventClassBuilder {
         self
     }
 
-    /// Adds a field of the event's own context. Its values come before those of the payload.
+    /// Adds a field of the event's own context. Its values come before those of the payload. In CTF 1.8 it should be no
+    /// list, blob or variant, nor hold one: babeltrace2 2.0.4 stops there.
     pub fn context(mut self, name: &str, field: Field) -> Self {
         self.definition.context.push((name.into(), field));
         self

@@ -121,7 +121,7 @@ pub fn blob() -> Field {
     field(Kind::Blob(None))
 }
 
-/// So many bytes. In CTF 1.8 an array of integers of 8 bits.
+/// So many bytes, at least one. In CTF 1.8 an array of integers of 8 bits.
 pub fn blob_of(len: u64) -> Field {
     field(Kind::Blob(Some(len)))
 }
@@ -131,7 +131,7 @@ pub fn list(element: Field) -> Field {
     field(Kind::Array(Box::new(element), None))
 }
 
-/// An array of so many elements.
+/// An array of so many elements, at least one.
 pub fn array(len: u64, element: Field) -> Field {
     field(Kind::Array(Box::new(element), Some(len)))
 }
@@ -213,6 +213,8 @@ impl Field {
                 return Ok(());
             }
             Kind::Float(_) => (true, false),
+            // It would be aligned and take nothing: a packet that ends with one has no end that all readers agree on.
+            Kind::Blob(Some(0)) | Kind::Array(_, Some(0)) => return Err("an array or blob of length 0".into()),
             _ => (false, false),
         };
         if self.order == ByteOrder::Big && !has_order {
@@ -241,7 +243,12 @@ impl<'a> Fields<'a> {
     /// The structure of the fields of a scope, whose first members are there already.
     pub(super) fn root(&mut self, mut members: Vec<Member>, fields: &[(String, Field)]) -> Result<FieldClassId> {
         self.members(&mut members, fields)?;
-        Ok(self.add(FieldKind::Struct(StructClass { members }), BYTE))
+        Ok(self.structure(members))
+    }
+
+    fn structure(&mut self, members: Vec<Member>) -> FieldClassId {
+        let align_bits = self.schema.struct_align_bits(&members, 1);
+        self.add(FieldKind::Struct(StructClass { members }), align_bits)
     }
 
     fn add(&mut self, kind: FieldKind, align_bits: u32) -> FieldClassId {
@@ -340,8 +347,7 @@ impl<'a> Fields<'a> {
             Kind::Struct(fields) => {
                 let mut members = Vec::new();
                 self.members(&mut members, fields)?;
-                let align_bits = self.schema.struct_align_bits(&members, 1);
-                return Ok(self.add(FieldKind::Struct(StructClass { members }), align_bits));
+                return Ok(self.structure(members));
             }
             Kind::Optional(_) if self.dialect == Dialect::Ctf18 => {
                 let error = Error::unsupported("CTF 1.8 has no optional fields").in_field(&*self.name);

@@ -1,0 +1,29 @@
+//! Writes a trace from two threads that lost events, and reads it back: `.. --example write_trace -- made`.
+use tracemill::write::{Ctf2, string, u32, u64};
+use tracemill::{FORMATS, FileSystem, OpenOptions, Result, Session, survey};
+
+fn main() -> Result<()> {
+    let path = std::path::PathBuf::from(std::env::args_os().nth(1).unwrap_or("made".into()));
+    let trace = Ctf2::create(&path)?;
+    let app = trace.stream_class("app").context("tid", u32()).build()?;
+    let request = app.event_class("request").field("id", u64()).field("path", string()).build()?;
+    let reply = app.event_class("reply").field("id", u64()).build()?;
+    let threads = [1, 2].map(|tid| {
+        let (app, request, reply) = (app.clone(), request.clone(), reply.clone());
+        std::thread::spawn(move || {
+            let mut out = app.stream(&format!("thread-{tid}"))?;
+            out.set_context(|c| c.u32(tid))?;
+            out.event(&request, 100, |e| e.u64(7).str("/x"))?;
+            out.add_discarded(12);
+            out.event(&reply, 250, |e| e.u64(7))?;
+            out.finish()
+        })
+    });
+    threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))?;
+    trace.finish()?;
+    let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS))?;
+    for stream in &survey(&session, true, 1)[0].streams {
+        println!("{:?} events, {:?} discarded", stream.events(), stream.discarded_events);
+    }
+    Ok(())
+}
