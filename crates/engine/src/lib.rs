@@ -4,6 +4,7 @@
 pub mod align;
 pub mod calls;
 pub mod check;
+pub mod choice;
 pub mod convert;
 pub mod cursor;
 pub mod damage;

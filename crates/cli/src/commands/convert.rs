@@ -25,7 +25,7 @@ use super::open::{Opened, open_reporting};
 use super::output::refuse;
 use super::print;
 use super::redact::Redact;
-use super::select::Typed;
+use super::select;
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter, Sink};
 use crate::{interrupt, progress};
@@ -42,13 +42,13 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let names: Vec<&str> = WRITTEN.iter().map(|(name, _)| *name).collect();
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
-    let typed = Typed::parse(&options.select.events)?;
+    let choice = select::parse(&options.select.events)?;
     let is_folder = target.is_folder || options.split.is_some();
     refuse(options, is_folder)?;
     // Errors of packets are reported where they stand, so that the output can mark them there too.
     let is_reported = |fault: &Error| fault.place().packet.is_none();
     let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok(Outcome::Nothing) };
-    let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
     let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
     let (mut hidden, mut dropped) = redact.fields(&opened.session)?;
     // Parts by process have names that events say, so these are hidden before, whatever the target can do.

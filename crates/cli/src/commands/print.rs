@@ -19,7 +19,7 @@ use tracemill_render::time::{TimeStyle, WallClock};
 use super::losses::gap_text;
 use super::open::open_reporting;
 use super::redact::Redact;
-use super::select::{Typed, misuse_of, parse_option};
+use super::select::{self, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
@@ -34,13 +34,13 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
-    let typed = Typed::parse(&options.select.events)?;
+    let choice = select::parse(&options.select.events)?;
     let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
     // With --strict the events before the first error are printed: errors of packets are reported where they stand.
     let in_place = options.input.strict;
     let is_reported = |fault: &Error| !in_place || fault.place().packet.is_none();
     let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok((Outcome::Nothing, 0)) };
-    let mut wanted = typed.bind(&options.select.events, options.clock_gmt, &options.input, &opened.session)?;
+    let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     redact.apply(&mut opened.session, &mut wanted)?;

@@ -37,6 +37,11 @@ impl Values {
         self.stored.get(path)?.as_ref()
     }
 
+    /// For how many paths there is room.
+    pub(super) fn len(&self) -> usize {
+        self.stored.len()
+    }
+
     pub(super) fn text(&self, begin: usize, end: usize) -> &[u8] {
         &self.text[begin..end]
     }

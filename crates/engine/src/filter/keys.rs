@@ -83,7 +83,7 @@ enum Quick {
 
 /// What is wanted of the scopes of an event.
 #[derive(Default)]
-struct Wants {
+pub(super) struct Wants {
     packet: Wanted,
     header: Wanted,
     body: Wanted,
@@ -396,7 +396,7 @@ fn beside(schema: &Schema, class: EventClassId, path: &Path) -> Option<Place> {
 }
 
 impl Wants {
-    fn new<'a>(event: EventRef<'_>, places: impl Iterator<Item = (&'a Place, &'a Detail)>) -> Self {
+    pub(super) fn new<'a>(event: EventRef<'_>, places: impl Iterator<Item = (&'a Place, &'a Detail)>) -> Self {
         let packet = &event.chunk.packet;
         let (plans, stream) = (&packet.plans, packet.packet.class);
         let mut wants = Wants::default();
@@ -418,13 +418,13 @@ impl Wants {
     }
 
     /// The integer of a path, when it stands at a fixed place.
-    fn fixed(&self, event: EventRef<'_>, path: usize) -> Option<FixedInteger> {
+    pub(super) fn fixed(&self, event: EventRef<'_>, path: usize) -> Option<FixedInteger> {
         let node = self.body.node_of(path)?;
         event.chunk.packet.plans.event_rows(event.class()).fixed_integer(node)
     }
 
     /// Decodes what is wanted, and no scope behind the last one that is.
-    fn capture(
+    pub(super) fn capture(
         &self,
         event: EventRef<'_>,
         paths: usize,

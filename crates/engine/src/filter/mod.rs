@@ -27,12 +27,14 @@
 //! | `eval` | values | true, false or unknown |
 //! | `matcher` | an event | yes or no |
 //! | `columns` | a list of paths and a session | what a CSV shows of them |
+//! | `fields` | a path and an event | its value |
 //! | `keys` | the same | what groups events |
 
 mod bind;
 mod capture;
 mod columns;
 mod eval;
+mod fields;
 mod keys;
 mod lexer;
 mod matcher;
@@ -59,6 +61,7 @@ pub use resolve::{Detail, Place};
 pub use syntax::Head;
 
 pub use columns::{ColumnList, Columns};
+pub use fields::{Access, Captured, CapturedValue, FieldReader, check_path, damage};
 pub use keys::{KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
 pub use time::{Needs, Time, TimeContext, parse_time};

@@ -30,6 +30,11 @@ pub struct FieldPlace {
 }
 
 impl FieldPlace {
+    /// The way down from the root: which child, and which element of an array.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+        self.children.iter().map(|&(child, element)| (child as usize, element))
+    }
+
     /// The way down from the root: which child. `None` when an element of an array is chosen on it.
     pub fn children(&self) -> Option<Vec<u32>> {
         self.children.iter().map(|&(child, element)| element.is_none().then_some(child)).collect()

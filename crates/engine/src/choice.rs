@@ -1,0 +1,119 @@
+//! The events that a user chooses in words: a condition, and the first and last time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_model::error::{Error, Result};
+
+use crate::filter::{Expression, Filter, FilterContext, Time, TimeContext};
+use crate::selection::Selection;
+use crate::session::Session;
+use crate::survey::ends;
+
+/// A condition and two times, read from text and not bound to a session yet: mistakes in them are reported before any
+/// trace is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    expression: Option<(&'static str, Expression)>,
+    begin: Option<Instant>,
+    end: Option<Instant>,
+}
+
+/// A time, with the text that it was read from and what the user calls it.
+#[derive(Clone, Debug)]
+struct Instant {
+    name: &'static str,
+    text: String,
+    time: Time,
+}
+
+impl Instant {
+    fn parse(name: &'static str, text: &str) -> Result<Instant> {
+        let time = Time::parse(text).map_err(|error| misuse_of(name, error))?;
+        Ok(Instant { name, text: text.to_string(), time })
+    }
+
+    fn resolve(&self, times: &TimeContext) -> Result<i128> {
+        self.time.resolve(&self.text, times).map_err(|error| misuse_of(self.name, error))
+    }
+}
+
+impl Choice {
+    /// Adds a condition, in the language of filters. `name` stands for it in errors: `--filter`.
+    ///
+    /// # Errors
+    /// When the text is no expression.
+    pub fn set_filter(&mut self, name: &'static str, text: &str) -> Result<()> {
+        self.expression = Some((name, Expression::parse(text).map_err(|error| misuse_of(name, error))?));
+        Ok(())
+    }
+
+    /// Sets the time of the first wanted event.
+    ///
+    /// # Errors
+    /// When the text is no time.
+    pub fn set_begin(&mut self, name: &'static str, text: &str) -> Result<()> {
+        self.begin = Some(Instant::parse(name, text)?);
+        Ok(())
+    }
+
+    /// Sets the time of the last wanted event.
+    ///
+    /// # Errors
+    /// When the text is no time.
+    pub fn set_end(&mut self, name: &'static str, text: &str) -> Result<()> {
+        self.end = Some(Instant::parse(name, text)?);
+        Ok(())
+    }
+
+    /// Binds it to a session: the selection, and the filter unless the selection says all of it. With `gmt`, times
+    /// without a zone are universal time. Reads the packets at the ends of streams when a time is relative to them.
+    ///
+    /// # Errors
+    /// Those of [`Expression::bind`], and when a time cannot be resolved or the first is after the last.
+    pub fn bind(&self, session: &Session, gmt: bool) -> Result<(Selection, Option<Filter>)> {
+        let instants = [&self.begin, &self.end];
+        let needs = instants.into_iter().flatten().map(|instant| instant.time.needs());
+        let needs = needs.chain(self.expression.iter().map(|(_, expression)| expression.needs()));
+        let needs = needs.fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
+        let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(session, needs) };
+        let times = TimeContext { gmt, first_ns, last_ns };
+        let resolve = |instant: &Option<Instant>| instant.as_ref().map(|instant| instant.resolve(&times)).transpose();
+        let (begin_ns, end_ns) = (resolve(&self.begin)?, resolve(&self.end)?);
+        if let (Some(first), Some(last), Some(begin), Some(end)) = (&self.begin, &self.end, begin_ns, end_ns)
+            && begin > end
+        {
+            let message = format!(
+                "{} `{}` ({begin} ns) lies after {} `{}` ({end} ns)",
+                first.name, first.text, last.name, last.text
+            );
+            let error = Error::misuse(message);
+            return Err(error.with_help("no event is in between; both include their own instant"));
+        }
+        let context = FilterContext { session, gmt, first_ns, last_ns };
+        let mut selection = Selection { begin_ns, end_ns, ..Selection::default() };
+        let Some((name, expression)) = &self.expression else { return Ok((selection, None)) };
+        let filter = expression.bind(&context).map_err(|error| misuse_of(name, error))?;
+        let traces = 0..session.traces.len();
+        selection.classes = traces.map(|trace| filter.classes(trace).map(Arc::new)).collect();
+        if let Some((first, last)) = filter.time_range() {
+            selection.begin_ns = Some(begin_ns.map_or(first, |ns| ns.max(first)));
+            selection.end_ns = Some(end_ns.map_or(last, |ns| ns.min(last)));
+        }
+        let is_decided = filter.is_decided_by_spine();
+        Ok((selection, (!is_decided).then_some(filter)))
+    }
+}
+
+/// A mistake in a text of the user, as wrong usage; `name` is what the text is called.
+pub fn misuse_of(name: &str, error: Error) -> Error {
+    // The name stands where the name of a file does for metadata.
+    let mut misuse = Error::misuse(error.message()).in_file(Path::new(name));
+    if let Some(place) = &error.place().text {
+        misuse = misuse.at_text(place.clone());
+    }
+    match error.help() {
+        Some(help) => misuse.with_help(help),
+        None => misuse,
+    }
+}
