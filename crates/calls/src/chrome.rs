@@ -29,7 +29,7 @@ pub struct ChromeOptions {
 /// Writes a source; gives what was wrong with it.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(
     source: &dyn CallSource,
     calls: CallOptions,

@@ -18,7 +18,7 @@ pub struct FlameOptions {
     pub title: String,
     /// Its width in pixels.
     pub width: u32,
-    /// What is narrower is left out, in pixels; how much that is stands in the picture.
+    /// Width in pixels below which frames are left out; the picture shows how much that is.
     pub min_width: f64,
 }
 
@@ -111,7 +111,7 @@ impl Flame {
     /// Writes the stacks as JSON.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut list = List::new("nodes");
         for (id, frame) in self.frames.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Flame {
     /// Draws the stacks.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write_svg(&self, options: &FlameOptions, out: &mut dyn Write) -> io::Result<()> {
         let width = f64::from(options.width.max(100)) - 2.0 * MARGIN;
         let whole = self.frames[0].value.max(1) as f64;

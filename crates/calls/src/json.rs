@@ -1,4 +1,4 @@
-//! What the commands show, as JSON for machines. `docs/calls.md` has the shapes: keys may be added, never renamed.
+//! Output of the commands as JSON. `docs/calls.md` describes the objects: keys may be added, never renamed.
 //!
 //! Trees are lists of nodes that name their parent: calls may be nested deeper than readers of JSON are.
 
@@ -63,7 +63,7 @@ impl List {
 /// Writes entries and exits of calls, events and losses in their order, and the calls that nobody left.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_replay(
     source: &dyn CallSource,
     calls: CallOptions,
@@ -202,7 +202,7 @@ fn put_function(text: &mut String, source: &dyn CallSource, stats: &FunctionStat
 /// Writes the statistics of functions, in the order that the options ask for.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_report(
     source: &dyn CallSource,
     mut functions: Vec<FunctionStats>,
@@ -221,7 +221,7 @@ pub fn write_report(
 /// Writes the statistics of the functions of two recordings side by side, in the order of names.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_difference(
     (base, base_source): (&[FunctionStats], &dyn CallSource),
     (other, other_source): (&[FunctionStats], &dyn CallSource),
@@ -252,7 +252,7 @@ pub fn write_difference(
 /// Writes the statistics of tasks.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_tasks(source: &dyn CallSource, stats: &[TaskStats], out: &mut dyn Write) -> io::Result<()> {
     let mut list = List::new("tasks");
     for stats in stats {
@@ -269,7 +269,7 @@ pub fn write_tasks(source: &dyn CallSource, stats: &[TaskStats], out: &mut dyn W
 /// Writes which task began which.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn Write) -> io::Result<()> {
     let tasks = source.tasks();
     let mut list = List::new("tasks");
@@ -288,7 +288,7 @@ pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn W
 /// Writes the records as they are stored, task by task.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_records(
     source: &dyn CallSource,
     calls: CallOptions,

@@ -10,7 +10,7 @@ use crate::select::{CallOptions, Stretch};
 /// Writes the records of each task, one task after the other.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(
     source: &dyn CallSource,
     calls: CallOptions,
@@ -53,7 +53,7 @@ pub(crate) fn each(
     source.dump(DumpOptions { between, between_of_all, tids: &tids, ..options }, &mut both, &mut io::sink())
 }
 
-/// Which records are wanted.
+/// Selection of records.
 fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&CallRecord) -> bool + 'a {
     let between = crate::follow::between(source, &calls);
     let mut follower = Follower::detached(source, calls);

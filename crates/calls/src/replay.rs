@@ -114,7 +114,7 @@ const BUFFER: usize = 64 << 10;
 /// Replays a source; gives what was wrong with it.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(
     source: &dyn CallSource,
     calls: CallOptions,
@@ -209,7 +209,7 @@ struct Lines {
     exit: Box<[u8]>,
 }
 
-/// What was shown of a task.
+/// State of the output of a task.
 #[derive(Clone, Copy)]
 struct Shown {
     column: Option<i32>,
@@ -771,7 +771,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The same in a colour.
+    /// Appends the name of the module, in a colour.
     fn painted_module(&mut self, known: &CallSymbol, color: Color) {
         let from = self.text.len();
         self.module(known);

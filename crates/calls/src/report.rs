@@ -46,7 +46,7 @@ impl Times {
     }
 }
 
-/// What is known of a function.
+/// Statistics of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionStats {
     /// Its name.
@@ -57,7 +57,7 @@ pub struct FunctionStats {
     pub size: u64,
     /// Times from entry to exit.
     pub total: Times,
-    /// The same without the times of callees.
+    /// Self times: without those of callees.
     pub own: Times,
     /// Symbol of the call that was left last.
     pub symbol: u32,
@@ -76,7 +76,7 @@ pub enum Column {
     TotalMin,
     /// Largest.
     TotalMax,
-    /// The same of own times.
+    /// Sum of self times: without those of callees.
     Own,
     /// Mean.
     OwnMean,
@@ -88,9 +88,9 @@ pub enum Column {
     Calls,
     /// Size of the function.
     Size,
-    /// The time that so many hundredths of the calls do not exceed.
+    /// A percentile of the times.
     TotalPercentile(u8),
-    /// The same without the times of callees.
+    /// A percentile of the self times: without those of callees.
     OwnPercentile(u8),
     /// Its name: a key only.
     Name,
@@ -435,7 +435,7 @@ pub(crate) fn sort(functions: &mut [FunctionStats], keys: &[Column]) {
 /// Writes the table.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(
     source: &dyn CallSource,
     mut functions: Vec<FunctionStats>,
@@ -525,7 +525,7 @@ fn put_histogram(text: &mut Vec<u8>, stats: &FunctionStats) {
     }
 }
 
-/// What differs between two recordings, and how it is shown.
+/// Policy by which differences between two recordings are shown and sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffPolicy {
     /// Sort by how large differences are, whatever their sign.
@@ -534,7 +534,7 @@ pub struct DiffPolicy {
     pub is_percent: bool,
     /// Show both values too.
     pub is_full: bool,
-    /// Which value of a column is sorted by: 2 for the difference, others for the first value.
+    /// Value of a column to sort by: 2 for the difference, others for the first value.
     pub sort_column: i32,
 }
 
@@ -635,7 +635,7 @@ impl Pair {
 /// Writes how the second recording differs from the first one. Each is given with what stands for it in the title.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_difference(
     (base, base_title): (Vec<FunctionStats>, &str),
     (other, other_title): (Vec<FunctionStats>, &str),

@@ -1,4 +1,4 @@
-//! Which functions the options name, and what is done at them: filters and triggers in uftrace's language.
+//! Filters and triggers in uftrace's language: the functions that options name, and the actions at them.
 //!
 //! `PATTERN@action,action;...`: a pattern names functions, an action says what happens at their calls; a word that is no
 //! action is the name of a module. All symbols of a source are looked up once; at a call its rule is found by number.
@@ -39,12 +39,12 @@ pub struct RuleTexts {
     pub size: u64,
 }
 
-/// What happens at the calls of a function.
+/// Actions at the calls of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Shown with what it calls, or left out with it.
     pub filter: Option<Filter>,
-    /// The same by where its source text is; it is only about the function itself.
+    /// Filter by the place of its source text, which concerns only the function itself.
     pub location: Option<Filter>,
     /// Depth that is left from here on.
     pub depth: Option<i32>,
@@ -66,7 +66,7 @@ pub struct Rule {
     pub color: Option<Color>,
 }
 
-/// What a filter does with a function and all that it calls.
+/// Effect of a filter on a function and all that it calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// They are shown, and others are not.
@@ -318,7 +318,7 @@ impl Item {
     }
 }
 
-/// What sources call the module of the kernel's functions.
+/// Name that sources give to the module of the kernel's functions.
 const KERNEL: &str = "[kernel]";
 
 impl Rule {

@@ -1,4 +1,4 @@
-//! Which calls are wanted.
+//! Selection of calls.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -60,9 +60,9 @@ pub struct CallOptions {
     pub no_events: bool,
     /// Show events outside of all functions too (`--event-full`).
     pub all_events: bool,
-    /// Leave out where tasks gave processors away and got them (`--no-sched`).
+    /// Leave out scheduling events (`--no-sched`).
     pub no_sched: bool,
-    /// Leave out where they were made to (`--no-sched-preempt`).
+    /// Leave out scheduling events that are preemptions (`--no-sched-preempt`).
     pub no_preemptions: bool,
     /// Show nothing before a trigger asks for it (`--disable`).
     pub is_disabled: bool,
@@ -72,9 +72,9 @@ pub struct CallOptions {
     pub rules: Rules,
     /// Show calls of the kernel outside of all functions too (`--kernel-full`).
     pub all_kernel: bool,
-    /// Show nothing but what the kernel does (`--kernel-only`).
+    /// Show only kernel functions and events (`--kernel-only`).
     pub only_kernel: bool,
-    /// Colours of what is shown.
+    /// Colours of the output.
     pub ink: Ink,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Limits {
     below: Rc<RefCell<Vec<Vec<Below>>>>,
 }
 
-/// What a trigger asks for, from its call on.
+/// Settings of a trigger, from its call on.
 #[derive(Clone, Copy)]
 struct Below {
     depth: u16,
@@ -149,7 +149,7 @@ impl Limits {
         Limits { threshold: options.time_filter, rules: options.rules.clone(), below }
     }
 
-    /// What a record must have: its rule, the time that it must take and the size that it must have.
+    /// Conditions of a record: its rule, the time that it must take and the size that it must have.
     #[inline]
     fn of(&self, record: &CallRecord) -> (Rule, u64, u64) {
         if self.rules.is_empty() {
@@ -291,7 +291,7 @@ impl CallStream for TimeFilter<'_> {
     }
 }
 
-/// The same for a stream with the records of several tasks: each has a filter of its own, and what they pass on is put in
+/// Selection in a stream with the records of several tasks: each has a filter of its own, and what they pass on is put in
 /// the order of the stream again.
 pub(crate) struct MixedFilter<'a> {
     stream: Box<dyn CallStream + 'a>,

@@ -53,7 +53,7 @@ pub(crate) fn names(follower: &Follower<'_>) -> Vec<Vec<u8>> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What is known of a task.
+/// Statistics of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskStats {
     /// Index of the task.
@@ -62,7 +62,7 @@ pub struct TaskStats {
     pub name: Vec<u8>,
     /// Ns that it ran.
     pub total: u64,
-    /// The same without the time that it waited.
+    /// Of that, the time without waits.
     pub own: u64,
     /// Calls, times without processor included.
     pub calls: u64,
@@ -73,7 +73,7 @@ pub struct TaskStats {
 pub enum TaskColumn {
     /// Time.
     Total,
-    /// The same without the time that it waited.
+    /// Of that, the time without waits.
     Own,
     /// Id.
     Tid,
@@ -186,7 +186,7 @@ impl Waiting {
 /// Writes the tasks as a table, the largest first by each key in its turn.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(
     source: &dyn CallSource,
     mut stats: Vec<TaskStats>,
@@ -248,7 +248,7 @@ pub fn write(
 pub enum TaskGraphField {
     /// Time from its first record to its last.
     Total,
-    /// The same without the time that it waited.
+    /// Of that, the time without waits.
     Own,
     /// Id.
     Tid,
@@ -367,7 +367,7 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
 /// Writes the tree; tasks that ran for less than `threshold` are left out, unless they began one that is shown.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_tree(
     source: &dyn CallSource,
     tree: &TaskTree,

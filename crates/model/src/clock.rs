@@ -19,13 +19,13 @@ pub struct ClockMap {
     frequency: u64,
     /// The ns in which `frequency` ticks pass: those of a second, times the divisor of a ratio.
     unit_ns: u64,
-    /// Is it a second, and are products of 64 bits enough?
+    /// Whether it is a second, and products of 64 bits are enough.
     is_short: bool,
     /// Added to the cycles before the division.
     offset_cycles: i128,
     /// Added to the ns after it.
     offset_ns: i128,
-    /// The same offset for a clock of 1 GHz, when no sum with a count below 2^62 leaves 64 bits.
+    /// `offset_ns` for the fast path of a clock of 1 GHz, when no sum with a count below 2^62 leaves 64 bits.
     quick_ns: Option<i64>,
     drift: Option<Drift>,
 }
@@ -33,7 +33,7 @@ pub struct ClockMap {
 /// A clock that runs too fast or too slow against another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drift {
-    /// What is added to its time for each ns, in parts of 10^15.
+    /// Correction of its time per ns, in parts of 10^15.
     pub per_1e15: i64,
     /// Time in ns, offsets included, at which nothing is added.
     pub from_ns: i64,
@@ -106,7 +106,7 @@ impl ClockMap {
         map
     }
 
-    /// The same map for a clock that drifts.
+    /// This map for a clock that drifts.
     #[must_use]
     pub fn with_drift(mut self, drift: Option<Drift>) -> Self {
         self.drift = drift;

@@ -1,13 +1,13 @@
 //! The one error type, and the places it can point to.
 //!
-//! An error says what was being read, what was found against what was expected, where exactly, and what to try.
+//! An error states what was being read, what was found and expected, where exactly, and what to try.
 //! *Where* is never missing in an error about data: a [`Place`] names the file with a byte offset, or with a line,
 //! a column and the source line for metadata.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What the reader of an error can do about it.
+/// Kind of an error, by what a program can do about it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -51,7 +51,7 @@ pub struct Place {
     pub file: Option<PathBuf>,
     /// Byte offset in the file.
     pub offset: Option<u64>,
-    /// Bit inside the byte at `offset`, 0 to 7, when the fault is not on a byte boundary.
+    /// Bit inside the byte at `offset`, 0 to 7, when the error is not on a byte boundary.
     pub bit: u8,
     /// Index of the packet in its file, from 0.
     pub packet: Option<u64>,
@@ -125,7 +125,7 @@ impl Error {
         }
     }
 
-    /// What the caller can do about it.
+    /// Its kind, by what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -135,7 +135,7 @@ impl Error {
         &self.0.message
     }
 
-    /// What the user may try.
+    /// Advice for the user.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
@@ -145,7 +145,7 @@ impl Error {
         &self.0.place
     }
 
-    /// Is everything there all the same: every event could be read, or what is missing is told otherwise?
+    /// Whether nothing is lost: every event could be read, or missing events are reported otherwise.
     pub fn loses_nothing(&self) -> bool {
         self.0.loses_nothing
     }
@@ -162,7 +162,7 @@ impl Error {
         self
     }
 
-    /// Says that every event can be read all the same, or that what is missing is told otherwise.
+    /// Marks that nothing is lost: every event can be read, or missing events are reported otherwise.
     #[must_use]
     pub fn losing_nothing(mut self) -> Self {
         self.0.loses_nothing = true;

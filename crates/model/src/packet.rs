@@ -34,7 +34,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The first packet of a file, all of it content, with nothing that a header says of streams, times and losses.
+    /// The first packet of a file, all of it content, whose header states no stream, times or losses.
     pub fn new(class: StreamClassId, offset_bytes: u64, total_bits: u64) -> Self {
         Packet {
             file: 0,
@@ -54,7 +54,7 @@ impl Packet {
     }
 }
 
-/// What is missing in a gap.
+/// Kind of the loss in a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum GapKind {
     /// Events that the producer discarded.
@@ -66,7 +66,7 @@ pub enum GapKind {
 /// A stretch where events are missing, between two times of one stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// What is missing.
+    /// Kind of the loss.
     pub kind: GapKind,
     /// How many, when known.
     pub count: Option<u64>,

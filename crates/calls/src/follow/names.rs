@@ -7,7 +7,7 @@ use tracemill_format::calls::{CallSymbol, event_id};
 
 use super::Follower;
 
-/// What is known of a symbol id.
+/// Properties of a symbol id.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The symbol.
@@ -15,7 +15,7 @@ pub struct Known {
     pub(super) special: Special,
 }
 
-/// What the name of a function says.
+/// Meaning of the name of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum Special {
 }
 
 impl Follower<'_> {
-    /// What is known of the symbol of an address.
+    /// Properties of the symbol of an address.
     pub fn known(&mut self, symbol: u32, address: u64) -> Known {
         let at = symbol as usize;
         if let Some(Some(known)) = self.known.get(at) {

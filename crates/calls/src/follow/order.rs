@@ -1,4 +1,4 @@
-//! Which record is the next one, where more than its time decides.
+//! Choice of the next record, where more than its time decides.
 
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 

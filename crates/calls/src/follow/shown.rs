@@ -1,4 +1,4 @@
-//! What is shown of calls and events, and how far lines are indented.
+//! Visible calls and events, and the indentation of lines.
 
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
@@ -56,7 +56,7 @@ impl Follower<'_> {
         is_of_kernel || self.options.only_kernel && !frame.is_kernel
     }
 
-    /// What the options want to be done at the calls of a function.
+    /// Actions of the options at the calls of a function.
     #[inline]
     pub(crate) fn rule(&self, symbol: u32) -> Option<&Rule> {
         if self.has_rules { self.options.rules.of(symbol) } else { None }

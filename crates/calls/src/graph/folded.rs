@@ -12,7 +12,7 @@ use crate::select::CallOptions;
 /// sample in ns, 0 to count calls. Gives what was wrong with the source.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_folded(
     source: &dyn CallSource,
     calls: CallOptions,
@@ -52,7 +52,7 @@ pub(crate) fn flat(source: &dyn CallSource, calls: CallOptions) -> (Vec<Flat>, F
 /// Writes the tree of all calls in the language of Graphviz. Gives what was wrong with the source.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_graphviz(source: &dyn CallSource, calls: CallOptions, out: &mut dyn Write) -> io::Result<Findings> {
     let (builder, findings) = joined(source, calls, 0);
     let recording = source.recording();
@@ -81,7 +81,7 @@ pub fn write_graphviz(source: &dyn CallSource, calls: CallOptions, out: &mut dyn
 /// Writes the tree of all calls as a page that Mermaid draws. Gives what was wrong with the source.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn Write) -> io::Result<Findings> {
     let (builder, findings) = joined(source, calls, 0);
     let program = source.recording().program.unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::select::CallOptions;
 /// Writes the same as JSON: for each program its ways to the function, and its calls as nodes that name their callers.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_json(
     source: &dyn CallSource,
     calls: CallOptions,

@@ -37,7 +37,7 @@ impl Default for GraphOptions {
 pub enum GraphField {
     /// Time from entry to exit.
     Total,
-    /// The same without the times of callees.
+    /// Self times: without those of callees.
     Own,
     /// Address.
     Address,

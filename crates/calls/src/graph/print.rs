@@ -14,7 +14,7 @@ use crate::text::{put_blanks, put_painted_time};
 /// Writes the graph of each program; gives what was wrong with the source.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(
     source: &dyn CallSource,
     calls: CallOptions,

@@ -1,4 +1,4 @@
-//! Field classes: what stands in packets and events, and how.
+//! Field classes: kinds, sizes and places of the fields of packets and events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,7 +39,7 @@ impl Mapping {
     }
 }
 
-/// The labels of an enumeration, made ready for looking values up.
+/// The labels of an enumeration, prepared for lookups by value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelList {
     mappings: Arc<[Mapping]>,
@@ -55,7 +55,7 @@ impl LabelList {
         LabelList { mappings, is_numbered }
     }
 
-    /// What stands for `value`, in the order of declaration.
+    /// The labels of `value`, in the order of declaration.
     #[inline]
     pub fn of(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
         let mappings = match usize::try_from(value).ok().and_then(|at| self.mappings.get(at)) {
@@ -103,7 +103,7 @@ impl IntegerClass {
         }
     }
 
-    /// Is it a LEB128 integer?
+    /// Whether it is a LEB128 integer.
     pub fn is_variable_length(&self) -> bool {
         self.len_bits == 0
     }
@@ -227,7 +227,7 @@ pub enum Length {
         /// Lengths by its value.
         lengths: Arc<BTreeMap<u64, u64>>,
     },
-    /// What stands where the field is said to be: only with [`Place::Located`].
+    /// The bytes at the stated place of the field: only with [`Place::Located`].
     Located,
 }
 
@@ -294,7 +294,7 @@ pub struct StructClass {
 }
 
 impl Member {
-    /// The member `index` of a tuple: a structure whose members have no names and are told by their place, such as the
+    /// The member `index` of a tuple: a structure whose members have no names and are identified by their place, such as the
     /// arguments of a call. Programs see a list, and reach a member by its index.
     pub fn of_tuple(index: usize, class: FieldClassId) -> Self {
         Member { name: format!("[{index}]").into(), raw_name: "".into(), class }
@@ -306,7 +306,7 @@ impl Member {
 }
 
 impl StructClass {
-    /// Is it a tuple? See [`Member::of_tuple`].
+    /// Whether it is a tuple; see [`Member::of_tuple`].
     pub fn is_tuple(&self) -> bool {
         !self.members.is_empty() && self.members.iter().all(Member::is_of_tuple)
     }
@@ -321,7 +321,7 @@ pub struct ArrayClass {
     pub length: Length,
 }
 
-/// What decides whether an optional field is there.
+/// Condition under which an optional field is present.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// There when the selecting boolean is true.
@@ -377,8 +377,8 @@ pub trait Render: Send + Sync + fmt::Debug {
     /// are the bytes of the field itself.
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool;
 
-    /// The same text: in `scratch`, or where it is kept ready (a name, a string of the file). What `scratch` held is
-    /// forgotten.
+    /// The text that [`render`](Render::render) appends, in `scratch` or where it is kept ready (a name, a string of the
+    /// file). The former content of `scratch` is dropped.
     fn text<'a>(&'a self, event: &'a [u8], own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         scratch.clear();
         self.render(event, own, scratch).then_some(scratch)
@@ -390,13 +390,13 @@ pub trait Render: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The same as people want to read it, where that is not what the format defines: a name that is demangled.
+    /// Appends the text in the form for people, where it differs from that of the format: a demangled name.
     fn render_for_people(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
         self.render(event, own, out)
     }
 }
 
-/// A string that is not stored as one: a program of the format makes it when somebody wants to see it.
+/// A string that is not stored as one: code of the format synthesizes it when it is wanted.
 #[derive(Clone, Debug)]
 pub struct RenderedClass {
     /// Bytes that the field takes itself; 0 when it is made from its neighbours alone.
@@ -413,7 +413,7 @@ impl PartialEq for RenderedClass {
 
 impl Eq for RenderedClass {}
 
-/// What a field is.
+/// Kind of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FieldKind {
     /// Integer or enumeration, of fixed or variable length.
@@ -430,7 +430,7 @@ pub enum FieldKind {
     String(StringClass),
     /// Bytes.
     Blob(BlobClass),
-    /// Text that is made when it is shown. Aligned to bytes; nothing can refer to it.
+    /// Text that is synthesized when it is shown. Aligned to bytes; nothing can refer to it.
     Rendered(RenderedClass),
     /// Structure.
     Struct(StructClass),
@@ -445,13 +445,13 @@ pub enum FieldKind {
 /// A field class: a node of the tree that describes a scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldClass {
-    /// What it is.
+    /// Its kind.
     pub kind: FieldKind,
     /// *Effective* alignment in bits, relative to the start of the packet: a power of two. A structure's is the
     /// largest of its own minimum and of its members', an array's that of its element (or its own minimum),
     /// optional and variant have 1.
     pub align_bits: u32,
-    /// What it means to the reader.
+    /// Its meaning to the reader.
     pub roles: Roles,
     /// Where it is, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
     /// inside of an array, a variant or an optional field.
@@ -466,7 +466,7 @@ pub struct Placement {
     /// Bits of the unit that an integer must not leave, 0 for none: a bit-field of C. Units are counted from the first
     /// bit of the structure around it; an integer that does not fit in what is left of a unit moves to the next.
     pub unit_bits: u32,
-    /// What follows a structure begins at a multiple of this many bits from the start of the packet: a power of two.
+    /// The field after a structure begins at a multiple of this many bits from the start of the packet: a power of two.
     pub end_align_bits: u32,
 }
 
@@ -482,21 +482,21 @@ impl FieldClass {
         FieldClass { kind, align_bits, roles: Roles::NONE, placement: Placement::default(), place: None }
     }
 
-    /// The same class at this place.
+    /// This class at the given place.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// The same class with this placement.
+    /// This class with the given placement.
     #[must_use]
     pub fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// The same class with these roles.
+    /// This class with the given roles.
     #[must_use]
     pub fn with_roles(mut self, roles: Roles) -> Self {
         self.roles = roles;

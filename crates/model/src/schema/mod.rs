@@ -1,4 +1,4 @@
-//! Schemas: everything that a trace says about its own layout.
+//! Schemas: the description that a trace gives of its own layout.
 //!
 //! A [`Schema`] is an append-only arena. Field classes form trees inside it and are named by [`FieldClassId`];
 //! an id stays valid for the life of the trace. References from one field to another (a sequence to its length, a
@@ -103,7 +103,7 @@ pub enum PathStep {
     Content,
 }
 
-/// Where a field stands: a scope, and the way down from the scope's root structure.
+/// Path of a field: a scope, and the steps down from the scope's root structure.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FieldPath {
     /// The root.
@@ -112,7 +112,7 @@ pub struct FieldPath {
     pub steps: Vec<PathStep>,
 }
 
-/// What a field means to the reader of packets and events. A set of these is a [`Roles`].
+/// Meaning of a field to the reader of packets and events. A set of these is a [`Roles`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u16)]
 pub enum Role {
@@ -173,7 +173,7 @@ impl Roles {
     }
 }
 
-/// What the zero of a clock is.
+/// Origin of a clock: the meaning of its zero.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClockOrigin {
     /// The Unix epoch, 1970-01-01T00:00:00Z.
@@ -218,9 +218,9 @@ pub struct ClockClass {
     pub offset_cycles: i128,
     /// Nanoseconds to add to the time, for a zero that does not fall on a cycle.
     pub offset_ns: i64,
-    /// What the zero is.
+    /// Meaning of the zero.
     pub origin: ClockOrigin,
-    /// Are its counts ours, made from times that the trace stores? They are then not shown.
+    /// Its counts are synthesized from times that the trace stores, and not shown.
     pub has_made_cycles: bool,
 }
 
@@ -315,16 +315,16 @@ pub struct EventClass {
     pub specific_context: Option<FieldClassId>,
     /// Root structure of [`Scope::Payload`].
     pub payload: Option<FieldClassId>,
-    /// Events of the class have no time: each stands behind its predecessor in the stream.
+    /// Events of the class have no time: each follows its predecessor in the stream.
     pub is_untimed: bool,
     /// The class stands for many ids, each with a name of its own.
     pub open_ids: Option<OpenIds>,
 }
 
-/// The ids and names of a class of events that no definition describes: each event says its own id.
+/// Ids and names of a class of events that no definition describes: each event holds its own id.
 #[derive(Clone, Debug)]
 pub struct OpenIds {
-    /// Where the id stands, in bytes behind the header: a little-endian integer of 32 bits.
+    /// Offset of the id in bytes after the header: a little-endian integer of 32 bits.
     pub offset_bytes: u32,
     /// Makes the name of an event.
     pub name: Arc<dyn Render>,
@@ -377,7 +377,7 @@ pub struct Part {
     pub bytes: Arc<[u8]>,
 }
 
-/// What a trace was before it was converted: enough to make it again.
+/// Origin of a converted trace: the data that a writer of its former format needs to write it again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     /// Name of its format.
@@ -406,7 +406,7 @@ impl Origin {
     }
 }
 
-/// Everything that a trace says about its own layout.
+/// Description that a trace gives of its own layout.
 #[derive(Clone, Debug)]
 pub struct Schema {
     /// Name of the format, as in `--input-format`: `ctf1.8`, `ctf2`.
@@ -427,13 +427,13 @@ pub struct Schema {
     pub environment: Vec<(Arc<str>, EnvValue)>,
     /// Root structure of [`Scope::PacketHeader`].
     pub packet_header: Option<FieldClassId>,
-    /// What a text line shows of the payload, when that is not all of it.
+    /// Fields that sum the payload up in a text line, when it does not show all of them.
     pub summary: Option<Summary>,
     /// Are text lines those of babeltrace2 (CTF 1.8 and CTF 2)? They name the host and the process, and show all times as
     /// those of a wall clock. Others name the trace, where there are several, and show times of a clock without origin as
     /// seconds since its zero.
     pub has_peer_text: bool,
-    /// What the trace was before it was converted, when it says so.
+    /// Former format of a converted trace, when the trace holds it.
     pub origin: Option<Arc<Origin>>,
     /// Do the names of members as the metadata write them stand for others, which the format has no place for? Text lines
     /// show those of the metadata then.
@@ -470,7 +470,7 @@ impl Schema {
         }
     }
 
-    /// The same with lines of text as those of babeltrace2.
+    /// This schema with text lines in the form of babeltrace2.
     pub fn with_peer_text(mut self) -> Self {
         self.has_peer_text = true;
         self
