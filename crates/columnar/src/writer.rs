@@ -139,9 +139,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
             }
         }
         for stream in &source.streams {
-            let clock = source.schema.stream(stream.class).default_clock.map(|clock| source.schema.clock(clock));
-            let clock = clock.filter(|clock| clock.frequency > 0);
-            let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
+            let clock = source.stream_clock(stream.class);
             let name = stream.name.clone();
             streams.push(StreamOf { trace, name, clock, packet: None, packet_number: 0, cpu: None });
         }

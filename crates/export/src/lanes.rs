@@ -393,9 +393,7 @@ impl Lanes {
                 cpu_nodes: HashMap::new(),
             });
             for stream in &source.streams {
-                let clock = source.schema.stream(stream.class).default_clock.map(|clock| source.schema.clock(clock));
-                let clock = clock.filter(|clock| clock.frequency > 0);
-                let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
+                let clock = source.stream_clock(stream.class);
                 streams.push(StreamOf { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
             }
         }

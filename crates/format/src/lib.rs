@@ -18,6 +18,7 @@ pub mod redact;
 mod setting;
 mod storage;
 pub mod target;
+pub mod writer;
 
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
 pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream};

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use tracemill_model::packet::{Gap, GapKind};
+
 /// Makes the kinds of a table: each is documented by its wording, in which a kind may have one number.
 macro_rules! kinds {
     ($($name:ident $(($limit:ident: $number:ty))? = $text:literal,)*) => {
@@ -186,6 +188,15 @@ impl Losses {
             let sum = self.0.entry(kind).or_default();
             *sum = sum.saturating_add(count);
         }
+    }
+
+    /// Counts what a target has no place for: how much is missing between events.
+    pub fn add_gap(&mut self, gap: &Gap) {
+        let kind = match gap.kind {
+            GapKind::DiscardedEvents => Lost::DiscardedCounts,
+            GapKind::LostPackets => Lost::LostPacketCounts,
+        };
+        self.add(kind, gap.count.unwrap_or(1));
     }
 
     /// Counts all that others have counted.

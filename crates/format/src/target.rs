@@ -9,12 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::Fault;
-use tracemill_codec::value::Value;
-use tracemill_model::clock::Drift;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::clock::{ClockMap, Drift};
+use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Origin, Part, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{ByteOrder, ClockClass, Origin, Part, Schema, StreamClassId};
 
 use crate::calls::CallTask;
 use crate::lost::{Losses, Lost};
@@ -129,6 +127,17 @@ impl Source {
     pub fn moved_ns(&self) -> i64 {
         self.origin.moved_ns.saturating_add(self.correction_ns)
     }
+
+    /// The corrected times of one of its clocks.
+    pub fn clock_map(&self, clock: &ClockClass) -> ClockMap {
+        ClockMap::new(clock, self.correction_ns).with_drift(self.drift)
+    }
+
+    /// The corrected times of the streams of a class, when they have a clock of a known frequency.
+    pub fn stream_clock(&self, class: StreamClassId) -> Option<ClockMap> {
+        let clock = self.schema.clock(self.schema.stream(class).default_clock?);
+        (clock.frequency > 0).then(|| self.clock_map(clock))
+    }
 }
 
 /// A stream of a trace that is written.
@@ -167,40 +176,6 @@ pub struct WriteOptions {
     pub dropped: Vec<Vec<FieldPlace>>,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
     pub settings: Settings,
-}
-
-/// What the members of an event header are called together that a target could not keep as the header itself.
-pub const STORED: &str = "stored";
-
-/// Notes the packet that an event is in. Is it another one than that of the event before?
-pub fn enters(packet: &mut Option<Arc<PacketData>>, event: EventRef<'_>) -> bool {
-    let own = &event.chunk.packet;
-    let is_known = packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, own));
-    if !is_known {
-        *packet = Some(own.clone());
-    }
-    !is_known
-}
-
-/// The members of the payload, without their names; `None` without payload.
-pub fn payload_members(event: EventRef<'_>) -> Result<Option<Vec<Value>>> {
-    let values = event.values(Scope::Payload).map_err(|fault| Error::malformed(fault.kind.to_string()))?;
-    Ok(match values {
-        Some(Value::Struct(members)) => Some(members.into_iter().map(|(_, value)| value).collect()),
-        _ => None,
-    })
-}
-
-/// The event header as the format has it that the trace is of, or was: CTF 2 keeps it as a member of its own.
-///
-/// # Errors
-/// When the header cannot be decoded.
-pub fn stored_header(event: EventRef<'_>) -> std::result::Result<Option<Value>, Fault> {
-    let header = event.values(Scope::EventHeader)?;
-    Ok(header.map(|header| match header.member(STORED) {
-        Some(stored) => stored.clone(),
-        None => header,
-    }))
 }
 
 /// Writes events.
@@ -256,7 +231,9 @@ pub trait TraceWriter {
     ///
     /// # Errors
     /// As for events.
-    fn end_stream(&mut self, stream: usize) -> Result<()>;
+    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// Everything is there. Gives all that was lost.
     ///

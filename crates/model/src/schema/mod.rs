@@ -488,6 +488,14 @@ impl Schema {
         &self.field_classes[id.0 as usize]
     }
 
+    /// The members of a scope whose root is a structure.
+    pub fn members(&self, root: Option<FieldClassId>) -> &[Member] {
+        match root.map(|root| &self.field_class(root).kind) {
+            Some(FieldKind::Struct(structure)) => &structure.members,
+            _ => &[],
+        }
+    }
+
     /// Puts another class in the place of one, for all who use it.
     pub fn set_field_class(&mut self, id: FieldClassId, class: FieldClass) {
         self.field_classes[id.0 as usize] = class;

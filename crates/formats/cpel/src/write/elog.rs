@@ -8,17 +8,17 @@ use tracemill_codec::value::Value;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ClockOrigin, DisplayBase, EventClassId, FieldKind, Mapping, Schema};
+use tracemill_model::schema::{ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldKind, Mapping, Schema};
 
 use super::elog_own::{put_cstring, put_integer, stored_ns, time_of, words};
 use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
 use super::log::clocks;
 use super::spool::{Output, Spool};
 use super::tracks::{Rule, Tracks};
-use super::{ClassKey, count_gap, count_headers, own_name};
 use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::writer::{ClassKey, count_headers};
 
 /// Octets of arguments that an event has.
 const MAX_ARGS: usize = 20;
@@ -222,14 +222,14 @@ fn label_list(mappings: &[Mapping]) -> Option<Vec<Vec<u8>>> {
 impl Log {
     pub(super) fn new(path: &Path, sources: &[Source], _options: &WriteOptions) -> Log {
         let mut losses = Losses::default();
-        count_headers(&mut losses, sources);
+        sources.iter().for_each(|source| count_headers(&mut losses, source, &["cpu_id"], &["id", "timestamp", "v"]));
         for schema in sources.iter().map(|source| &source.schema) {
             for at in 0..schema.events().len() {
                 let class = Class::of(schema, EventClassId(at as u32));
                 class.losses.into_iter().for_each(|kind| losses.add(kind, 1));
             }
         }
-        let map = |(clock, source): (_, &Source)| ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
+        let map = |(clock, source): (&ClockClass, &Source)| source.clock_map(clock);
         let clocks = clocks(sources);
         let others = clocks.iter().flatten().filter(|(clock, _)| clock.origin != ClockOrigin::Unix).count();
         losses.add(Lost::ClockOrigins, others as u64);
@@ -269,8 +269,7 @@ impl Log {
 
     /// The number of the type of an event, made when it is met first; `None` when there are too many.
     fn number(&mut self, source: usize, event: EventRef<'_>, of: &Class) -> Option<u16> {
-        let own = own_name(event);
-        let key = (source, event.class(), own.as_ref().map(|(_, name)| name.clone()));
+        let key = ClassKey::of(source, event);
         if let Some(&number) = self.numbers.get(&key) {
             return Some(number);
         }
@@ -278,12 +277,7 @@ impl Log {
             // Not kept: there may be any number of them.
             return None;
         }
-        let class = self.sources[source].schema.event(event.class());
-        let name = match (&own, class.name.as_deref()) {
-            (Some((_, name)), _) => String::from_utf8_lossy(name).into_owned(),
-            (None, Some(name)) => name.to_string(),
-            (None, None) => format!("event_{}", class.id),
-        };
+        let name = key.name(&self.sources[source].schema);
         let mut format = type_name(&name);
         let mut args = String::new();
         for arg in &of.args {
@@ -403,7 +397,7 @@ impl TraceWriter for Log {
     }
 
     fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
-        count_gap(&mut self.losses, gap);
+        self.losses.add_gap(gap);
         Ok(())
     }
 

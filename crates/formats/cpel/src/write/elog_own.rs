@@ -15,7 +15,6 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Scope};
 
-use super::count_gap;
 use super::spool::Output;
 use crate::elog::TIME_BYTES;
 use crate::elog::events::HEADER;
@@ -56,9 +55,7 @@ impl Own {
     pub(super) fn new(path: &Path, source: &Source) -> Option<Own> {
         let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
         let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
-        let clock = source.streams.first().and_then(|stream| source.schema.stream(stream.class).default_clock);
-        let clock = clock.map(|clock| source.schema.clock(clock)).filter(|clock| clock.frequency > 0);
-        let clock = clock.map(|clock| ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
+        let clock = source.streams.first().and_then(|stream| source.stream_clock(stream.class));
         let mut losses = Losses::default();
         let (mut start, mut times) = (i128::from(header.start_ns()), None);
         let moved = clock.as_ref().map_or(start, |clock| clock.ns(header.start_ns()));
@@ -296,7 +293,7 @@ impl TraceWriter for Own {
     }
 
     fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
-        count_gap(&mut self.losses, gap);
+        self.losses.add_gap(gap);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
-use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Member, Schema, Scope};
+use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Schema, Scope};
 
 use super::spool::Spool;
 use crate::strings::MAX_TEXT;
@@ -29,14 +29,6 @@ pub(super) struct Leaf {
 pub(super) struct Place {
     pub(super) scope: Scope,
     pub(super) path: Vec<usize>,
-}
-
-/// The members of a structure.
-pub(super) fn members(schema: &Schema, root: Option<FieldClassId>) -> &[Member] {
-    match root.map(|root| &schema.field_class(root).kind) {
-        Some(FieldKind::Struct(structure)) => &structure.members,
-        _ => &[],
-    }
 }
 
 /// The fields of an event but for some, those of its payload first. What sums the event up is the first of all: `true`

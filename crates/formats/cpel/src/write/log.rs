@@ -7,7 +7,7 @@ use std::path::Path;
 use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
-use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
+use tracemill_model::clock::NS_PER_SECOND;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldKind, Schema};
@@ -16,11 +16,11 @@ use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
 use super::own::{Times, added_ticks, events_head, put_record, rate_of};
 use super::spool::{Output, Spool};
 use super::tracks::{Rule, Tracks};
-use super::{ClassKey, count_gap, count_headers, own_name};
 use crate::container::{Kind, NAME_BYTES};
 use crate::settings::Wishes;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::writer::{ClassKey, count_headers};
 
 /// Name of the string table, as programs of VPP call theirs.
 const TABLE: &str = "FileStrtab";
@@ -132,7 +132,7 @@ fn doubled(text: &str) -> String {
 impl Log {
     pub(super) fn new(path: &Path, sources: &[Source], options: &WriteOptions) -> Log {
         let mut losses = Losses::default();
-        count_headers(&mut losses, sources);
+        sources.iter().for_each(|source| count_headers(&mut losses, source, &["cpu_id"], &["id", "timestamp", "v"]));
         for schema in sources.iter().map(|source| &source.schema) {
             for at in 0..schema.events().len() {
                 let event = EventClassId(at as u32);
@@ -158,7 +158,7 @@ impl Log {
         }
         let times = |(clock, source): (&ClockClass, &Source)| match (rate, added_ticks(clock, source.correction_ns)) {
             (Some(_), Some(ticks)) => Times::Ticks(ticks),
-            _ => Times::Ns(ClockMap::new(clock, source.correction_ns).with_drift(source.drift)),
+            _ => Times::Ns(source.clock_map(clock)),
         };
         let places = sources.iter().enumerate().flat_map(|(at, of)| (0..of.streams.len()).map(move |one| (at, one)));
         let streams = places.zip(self::clocks(sources)).map(|((source, stream), clock)| Stream {
@@ -205,8 +205,7 @@ impl Log {
 
     /// The code of an event, defined when it is met first.
     fn code(&mut self, source: usize, event: EventRef<'_>, format: &str) -> Result<u32> {
-        let own = own_name(event);
-        let key = (source, event.class(), own.as_ref().map(|(_, name)| name.clone()));
+        let key = ClassKey::of(source, event);
         if let Some(&code) = self.codes.get(&key) {
             return Ok(code);
         }
@@ -214,12 +213,7 @@ impl Log {
             self.losses.add(Lost::MoreEventNames, 1);
             return Ok(MAX_CODES as u32);
         }
-        let class = self.sources[source].schema.event(event.class());
-        let name = match (&own, class.name.as_deref()) {
-            (Some((_, name)), _) => String::from_utf8_lossy(name).into_owned(),
-            (None, Some(name)) => name.to_string(),
-            (None, None) => format!("event_{}", class.id),
-        };
+        let name = key.name(&self.sources[source].schema);
         let mut name = doubled(&name).into_bytes();
         let is_cut = fields::storable(&mut name);
         self.losses.add(Lost::LongNames, is_cut.into());
@@ -321,7 +315,7 @@ impl TraceWriter for Log {
     }
 
     fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
-        count_gap(&mut self.losses, gap);
+        self.losses.add_gap(gap);
         Ok(())
     }
 

@@ -10,13 +10,10 @@ mod tracks;
 
 use std::path::Path;
 
-use tracemill_codec::chunk::EventRef;
 use tracemill_model::error::Result;
-use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{EventClassId, Member};
 
 use tracemill_format::OpenTrace;
-use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::lost::Lost;
 use tracemill_format::out_file::copy_file;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
@@ -87,40 +84,4 @@ fn copy(trace: &OpenTrace, to: &Path, format: &str) -> Result<bool> {
     }
     copy_file(&trace.path, to)?;
     Ok(true)
-}
-
-/// Counts what a log has no place for.
-fn count_gap(losses: &mut Losses, gap: &Gap) {
-    let kind = match gap.kind {
-        GapKind::DiscardedEvents => Lost::DiscardedCounts,
-        GapKind::LostPackets => Lost::LostPacketCounts,
-    };
-    losses.add(kind, gap.count.unwrap_or(1));
-}
-
-/// Counts what is lost of headers and packets, whatever the events.
-fn count_headers(losses: &mut Losses, sources: &[Source]) {
-    for source in sources {
-        let schema = &source.schema;
-        for stream in &source.streams {
-            let class = schema.stream(stream.class);
-            let has_more = |root, known: &[&str]| {
-                // What only describes the packet, or is the id or the time of an event, says nothing more.
-                let is_more = |member: &Member| !known.contains(&&*member.name) && schema.says_more(member.class);
-                fields::members(schema, root).iter().any(is_more)
-            };
-            losses.add(Lost::PacketContexts, u64::from(has_more(class.packet_context, &["cpu_id"])));
-            let has_header = has_more(class.event_header, &["id", "timestamp", "v"]);
-            losses.add(Lost::EventHeaders, u64::from(has_header));
-        }
-    }
-}
-
-/// The source and the class of an event; of one whose class stands for many its name too.
-type ClassKey = (usize, EventClassId, Option<Vec<u8>>);
-
-/// The members of an event's own id: its number and name, when its class stands for many.
-fn own_name(event: EventRef<'_>) -> Option<(u32, Vec<u8>)> {
-    let mut name = Vec::new();
-    event.own_id(&mut name).map(|id| (id, name))
 }

@@ -11,7 +11,6 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockClass, Scope};
 
-use super::count_gap;
 use super::spool::{Output, Spool};
 use crate::container::{HEADER_BYTES, Kind, NAME_BYTES};
 use crate::definitions::EVENT_BYTES;
@@ -200,7 +199,7 @@ fn times(clock: &ClockClass, source: &Source, stored: u32) -> (u32, Times) {
     let ticks = added_ticks(clock, source.correction_ns).filter(|_| source.drift.is_none());
     match (rate, ticks) {
         (Some(rate), Some(ticks)) => (rate, Times::Ticks(ticks)),
-        _ => (NS_PER_SECOND as u32, Times::Ns(ClockMap::new(clock, source.correction_ns).with_drift(source.drift))),
+        _ => (NS_PER_SECOND as u32, Times::Ns(source.clock_map(clock))),
     }
 }
 
@@ -283,7 +282,7 @@ impl TraceWriter for Own {
     }
 
     fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
-        count_gap(&mut self.losses, gap);
+        self.losses.add_gap(gap);
         Ok(())
     }
 

@@ -6,9 +6,10 @@ use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
-use super::fields::{Fields, Place, members};
+use super::fields::{Fields, Place};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::target::{STORED, Source};
+use tracemill_format::target::Source;
+use tracemill_format::writer::STORED;
 
 /// Fields that say the thread of an event, the best first.
 const TASKS: [&str; 5] = ["vtid", "tid", "common_pid", "pid", "vpid"];
@@ -32,12 +33,12 @@ impl Rule {
     /// That of a class.
     pub(super) fn of(schema: &Schema, event: EventClassId) -> Rule {
         let find = |scope: Scope, name: &str| {
-            let top = members(schema, schema.scope_root(scope, event));
+            let top = schema.members(schema.scope_root(scope, event));
             let direct = top.iter().position(|member| &*member.name == name).map(|at| vec![at]);
             // A header of another format that CTF 2 keeps.
             let stored = || {
                 let at = top.iter().position(|member| &*member.name == STORED)?;
-                let inside = members(schema, Some(top[at].class));
+                let inside = schema.members(Some(top[at].class));
                 Some(vec![at, inside.iter().position(|member| &*member.name == name)?])
             };
             direct.or_else(stored).map(|path| Place { scope, path })

@@ -19,7 +19,8 @@ use super::encodes::{Mapped, Special, encodes, fillers};
 use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::redact::{self, Dropped, FieldPlace};
-use tracemill_format::target::{STORED, Source};
+use tracemill_format::target::Source;
+use tracemill_format::writer::STORED;
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -667,7 +668,7 @@ fn map_clock(clock: &ClockClass, source: &Source, losses: &mut Losses) -> (Clock
             None => Lost::ShiftedCycles,
         };
         losses.add(kind, 1);
-        let map = ClockMap::new(clock, source.correction_ns).with_drift(source.drift);
+        let map = source.clock_map(clock);
         let zero_ns = map.ns(0);
         let mapped = ClockClass { precision: None, accuracy: None, ..mapped(zero_ns, 0, NS_PER_SECOND) };
         return (mapped, Some(InNs { map, zero_ns }));

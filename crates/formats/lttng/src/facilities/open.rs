@@ -18,7 +18,7 @@ use super::info;
 use super::loads::{CoreEvent, Facility, Library, Load, Messages, core_events};
 use super::reader::{Reader, Slice, TraceFile, slices};
 use super::scan::{Found, Scanner};
-use super::write::own::{LOADS, loads_text};
+use super::write::rewrite::{LOADS, loads_text};
 use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Option by which the scale of the clock's frequency divides it.

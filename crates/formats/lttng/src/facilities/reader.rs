@@ -11,7 +11,7 @@ use tracemill_model::schema::Part;
 use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
-use super::write::own::BLOCKS;
+use super::write::rewrite::BLOCKS;
 use tracemill_format::{OpenedPacket, PacketReader, Stream};
 
 /// Blocks up to this many bytes are one packet.

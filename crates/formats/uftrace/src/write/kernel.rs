@@ -7,8 +7,8 @@ use tracemill_codec::value::Value;
 use tracemill_format::lost::Lost;
 use tracemill_model::schema::ByteOrder;
 
-use super::own::number;
 use super::record::Numbers;
+use super::rewrite::number;
 use crate::kernel::{Form, Kernel, KernelFormat};
 use tracemill_ftrace::event_format::{Content, Field, Place};
 use tracemill_ftrace::ring_buffer::{DELTA_BITS, EVENTS_MISSED, MISSED_STORED, TIME_EXTEND};

@@ -206,7 +206,7 @@ impl Foreign {
             fields.push((spanned(&self.free_name("event_context", &mut taken, |_| false)), class));
             self.losses.add(Lost::EventContexts, 1);
         }
-        for member in members(&schema, of.payload) {
+        for member in schema.members(of.payload) {
             let name = self.free_name(&member.name, &mut taken, |_| false);
             let class = match &schema.field_class(member.class).kind {
                 // What may be missing is marked in the header of the event.
@@ -376,7 +376,7 @@ impl Foreign {
             _ => Vec::new(),
         };
         let mut payload = payload.into_iter();
-        for member in members(&self.schema, of.payload) {
+        for member in self.schema.members(of.payload) {
             let value = payload.next().unwrap_or(Value::Null);
             values.push(match &self.schema.field_class(member.class).kind {
                 FieldKind::Optional(_) if self.dialect == Dialect::V16 && value.is_null() => Value::Null,
@@ -426,13 +426,6 @@ fn is_container(class: &FieldClass) -> bool {
         FieldKind::Struct(_) | FieldKind::Variant(_) => true,
         FieldKind::Optional(optional) => !matches!(optional.presence, Presence::Unmarked(_)),
         _ => false,
-    }
-}
-
-fn members(schema: &Schema, root: Option<FieldClassId>) -> &[Member] {
-    match root.map(|root| &schema.field_class(root).kind) {
-        Some(FieldKind::Struct(structure)) => &structure.members,
-        _ => &[],
     }
 }
 

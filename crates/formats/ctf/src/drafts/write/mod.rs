@@ -230,7 +230,7 @@ impl Writer {
 fn clocks(source: &Source) -> Vec<Option<ClockMap>> {
     let clock = |stream: &StreamClass| {
         let clock = source.schema.clocks().get(stream.default_clock?.0 as usize)?;
-        Some(ClockMap::new(clock, source.correction_ns).with_drift(source.drift))
+        Some(source.clock_map(clock))
     };
     source.schema.streams().iter().map(clock).collect()
 }

@@ -18,7 +18,7 @@ use super::bits::{Bits, Fields, last_member};
 use super::{TraceKind, TraceOut};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::OutFile;
-use tracemill_format::target::stored_header;
+use tracemill_format::writer::stored_header;
 
 /// A packet ends at this size even where that of the input goes on.
 const MAX_PACKET: usize = 16 << 20;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
+use tracemill_model::packet::Gap;
 use tracemill_model::schema::ByteOrder;
 
 use self::encode::{EventOut, Form};
@@ -19,7 +20,8 @@ use super::header::Header;
 use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, is_below};
-use tracemill_format::target::{Source, WriteOptions, enters, payload_members};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::writer::{enters, payload_members};
 
 /// Parts with the headers of the sub-buffers of a file begin so.
 const BLOCKS: &str = "blocks/";
@@ -57,7 +59,7 @@ pub(super) fn parts_of(name: &ChannelFile, file: &[u8], blocks: &[Block]) -> Vec
 }
 
 /// A trace that is written as it was.
-pub(crate) struct Own {
+pub(crate) struct Rewriter {
     dialect: Dialect,
     definitions: Definitions,
     /// Those of files beside the channels.
@@ -68,7 +70,7 @@ pub(crate) struct Own {
     said_ids: BTreeSet<(String, u16)>,
     said_formats: BTreeSet<(String, String)>,
     /// What cannot be kept.
-    pub(crate) losses: Losses,
+    losses: Losses,
 }
 
 struct Stream {
@@ -94,9 +96,9 @@ struct Open {
     cycles: u64,
 }
 
-impl Own {
+impl Rewriter {
     /// `None` when the parts of the source do not make a trace.
-    pub(crate) fn new(folder: &Path, source: &Source, options: &WriteOptions) -> Option<Own> {
+    pub(crate) fn new(folder: &Path, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
         let parts = &source.origin.parts;
         let mut definitions = Definitions::default();
         let (mut dialect, mut files) = (None, Vec::new());
@@ -122,7 +124,7 @@ impl Own {
         let mut losses = Losses::default();
         let is_corrected = source.moved_ns() != 0 || source.drift.is_some();
         losses.add(Lost::ClockCorrections, is_corrected.into());
-        Some(Own {
+        Some(Rewriter {
             dialect,
             definitions,
             files,
@@ -132,24 +134,6 @@ impl Own {
             said_formats: BTreeSet::new(),
             losses,
         })
-    }
-
-    pub(crate) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let Some(of) = self.streams.get_mut(stream) else { return Ok(()) };
-        if enters(&mut of.packet, event) {
-            of.seek(event.chunk.packet.packet.begin_cycles)?;
-        }
-        let Ok(id) = u16::try_from(event.id()) else {
-            self.losses.add(Lost::LongEventIds, 1);
-            return Ok(());
-        };
-        let values = payload_members(event)?;
-        if of.is_metadata {
-            self.note(id, values.as_deref().unwrap_or_default());
-        }
-        let of = &mut self.streams[stream];
-        of.used.insert(id);
-        of.write(id, event.cycles(), values.as_deref())
     }
 
     /// Remembers what an event of the metadata says.
@@ -162,14 +146,6 @@ impl Own {
             (SET_ID, Some(marker)) => drop(self.said_ids.insert((channel, marker as u16))),
             (SET_FORMAT, _) => drop(self.said_formats.insert((channel, name))),
             _ => {}
-        }
-    }
-
-    pub(crate) fn end_stream(&mut self, stream: usize) -> Result<()> {
-        match self.streams.get_mut(stream) {
-            // That of the metadata may have to say more at the end.
-            Some(of) if !of.is_metadata => of.finish(),
-            _ => Ok(()),
         }
     }
 
@@ -210,8 +186,48 @@ impl Own {
         let cycles = of.open.as_ref().map_or(0, |open| open.cycles);
         missing.iter().try_for_each(|(id, values)| of.write(*id, cycles, Some(values)))
     }
+}
 
-    pub(crate) fn finish(&mut self) -> Result<()> {
+impl TraceWriter for Rewriter {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let Some(of) = self.streams.get_mut(stream) else { return Ok(()) };
+        if enters(&mut of.packet, event) {
+            of.seek(event.chunk.packet.packet.begin_cycles)?;
+        }
+        let Ok(id) = u16::try_from(event.id()) else {
+            self.losses.add(Lost::LongEventIds, 1);
+            return Ok(());
+        };
+        let values = payload_members(event)?;
+        if of.is_metadata {
+            self.note(id, values.as_deref().unwrap_or_default());
+        }
+        let of = &mut self.streams[stream];
+        of.used.insert(id);
+        of.write(id, event.cycles(), values.as_deref())
+    }
+
+    // Packets say themselves what was lost before them.
+    fn gap(&mut self, _stream: usize, _gap: &Gap) -> Result<()> {
+        Ok(())
+    }
+
+    fn end_stream(&mut self, stream: usize) -> Result<()> {
+        match self.streams.get_mut(stream) {
+            // That of the metadata may have to say more at the end.
+            Some(of) if !of.is_metadata => of.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        for stream in 0..self.streams.len() {
+            self.end_stream(stream)?;
+        }
         self.say_missing()?;
         self.streams.iter_mut().chain(&mut self.control).try_for_each(Stream::finish)?;
         for (path, bytes) in &self.files {
@@ -219,7 +235,8 @@ impl Own {
             file.write(bytes)?;
             file.end()?;
         }
-        self.streams.iter().chain(&self.control).try_for_each(|of| of.out.check())
+        self.streams.iter().chain(&self.control).try_for_each(|of| of.out.check())?;
+        Ok(self.losses)
     }
 }
 

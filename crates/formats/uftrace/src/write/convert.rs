@@ -13,13 +13,13 @@ use tracemill_codec::value::Value;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, EventClass, EventClassId, FieldKind, Schema, Scope};
+use tracemill_model::schema::{ByteOrder, EventClass, EventClassId, Schema, Scope};
 
 use super::record::{Kind, Numbers};
 use super::{BUFFER, write_file};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, make_folder};
-use tracemill_format::target::{Source, WriteOptions};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 
 /// The first id of user events.
 const FIRST_USER: u64 = 1_000_000;
@@ -33,7 +33,7 @@ const STACK: u64 = 0x7fff_fffd_e000;
 const SESSION: &str = "7472616365000001";
 
 /// Writes a folder.
-pub(super) struct Foreign {
+pub(super) struct Converter {
     folder: PathBuf,
     name: String,
     numbers: Numbers,
@@ -67,54 +67,98 @@ struct Task {
     last: u64,
 }
 
-impl Foreign {
-    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Foreign {
+impl Converter {
+    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Converter {
         let schema = source.schema.clone();
-        let clock = |class| {
-            let clock = schema.clock(schema.stream(class).default_clock?);
-            (clock.frequency > 0).then(|| ClockMap::new(clock, source.correction_ns).with_drift(source.drift))
-        };
-        Foreign {
+        let clocks: Vec<_> = source.streams.iter().map(|stream| source.stream_clock(stream.class)).collect();
+        let mut losses = lost_fields(&schema);
+        losses.add(Lost::ClocklessStreams, clocks.iter().filter(|clock| clock.is_none()).count() as u64);
+        Converter {
             name: source.name.clone(),
             numbers: Numbers(options.byte_order.unwrap_or(ByteOrder::Little)),
-            clocks: source.streams.iter().map(|stream| clock(stream.class)).collect(),
+            clocks,
             classes: HashMap::new(),
             names: Vec::new(),
             tasks: BTreeMap::new(),
             symbols: BTreeMap::new(),
             last_task: vec![None; source.streams.len()],
-            losses: Losses::default(),
+            losses,
             scratch: Vec::new(),
             folder,
             schema,
         }
     }
 
-    /// What is lost before any event.
-    pub(super) fn losses(&self) -> Losses {
-        let mut losses = Losses::default();
-        let lossy = self.schema.events().iter().filter(|class| {
-            meaning(&self.schema, class, class.name.as_deref().unwrap_or("")).is_none()
-                && (class.payload.or(class.specific_context)).is_some()
-        });
-        losses.add(Lost::FieldsOfNoCalls, lossy.count() as u64);
-        let calls = self
-            .schema
-            .events()
-            .iter()
-            .filter(|class| meaning(&self.schema, class, class.name.as_deref().unwrap_or("")).is_some());
-        let other = calls.map(|class| match class.payload.map(|root| &self.schema.field_class(root).kind) {
-            Some(FieldKind::Struct(payload)) => {
-                payload.members.iter().filter(|member| !is_of_call(&member.name)).count()
+    /// The id of user events of a name. Another character than uftrace can read in one becomes `_xHEX_`.
+    fn user_id(&mut self, name: &str) -> u64 {
+        let mut mapped = String::new();
+        for letter in name.chars() {
+            match letter {
+                letter if letter.is_whitespace() || letter.is_control() => {
+                    // Writing to a string does not fail.
+                    let _ = write!(mapped, "_x{:X}_", letter as u32);
+                }
+                letter => mapped.push(letter),
             }
-            _ => 0,
+        }
+        let mapped = if mapped.contains(':') { mapped } else { format!("{}:{mapped}", self.schema.format) };
+        let at = self.names.iter().position(|known| *known == mapped).unwrap_or_else(|| {
+            self.names.push(mapped);
+            self.names.len() - 1
         });
-        losses.add(Lost::FieldsOfCalls, other.sum::<usize>() as u64);
-        losses.add(Lost::ClocklessStreams, self.clocks.iter().filter(|clock| clock.is_none()).count() as u64);
-        losses
+        FIRST_USER + at as u64
     }
 
-    pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+    /// Writes the symbols of the only module. Gives its line of the map.
+    fn module(&self, name: &str) -> Result<String> {
+        let (Some((first, _)), Some((last, _))) = (self.symbols.first_key_value(), self.symbols.last_key_value())
+        else {
+            return Ok(String::new());
+        };
+        let (from, to) = (first & !0xfff, (last | 0xfff) + 1);
+        let path = format!("/{}", name.replace([' ', '\t'], "_").trim_start_matches('/'));
+        let mut lines = format!("# symbols: {}\n# path name: {path}\n", self.symbols.len());
+        for (address, symbol) in &self.symbols {
+            let _ = writeln!(lines, "{:016x} T {symbol}", address - from);
+        }
+        let _ = writeln!(lines, "{:016x} ? __sym_end", last - from + 1);
+        let base = path.rsplit('/').next().unwrap_or("module");
+        write_file(&self.folder.join(format!("{base}.sym")), lines.as_bytes())?;
+        Ok(format!("{from:x}-{to:x} r-xp 00000000 00:00 0 {path}\n"))
+    }
+
+    fn info(&self, name: &str) -> Vec<u8> {
+        // Sessions, addresses relative to modules, a largest depth, user events.
+        let features = 1 << 1 | 1 << 5 | 1 << 6 | u64::from(!self.names.is_empty()) << 7;
+        // Program, command line, tasks, kind of patterns, version.
+        let groups = 1 | 1 << 3 | 1 << 7 | 1 << 12 | 1 << 13;
+        let mut info = b"Ftrace!\0".to_vec();
+        let numbers = self.numbers;
+        numbers.put(&mut info, 4, 4);
+        numbers.put(&mut info, 40, 2);
+        info.extend_from_slice(&[if numbers.0 == ByteOrder::Big { 2 } else { 1 }, 2]);
+        numbers.put(&mut info, features, 8);
+        numbers.put(&mut info, groups, 8);
+        numbers.put(&mut info, u64::from(MAX_DEPTH) + 1, 2);
+        info.extend_from_slice(&[0; 6]);
+        let tids: Vec<String> = self.tasks.keys().map(i64::to_string).collect();
+        let text = format!(
+            "exename:{name}\ncmdline:tracemill convert {name}\ntaskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}\n\
+             pattern_type:regex\nuftrace_version:v0.13 (tracemill)\n",
+            tids.len(),
+            tids.join(",")
+        );
+        info.extend_from_slice(text.as_bytes());
+        info
+    }
+}
+
+impl TraceWriter for Converter {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let Some(clock) = self.clocks[stream] else {
             self.losses.add(Lost::UntimedLeftOut, 1);
             return Ok(());
@@ -173,27 +217,7 @@ impl Foreign {
         task.file.write(&self.scratch)
     }
 
-    /// The id of user events of a name. Another character than uftrace can read in one becomes `_xHEX_`.
-    fn user_id(&mut self, name: &str) -> u64 {
-        let mut mapped = String::new();
-        for letter in name.chars() {
-            match letter {
-                letter if letter.is_whitespace() || letter.is_control() => {
-                    // Writing to a string does not fail.
-                    let _ = write!(mapped, "_x{:X}_", letter as u32);
-                }
-                letter => mapped.push(letter),
-            }
-        }
-        let mapped = if mapped.contains(':') { mapped } else { format!("{}:{mapped}", self.schema.format) };
-        let at = self.names.iter().position(|known| *known == mapped).unwrap_or_else(|| {
-            self.names.push(mapped);
-            self.names.len() - 1
-        });
-        FIRST_USER + at as u64
-    }
-
-    pub(super) fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         let task = self.last_task[stream].and_then(|tid| self.tasks.get_mut(&tid));
         match (gap.kind, gap.count, task) {
             (kind, Some(count), Some(task)) => {
@@ -212,11 +236,7 @@ impl Foreign {
         }
     }
 
-    pub(super) fn end_stream(&mut self, _stream: usize) -> Result<()> {
-        Ok(())
-    }
-
-    pub(super) fn finish(&mut self) -> Result<Losses> {
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
         make_folder(&self.folder)?;
         for task in self.tasks.values_mut() {
             task.file.end()?;
@@ -240,51 +260,23 @@ impl Foreign {
         let info = self.info(&name);
         write_file(&self.folder.join("info"), &info)?;
         self.tasks.values().try_for_each(|task| task.file.check())?;
-        Ok(self.losses.clone())
+        Ok(self.losses)
     }
+}
 
-    /// Writes the symbols of the only module. Gives its line of the map.
-    fn module(&self, name: &str) -> Result<String> {
-        let (Some((first, _)), Some((last, _))) = (self.symbols.first_key_value(), self.symbols.last_key_value())
-        else {
-            return Ok(String::new());
-        };
-        let (from, to) = (first & !0xfff, (last | 0xfff) + 1);
-        let path = format!("/{}", name.replace([' ', '\t'], "_").trim_start_matches('/'));
-        let mut lines = format!("# symbols: {}\n# path name: {path}\n", self.symbols.len());
-        for (address, symbol) in &self.symbols {
-            let _ = writeln!(lines, "{:016x} T {symbol}", address - from);
+/// Fields that the records have no place for.
+fn lost_fields(schema: &Schema) -> Losses {
+    let mut losses = Losses::default();
+    for class in schema.events() {
+        match meaning(schema, class, class.name.as_deref().unwrap_or("")) {
+            None => losses.add(Lost::FieldsOfNoCalls, class.payload.or(class.specific_context).is_some().into()),
+            Some(_) => {
+                let others = schema.members(class.payload).iter().filter(|member| !is_of_call(&member.name));
+                losses.add(Lost::FieldsOfCalls, others.count() as u64);
+            }
         }
-        let _ = writeln!(lines, "{:016x} ? __sym_end", last - from + 1);
-        let base = path.rsplit('/').next().unwrap_or("module");
-        write_file(&self.folder.join(format!("{base}.sym")), lines.as_bytes())?;
-        Ok(format!("{from:x}-{to:x} r-xp 00000000 00:00 0 {path}\n"))
     }
-
-    fn info(&self, name: &str) -> Vec<u8> {
-        // Sessions, addresses relative to modules, a largest depth, user events.
-        let features = 1 << 1 | 1 << 5 | 1 << 6 | u64::from(!self.names.is_empty()) << 7;
-        // Program, command line, tasks, kind of patterns, version.
-        let groups = 1 | 1 << 3 | 1 << 7 | 1 << 12 | 1 << 13;
-        let mut info = b"Ftrace!\0".to_vec();
-        let numbers = self.numbers;
-        numbers.put(&mut info, 4, 4);
-        numbers.put(&mut info, 40, 2);
-        info.extend_from_slice(&[if numbers.0 == ByteOrder::Big { 2 } else { 1 }, 2]);
-        numbers.put(&mut info, features, 8);
-        numbers.put(&mut info, groups, 8);
-        numbers.put(&mut info, u64::from(MAX_DEPTH) + 1, 2);
-        info.extend_from_slice(&[0; 6]);
-        let tids: Vec<String> = self.tasks.keys().map(i64::to_string).collect();
-        let text = format!(
-            "exename:{name}\ncmdline:tracemill convert {name}\ntaskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}\n\
-             pattern_type:regex\nuftrace_version:v0.13 (tracemill)\n",
-            tids.len(),
-            tids.join(",")
-        );
-        info.extend_from_slice(text.as_bytes());
-        info
-    }
+    losses
 }
 
 /// Does a record of a call hold what the member of a payload says?
@@ -294,10 +286,7 @@ fn is_of_call(name: &str) -> bool {
 
 /// Is it the beginning or the end of a call?
 fn meaning(schema: &Schema, class: &EventClass, name: &str) -> Option<Meaning> {
-    let has_address = || match class.payload.map(|root| &schema.field_class(root).kind) {
-        Some(FieldKind::Struct(payload)) => payload.members.iter().any(|member| &*member.name == "addr"),
-        _ => false,
-    };
+    let has_address = || schema.members(class.payload).iter().any(|member| &*member.name == "addr");
     match name.rsplit(':').next().unwrap_or(name) {
         "func_entry" | "funcgraph_entry" => Some(Meaning::Entry),
         "func_exit" | "funcgraph_exit" => Some(Meaning::Exit),
@@ -316,7 +305,7 @@ fn task_of(event: EventRef<'_>, meaning: Meaning) -> Option<i64> {
     for &scope in scopes {
         let Ok(Some(values)) = event.values(scope) else { continue };
         // A header of another format that CTF 2 keeps.
-        let values = values.member(tracemill_format::target::STORED).cloned().unwrap_or(values);
+        let values = values.member(tracemill_format::writer::STORED).cloned().unwrap_or(values);
         let found = TASKS.iter().find_map(|name| values.member(name).and_then(Value::integer));
         if let Some(tid) = found.and_then(|tid| i64::try_from(tid).ok()) {
             return Some(tid.max(0));

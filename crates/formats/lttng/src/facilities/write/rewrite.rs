@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Gap;
 
 use super::super::block::TraceHeader;
 use super::super::classes::Flavor;
@@ -19,7 +20,8 @@ use super::blocks::{EventOut, TraceFile, make_folder_of};
 use super::encode::{Form, put};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{is_below, make_folder};
-use tracemill_format::target::{Source, enters, payload_members};
+use tracemill_format::target::{Source, TraceWriter};
+use tracemill_format::writer::{enters, payload_members};
 
 /// Part that lists the facility loads.
 pub(crate) const LOADS: &str = "facilities";
@@ -51,7 +53,7 @@ fn loads(text: &[u8]) -> Vec<Load> {
 }
 
 /// A trace that is written as it was.
-pub(super) struct Own {
+pub(super) struct Rewriter {
     folder: PathBuf,
     facilities: HashMap<u8, Facility>,
     core: HashMap<u8, Vec<EventDefinition>>,
@@ -62,7 +64,7 @@ pub(super) struct Own {
     missing: Vec<Load>,
     /// The tracefile that says the missing ones, when it is not among the streams.
     control: Option<(PathBuf, TraceHeader, Vec<u8>)>,
-    pub(super) losses: Losses,
+    losses: Losses,
 }
 
 struct Facility {
@@ -83,9 +85,9 @@ struct Stream {
     last: u64,
 }
 
-impl Own {
+impl Rewriter {
     /// `None` when the parts do not make a trace.
-    pub(super) fn new(folder: &Path, source: &Source) -> Result<Option<Own>> {
+    pub(super) fn new(folder: &Path, source: &Source) -> Result<Option<Rewriter>> {
         let origin = &source.origin;
         let Some(text) = origin.part(LOADS) else { return Ok(None) };
         let (mut library, mut files) = (Library::default(), Vec::new());
@@ -101,7 +103,7 @@ impl Own {
             }
             files.push((path, part.bytes.to_vec()));
         }
-        let mut own = Own {
+        let mut own = Rewriter {
             folder: folder.to_path_buf(),
             facilities: HashMap::new(),
             core: HashMap::new(),
@@ -172,7 +174,48 @@ impl Own {
         }
     }
 
-    pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+    /// Says the loads whose events were left out: without them no other event means anything.
+    fn say_missing(&mut self) -> Result<()> {
+        let missing = std::mem::take(&mut self.missing);
+        let mut made;
+        let (file, heads, last) = match (self.streams.iter_mut().find(|of| of.has_facilities), &self.control) {
+            (Some(of), _) => (&mut of.file, &of.heads, of.last),
+            (None, Some((path, header, heads))) => {
+                made = TraceFile::new(path.clone(), header.clone(), None);
+                (&mut made, heads, 0)
+            }
+            (None, None) => return Ok(()),
+        };
+        let header = file.header.clone();
+        let Some(head) = heads.get(..header.len).filter(|_| !missing.is_empty()) else { return Ok(()) };
+        let tsc = last.max(number(&head[..8], header.is_big));
+        let mut head = head.to_vec();
+        let mut begin = Vec::with_capacity(8);
+        put(tsc, 8, header.is_big, &mut begin);
+        head[..8].copy_from_slice(&begin);
+        file.begin(&head, None, 0)?;
+        let dumped = |event: &CoreEvent| *event == CoreEvent::Load(true);
+        let number = core_events(header.minor).iter().position(dumped).unwrap_or(0) as u8;
+        for load in &missing {
+            let mut data = load.name.clone().into_bytes();
+            data.push(0);
+            super::encode::pad(&mut data, header.header_align());
+            for word in [load.checksum, load.id].into_iter().chain(load.sizes).chain([load.alignment]) {
+                put(word.into(), 4, header.is_big, &mut data);
+            }
+            let event = EventOut { tsc, facility: CORE, event: number, data: &data, packed: 0, sets_clock: false };
+            file.event(&event)?;
+        }
+        file.finish()
+    }
+}
+
+impl TraceWriter for Rewriter {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let Some(of) = self.streams.get_mut(stream) else { return Ok(()) };
         if enters(&mut of.packet, event) {
             of.seek(event.chunk.packet.packet.begin_cycles)?;
@@ -227,7 +270,12 @@ impl Own {
         })
     }
 
-    pub(super) fn end_stream(&mut self, stream: usize) -> Result<()> {
+    // Packets say themselves what was lost before them.
+    fn gap(&mut self, _stream: usize, _gap: &Gap) -> Result<()> {
+        Ok(())
+    }
+
+    fn end_stream(&mut self, stream: usize) -> Result<()> {
         let Some(of) = self.streams.get_mut(stream) else { return Ok(()) };
         of.file.flush()?;
         of.empty_blocks(usize::MAX)?;
@@ -235,42 +283,10 @@ impl Own {
         if of.has_facilities { Ok(()) } else { of.file.finish() }
     }
 
-    /// Says the loads whose events were left out: without them no other event means anything.
-    fn say_missing(&mut self) -> Result<()> {
-        let missing = std::mem::take(&mut self.missing);
-        let mut made;
-        let (file, heads, last) = match (self.streams.iter_mut().find(|of| of.has_facilities), &self.control) {
-            (Some(of), _) => (&mut of.file, &of.heads, of.last),
-            (None, Some((path, header, heads))) => {
-                made = TraceFile::new(path.clone(), header.clone(), None);
-                (&mut made, heads, 0)
-            }
-            (None, None) => return Ok(()),
-        };
-        let header = file.header.clone();
-        let Some(head) = heads.get(..header.len).filter(|_| !missing.is_empty()) else { return Ok(()) };
-        let tsc = last.max(number(&head[..8], header.is_big));
-        let mut head = head.to_vec();
-        let mut begin = Vec::with_capacity(8);
-        put(tsc, 8, header.is_big, &mut begin);
-        head[..8].copy_from_slice(&begin);
-        file.begin(&head, None, 0)?;
-        let dumped = |event: &CoreEvent| *event == CoreEvent::Load(true);
-        let number = core_events(header.minor).iter().position(dumped).unwrap_or(0) as u8;
-        for load in &missing {
-            let mut data = load.name.clone().into_bytes();
-            data.push(0);
-            super::encode::pad(&mut data, header.header_align());
-            for word in [load.checksum, load.id].into_iter().chain(load.sizes).chain([load.alignment]) {
-                put(word.into(), 4, header.is_big, &mut data);
-            }
-            let event = EventOut { tsc, facility: CORE, event: number, data: &data, packed: 0, sets_clock: false };
-            file.event(&event)?;
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        for stream in 0..self.streams.len() {
+            self.end_stream(stream)?;
         }
-        file.finish()
-    }
-
-    pub(super) fn finish(&mut self) -> Result<()> {
         self.say_missing()?;
         for of in &mut self.streams {
             of.file.finish()?;
@@ -282,7 +298,8 @@ impl Own {
         for folder in ["eventdefs", "control"].map(|name| self.folder.join(name)) {
             make_folder(&folder)?;
         }
-        self.streams.iter().try_for_each(|of| of.file.check())
+        self.streams.iter().try_for_each(|of| of.file.check())?;
+        Ok(self.losses)
     }
 }
 

@@ -13,8 +13,7 @@ use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldClassId, FieldKind, Length, Member, Schema,
-    Scope,
+    ByteOrder, ClockClass, ClockOrigin, DisplayBase, FieldClassId, FieldKind, Length, Schema, Scope,
 };
 
 use super::super::block::TraceHeader;
@@ -25,7 +24,8 @@ use super::concepts;
 use super::encode::Form;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::make_folder;
-use tracemill_format::target::{Source, WriteOptions};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::writer::{ClassKey, count_headers};
 
 /// Sizes of the C types of what we write.
 const SIZES: Sizes = Sizes { int: 8, long: 8, pointer: 8, size: 8, align: 1 };
@@ -35,7 +35,7 @@ const HEADER_LEN: usize = 106;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// A trace that is written.
-pub(super) struct Foreign {
+pub(super) struct Converter {
     folder: PathBuf,
     source: Source,
     header: TraceHeader,
@@ -47,11 +47,8 @@ pub(super) struct Foreign {
     names: HashSet<String>,
     block_bytes: usize,
     first: Option<u64>,
-    pub(super) losses: Losses,
+    losses: Losses,
 }
-
-/// An event class; of one that stands for many ids the name too.
-type ClassKey = (EventClassId, Option<Vec<u8>>);
 
 /// How times become cycles.
 enum Clock {
@@ -81,8 +78,8 @@ struct Stream {
     last: u64,
 }
 
-impl Foreign {
-    pub(super) fn new(folder: &Path, source: &Source, options: &WriteOptions) -> Foreign {
+impl Converter {
+    pub(super) fn new(folder: &Path, source: &Source, options: &WriteOptions) -> Converter {
         let mut losses = Losses::default();
         let is_big = options.byte_order.unwrap_or(source.schema.byte_order) == ByteOrder::Big;
         let mut header = TraceHeader {
@@ -105,20 +102,9 @@ impl Foreign {
             len: HEADER_LEN,
         };
         let clock = clock(source, &mut header, &mut losses);
-        for class in source.streams.iter().map(|stream| source.schema.stream(stream.class)) {
-            let has_more = |root: Option<FieldClassId>| match root.map(|root| &source.schema.field_class(root).kind) {
-                // What only describes the packet, or is the id or the time of an event, says nothing more.
-                Some(FieldKind::Struct(root)) => {
-                    let is_more = |member: &Member| &*member.name != "cpu_id" && source.schema.says_more(member.class);
-                    root.members.iter().any(is_more)
-                }
-                _ => false,
-            };
-            losses.add(Lost::PacketContexts, u64::from(has_more(class.packet_context)));
-            losses.add(Lost::EventHeaders, u64::from(has_more(class.event_header)));
-        }
+        count_headers(&mut losses, source, &["cpu_id"], &["cpu_id"]);
         let stream = |_| Stream { file: None, packet: None, last: 0 };
-        Foreign {
+        Converter {
             folder: folder.to_path_buf(),
             header,
             clock,
@@ -131,111 +117,6 @@ impl Foreign {
             losses,
             source: source.clone(),
         }
-    }
-
-    pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let fault = |fault: tracemill_codec::plan::Fault| Error::malformed(format!("{fault:?}"));
-        let schema = self.source.schema.clone();
-        let class = schema.event(event.class());
-        let mut own_name = Vec::new();
-        let own_name = event.own_id(&mut own_name).map(|_| own_name);
-        let Some((facility, number)) = self.place(&schema, event.class(), own_name) else {
-            self.losses.add(Lost::MoreEventClasses, 1);
-            return Ok(());
-        };
-        let tsc = self.tsc(stream, event, class.is_untimed);
-        let of = &self.facilities[facility].events[number];
-        let plans = &event.chunk.packet.plans;
-        let mut cut = 0;
-        let mut shown = |scope: Scope| -> Result<Option<Value>> {
-            let mut value = event.values(scope).map_err(fault)?;
-            let root = plans.schema().scope_root(scope, event.class());
-            if let (Some(root), Some(value)) = (root, &mut value) {
-                in_utf8(plans.schema(), root, value, &mut cut);
-            }
-            Ok(value)
-        };
-        let mut values = match shown(Scope::Payload)? {
-            Some(Value::Struct(members)) => members.into_iter().map(|(_, value)| value).collect(),
-            Some(Value::List(values)) => values,
-            _ => Vec::new(),
-        };
-        let mut ordered: Vec<Value> = Vec::with_capacity(values.len() + 2);
-        ordered.extend(of.order.iter().map(|&at| values.get_mut(at).map_or(Value::Null, std::mem::take)));
-        for (scope, has) in [Scope::CommonContext, Scope::SpecificContext].into_iter().zip(of.has_contexts) {
-            if has {
-                ordered.push(shown(scope)?.unwrap_or(Value::Null));
-            }
-        }
-        self.losses.add(Lost::TruncatedTexts, cut);
-        let is_big = self.header.is_big;
-        let form = Form { sizes: SIZES, is_big, floats_are_big: is_big };
-        let mut data = Vec::new();
-        let mut absent = 0;
-        let fields = of.fields.iter().zip(ordered);
-        let ordered: Vec<Value> = fields.map(|(field, value)| shape(&field.class.kind, value, &mut absent)).collect();
-        // Nothing is absent now.
-        let _ = form.fields(&of.fields, &ordered, &mut data);
-        self.losses.add(Lost::AbsentFields, absent);
-        self.first = Some(self.first.map_or(tsc, |first| first.min(tsc)));
-        self.open_file(stream, event)?;
-        let (header, block_bytes) = (&self.header, self.block_bytes);
-        let out = &mut self.streams[stream];
-        let packet = &event.chunk.packet;
-        let is_new = !out.packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet));
-        let Some(file) = &mut out.file else { return Ok(()) };
-        if is_new || file.block_bytes() > block_bytes {
-            out.packet = Some(packet.clone());
-            file.begin(&head(header, tsc, header.start_freq), None, 0)?;
-        }
-        // Ids are given from 1 on.
-        file.event(&EventOut {
-            tsc,
-            facility: (facility + 1) as u8,
-            event: number as u8,
-            data: &data,
-            packed: 0,
-            sets_clock: false,
-        })
-    }
-
-    pub(super) fn gap(&mut self, gap: &Gap) {
-        let kind = match gap.kind {
-            tracemill_model::packet::GapKind::DiscardedEvents => Lost::DiscardedCounts,
-            tracemill_model::packet::GapKind::LostPackets => Lost::LostPacketCounts,
-        };
-        self.losses.add(kind, gap.count.unwrap_or(1));
-    }
-
-    pub(super) fn end_stream(&mut self, stream: usize) -> Result<()> {
-        self.streams.get_mut(stream).and_then(|stream| stream.file.as_mut()).map_or(Ok(()), TraceFile::finish)
-    }
-
-    pub(super) fn finish(&mut self) -> Result<()> {
-        let is_big = self.header.is_big;
-        let begin = self.first.unwrap_or(self.header.start_tsc);
-        let mut control = TraceFile::new(self.folder.join("control/facilities_0"), self.header.clone(), None);
-        control.begin(&head(&self.header, begin, self.header.start_freq), None, 4096)?;
-        for (at, facility) in self.facilities.iter().enumerate() {
-            let text = facility.text();
-            let path = self.folder.join("eventdefs").join(format!("{}.xml", file_name(&facility.name)));
-            make_folder_of(&path)?;
-            fs::write(&path, &text).map_err(|error| Error::io("write the definitions", &path, &error))?;
-            let file = DefinitionFile::parse(text.as_bytes(), &path);
-            let checksum = file.facilities.first().map_or(0, |facility| facility.checksum);
-            let mut data = facility.name.as_bytes().to_vec();
-            data.push(0);
-            for word in [checksum, at as u32 + 1, 8, 8, 8, 8, 0] {
-                super::encode::put(word.into(), 4, is_big, &mut data);
-            }
-            let load = EventOut { tsc: begin, facility: 0, event: 0, data: &data, packed: 0, sets_clock: false };
-            control.event(&load)?;
-        }
-        control.finish()?;
-        let definitions = self.folder.join("eventdefs");
-        make_folder(&definitions)?;
-        let files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
-        files.chain([&control]).try_for_each(TraceFile::check)
     }
 
     fn tsc(&mut self, stream: usize, event: EventRef<'_>, is_untimed: bool) -> u64 {
@@ -296,20 +177,14 @@ impl Foreign {
     }
 
     /// Facility and event of a class, made when it is met first.
-    fn place(&mut self, schema: &Schema, class: EventClassId, own_name: Option<Vec<u8>>) -> Option<(usize, usize)> {
-        let key = (class, own_name);
+    fn place(&mut self, schema: &Schema, event: EventRef<'_>) -> Option<(usize, usize)> {
+        let key = ClassKey::of(0, event);
         if let Some(place) = self.known.get(&key) {
             return *place;
         }
-        let of = schema.event(class);
-        let name = match &key.1 {
-            Some(name) => String::from_utf8_lossy(name).into_owned(),
-            None => of.name.as_deref().map_or_else(|| format!("event_{}", of.id), str::to_string),
-        };
-        let members: &[_] = match of.payload.map(|root| &schema.field_class(root).kind) {
-            Some(FieldKind::Struct(structure)) => &structure.members,
-            _ => &[],
-        };
+        let of = schema.event(event.class());
+        let name = key.name(schema).into_owned();
+        let members = schema.members(of.payload);
         let has = |name: &str| members.iter().any(|member| &*member.name == name);
         let is_markers = schema.format == "lttng-legacy";
         let concept = concepts::find(&name, has).filter(|_| !is_markers);
@@ -514,6 +389,116 @@ impl Foreign {
     }
 }
 
+impl TraceWriter for Converter {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let fault = |fault: tracemill_codec::plan::Fault| Error::malformed(format!("{fault:?}"));
+        let schema = self.source.schema.clone();
+        let class = schema.event(event.class());
+        let Some((facility, number)) = self.place(&schema, event) else {
+            self.losses.add(Lost::MoreEventClasses, 1);
+            return Ok(());
+        };
+        let tsc = self.tsc(stream, event, class.is_untimed);
+        let of = &self.facilities[facility].events[number];
+        let plans = &event.chunk.packet.plans;
+        let mut cut = 0;
+        let mut shown = |scope: Scope| -> Result<Option<Value>> {
+            let mut value = event.values(scope).map_err(fault)?;
+            let root = plans.schema().scope_root(scope, event.class());
+            if let (Some(root), Some(value)) = (root, &mut value) {
+                in_utf8(plans.schema(), root, value, &mut cut);
+            }
+            Ok(value)
+        };
+        let mut values = match shown(Scope::Payload)? {
+            Some(Value::Struct(members)) => members.into_iter().map(|(_, value)| value).collect(),
+            Some(Value::List(values)) => values,
+            _ => Vec::new(),
+        };
+        let mut ordered: Vec<Value> = Vec::with_capacity(values.len() + 2);
+        ordered.extend(of.order.iter().map(|&at| values.get_mut(at).map_or(Value::Null, std::mem::take)));
+        for (scope, has) in [Scope::CommonContext, Scope::SpecificContext].into_iter().zip(of.has_contexts) {
+            if has {
+                ordered.push(shown(scope)?.unwrap_or(Value::Null));
+            }
+        }
+        self.losses.add(Lost::TruncatedTexts, cut);
+        let is_big = self.header.is_big;
+        let form = Form { sizes: SIZES, is_big, floats_are_big: is_big };
+        let mut data = Vec::new();
+        let mut absent = 0;
+        let fields = of.fields.iter().zip(ordered);
+        let ordered: Vec<Value> = fields.map(|(field, value)| shape(&field.class.kind, value, &mut absent)).collect();
+        // Nothing is absent now.
+        let _ = form.fields(&of.fields, &ordered, &mut data);
+        self.losses.add(Lost::AbsentFields, absent);
+        self.first = Some(self.first.map_or(tsc, |first| first.min(tsc)));
+        self.open_file(stream, event)?;
+        let (header, block_bytes) = (&self.header, self.block_bytes);
+        let out = &mut self.streams[stream];
+        let packet = &event.chunk.packet;
+        let is_new = !out.packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet));
+        let Some(file) = &mut out.file else { return Ok(()) };
+        if is_new || file.block_bytes() > block_bytes {
+            out.packet = Some(packet.clone());
+            file.begin(&head(header, tsc, header.start_freq), None, 0)?;
+        }
+        // Ids are given from 1 on.
+        file.event(&EventOut {
+            tsc,
+            facility: (facility + 1) as u8,
+            event: number as u8,
+            data: &data,
+            packed: 0,
+            sets_clock: false,
+        })
+    }
+
+    fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
+        self.losses.add_gap(gap);
+        Ok(())
+    }
+
+    fn end_stream(&mut self, stream: usize) -> Result<()> {
+        self.streams.get_mut(stream).and_then(|stream| stream.file.as_mut()).map_or(Ok(()), TraceFile::finish)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
+        for stream in 0..self.streams.len() {
+            self.end_stream(stream)?;
+        }
+        let is_big = self.header.is_big;
+        let begin = self.first.unwrap_or(self.header.start_tsc);
+        let mut control = TraceFile::new(self.folder.join("control/facilities_0"), self.header.clone(), None);
+        control.begin(&head(&self.header, begin, self.header.start_freq), None, 4096)?;
+        for (at, facility) in self.facilities.iter().enumerate() {
+            let text = facility.text();
+            let path = self.folder.join("eventdefs").join(format!("{}.xml", file_name(&facility.name)));
+            make_folder_of(&path)?;
+            fs::write(&path, &text).map_err(|error| Error::io("write the definitions", &path, &error))?;
+            let file = DefinitionFile::parse(text.as_bytes(), &path);
+            let checksum = file.facilities.first().map_or(0, |facility| facility.checksum);
+            let mut data = facility.name.as_bytes().to_vec();
+            data.push(0);
+            for word in [checksum, at as u32 + 1, 8, 8, 8, 8, 0] {
+                super::encode::put(word.into(), 4, is_big, &mut data);
+            }
+            let load = EventOut { tsc: begin, facility: 0, event: 0, data: &data, packed: 0, sets_clock: false };
+            control.event(&load)?;
+        }
+        control.finish()?;
+        let definitions = self.folder.join("eventdefs");
+        make_folder(&definitions)?;
+        let files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
+        files.chain([&control]).try_for_each(TraceFile::check)?;
+        Ok(self.losses)
+    }
+}
+
 impl Facility {
     fn text(&self) -> String {
         let events: String = self.events.iter().map(|event| event.text.as_str()).collect();
@@ -686,7 +671,7 @@ fn clock(source: &Source, header: &mut TraceHeader, losses: &mut Losses) -> Cloc
     for stream in &source.streams {
         let Some(clock) = of(stream).map(|id| schema.clock(id)).filter(|clock| clock.frequency > 0) else { continue };
         is_unix |= clock.origin == ClockOrigin::Unix;
-        maps.insert(stream.class.0, ClockMap::new(clock, source.correction_ns).with_drift(source.drift));
+        maps.insert(stream.class.0, source.clock_map(clock));
     }
     if is_unix {
         // Cycles are ns since the epoch; a start of one second keeps the origin.

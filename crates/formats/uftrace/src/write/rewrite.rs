@@ -23,14 +23,14 @@ use crate::names::Names;
 use crate::open::definitions;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::{OutFile, make_folder};
-use tracemill_format::target::{Source, WriteOptions};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, EntryKind, Storage};
 
 /// Where the formats of the kernel's events stand.
 const KERNEL_HEADER: &str = "kernel_header";
 
 /// Writes a folder.
-pub(super) struct Own {
+pub(super) struct Rewriter {
     folder: PathBuf,
     parts: Vec<Part>,
     stored_order: ByteOrder,
@@ -61,8 +61,8 @@ enum StreamKind {
     Messages,
 }
 
-impl Own {
-    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Result<Own> {
+impl Rewriter {
+    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Result<Rewriter> {
         let parts = source.origin.parts.clone();
         let (stored_order, names, signatures) =
             definitions(&PartFiles(&parts)).map_err(|error| error.in_file(Path::new(&source.name)))?;
@@ -85,7 +85,7 @@ impl Own {
         let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
         // What is wrong with it was told when it was read.
         let kernel = Kernel::read(header.map_or(&[], |part| &part.bytes), &mut Vec::new());
-        Ok(Own {
+        Ok(Rewriter {
             kernel,
             streams: streams.collect(),
             folder,
@@ -98,30 +98,6 @@ impl Own {
             losses: Losses::default(),
             scratch: Vec::new(),
         })
-    }
-
-    pub(super) fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let schema = event.chunk.packet.plans.schema().clone();
-        let class = schema.event(event.class());
-        let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
-        let own_time = event.cycles();
-        let (time, is_early) = self.moved.time(own_time);
-        self.losses.add(Lost::ZeroTimes, is_early.into());
-        self.scratch.clear();
-        match (self.streams[stream].kind, class.name.as_deref()) {
-            (StreamKind::Task, Some("entry")) => self.call(stream, own_time, time, &payload, false),
-            (StreamKind::Task, Some("exit")) => self.call(stream, own_time, time, &payload, true),
-            (StreamKind::Task, Some("lost")) => {
-                let lost = number(&payload, "lost");
-                self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, lost, None);
-            }
-            (StreamKind::Task, Some("event")) => self.user_event(time, &payload),
-            (StreamKind::Kernel, name) => self.kernel_event(stream, name, time, &payload),
-            (StreamKind::Processor, _) => self.processor(time, &payload),
-            (StreamKind::Messages, _) => self.message(time, &payload),
-            _ => self.losses.add(Lost::OtherEvents, 1),
-        }
-        self.streams[stream].file.write(&self.scratch)
     }
 
     fn call(&mut self, stream: usize, own_time: u64, time: u64, payload: &Value, is_exit: bool) {
@@ -229,8 +205,62 @@ impl Own {
         }
     }
 
+    fn message(&mut self, time: u64, payload: &Value) {
+        let text = payload.member("data").and_then(|data| data.member("msg")).and_then(Value::bytes).unwrap_or(&[]);
+        let line = format!("{}.{:09} ", time / 1_000_000_000, time % 1_000_000_000);
+        self.scratch.extend_from_slice(line.as_bytes());
+        self.scratch.extend_from_slice(text);
+        self.scratch.push(b'\n');
+    }
+
+    /// The file `info` in the order of bytes that is written.
+    fn info(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut info = bytes.to_vec();
+        if self.numbers.0 != self.stored_order {
+            for field in [8..12, 12..14, 16..24, 24..32, 32..34] {
+                if let Some(field) = info.get_mut(field) {
+                    field.reverse();
+                }
+            }
+            if let Some(order) = info.get_mut(14) {
+                *order = if self.numbers.0 == ByteOrder::Big { 2 } else { 1 };
+            }
+        }
+        info
+    }
+}
+
+impl TraceWriter for Rewriter {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let schema = event.chunk.packet.plans.schema().clone();
+        let class = schema.event(event.class());
+        let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
+        let own_time = event.cycles();
+        let (time, is_early) = self.moved.time(own_time);
+        self.losses.add(Lost::ZeroTimes, is_early.into());
+        self.scratch.clear();
+        match (self.streams[stream].kind, class.name.as_deref()) {
+            (StreamKind::Task, Some("entry")) => self.call(stream, own_time, time, &payload, false),
+            (StreamKind::Task, Some("exit")) => self.call(stream, own_time, time, &payload, true),
+            (StreamKind::Task, Some("lost")) => {
+                let lost = number(&payload, "lost");
+                self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, lost, None);
+            }
+            (StreamKind::Task, Some("event")) => self.user_event(time, &payload),
+            (StreamKind::Kernel, name) => self.kernel_event(stream, name, time, &payload),
+            (StreamKind::Processor, _) => self.processor(time, &payload),
+            (StreamKind::Messages, _) => self.message(time, &payload),
+            _ => self.losses.add(Lost::OtherEvents, 1),
+        }
+        self.streams[stream].file.write(&self.scratch)
+    }
+
     /// Events are missing here. Records of tasks say so themselves.
-    pub(super) fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
+    fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         let of = &mut self.streams[stream];
         if of.kind != StreamKind::Kernel {
             return Ok(());
@@ -243,15 +273,7 @@ impl Own {
         }
     }
 
-    fn message(&mut self, time: u64, payload: &Value) {
-        let text = payload.member("data").and_then(|data| data.member("msg")).and_then(Value::bytes).unwrap_or(&[]);
-        let line = format!("{}.{:09} ", time / 1_000_000_000, time % 1_000_000_000);
-        self.scratch.extend_from_slice(line.as_bytes());
-        self.scratch.extend_from_slice(text);
-        self.scratch.push(b'\n');
-    }
-
-    pub(super) fn end_stream(&mut self, stream: usize) -> Result<()> {
+    fn end_stream(&mut self, stream: usize) -> Result<()> {
         self.scratch.clear();
         let of = &mut self.streams[stream];
         of.pages.end_page(&self.kernel, &mut self.scratch);
@@ -261,7 +283,7 @@ impl Own {
         of.file.end()
     }
 
-    pub(super) fn finish(&mut self) -> Result<Losses> {
+    fn finish(mut self: Box<Self>) -> Result<Losses> {
         make_folder(&self.folder)?;
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
@@ -279,23 +301,7 @@ impl Own {
             write_file(&self.folder.join("info"), &self.info(&part.bytes))?;
         }
         self.streams.iter().try_for_each(|stream| stream.file.check())?;
-        Ok(self.losses.clone())
-    }
-
-    /// The file `info` in the order of bytes that is written.
-    fn info(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut info = bytes.to_vec();
-        if self.numbers.0 != self.stored_order {
-            for field in [8..12, 12..14, 16..24, 24..32, 32..34] {
-                if let Some(field) = info.get_mut(field) {
-                    field.reverse();
-                }
-            }
-            if let Some(order) = info.get_mut(14) {
-                *order = if self.numbers.0 == ByteOrder::Big { 2 } else { 1 };
-            }
-        }
-        info
+        Ok(self.losses)
     }
 }
 
