@@ -67,7 +67,7 @@ impl Moments {
 /// The durations of a group.
 #[derive(Clone, Debug)]
 pub struct Durations {
-    /// What can be added up.
+    /// Count, sums and extremes.
     pub moments: Moments,
     values: Values,
 }

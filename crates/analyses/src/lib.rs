@@ -1,4 +1,4 @@
-//! What the events of traces say together: time between occurrences, durations of pairs, regressions.
+//! Statistics over the events of traces: time between occurrences, durations of pairs, regressions.
 //!
 //! An analysis reads the merged timeline of a session once, in one thread, and gives a [`Report`](report::Report): rows of
 //! statistics, one for each group of events. Groups are the values of paths of the filter language; no analysis knows

@@ -14,7 +14,7 @@ pub struct Line {
 pub struct Fit {
     /// Duration at index 0, in ns.
     pub offset_ns: f64,
-    /// What each duration is longer than the one before, in ns.
+    /// Growth of each duration over the one before, in ns.
     pub slope_ns: f64,
     /// Pearson's coefficient of correlation, `None` when all durations are equal.
     pub r: Option<f64>,
@@ -47,7 +47,7 @@ impl Line {
 }
 
 impl Fit {
-    /// What `count` calls would take together, in ns.
+    /// Predicted total of `count` durations, in ns.
     pub fn predict_ns(&self, count: u64) -> f64 {
         let n = count as f64;
         n * (self.offset_ns + self.slope_ns * (n - 1.0) / 2.0)

@@ -23,7 +23,7 @@ pub(crate) const ANALYSIS: Analysis = Analysis {
 /// Beginnings that may be open at a time.
 const MAX_OPEN: usize = 1 << 20;
 
-/// What is asked.
+/// Parameters of the analysis.
 pub struct Question<'a> {
     /// The event that begins.
     pub from: &'a Target,
@@ -31,7 +31,7 @@ pub struct Question<'a> {
     pub to: &'a Target,
     /// Where pairs nest: a beginning and its end have it in common.
     pub lane: &'a KeyBy,
-    /// What the durations are grouped by, asked of the beginning.
+    /// Key that the durations are grouped by, from the first event of a pair.
     pub by: &'a KeyBy,
 }
 
@@ -39,7 +39,7 @@ pub struct Question<'a> {
 /// not counted for it.
 ///
 /// # Errors
-/// Those of [`Target::bind`].
+/// Errors of [`Target::bind`].
 pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
     let mut nested = Nested {
         lanes: Groups::new(input.session, question.lane),

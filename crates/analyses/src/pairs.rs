@@ -20,13 +20,13 @@ pub(crate) const ANALYSIS: Analysis = Analysis {
     tells: "time from one event to the next other one of the same group",
 };
 
-/// What is asked.
+/// Parameters of the analysis.
 pub struct Question<'a> {
     /// The event that begins.
     pub from: &'a Target,
     /// The event that ends.
     pub to: &'a Target,
-    /// What the durations are grouped by, and what both events have in common.
+    /// Key that the durations are grouped by, equal for both events of a pair.
     pub by: &'a KeyBy,
     /// Are lines wanted?
     pub regress: bool,
@@ -36,7 +36,7 @@ pub struct Question<'a> {
 /// next one.
 ///
 /// # Errors
-/// Those of [`Target::bind`].
+/// Errors of [`Target::bind`].
 pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
     let mut pairs = Pairs {
         groups: Groups::new(input.session, question.by),

@@ -1,4 +1,4 @@
-//! What an analysis has found.
+//! Results of an analysis.
 
 use tracemill_engine::filter::KeyValue;
 
@@ -12,7 +12,7 @@ pub struct Report {
     pub names: Vec<String>,
     /// The groups that have durations.
     pub rows: Vec<Row>,
-    /// What was left out, and why.
+    /// Occurrences that were left out, by reason.
     pub left_out: LeftOut,
 }
 

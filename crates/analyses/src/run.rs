@@ -15,7 +15,7 @@ use tracemill_model::error::Result;
 use crate::report::LeftOut;
 use crate::target::{Target, Verdict};
 
-/// What an analysis reads.
+/// Input of an analysis.
 pub struct Input<'a> {
     /// The traces.
     pub session: &'a Session,

@@ -20,11 +20,11 @@ pub(crate) const ANALYSIS: Analysis = Analysis {
     tells: "time from each occurrence of an event to the next, charged to the group of the earlier one",
 };
 
-/// What is asked.
+/// Parameters of the analysis.
 pub struct Question<'a> {
     /// The event.
     pub event: &'a Target,
-    /// What the durations are grouped by.
+    /// Key that the durations are grouped by.
     pub by: &'a KeyBy,
     /// Does a state last until the next occurrence of the same group, instead of that of any group?
     pub within: bool,
@@ -35,7 +35,7 @@ pub struct Question<'a> {
 /// Measures the time between occurrences.
 ///
 /// # Errors
-/// Those of [`Target::bind`].
+/// Errors of [`Target::bind`].
 pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
     let mut state = State {
         groups: Groups::new(input.session, question.by),

@@ -1,4 +1,4 @@
-//! Which events are meant: by name (with globs) or by number.
+//! Events that a user names: by name (with globs) or by number.
 
 use tracemill_engine::event::Event;
 use tracemill_engine::pattern::Pattern;
@@ -35,7 +35,7 @@ impl Target {
         Target { text: text.to_string(), id, name: Pattern::glob(text) }
     }
 
-    /// What was typed.
+    /// The text as typed.
     pub fn text(&self) -> &str {
         &self.text
     }

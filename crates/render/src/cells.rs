@@ -40,12 +40,12 @@ struct Program {
     places: Vec<Place>,
     header: Option<Picks>,
     body: Picks,
-    /// Which of common context, specific context and payload are wanted.
+    /// Whether common context, specific context and payload are wanted.
     sections: [bool; 3],
     wants_packet: bool,
 }
 
-/// What is wanted of the fields of a plan.
+/// Fields of a plan that are wanted.
 struct Picks {
     wanted: Wanted,
     table: Table,

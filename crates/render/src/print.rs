@@ -13,13 +13,13 @@ use tracemill_engine::item::Flow;
 use tracemill_engine::merge::{Batch, Merger, Note, Source};
 use tracemill_engine::session::Session;
 
-/// What a print gives, in order.
+/// Output of a print, in order.
 pub enum Output<'a> {
     /// Lines.
     Lines(&'a Rendered),
-    /// Something that is no event, behind the lines so far.
+    /// A note that comes after the lines so far.
     Note(Note),
-    /// A part that cannot be shown.
+    /// An error: a part that cannot be shown.
     Fault(Error),
 }
 

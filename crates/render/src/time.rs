@@ -25,7 +25,7 @@ pub struct WallClock {
     /// The second that `prefix` shows, in ns; -1 for none.
     second_ns: i64,
     prefix: Vec<u8>,
-    /// The same behind a `[`.
+    /// The prefix with a `[` before it.
     bracketed: Piece,
 }
 

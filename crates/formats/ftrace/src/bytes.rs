@@ -38,7 +38,7 @@ impl<'b> Reader<'b> {
         self.at
     }
 
-    /// What is not read yet.
+    /// The bytes that are not read yet.
     pub(crate) fn rest(&self) -> &'b [u8] {
         self.bytes.get(self.at..).unwrap_or(&[])
     }

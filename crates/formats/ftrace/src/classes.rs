@@ -29,7 +29,7 @@ const LOCATOR_BYTES: u32 = 8;
 /// The numeric id of the class of events that no format describes: ids of events have 16 bits.
 const UNKNOWN: u64 = 1 << 16;
 
-/// What the scanner knows of a stream class.
+/// Tables of a stream class for the scanner.
 #[derive(Debug)]
 pub(crate) struct Classes {
     /// Layout of each event id.
@@ -52,7 +52,7 @@ pub struct RecordLayout {
 }
 
 impl Classes {
-    /// What is known of an id.
+    /// The layout of the records of an id.
     #[inline]
     pub(crate) fn layout(&self, id: u16) -> Option<&RecordLayout> {
         self.by_id.get(usize::from(id))?.as_deref()
@@ -60,7 +60,7 @@ impl Classes {
 }
 
 impl RecordLayout {
-    /// What the format says of the records of a class.
+    /// The layout of the records of a class, from their format.
     pub fn new(class: EventClassId, name: Arc<str>, format: &EventFormat) -> Self {
         let dynamic = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).cloned().collect();
         RecordLayout { class, name, min_bytes: format.min_bytes() as usize, dynamic }
@@ -85,7 +85,7 @@ impl RecordLayout {
     }
 }
 
-/// The same for a record without a format.
+/// Appends a record without a format, in the form that the plan of its class reads.
 pub(crate) fn copy_unknown(id: u16, record: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::from(id).to_le_bytes());
     push_locator(out, 12, record.len());

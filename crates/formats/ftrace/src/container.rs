@@ -1,4 +1,4 @@
-//! What a `trace.dat` holds, whatever its version: the sections that versions 6 and 7 have in common.
+//! Contents of a `trace.dat`: the sections that versions 6 and 7 have in common.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(crate) struct Container {
     pub(crate) buffers: Vec<Buffer>,
     /// How trace data and sections are packed: algorithm and version.
     pub(crate) compression: Option<(String, String)>,
-    /// What cannot be read.
+    /// Errors of parts that cannot be read.
     pub(crate) faults: Vec<Error>,
     more_faults: usize,
     fields: usize,

@@ -40,7 +40,7 @@ pub struct EventFormat {
     pub common: Vec<Field>,
     /// Its own fields, in the order of the file.
     pub fields: Vec<Field>,
-    /// What stands behind `print fmt:`.
+    /// The text after `print fmt:`.
     pub print_format: String,
 }
 
@@ -49,19 +49,19 @@ pub struct EventFormat {
 pub struct Field {
     /// Name.
     pub name: String,
-    /// What stands before the name: `unsigned long`, `__data_loc char[]`.
+    /// The text before the name: `unsigned long`, `__data_loc char[]`.
     pub type_name: String,
     /// First byte in the record.
     pub offset: u32,
     /// Bytes that it takes there.
     pub size: u32,
-    /// What it holds.
+    /// Its content.
     pub content: Content,
     /// Where its content is.
     pub place: Place,
 }
 
-/// What a field holds.
+/// Content of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// One integer.
@@ -98,7 +98,7 @@ pub enum Place {
     },
 }
 
-/// What a kernel does in its own way.
+/// Peculiarities of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// Order of the bytes of its numbers.
@@ -172,7 +172,7 @@ impl EventFormat {
     }
 }
 
-/// What follows the colon of `field:` or `field special:`.
+/// The text after the colon of `field:` or `field special:`.
 fn after_colon(text: &str) -> Option<&str> {
     let (word, rest) = text.split_once(':')?;
     matches!(word.trim(), "" | "special").then_some(rest)

@@ -71,7 +71,7 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
     })
 }
 
-/// What is made while a file is opened.
+/// State of opening a file.
 struct Opener<'c> {
     container: &'c mut Container,
     schema: Schema,
@@ -216,7 +216,7 @@ fn environment(container: &Container) -> Vec<(Arc<str>, EnvValue)> {
     environment
 }
 
-/// What `info` shows beside events.
+/// Sections for `info`.
 fn sections(container: &Container, buffers: &[Buffer]) -> Vec<Section> {
     let string = |text: &str| Some(EnvValue::String(text.into()));
     let number = |value: i128| Some(EnvValue::Integer(value));

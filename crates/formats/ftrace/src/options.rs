@@ -34,7 +34,7 @@ const MAX_SHOWN: usize = 4096;
 /// Options that are kept to be shown.
 const MAX_KEPT: usize = 1000;
 
-/// What the options say.
+/// Options of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Options {
     /// The clock: `mono`, `local`, ...

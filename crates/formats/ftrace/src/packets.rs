@@ -28,13 +28,13 @@ const MAX_FAULTS: usize = 16;
 
 /// Opens the packets of a file.
 pub(crate) struct Reader {
-    /// What is known of each stream, by its name.
+    /// Streams by their names.
     pub(crate) streams: HashMap<String, StreamInfo>,
-    /// What is known of each stream class.
+    /// Stream classes.
     pub(crate) classes: HashMap<StreamClassId, Classes>,
 }
 
-/// What is known of a stream.
+/// Properties of a stream.
 pub struct StreamInfo {
     /// The CPU.
     pub cpu: u32,
@@ -220,7 +220,7 @@ impl Places {
     }
 }
 
-/// What was found in a packet.
+/// Contents of a packet.
 struct Scan {
     spine: Spine,
     /// The bytes of the packet and the copies of records behind them, when there are any.

@@ -19,7 +19,7 @@ const MAX_LANES: usize = 1 << 12;
 /// Classes that a new one is compared with.
 const MAX_COMPARED: usize = 64;
 
-/// What classes must have in common to be one: stream, id, whether they have no time, name.
+/// Key of a class: stream, id, whether its events have no time, name.
 type ClassKey<'a> = (usize, Option<u64>, bool, Option<&'a str>);
 
 /// A stream class of one trace.
@@ -27,7 +27,7 @@ type ClassKey<'a> = (usize, Option<u64>, bool, Option<&'a str>);
 pub(super) struct StreamKind {
     pub(super) group: usize,
     pub(super) time: TimeKind,
-    /// What is taken from ns to make clock values of them.
+    /// Offset that is subtracted from ns to get clock values.
     pub(super) base_ns: i128,
     pub(super) shapes: [Option<Shape>; STREAM_SCOPES],
     pub(super) class: StreamClassId,

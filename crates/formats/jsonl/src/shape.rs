@@ -15,7 +15,7 @@ const MAX_INT_BITS: u32 = 1024;
 /// Values of an enumeration whose labels are kept; with more of them it is a structure of a number and texts.
 const MAX_ENUM_VALUES: usize = 1 << 14;
 
-/// What the values of a field are.
+/// Kind of the values of a field.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Shape {
     /// Always `null`.

@@ -80,7 +80,7 @@ pub(super) struct PacketInfo {
     pub(super) before: Option<(i128, i128)>,
 }
 
-/// What the first pass found.
+/// Results of the first pass.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Names of the traces; `None` for lines that name none.

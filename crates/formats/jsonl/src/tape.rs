@@ -14,7 +14,7 @@ const MAX_DEPTH: u32 = 64;
 /// Elements of an array with `null` in it that have a shape each; in longer ones they all have the same.
 const MAX_TUPLE_OF_NULLS: u32 = 16;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// `null`.

@@ -1,6 +1,6 @@
 //! Events as lines of text, byte for byte as `babeltrace2` 2.0.4 prints them (its `sink.text.pretty`).
 //!
-//! What is the same for every event of a class is prepared once: the names of the fields with what stands before them,
+//! Text that is equal for every event of a class is prepared once: the names of the fields with the text before them,
 //! the words between time and contexts. The packet context is rendered once for each packet.
 
 mod fields;
@@ -36,7 +36,7 @@ pub struct LineTime {
     pub cycles: u64,
 }
 
-/// What is known of the line before.
+/// State of the line before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Before {
     /// Nothing: it is printed by another thread. The time since it is left open.
@@ -67,7 +67,7 @@ pub struct TextTrace {
     name: Vec<u8>,
     /// By class, when the trace's lines sum events up.
     summaries: Vec<Option<SummaryTable>>,
-    /// What stands before those: the name of the trace when there are several.
+    /// Text before those: the name of the trace when there are several.
     summary_head: Vec<u8>,
 }
 
@@ -80,10 +80,10 @@ struct Context {
 struct ClassTable {
     /// From behind the time to the first context.
     head: Piece,
-    /// What stands behind the event's own name, when its class stands for many: the head then ends before it.
+    /// Text after the event's own name, when its class has many: the head then ends before it.
     own_name: Option<Piece>,
     table: Table,
-    /// What is left to print behind the last field, with the end of the line.
+    /// Text after the last field, with the end of the line.
     tail: Piece,
 }
 

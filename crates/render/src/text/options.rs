@@ -2,7 +2,7 @@
 
 use crate::time::TimeStyle;
 
-/// Which names stand in a line (`--names`).
+/// Names that a line shows (`--names`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Names {
     /// Of payload fields.
@@ -21,7 +21,7 @@ impl Default for Names {
     }
 }
 
-/// Which words about the trace and the event class stand in a line (`--fields`).
+/// Properties of the trace and the event class that a line shows (`--fields`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeaderFields {
     /// Name of the trace.

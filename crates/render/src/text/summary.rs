@@ -9,7 +9,7 @@ use super::options::Palette;
 use tracemill_codec::text::out::{Out, Piece, put_g};
 use tracemill_codec::text::strings;
 
-/// What a line that sums an event up shows of a class.
+/// Fields of a class in a line that sums events up.
 pub(super) struct SummaryTable {
     pub(super) before: Option<NodeId>,
     pub(super) after: Option<NodeId>,
@@ -20,7 +20,7 @@ pub(super) struct SummaryTable {
     pub(super) made: Option<MadeSummary>,
 }
 
-/// What lines show of the events of a class.
+/// Prepares the lines of a class.
 #[cold]
 pub(super) fn summary_table(schema: &Schema, class: EventClassId, plan: &Plan, palette: Palette) -> SummaryTable {
     let (event, summary) = (schema.event(class), schema.summary.as_ref());
@@ -44,7 +44,7 @@ pub(super) fn summary_table(schema: &Schema, class: EventClassId, plan: &Plan, p
     }
 }
 
-/// What makes the members of a summary, when they take no bytes of their own.
+/// Renderers of the members of a summary, when these take no bytes of their own.
 fn made(schema: &Schema, payload: FieldClassId, summary: &Summary) -> Option<[Arc<dyn Render>; 2]> {
     let FieldKind::Struct(payload) = &schema.field_class(payload).kind else { return None };
     let made = |name: &str| {
@@ -63,7 +63,7 @@ pub(super) struct MadeSummary {
     pub(super) after: Arc<dyn Render>,
     /// The name with a blank before it when there is one; behind an event without the text before, without the blank.
     pub(super) name: [Piece; 2],
-    /// The same with `: ` behind it.
+    /// The name, followed by `: `.
     pub(super) name_and_more: [Piece; 2],
 }
 
@@ -89,7 +89,7 @@ impl MadeSummary {
         self.put_slowly(out, body, scratch);
     }
 
-    /// The same where a text is missing, empty, long or no printable ASCII.
+    /// Slow path, where a text is missing, empty, long or no printable ASCII.
     #[inline(never)]
     fn put_slowly(&self, out: &mut Out, body: &[u8], scratch: &mut Vec<u8>) {
         let with_blank = match self.before.quick(body, &[], out.room()) {

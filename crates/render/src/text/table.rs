@@ -1,4 +1,4 @@
-//! What is prepared for the fields of a class: what stands before each value, and how the value is shown.
+//! Prepared output of the fields of a class: the text before each value, and the form of the value.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::options::Palette;
 use super::words::push_name;
 use tracemill_codec::text::out::Piece;
 
-/// What to print for each node of a plan.
+/// Output for each node of a plan.
 ///
 /// Text that is known beforehand is gathered into what stands before the next value: the ends of structures, the
 /// beginnings of scopes, commas and names. Inside arrays, variants and optional fields each mark is printed on its own.
@@ -28,12 +28,12 @@ pub(super) struct Table {
     /// The array of characters that is open: where it begins in the line, and its bytes.
     pub(super) text_start: usize,
     pub(super) characters: Vec<u8>,
-    /// What is left to print behind the last value.
+    /// Text after the last value.
     pub(super) tail_text: Vec<u8>,
     pub(super) tail: Piece,
 }
 
-/// Which names are printed: of scopes, and of the fields of each scope.
+/// Names that are printed: of scopes, and of the fields of each scope.
 pub(super) struct SectionNames<'a> {
     pub(super) scope: bool,
     pub(super) fields: &'a [bool],
@@ -43,7 +43,7 @@ pub(super) struct SectionNames<'a> {
 pub(super) const INDEXES: usize = 32;
 
 pub(super) struct NodeText {
-    /// What stands before the value: comma, name.
+    /// Text before the value: comma, name.
     pub(super) before: Piece,
     pub(super) kind: Kind,
     pub(super) visible: bool,
@@ -51,7 +51,7 @@ pub(super) struct NodeText {
     pub(super) is_folded: bool,
     /// Elements of this array show their index.
     pub(super) indexed: bool,
-    /// What an integer needs.
+    /// Form of an integer.
     pub(super) short: Short,
 }
 

@@ -54,7 +54,7 @@ struct Spec {
     precision: Count,
     /// Bytes of the integer that C would have passed.
     bytes: u32,
-    /// What stands behind `%p`.
+    /// The letters after `%p`.
     pointer: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an expression of a `print fmt:` line is for a record, and how C and the kernel print it.
+//! Values of the expressions of a `print fmt:` line for a record, and how C and the kernel print them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -60,7 +60,7 @@ fn cast(value: i128, bytes: u32, signed: bool) -> i128 {
     if signed { value << unused >> unused } else { (value as u128 & (u128::MAX >> unused)) as i128 }
 }
 
-/// What an expression is for a record.
+/// Value of an expression for a record.
 enum Value<'a> {
     Number(i128),
     Bytes(Cow<'a, [u8]>),
