@@ -65,81 +65,23 @@ pub enum Encode {
     Counted(ByteOrder),
     /// The same, at this place of the event's selectors.
     CountedAt(u16, ByteOrder),
-    /// [`Encode::Fixed`] with another number in the place of each.
-    HiddenFixed {
-        /// Its bits.
-        len_bits: u8,
-        /// Order of its bytes.
-        order: ByteOrder,
-    },
-    /// [`Encode::Leb`] with another number in the place of each.
-    HiddenLeb,
-    /// [`Encode::Text`] with another text in the place of each.
-    HiddenText(Encoding),
-    /// [`Encode::Rendered`] with another text in the place of each.
-    HiddenRendered(u16),
-    /// So many bytes of zeros.
-    Zeros(u16),
-    /// As many bytes of zeros as a blob has.
-    HiddenBytes,
-    /// [`Encode::Counted`] with zeros in the place of the bytes of a blob.
-    HiddenCounted(ByteOrder),
-    /// [`Encode::CountedAt`] with zeros in the place of the bytes of a blob.
-    HiddenCountedAt(u16, ByteOrder),
-}
-
-impl Encode {
-    /// The same layout with nothing of the value in it.
-    #[must_use]
-    pub fn hidden(self) -> Encode {
-        match self {
-            Encode::Fixed { len_bits, order } => Encode::HiddenFixed { len_bits, order },
-            Encode::Wide { len_bits, .. } => Encode::Zeros(len_bits.div_ceil(8).min(u16::MAX.into()) as u16),
-            Encode::Leb => Encode::HiddenLeb,
-            Encode::Boolean => Encode::Zeros(1),
-            Encode::Float32(_) => Encode::Zeros(4),
-            Encode::Float64(_) => Encode::Zeros(8),
-            Encode::Text(encoding) => Encode::HiddenText(encoding),
-            Encode::Utf8(_) | Encode::Plain => Encode::HiddenText(Encoding::Utf8),
-            Encode::Rendered(at) => Encode::HiddenRendered(at),
-            Encode::Bytes => Encode::HiddenBytes,
-            Encode::Counted(order) => Encode::HiddenCounted(order),
-            Encode::CountedAt(at, order) => Encode::HiddenCountedAt(at, order),
-            // How many there are, which one it is, and what is hidden already.
-            other => other,
-        }
-    }
 }
 
 impl Encode {
     /// Bytes that it takes itself at least, without those of its parts.
     pub fn least_bytes(self) -> usize {
         match self {
-            Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => usize::from(len_bits).div_ceil(8),
+            Encode::Fixed { len_bits, .. } => usize::from(len_bits).div_ceil(8),
             Encode::Wide { len_bits, .. } => len_bits.div_ceil(8) as usize,
-            Encode::Leb | Encode::HiddenLeb | Encode::Boolean | Encode::Utf8(_) | Encode::Plain | Encode::Present => 1,
+            Encode::Leb | Encode::Boolean | Encode::Utf8(_) | Encode::Plain | Encode::Present => 1,
             Encode::Float32(_) => 4,
-            Encode::Float64(_) | Encode::Counted(_) | Encode::HiddenCounted(_) => 8,
-            Encode::Text(encoding) | Encode::HiddenText(encoding) => encoding.unit_bytes(),
+            Encode::Float64(_) | Encode::Counted(_) => 8,
+            Encode::Text(encoding) => encoding.unit_bytes(),
             Encode::Tag { bytes, .. } => bytes.into(),
-            Encode::Zeros(bytes) => bytes.into(),
-            Encode::Parts | Encode::Nothing | Encode::Bytes | Encode::HiddenBytes => 0,
-            Encode::Rendered(_) | Encode::HiddenRendered(_) | Encode::PresentAt(_) => 0,
-            Encode::CountedAt(..) | Encode::HiddenCountedAt(..) => 0,
+            Encode::Parts | Encode::Nothing | Encode::Bytes => 0,
+            Encode::Rendered(_) | Encode::PresentAt(_) | Encode::CountedAt(..) => 0,
         }
     }
-}
-
-/// What stands for a hidden value: the same for equal ones while the program runs, and nothing that leads back.
-fn pseudonym(value: impl std::hash::Hash) -> u64 {
-    use std::hash::BuildHasher;
-    static KEY: std::sync::OnceLock<std::hash::RandomState> = std::sync::OnceLock::new();
-    KEY.get_or_init(std::hash::RandomState::new).hash_one(value)
-}
-
-/// The same for a text.
-pub fn text_pseudonym(bytes: &[u8]) -> String {
-    format!("{:016x}", pseudonym(bytes))
 }
 
 /// What could not be written as it was.
@@ -222,8 +164,7 @@ impl Encoder<'_> {
                 self.wide_integer(&Wide { limbs: vec![value], signed }, len_bits, order)
             }
             Encode::Boolean => self.out.push(u8::from(value != 0)),
-            Encode::Parts | Encode::Nothing => {}
-            hidden => self.hidden_integer(hidden, value),
+            _ => {}
         }
     }
 
@@ -248,43 +189,6 @@ impl Encoder<'_> {
         self.loose.note(self.out.len(), len_bits);
     }
 
-    #[cold]
-    fn hidden_integer(&mut self, encode: Encode, value: u64) {
-        match encode {
-            Encode::HiddenFixed { len_bits, order } => self.fixed(pseudonym(value), len_bits, order),
-            Encode::HiddenLeb => put_leb(self.out, pseudonym(value) >> 1, false),
-            Encode::Zeros(bytes) => self.zeros(bytes.into()),
-            _ => {}
-        }
-    }
-
-    fn zeros(&mut self, bytes: usize) {
-        self.out.resize(self.out.len() + bytes, 0);
-    }
-
-    /// A hidden string; false when it is none.
-    #[cold]
-    fn hidden_text(&mut self, encode: Encode, bytes: &[u8]) {
-        let name = text_pseudonym(bytes);
-        match encode {
-            Encode::HiddenText(Encoding::Utf8 | Encoding::Ascii) => self.text(name.as_bytes()),
-            Encode::HiddenText(encoding) => {
-                let unit = encoding.unit_bytes();
-                let is_big = matches!(encoding, Encoding::Utf16Be | Encoding::Utf32Be);
-                for byte in name.bytes().chain([0]) {
-                    let at = self.out.len();
-                    self.zeros(unit);
-                    self.out[if is_big { at + unit - 1 } else { at }] = byte;
-                }
-            }
-            Encode::HiddenRendered(at) => {
-                self.select(at, &[1]);
-                self.text(name.as_bytes());
-            }
-            _ => {}
-        }
-    }
-
     fn select(&mut self, at: u16, bytes: &[u8]) {
         let from = self.selectors_at + usize::from(at);
         if let Some(place) = self.out.get_mut(from..from + bytes.len()) {
@@ -294,8 +198,8 @@ impl Encoder<'_> {
 
     fn count(&mut self, node: NodeId, count: u64) {
         match self.encode(node) {
-            Encode::Counted(order) | Encode::HiddenCounted(order) => put_uint(self.out, count, 8, order),
-            Encode::CountedAt(at, order) | Encode::HiddenCountedAt(at, order) => {
+            Encode::Counted(order) => put_uint(self.out, count, 8, order),
+            Encode::CountedAt(at, order) => {
                 self.select(at, &uint_bytes(count, order));
             }
             _ => {}
@@ -351,8 +255,7 @@ impl Visitor for Encoder<'_> {
                 self.shortfalls.cut_integers += 1;
                 self.fixed(value.limbs.first().copied().unwrap_or(0), len_bits, order);
             }
-            Encode::Parts | Encode::Nothing => {}
-            hidden => self.hidden_integer(hidden, value.limbs.first().copied().unwrap_or(0)),
+            _ => {}
         }
     }
 
@@ -360,7 +263,6 @@ impl Visitor for Encoder<'_> {
     fn boolean(&mut self, node: NodeId, value: bool) {
         match self.encode(node) {
             Encode::Boolean => self.out.push(u8::from(value)),
-            Encode::Zeros(bytes) => self.zeros(bytes.into()),
             _ => {}
         }
     }
@@ -370,7 +272,6 @@ impl Visitor for Encoder<'_> {
         match self.encode(node) {
             Encode::Float32(order) => put_uint(self.out, (value as f32).to_bits().into(), 4, order),
             Encode::Float64(order) => put_uint(self.out, value.to_bits(), 8, order),
-            Encode::Zeros(bytes) => self.zeros(bytes.into()),
             _ => {}
         }
     }
@@ -389,8 +290,7 @@ impl Visitor for Encoder<'_> {
                 self.text(bytes);
             }
             Encode::Plain => self.text(bytes),
-            Encode::Parts | Encode::Nothing => {}
-            hidden => self.hidden_text(hidden, bytes),
+            _ => {}
         }
     }
 
@@ -399,10 +299,6 @@ impl Visitor for Encoder<'_> {
         self.align(node);
         match self.encode(node) {
             Encode::Parts | Encode::Nothing => {}
-            Encode::HiddenBytes | Encode::HiddenCounted(_) | Encode::HiddenCountedAt(..) => {
-                self.count(node, bytes.len() as u64);
-                self.zeros(bytes.len());
-            }
             _ => {
                 self.count(node, bytes.len() as u64);
                 self.out.extend_from_slice(bytes);
@@ -501,7 +397,7 @@ impl Visitor for CutEncoder<'_> {
                 self.encoder.shortfalls.filled += 1;
                 self.encoder.out.extend_from_slice(filler);
                 let len_bits = match self.encoder.encode(node) {
-                    Encode::Fixed { len_bits, .. } | Encode::HiddenFixed { len_bits, .. } => len_bits.into(),
+                    Encode::Fixed { len_bits, .. } => len_bits.into(),
                     Encode::Wide { len_bits, .. } => len_bits,
                     _ => return,
                 };

@@ -15,6 +15,7 @@ mod open;
 pub mod out_file;
 mod reader;
 pub mod redact;
+pub mod remap;
 mod setting;
 mod storage;
 pub mod target;

@@ -16,7 +16,6 @@ use tracemill_model::schema::{ByteOrder, ClockClass, Origin, Part, Schema, Strea
 
 use crate::calls::CallTask;
 use crate::lost::{Losses, Lost};
-use crate::redact::FieldPlace;
 use crate::{OpenTrace, Setting, Settings};
 
 /// A format that can be written: one static value, one line in the registry.
@@ -33,9 +32,6 @@ pub struct Target {
     pub is_folder: bool,
     /// Must events of all streams come in the order of time (otherwise stream after stream)?
     pub wants_order: bool,
-    /// Does it hide and leave out fields itself ([`WriteOptions::hidden`], [`WriteOptions::dropped`])? Others get events
-    /// and schemas of which that is true already ([`Redaction`](crate::redact::Redaction)).
-    pub hides_fields: bool,
     /// Begins to write traces at a path where nothing is. Touches no file yet.
     pub create: Create,
     /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
@@ -54,7 +50,6 @@ impl Target {
             cannot_hold: &[],
             is_folder: true,
             wants_order: false,
-            hides_fields: false,
             create,
             copy: None,
             settings: &[],
@@ -74,11 +69,6 @@ impl Target {
     /// Sets [`Target::wants_order`].
     pub const fn in_order(self) -> Target {
         Target { wants_order: true, ..self }
-    }
-
-    /// Sets [`Target::hides_fields`].
-    pub const fn hiding_fields(self) -> Target {
-        Target { hides_fields: true, ..self }
     }
 
     /// Sets [`Target::copy`].
@@ -170,10 +160,6 @@ pub struct WriteOptions {
     pub is_part: bool,
     /// Do several sources become one trace?
     pub merge: bool,
-    /// Fields whose values must not be in the output, of each source.
-    pub hidden: Vec<Vec<FieldPlace>>,
-    /// Fields that must not be in the output at all, of each source.
-    pub dropped: Vec<Vec<FieldPlace>>,
     /// Options that the target adds ([`Target::settings`]), as they were typed.
     pub settings: Settings,
 }

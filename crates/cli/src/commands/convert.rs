@@ -50,12 +50,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok(Outcome::Nothing) };
     let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
     let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    let (mut hidden, mut dropped) = redact.fields(&opened.session)?;
-    // Parts by process have names that events say, so these are hidden before, whatever the target can do.
-    if !target.hides_fields || options.split == Some(SplitBy::Process) {
-        redact.apply(&mut opened.session, &mut wanted)?;
-        (hidden, dropped) = Default::default();
-    }
+    redact.apply(&mut opened.session, &mut wanted)?;
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = true;
     if report_elsewhere(&mut opened, &streams) {
@@ -122,8 +117,6 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             || session.traces.iter().any(|trace| !trace.faults.is_empty()),
         is_part: options.split.is_some_and(SplitBy::wants_order),
         merge: options.merge,
-        hidden,
-        dropped,
         settings: options.target.0.clone(),
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {

@@ -8,9 +8,6 @@ use tracemill_model::error::Error;
 
 use super::select::{Wanted, misuse_of};
 
-/// Fields of each trace.
-type Fields = Vec<Vec<FieldPlace>>;
-
 /// What must not be in the output, as it was typed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Redact<'a> {
@@ -21,15 +18,10 @@ pub(super) struct Redact<'a> {
 }
 
 impl Redact<'_> {
-    /// The fields of each trace: those that are hidden, and those that are left out.
-    pub(super) fn fields(self, session: &Session) -> Result<(Fields, Fields), Error> {
-        let hidden = fields(self.anonymise, ("--anonymise", "anonymised"), session)?;
-        Ok((hidden, fields(self.drop_field, ("--drop-field", "dropped"), session)?))
-    }
-
     /// Takes them from what is read, once all else is bound to the session; so is the filter from then on.
     pub(super) fn apply(self, session: &mut Session, wanted: &mut Wanted) -> Result<(), Error> {
-        let (hidden, dropped) = self.fields(session)?;
+        let hidden = fields(self.anonymise, ("--anonymise", "anonymised"), session)?;
+        let dropped = fields(self.drop_field, ("--drop-field", "dropped"), session)?;
         if !hidden.is_empty() || !dropped.is_empty() {
             wanted.selection.redactions = Some(Redactions::apply(session, &hidden, &dropped, wanted.filter.take())?);
         }
@@ -38,7 +30,7 @@ impl Redact<'_> {
 }
 
 /// The fields of each trace that an option names.
-fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -> Result<Fields, Error> {
+fn fields(paths: &[String], (option, action): (&str, &str), session: &Session) -> Result<Vec<Vec<FieldPlace>>, Error> {
     if paths.is_empty() {
         return Ok(Vec::new());
     }

@@ -6,6 +6,8 @@ use tracemill_codec::layout;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, FieldPath, PathStep, Schema, Scope};
 
+use crate::remap::owner_of;
+
 /// A field that is left out or whose values are hidden, with everything below it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FieldPlace {
@@ -18,26 +20,17 @@ pub struct FieldPlace {
 }
 
 impl FieldPlace {
-    /// Is it a whole context or payload, and that of this class?
-    pub fn is_all_of(&self, class: u32, scope: Scope) -> bool {
-        self.children.is_empty() && self.class.0 == class && self.scope == scope
-    }
-}
-
-/// Who has a scope: a stream class or an event class.
-pub fn owner_of(scope: Scope, (stream, event): (u32, u32)) -> u32 {
-    match scope {
-        Scope::PacketHeader => 0,
-        Scope::PacketContext | Scope::EventHeader | Scope::CommonContext => stream,
-        Scope::SpecificContext | Scope::Payload => event,
+    /// Is a field of a class inside it, or the field itself? `way` leads to that from the root of its scope.
+    pub(super) fn holds(&self, class: u32, scope: Scope, way: &[u32]) -> bool {
+        self.class.0 == class && self.scope == scope && way.starts_with(&self.children)
     }
 }
 
 /// Fields that are left out: their owners (see [`owner_of`]), scopes, and the way down to them.
-pub type Dropped = HashSet<(u32, Scope, Vec<u32>)>;
+pub(super) type Dropped = HashSet<(u32, Scope, Vec<u32>)>;
 
-/// Which child of its parent a step leads to.
-pub fn child_of(step: &PathStep) -> u32 {
+/// The child, by number, to which a step leads.
+pub(super) fn child_of(step: &PathStep) -> u32 {
     match step {
         PathStep::Member(at) | PathStep::Option(at) | PathStep::Selected(at) => *at,
         PathStep::Element | PathStep::Content => 0,
@@ -48,7 +41,7 @@ pub fn child_of(step: &PathStep) -> u32 {
 ///
 /// # Errors
 /// When one of the fields has such a value.
-pub fn refuse_used_values(schema: &Schema, fields: &[FieldPlace]) -> Result<()> {
+pub(super) fn refuse_used_values(schema: &Schema, fields: &[FieldPlace]) -> Result<()> {
     refuse_used(schema, fields, "--anonymise cannot change it", |_| false)
 }
 
@@ -94,7 +87,7 @@ fn refuse_used(
 ///
 /// # Errors
 /// When others could not be read without one of them, or one is no member of a structure.
-pub fn droppable(schema: &Schema, fields: &[FieldPlace]) -> Result<Dropped> {
+pub(super) fn droppable(schema: &Schema, fields: &[FieldPlace]) -> Result<Dropped> {
     let mut dropped = Dropped::new();
     let fields: Vec<FieldPlace> = fields.iter().map(|field| with_optionals(schema, field)).collect();
     for field in &fields {

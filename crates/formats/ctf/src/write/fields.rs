@@ -11,19 +11,16 @@ use tracemill_codec::encode::Encode;
 use tracemill_codec::layout;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ArrayClass, BitsClass, BlobClass, ByteOrder, DisplayBase, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath,
-    FloatClass, IntegerClass, Length, Mapping, Member, OptionalClass, PathStep, Presence, Range, Schema, Scope,
-    StringClass, StringLength, StructClass, VariantClass, VariantOption,
+    ArrayClass, BitsClass, BlobClass, ByteOrder, DisplayBase, Encoding, FieldClassId, FieldKind, FieldPath,
+    IntegerClass, Length, Mapping, Member, OptionalClass, PathStep, Presence, Range, Schema, Scope, StringClass,
+    StringLength, StructClass, VariantClass, VariantOption,
 };
 
 use super::encodes::Special;
 use super::{Dialect, tsdl};
 use crate::names;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::redact::{Dropped, child_of, owner_of};
-
-/// Alignment of every field.
-const BYTE: u32 = 8;
+use tracemill_format::remap::{self, owner_of};
 
 /// Where the roots of the first three scopes went.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +58,6 @@ pub(super) struct Mapper<'a> {
     /// The field of the input that is mapped.
     pub(super) scope: Scope,
     steps: Vec<PathStep>,
-    /// Fields that the output does not have.
-    pub(super) dropped: Dropped,
 }
 
 impl<'a> Mapper<'a> {
@@ -90,18 +85,11 @@ impl<'a> Mapper<'a> {
             names: Vec::new(),
             scope: Scope::PacketHeader,
             steps: Vec::new(),
-            dropped: Dropped::new(),
         }
     }
 
     pub(super) fn add(&mut self, kind: FieldKind) -> FieldClassId {
-        let align_bits = match &kind {
-            FieldKind::Struct(structure) => self.to.struct_align_bits(&structure.members, 1),
-            FieldKind::Array(array) => self.to.field_class(array.element).align_bits,
-            FieldKind::Optional(_) | FieldKind::Variant(_) => 1,
-            _ => BYTE,
-        };
-        self.to.add_field_class(FieldClass::new(kind, align_bits))
+        remap::add(self.to, kind)
     }
 
     /// An unsigned integer of ours.
@@ -125,15 +113,6 @@ impl<'a> Mapper<'a> {
     pub(super) fn root(&mut self, scope: Scope, id: FieldClassId) -> Result<FieldClassId> {
         self.scope = scope;
         self.class(id)
-    }
-
-    /// Is a member of the structure at these steps left out?
-    fn is_dropped(&self, scope: Scope, steps: &[PathStep], member: u32) -> bool {
-        if self.dropped.is_empty() {
-            return false;
-        }
-        let way = steps.iter().map(child_of).chain([member]).collect();
-        self.dropped.contains(&(owner_of(scope, self.owner), scope, way))
     }
 
     /// Remembers how the field that is mapped is written.
@@ -217,8 +196,7 @@ impl<'a> Mapper<'a> {
                 if class.len_bits > 64 {
                     self.losses.add(Lost::WideFloats, 1);
                 }
-                let len_bits = if class.len_bits == 32 { 32 } else { 64 };
-                FieldKind::Float(FloatClass { len_bits, byte_order: self.order, reversed_bits: false })
+                FieldKind::Float(remap::float(class, self.order))
             }
             FieldKind::String(class) => {
                 let encoding = match (self.dialect, class.encoding) {
@@ -290,12 +268,10 @@ impl<'a> Mapper<'a> {
 
     fn integer(&mut self, class: &IntegerClass) -> FieldKind {
         let mut class = IntegerClass {
-            byte_order: self.order,
-            reversed_bits: false,
             is_character: false,
             clock: None,
             mappings: class.mappings.as_ref().map(|mappings| self.mappings(mappings)),
-            ..class.clone()
+            ..remap::integer(class, self.order)
         };
         if self.dialect == Dialect::Ctf18 {
             if class.is_variable_length() {
@@ -308,7 +284,7 @@ impl<'a> Mapper<'a> {
     }
 
     fn bits(&self, class: &BitsClass) -> BitsClass {
-        BitsClass { byte_order: self.order, reversed_bits: false, flags: Arc::new([]), ..class.clone() }
+        BitsClass { flags: Arc::new([]), ..remap::bits(class, self.order) }
     }
 
     fn bits_as_integer(&mut self, class: &BitsClass) -> FieldKind {
@@ -429,7 +405,7 @@ impl<'a> Mapper<'a> {
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         let mut mapped = Vec::with_capacity(members.len());
         for (at, member) in members.iter().enumerate() {
-            if !keep(at) || self.is_dropped(self.scope, &self.steps, at as u32) {
+            if !keep(at) {
                 continue;
             }
             self.names.push(member.name.clone());
@@ -627,11 +603,6 @@ impl<'a> Mapper<'a> {
             let special = self.special_at(path.scope, &path.steps[..depth]);
             let step = match (special, *step) {
                 (Some(Encode::Present), PathStep::Content) => PathStep::Element,
-                (_, PathStep::Member(at)) => {
-                    // Those before it that are left out.
-                    let is_gone = |at: &u32| self.is_dropped(path.scope, &path.steps[..depth], *at);
-                    PathStep::Member(at - (0..at).filter(is_gone).count() as u32)
-                }
                 (_, step) => step,
             };
             if let Some(Encode::Present | Encode::Counted(_) | Encode::Tag { .. }) = special {

@@ -18,7 +18,6 @@ use super::Dialect;
 use super::encodes::{Mapped, Special, encodes, fillers};
 use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::redact::{self, Dropped, FieldPlace};
 use tracemill_format::target::Source;
 use tracemill_format::writer::STORED;
 
@@ -38,10 +37,6 @@ pub(super) struct Mapping {
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
     special: Special,
-    /// Fields whose values are not written.
-    pub(super) hidden: Vec<FieldPlace>,
-    /// Fields that the output does not have.
-    pub(super) dropped: Dropped,
     pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
@@ -112,15 +107,8 @@ impl Mapping {
     ///
     /// # Errors
     /// When a field has no form in the output at all.
-    pub(super) fn new(
-        dialect: Dialect,
-        order: ByteOrder,
-        source: &Source,
-        headers: Headers,
-        dropped: &[FieldPlace],
-    ) -> Result<Mapping> {
+    pub(super) fn new(dialect: Dialect, order: ByteOrder, source: &Source, headers: Headers) -> Result<Mapping> {
         let from = source.schema.clone();
-        let dropped = redact::droppable(&from, dropped)?;
         let mut to = Schema::new(dialect.format());
         let mut losses = Losses::default();
         to.byte_order = order;
@@ -154,7 +142,6 @@ impl Mapping {
             keeps_header
         };
         let mut mapper = Mapper::new(dialect, order, &from, &mut to, &mut losses);
-        mapper.dropped = dropped.clone();
         mapper.roots[0] = from.packet_header;
         let header = packet_header(&mut mapper, &keeps_header, has_stream_ids)?;
         mapper.to.packet_header = Some(header);
@@ -186,47 +173,15 @@ impl Mapping {
             count_names(&from, &mut losses);
         }
         if dialect == Dialect::Ctf2 {
-            // A summary names members of payloads.
-            to.summary = source.schema.summary.clone().filter(|_| dropped.is_empty());
+            to.summary = source.schema.summary.clone();
         } else if source.schema.summary.is_some() {
             losses.add(Lost::TextForm, 1);
         }
-        Ok(Mapping {
-            dialect,
-            order,
-            from,
-            to,
-            streams,
-            events,
-            keeps_header,
-            has_stream_ids,
-            special,
-            hidden: Vec::new(),
-            dropped,
-            marks,
-            losses,
-        })
-    }
-
-    /// Hides fields.
-    ///
-    /// # Errors
-    /// When other fields could not be read without one of them.
-    pub(super) fn hide(&mut self, fields: &[FieldPlace]) -> Result<()> {
-        redact::refuse_used_values(&self.from, fields)?;
-        self.hidden = fields.to_vec();
-        Ok(())
+        Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, marks, losses })
     }
 
     fn mapped(&self) -> Mapped<'_> {
-        Mapped {
-            dialect: self.dialect,
-            order: self.order,
-            schema: &self.from,
-            special: &self.special,
-            hidden: &self.hidden,
-            dropped: &self.dropped,
-        }
+        Mapped { dialect: self.dialect, order: self.order, schema: &self.from, special: &self.special }
     }
 
     /// Makes the table of an event class when its first event comes.

@@ -41,13 +41,11 @@ use self::same::SameStream;
 use crate::packets::METADATA_PART;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::make_folder;
-use tracemill_format::redact::FieldPlace;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 
 /// CTF 2.
 pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2)
     .cannot_hold(&[Lost::WideFloats])
-    .hiding_fields()
     .copied_by(copy::copy_ctf2);
 
 /// CTF 1.8.
@@ -65,7 +63,6 @@ pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8"
         Lost::Names,
         Lost::TextForm,
     ])
-    .hiding_fields()
     .copied_by(copy::copy_ctf18);
 
 /// A version of the metadata, and what fields there are in it.
@@ -162,13 +159,8 @@ impl Writer {
                 None => {
                     let headers = Headers { has_stream_ids: has_own_ids(source), are_shared: false };
                     let mut mapping = writer.mapping(dialect, source, headers, options)?;
-                    // Tables of the origin may have what is hidden, and its definitions what is left out.
-                    let has_any = |fields: &[Vec<FieldPlace>]| {
-                        fields.get(writer.traces.len()).is_some_and(|fields| !fields.is_empty())
-                    };
                     // Where a clock drifts the times are no numbers of cycles that the origin had.
-                    let is_changed = has_any(&options.hidden) || has_any(&options.dropped) || source.drift.is_some();
-                    mapping.to.origin = if is_changed { None } else { origin(source, &names, false) };
+                    mapping.to.origin = origin(source, &names, false).filter(|_| source.drift.is_none());
                     writer.add_streams(&mapping, source, &folder, names, options);
                     Form::New { mapping: Box::new(mapping), comment: comment(&source.schema) }
                 }
@@ -227,10 +219,8 @@ impl Writer {
         options: &WriteOptions,
     ) -> Result<Mapping> {
         let order = options.byte_order.unwrap_or_default();
-        let dropped = options.dropped.get(self.traces.len()).map_or(&[][..], |dropped| dropped);
-        let mapping = Mapping::new(dialect, order, source, headers, dropped);
-        let mut mapping = mapping.map_err(|error| error.in_file(Path::new(&source.name)))?;
-        mapping.hide(options.hidden.get(self.traces.len()).map_or(&[], |hidden| hidden))?;
+        let mapping = Mapping::new(dialect, order, source, headers);
+        let mapping = mapping.map_err(|error| error.in_file(Path::new(&source.name)))?;
         self.losses.extend(&mapping.losses);
         Ok(mapping)
     }
@@ -380,8 +370,7 @@ fn comment(schema: &Schema) -> String {
 /// The metadata with which the packets of a source can be kept as they are; `None` when they cannot.
 fn same_metadata(dialect: Dialect, source: &Source, names: &[String], options: &WriteOptions) -> Option<Vec<u8>> {
     let is_ctf = [Dialect::Ctf18, Dialect::Ctf2].iter().any(|dialect| dialect.format() == source.schema.format);
-    let has_hidden = options.hidden.iter().chain(&options.dropped).any(|fields| !fields.is_empty());
-    let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index || has_hidden;
+    let has_form = options.packet_bytes.is_some() || options.byte_order.is_some() || options.index;
     // Packets hold cycles, and a drift moves each of them.
     let has_drift = source.drift.is_some();
     // Where fields were hidden before, nothing says what the trace was: its packets are not those of any file.

@@ -139,7 +139,8 @@ impl StreamWriter {
     /// Writes an event.
     #[inline]
     pub(super) fn event(&mut self, mapping: &mut Mapping, event: EventRef<'_>) -> Result<()> {
-        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
+        let packet = &event.chunk.packet;
+        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, packet)) || self.goes_on(packet);
         if !is_same {
             self.begin_input(mapping, &event.chunk.packet)?;
         } else if self.packet.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
@@ -260,6 +261,17 @@ impl StreamWriter {
         let stream = &mapping.streams[self.class.0 as usize];
         self.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
         Ok(())
+    }
+
+    /// Is it the packet that the events come from, in a further piece of what redaction made of it?
+    #[cold]
+    fn goes_on(&mut self, packet: &Arc<PacketData>) -> bool {
+        let number = |of: &PacketData| (of.packet.file, of.packet.index);
+        let is_same = self.input.as_ref().is_some_and(|input| number(input) == number(packet));
+        if is_same {
+            self.input = Some(packet.clone());
+        }
+        is_same
     }
 
     /// Events of another packet of the input follow.
