@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::bytes::assemble;
-use crate::json::{self, Value};
+use crate::json;
 use crate::memory::MemoryStorage;
 
 /// A case: a trace and what must come out of it.
