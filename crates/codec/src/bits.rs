@@ -242,6 +242,13 @@ pub fn sign_extend(value: u64, len_bits: u32) -> i64 {
 }
 
 /// An integer of more than 64 bits: two's complement limbs, least significant first.
+///
+/// ```
+/// use tracemill_codec::bits::Wide;
+/// use tracemill_model::schema::ByteOrder;
+/// let wide = Wide::read(&[0xff; 16], 0, 128, ByteOrder::Little, false, true);
+/// assert_eq!((wide.to_i128(), wide.to_decimal()), (Some(-1), "-1".to_string()));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wide {
     /// Limbs; the sign is extended through the last one when `signed`.
@@ -328,6 +335,14 @@ pub fn leb128_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The value of a LEB128 integer that fits 64 bits; `bytes` is the whole integer.
+///
+/// ```
+/// use tracemill_codec::bits::{leb128_len, leb128_u64, put_leb};
+/// let mut bytes = Vec::new();
+/// put_leb(&mut bytes, 624_485, false);
+/// assert_eq!(leb128_len(&bytes), Some(3));
+/// assert_eq!(leb128_u64(&bytes, false), Some(624_485));
+/// ```
 #[inline]
 pub fn leb128_u64(bytes: &[u8], signed: bool) -> Option<u64> {
     let len_bits = bytes.len() as u32 * 7;

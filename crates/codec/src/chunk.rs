@@ -22,7 +22,7 @@ pub trait Bytes: Send + Sync {
     /// A piece will be read soon, from its beginning to its end.
     fn will_read(&self, _offset: usize, _len: usize) {}
 
-    /// How many of the bytes still exist: less than their number when a file was cut after it was opened. Bytes that
+    /// Number of bytes that still exist: fewer than all when a file was truncated after it was opened. Bytes that
     /// are gone read as zeros.
     fn len_now(&self) -> u64 {
         self.bytes().len() as u64
@@ -35,17 +35,17 @@ impl Bytes for Vec<u8> {
     }
 }
 
-/// A packet that is being decoded: its description, its bytes, and what its header said.
+/// A packet that is being decoded: its description, its bytes, and the values of its header.
 pub struct PacketData {
     /// The plans of its trace.
     pub plans: Arc<TracePlans>,
     /// The bytes in which it is decoded: those of its file, or what its reader made of them (expanded, put in order).
     pub bytes: Arc<dyn Bytes>,
-    /// Where it begins in those.
+    /// Offset of its first byte in those.
     pub base_bytes: usize,
     /// The bytes of its file.
     pub file: Arc<dyn Bytes>,
-    /// Where it is in its file and what its counters say; the content size is that of the decoded bytes.
+    /// Its place in its file and its counters; the content size is that of the decoded bytes.
     pub packet: Packet,
     /// The CPU that the format ties it to.
     pub cpu: Option<u32>,
@@ -107,7 +107,7 @@ impl PacketData {
         self.packet.offset_bytes * 8 + if self.is_in_place() { bit } else { 0 }
     }
 
-    /// Where the first event is, for [`PacketData::scan`].
+    /// Position of the first event, for [`PacketData::scan`].
     pub fn first_event(&self) -> u64 {
         if self.spine.is_some() { 0 } else { self.events_bits }
     }
@@ -163,6 +163,45 @@ impl PacketData {
 }
 
 /// A run of consecutive events of one stream, inside one packet.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tracemill_codec::chunk::{Bytes, Chunk, ChunkSink, PacketData};
+/// use tracemill_codec::plan::State;
+/// use tracemill_codec::spine::Spine;
+/// use tracemill_codec::trace_plans::TracePlans;
+/// use tracemill_codec::value::Value;
+/// use tracemill_model::packet::Packet;
+/// use tracemill_model::schema::{
+///     EventClass, FieldClass, FieldKind, IntegerClass, Member, Schema, Scope, StreamClass, StructClass,
+/// };
+///
+/// // One class of events, whose payload is a byte.
+/// let mut schema = Schema::new("example");
+/// let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
+/// let members = vec![Member { name: "fd".into(), raw_name: "fd".into(), class: byte }];
+/// let payload = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
+/// let stream = schema.add_stream(StreamClass::default()).expect("the first");
+/// let class = EventClass { payload: Some(payload), ..EventClass::new(0, stream) };
+/// let class = schema.add_event(class).expect("the first");
+///
+/// // A packet of two of them, whose places a reader has found.
+/// let file: Arc<dyn Bytes> = Arc::new(vec![3u8, 7]);
+/// let plans = Arc::new(TracePlans::new(Arc::new(schema)));
+/// let mut spine = Spine::default();
+/// spine.push(class, 1000, 0, 0);
+/// spine.push(class, 1001, 8, 8);
+/// let packet = PacketData::found(&plans, &file, Packet::new(stream, 0, 16), (file.clone(), 0), spine);
+/// let packet = Arc::new(packet);
+///
+/// let mut chunk = Chunk::new(packet.clone(), packet.first_event(), 2);
+/// packet.scan(&mut packet.first_event(), &mut State::default(), &mut ChunkSink::new(&mut chunk, 2));
+/// let event = chunk.event(1);
+/// assert_eq!(event.cycles(), 1001);
+/// let payload = event.values(Scope::Payload)?.expect("it is declared");
+/// assert_eq!(payload.member("fd"), Some(&Value::Unsigned(7)));
+/// # Ok::<(), tracemill_model::error::Error>(())
+/// ```
 pub struct Chunk {
     /// Full clock value of each event; empty time is 0 when the stream has no clock.
     pub cycles: Vec<u64>,
@@ -408,7 +447,7 @@ impl<'a> EventRef<'a> {
         self.cut_bits().is_some()
     }
 
-    /// Where the event ends, when that is before the end of its last field.
+    /// End of the event, when that is before the end of its last field.
     #[inline]
     fn cut_bits(&self) -> Option<u64> {
         let cuts = &self.chunk.packet.spine.as_ref()?.cuts;

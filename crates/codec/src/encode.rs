@@ -59,11 +59,11 @@ pub enum Encode {
     },
     /// 1 before the content of an optional, 0 without content.
     Present,
-    /// The same, in a byte at this place of the event's selectors.
+    /// 1 or 0 as for [`Encode::Present`], in a byte at this place of the event's selectors.
     PresentAt(u16),
     /// The number of elements or bytes, in 64 bits before them.
     Counted(ByteOrder),
-    /// The same, at this place of the event's selectors.
+    /// The number of elements or bytes in 64 bits, at this place of the event's selectors.
     CountedAt(u16, ByteOrder),
 }
 
@@ -89,7 +89,7 @@ impl Encode {
 pub struct Shortfalls {
     /// Integers whose upper bits have no place.
     pub cut_integers: u64,
-    /// Texts with a zero inside, cut there.
+    /// Texts with a zero inside, truncated there.
     pub cut_texts: u64,
     /// Absent texts that became empty ones.
     pub empty_texts: u64,
@@ -100,23 +100,23 @@ pub struct Shortfalls {
 /// Bits that nothing has in the last byte of what was written so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LooseBits {
-    /// Where the last value ended that left some.
+    /// End of the last value that left some.
     end: usize,
     count: u8,
 }
 
 impl LooseBits {
-    /// So many bits in front of an end.
+    /// `count` bits in front of an end.
     pub fn new(end: usize, count: u8) -> Self {
         LooseBits { end, count }
     }
 
-    /// How many there are in front of an end: none when something came behind the value that left them.
+    /// The number of loose bits in front of an end: 0 when something came behind the value that left them.
     pub fn before(&self, end: usize) -> u8 {
         if self.end == end { self.count } else { 0 }
     }
 
-    /// What follows begins with a byte: it has the bits in front of it, even where it is empty.
+    /// A value follows that begins at a byte: no bits are loose in front of it, even where it is empty.
     pub(crate) fn align(&mut self) {
         self.count = 0;
     }
@@ -128,13 +128,13 @@ impl LooseBits {
 
 /// Writes the fields that a plan shows.
 pub struct Encoder<'a> {
-    /// Where to.
+    /// The packet that is written.
     pub out: &'a mut Vec<u8>,
     /// How each node of the plan is written.
     pub nodes: &'a [Encode],
-    /// Where the selectors of [`Encode::Rendered`] begin in `out`.
+    /// Place in `out` of the selectors of [`Encode::Rendered`].
     pub selectors_at: usize,
-    /// What was lost so far.
+    /// Counts of what was lost so far.
     pub shortfalls: &'a mut Shortfalls,
     /// Bits that integers of no whole number of bytes leave.
     pub loose: &'a mut LooseBits,
@@ -144,7 +144,7 @@ pub struct Encoder<'a> {
 pub struct CutEncoder<'a> {
     /// Writes those that are there.
     pub encoder: Encoder<'a>,
-    /// What stands for those that are not; `None` for a node that may be absent in any event.
+    /// Bytes for the fields that are not there; `None` for a node that may be absent in any event.
     pub fillers: &'a [Option<Vec<u8>>],
 }
 
@@ -154,7 +154,7 @@ impl Encoder<'_> {
         self.nodes.get(node as usize).copied().unwrap_or(Encode::Parts)
     }
 
-    /// An integer of 64 bits that may be cut to fewer.
+    /// An integer of 64 bits that may be truncated to fewer.
     #[inline]
     fn integer(&mut self, node: NodeId, value: u64, signed: bool) {
         match self.encode(node) {
@@ -214,7 +214,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Where the first zero is.
+/// Index of the first zero, or the length.
 fn memchr(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())
 }

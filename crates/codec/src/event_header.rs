@@ -28,20 +28,20 @@ impl ReadHeader for Plan {
 /// A header whose fields all stand at fixed places: nothing, or an id and a time stamp, or both forms of LTTng
 /// (CTF 1.8.3, 6.1.1 and 6.1.2), where the id selects between a compact and an extended rest.
 pub(crate) struct FastHeader {
-    /// What is read first.
+    /// The part that is read first.
     prefix: Part,
     /// Integer that selects the arm.
     selector: Option<Piece>,
     /// Slot of the selector, for classes outside the header that refer to it too.
     slot: Option<u16>,
     arms: Vec<(u64, u64, Part)>,
-    /// What is known of the position behind it.
+    /// Alignment of the position behind it, as far as it is known.
     pub(crate) known: Known,
-    /// The same in the short form, when it has one.
+    /// The header as one word, when it has that form.
     one_word: Option<OneWord>,
 }
 
-/// What most headers are: selector, id and time stamp inside the first eight bytes, with the first arm chosen.
+/// The form of most headers: selector, id and time stamp inside the first eight bytes, with the first arm chosen.
 struct OneWord {
     big: bool,
     selector: WordPiece,

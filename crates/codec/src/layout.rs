@@ -1,10 +1,20 @@
-//! What can be said about the size of a field class without data.
+//! Sizes, references and parts of field classes, without data.
 
 use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringLength};
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
 ///
 /// A length that is larger than what remains divided by this is refused before anything is decoded.
+///
+/// ```
+/// use tracemill_codec::layout::min_bits;
+/// use tracemill_model::schema::{ArrayClass, FieldClass, FieldKind, IntegerClass, Length, Schema};
+/// let mut schema = Schema::new("example");
+/// let element = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(16)), 8));
+/// let array = FieldKind::Array(ArrayClass { element, length: Length::Static(3) });
+/// let array = schema.add_field_class(FieldClass::new(array, 8));
+/// assert_eq!(min_bits(&schema, array), 48);
+/// ```
 pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
     match &schema.field_class(id).kind {
         FieldKind::Integer(class) => u64::from(if class.is_variable_length() { 8 } else { class.len_bits }),

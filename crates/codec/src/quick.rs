@@ -121,7 +121,7 @@ impl Quick {
         })
     }
 
-    /// Where an event that begins at `at` ends; `None` for any fault and for what is not of this form.
+    /// End of an event that begins at `at`; `None` for damage and for classes that are not of this form.
     #[inline]
     pub(crate) fn end(&self, content: &[u8], at: usize) -> Option<usize> {
         match self {

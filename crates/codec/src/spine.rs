@@ -115,18 +115,18 @@ pub enum EventFault {
     UnknownId {
         /// The id.
         id: u64,
-        /// Where the event begins, in bits from the start of the packet.
+        /// First bit of the event, from the start of the packet.
         at_bits: u64,
     },
     /// An event of no length: the packet would never end (forbidden by CTF 1.8.3, section 6).
     Empty {
-        /// Where it begins, in bits from the start of the packet.
+        /// First bit of the event, from the start of the packet.
         at_bits: u64,
     },
 }
 
 impl EventFault {
-    /// Where the fault is, in bits from the start of the packet.
+    /// Bit of the damage, from the start of the packet.
     pub fn at_bits(&self) -> u64 {
         match self {
             EventFault::Field { fault, .. } => fault.at_bits,

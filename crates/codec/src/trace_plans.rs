@@ -19,7 +19,7 @@ pub struct TracePlans {
     events: Vec<OnceLock<Box<EventPlans>>>,
     /// The quick form of each event's skip plan: small and close together, for traces of thousands of classes.
     quick: Vec<HalfLine<Quick>>,
-    /// The same for each event's flat row plan.
+    /// The short form of each event's flat row plan, for the same reason.
     short: Vec<Line<Short>>,
 }
 
@@ -64,7 +64,7 @@ struct EventPlans {
     /// Common context, specific context and payload in one.
     skip: Plan,
     row: OnceLock<Plan>,
-    /// The same without the marks of structures that are always there.
+    /// The row plan without the marks of structures that are always there.
     flat: OnceLock<Plan>,
     /// Does a field refer to the event header?
     needs_header: bool,
@@ -186,7 +186,7 @@ impl TracePlans {
         plans.row.get_or_init(|| self.compile_event(class, Form::Row))
     }
 
-    /// The same plan, with the same nodes, for visitors that need no marks of the structures that are always there.
+    /// The plan of [`TracePlans::event_rows`], with the same nodes, without the marks of structures that are always there.
     #[inline]
     pub fn event_flat_rows(&self, class: EventClassId) -> &Plan {
         let plans = self.event(class);

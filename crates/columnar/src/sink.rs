@@ -24,7 +24,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What stands behind the dot of its files.
+    /// Extension of its files.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Form::Parquet => "parquet",

@@ -69,7 +69,7 @@ struct TraceOf {
     folder: String,
 }
 
-/// What is prepared of a class.
+/// The parts of a class that are prepared once.
 struct ClassOut {
     table: usize,
     trace: usize,

@@ -69,13 +69,13 @@ enum Kind {
     /// As a structure, of which one member is there.
     Variant(Vec<(Arc<str>, usize)>),
     List(usize, Vec<i32>),
-    /// What may be absent: its content is the column.
+    /// An optional field: its content is the column.
     Optional(usize),
 }
 
 struct Cell {
     kind: Kind,
-    /// As many as there are values; behind that, of a structure that is always there.
+    /// One for each value; fewer, until it is padded, in a structure that is always there.
     nulls: NullBufferBuilder,
     /// Is it a structure around all others, so that events are shown without it?
     is_outer: bool,
@@ -133,7 +133,7 @@ impl Columns {
     /// Appends a row that a visit fills: for headers and packet contexts.
     ///
     /// # Errors
-    /// Those of the visit; as in [`Columns::push_event`].
+    /// The error of the visit; as in [`Columns::push_event`].
     #[inline]
     pub fn push(&mut self, visit: impl FnOnce(&mut Filler<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
         self.rows += 1;

@@ -4,7 +4,7 @@
 //! `ns = offset_seconds * 10^9 + floor((offset_cycles + cycles) * 10^9 / frequency)` (CTF 2, "clock class"; the same
 //! for CTF 1.8, section 8), and `offset_ns` for clocks that were read when the wall clock stood between two cycles.
 //! Of a frequency that is a ratio, `frequency` is the dividend and the ns are multiplied by the divisor.
-//! 64 bits of ns are 292 years: slow clocks with large counts leave them, and nothing here is cut to that.
+//! 64 bits of ns are 292 years: slow clocks with large counts leave them, and nothing here is truncated to that.
 
 use std::cmp::Ordering;
 
@@ -14,6 +14,17 @@ use crate::schema::ClockClass;
 pub const NS_PER_SECOND: i128 = 1_000_000_000;
 
 /// Turns cycles into time. Cheap to copy; clocks of 1 GHz need one addition.
+///
+/// ```
+/// use tracemill_model::clock::ClockMap;
+/// use tracemill_model::schema::ClockClass;
+///
+/// // 3 MHz, 10 s behind its origin: a cycle is a third of a microsecond.
+/// let clock = ClockClass { frequency: 3_000_000, offset_seconds: 10, ..ClockClass::nanoseconds("tsc") };
+/// let map = ClockMap::new(&clock, 0);
+/// assert_eq!(map.ns(1), 10_000_000_333);
+/// assert_eq!(map.first_cycles_at(10_000_001_000), Some(3));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockMap {
     frequency: u64,
@@ -269,6 +280,11 @@ fn hold(ns: i128) -> i128 {
 ///
 /// The bits above the field are kept; when the new low part is below the old one, exactly one wrap happened. A field
 /// of 64 bits or more replaces the value (CTF 1.8.3, section 8; CTF 2, "clock value update").
+///
+/// ```
+/// use tracemill_model::clock::extend_cycles;
+/// assert_eq!(extend_cycles(0x1_fe, 0x02, 8), 0x2_02, "8 bits have wrapped");
+/// ```
 #[inline]
 pub fn extend_cycles(current: u64, low: u64, len_bits: u32) -> u64 {
     if len_bits >= 64 {

@@ -38,13 +38,13 @@ pub struct TextPlace {
     pub offset: usize,
     /// Length in bytes of what is meant; 0 at the end of the text.
     pub len: usize,
-    /// The line itself, cut to a readable piece around the column.
+    /// The line itself, truncated to a readable piece around the column.
     pub excerpt: String,
-    /// Where the caret stands below the excerpt, in characters from 0.
+    /// Place of the caret below the excerpt, in characters from 0.
     pub caret: usize,
 }
 
-/// Where an error is.
+/// Place of an error: in a file, in a packet, in a text.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// The file.
@@ -67,6 +67,20 @@ pub struct Place {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error with its place. Small to move: the content is boxed.
+///
+/// ```
+/// use std::path::Path;
+/// use tracemill_model::error::{Error, ErrorKind};
+///
+/// let error = Error::malformed("the field needs 32 bits").at_bit(83).in_file(Path::new("kernel/channel0"));
+/// let error = error.in_packet(2).with_help("the packet may be truncated");
+/// assert_eq!(error.kind(), ErrorKind::Malformed);
+/// assert_eq!(error.place().offset, Some(10));
+/// assert_eq!(
+///     error.to_string(),
+///     "kernel/channel0: byte 10 bit 3, packet 2: the field needs 32 bits\n  help: the packet may be truncated"
+/// );
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -140,7 +154,7 @@ impl Error {
         self.0.help.as_deref()
     }
 
-    /// Where it is.
+    /// Its place.
     pub fn place(&self) -> &Place {
         &self.0.place
     }
@@ -155,7 +169,7 @@ impl Error {
         &self.0.related
     }
 
-    /// Adds what the user may try.
+    /// Adds advice for the user.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());

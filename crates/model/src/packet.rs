@@ -3,6 +3,13 @@
 use crate::schema::StreamClassId;
 
 /// A packet: what the producer flushed at once.
+///
+/// ```
+/// use tracemill_model::packet::Packet;
+/// use tracemill_model::schema::StreamClassId;
+/// let packet = Packet { content_bits: 4000, begin_cycles: Some(7), ..Packet::new(StreamClassId(0), 0, 4096) };
+/// assert_eq!(packet.total_bits - packet.content_bits, 96, "bits of padding");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// Index of its file among the files of the stream.
@@ -68,7 +75,7 @@ pub enum GapKind {
 pub struct Gap {
     /// Kind of the loss.
     pub kind: GapKind,
-    /// How many, when known.
+    /// Number of lost events or packets, when known.
     pub count: Option<u64>,
     /// Clock value at which the stretch begins.
     pub begin_cycles: Option<u64>,

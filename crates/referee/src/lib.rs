@@ -70,7 +70,7 @@ impl PartialEq for Value {
 pub struct NaiveFault {
     /// Why.
     pub kind: FaultKind,
-    /// Where, in bits from the start of the packet.
+    /// Its place, in bits from the start of the packet.
     pub at_bits: u64,
     /// Class of the field.
     pub class: FieldClassId,
@@ -89,7 +89,7 @@ const MAX_LEB128_BYTES: usize = 256;
 /// A clone keeps what headers and contexts said, so that many events can be decoded after one packet header.
 #[derive(Clone)]
 pub struct Interpreter<'a> {
-    /// Where it is, in bits from the start of the packet.
+    /// Its position, in bits from the start of the packet.
     pub pos_bits: u64,
     /// First bit behind the header of the event that is decoded.
     pub body_bits: u64,
@@ -107,13 +107,13 @@ pub struct Interpreter<'a> {
     end_bits: u64,
     /// Every field that some other field refers to.
     selectors: HashSet<FieldPath>,
-    /// Those of them that are decoded and still there; `None` for one that does not fit 64 bits.
+    /// Values of the selectors that are decoded and still there; `None` for one that does not fit 64 bits.
     values: HashMap<FieldPath, Option<i128>>,
     place: FieldPath,
     names: Vec<&'a str>,
     open_arrays: u32,
     idle: u32,
-    /// Where the structures around the place begin.
+    /// First bits of the structures around the place.
     bases: Vec<u64>,
     /// Byte order of the field before, unless a byte was begun without any.
     pub order: Option<ByteOrder>,

@@ -5,6 +5,19 @@
 //! where the fields end: neighbouring fields of fixed size become one addition. Alignment is folded in wherever the
 //! position is known modulo a power of two. Values that later fields depend on go to numbered slots.
 //!
+//! Beside the list there are shorter forms for what most traces hold. Each falls back to the list, which alone knows
+//! names and damage; a row of the benchmark (`docs/benchmarks.md`) shows what each gains.
+//!
+//! | form | made for | run by | gain | shown by |
+//! |---|---|---|---|---|
+//! | skip list | every class | the scan that finds events | no call per field; fixed fields are one addition | 4a |
+//! | `quick::Quick` | classes of whole bytes: fixed parts, strings, arrays of fixed elements | the scan, instead of the skip list | byte offsets only; half a cache line, so thousands of classes stay near | 4a, 8d |
+//! | row list | every class | JSON, filters on fields, conversions, packet contexts | every mark of the tree | 1 |
+//! | flat row list | every class | text, CSV, tracks, columns | no marks of structures that are always there | 1 |
+//! | `run::Short` | flat row lists of at most 7 instructions without tables | the same, instead of the flat row list | two cache lines for a class instead of six: 2,000 classes cost 1.2 times 40 instead of 1.6 | 8b |
+//! | `event_header::FastHeader` | headers of an id and a time, and both of LTTng's | the scan | no list for the header | 4a |
+//! | `event_header::OneWord` | those whose first form fits 8 bytes | the scan, before the rest of `FastHeader` | one load for id and time | 4a |
+//!
 //! The crate `referee` decodes the same classes by walking the tree; tests hold the two equal.
 
 mod compile;
@@ -96,7 +109,7 @@ const MAX_IDLE: u32 = 1 << 16;
 pub enum FaultKind {
     /// The field needs more bits than the content has left.
     PastEnd {
-        /// What it needs at least.
+        /// The least that it needs.
         need_bits: u64,
     },
     /// A string has no end inside the content.
@@ -134,7 +147,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// Why.
     pub kind: FaultKind,
-    /// Where the field begins, in bits from the start of the packet.
+    /// First bit of the field, from the start of the packet.
     pub at_bits: u64,
     /// The field.
     pub node: NodeId,
@@ -223,15 +236,15 @@ pub struct RoleValues {
     pub event_id: Option<u64>,
 }
 
-/// What decoding carries from field to field and from event to event.
+/// State of a decoder, carried from field to field and from event to event.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Saved lengths and selectors, and loop counters.
     pub(crate) slots: Vec<u64>,
-    /// First bit behind the header of the event that is being decoded: made texts see it from there, and placed fields
-    /// are counted from there. For the header itself, its own first bit.
+    /// First bit behind the header of the event that is being decoded: synthesized texts see it from there, and placed
+    /// fields are counted from there. For the header itself, its own first bit.
     pub(crate) body_bits: u64,
-    /// The text that was made last.
+    /// The text that was synthesized last.
     pub(crate) text: Vec<u8>,
     /// Byte order of the field before, when plans ask for it: see [`Op::Order`].
     pub(crate) order: Option<ByteOrder>,
@@ -391,7 +404,7 @@ pub(crate) enum Op {
     Save {
         slot: u16,
     },
-    /// The same for an integer that may have more than 64 bits; `fits` gets 1 when it has not.
+    /// [`Op::Save`] for an integer that may have more than 64 bits; `fits` gets 1 when it has not.
     SaveWide {
         slot: u16,
         fits: u16,
@@ -525,7 +538,7 @@ pub(crate) struct SelectTable {
     /// Option for each of the values from 0, when they are few; `u32::MAX` for none.
     dense: Box<[u32]>,
     ranges: Box<[(Range, u32)]>,
-    /// Where the instructions of each option begin. An optional has two: absent, present.
+    /// First instruction of each option. An optional has two: absent, present.
     targets: Box<[u32]>,
 }
 
@@ -567,11 +580,11 @@ pub struct Plan {
     pub(crate) slots: usize,
     /// The fields, for visitors and messages.
     pub nodes: Box<[Node]>,
-    /// Where the instructions of each root end, in the order in which they were added.
+    /// End of the instructions of each root, in the order in which they were added.
     pub(crate) ends: Box<[u32]>,
     /// The root node of each section, `None` for a scope that is not declared.
     pub roots: Box<[Option<NodeId>]>,
-    /// What is known of the position behind the last root.
+    /// Alignment of the position behind the last root, as far as it is known.
     pub known: Known,
 }
 

@@ -197,7 +197,7 @@ impl Short {
     }
 }
 
-/// What instructions refer to.
+/// Tables that instructions refer to.
 #[derive(Clone, Copy)]
 struct Tables<'a> {
     selects: &'a [SelectTable],
@@ -617,7 +617,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What few formats need.
+    /// Instructions that few formats need.
     #[inline(never)]
     fn rare(&mut self, op: Op, tables: Tables<'_>, state: &mut State) -> Result<(), Stop> {
         match op {

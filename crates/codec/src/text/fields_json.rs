@@ -230,7 +230,7 @@ impl<'a> Printer<'a> {
         self.out.len()
     }
 
-    /// Where the value of a node begins when it is printed next: behind its key.
+    /// Place at which the value of a node begins when it is printed next: behind its key.
     pub fn start_of(&mut self, node: NodeId) -> usize {
         let before = self.out.len();
         self.out.put_piece(&self.table.nodes[node as usize].before);
@@ -254,7 +254,7 @@ impl<'a> Printer<'a> {
         json
     }
 
-    /// What surrounds a number with labels or flags.
+    /// A number with its labels or flags around it.
     fn with_labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut Out)) {
         let json = &mut self.table.nodes[node as usize];
         self.out.put_piece(&json.before);
@@ -276,7 +276,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The same for bit maps of any width.
+/// Is a flag set in a bit map of any width?
 pub fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
     let is_set = |bit: i128| {
         let bit = bit as usize;

@@ -62,7 +62,8 @@ pub fn quoted(text: &str, escapes: Escapes) -> String {
     out
 }
 
-/// The text of what stands between the quotes of a JSON string, whose escapes are sound; half of a surrogate pair becomes U+FFFD.
+/// The text of what stands between the quotes of a JSON string, whose escapes are sound; half of a surrogate pair
+/// becomes U+FFFD.
 pub fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let unit = |at: usize| {

@@ -1,6 +1,12 @@
 //! Names that were probably meant by others: suggestions in errors.
 
 /// The candidate nearest to `name` by edit distance, when it is near enough to be meant.
+///
+/// ```
+/// use tracemill_codec::text::nearest;
+/// assert_eq!(nearest("uint23_t", ["uint32_t", "string"]), Some("uint32_t"));
+/// assert_eq!(nearest("foo", ["uint32_t", "string"]), None);
+/// ```
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
     candidates

@@ -35,7 +35,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// What was written.
+    /// The text that was written.
     pub fn written(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -460,7 +460,7 @@ fn six_digits(value: f64) -> Option<(u64, i32)> {
     }
 }
 
-/// The same for any value. Rust's `e` form with a precision is exact and rounds half to even.
+/// [`six_digits`] for any value. Rust's `e` form with a precision is exact and rounds half to even.
 #[cold]
 fn six_digits_slowly(value: f64) -> (u64, i32) {
     let text = format!("{value:.5e}");

@@ -3,6 +3,12 @@
 use tracemill_model::error::{Error, TextPlace};
 
 /// A piece of a text, in bytes.
+///
+/// ```
+/// use tracemill_codec::text::Span;
+/// let error = Span::new(4, 7).malformed("int foo;", "unknown type `foo`");
+/// assert_eq!(error.to_string(), "line 1, column 5: unknown type `foo`\n  | int foo;\n  |     ^^^");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
     /// First byte.

@@ -40,6 +40,15 @@ impl Mapping {
 }
 
 /// The labels of an enumeration, prepared for lookups by value.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tracemill_model::schema::{LabelList, Mapping};
+/// let mapping = |label: &str, ranges| Mapping { label: label.into(), ranges };
+/// let labels = LabelList::new(Arc::new([mapping("low", vec![(0, 9)]), mapping("five", vec![(5, 5)])]));
+/// assert_eq!(labels.of(5).map(|label| &**label).collect::<Vec<_>>(), ["low", "five"]);
+/// assert_eq!(labels.of(10).count(), 0);
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelList {
     mappings: Arc<[Mapping]>,
@@ -176,6 +185,12 @@ impl Encoding {
     }
 
     /// The text of a string; bad code units become U+FFFD.
+    ///
+    /// ```
+    /// use tracemill_model::schema::Encoding;
+    /// assert_eq!(Encoding::Utf16Le.to_utf8(b"h\0i\0"), "hi");
+    /// assert_eq!(Encoding::Ascii.to_utf8(b"h\xff"), "h\u{fffd}");
+    /// ```
     pub fn to_utf8(self, bytes: &[u8]) -> String {
         let units16 = |read: fn([u8; 2]) -> u16| {
             let units = bytes.chunks_exact(2).map(move |chunk| read([chunk[0], chunk[1]]));
@@ -210,7 +225,7 @@ impl Encoding {
     }
 }
 
-/// Where the length of something comes from.
+/// Source of a length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Length {
     /// Written in the metadata.
@@ -231,16 +246,16 @@ pub enum Length {
     Located,
 }
 
-/// Where a field is, for formats whose definitions say it and leave holes between fields. Counted from the first byte
+/// Place of a field, for formats whose definitions state it and leave holes between fields. Counted from the first byte
 /// of the event's header for fields of the header, and from the first byte behind it for all others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
-    /// So many bytes further.
+    /// At a fixed offset.
     At {
-        /// How many.
+        /// Offset in bytes.
         offset_bytes: u32,
     },
-    /// So many bytes further stand two little-endian integers of 32 bits: the field's own offset in bytes, and its
+    /// At an offset that the event states: two little-endian integers of 32 bits, the field's own offset in bytes and its
     /// length ([`Length::Located`]) in elements or, for texts and blobs, bytes.
     Located {
         /// Offset of the two integers.
@@ -262,7 +277,7 @@ pub enum StringLength {
 pub struct StringClass {
     /// Encoding of the code units.
     pub encoding: Encoding,
-    /// Where it ends.
+    /// Its end.
     pub length: StringLength,
 }
 
@@ -384,7 +399,7 @@ pub trait Render: Send + Sync + fmt::Debug {
         self.render(event, own, scratch).then_some(scratch)
     }
 
-    /// Writes the same text to the beginning of `room`: its length. Only where that is quick and the text is printable
+    /// Writes the text to the beginning of `room`: its length. Only where that is fast and the text is printable
     /// ASCII; `None` says nothing about the text. What `room` held is overwritten.
     fn quick(&self, _event: &[u8], _own: &[u8], _room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
         None
@@ -453,14 +468,14 @@ pub struct FieldClass {
     pub align_bits: u32,
     /// Its meaning to the reader.
     pub roles: Roles,
-    /// Where it is, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
+    /// Its place, when not behind the field before it; then aligned to bytes whatever `align_bits` says, and not
     /// inside of an array, a variant or an optional field.
     pub place: Option<Place>,
     /// Rules of place beside the alignment.
     pub placement: Placement,
 }
 
-/// Where a field may stand and where it ends, beside its alignment.
+/// Rules for where a field may stand and end, beside its alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Placement {
     /// Bits of the unit that an integer must not leave, 0 for none: a bit-field of C. Units are counted from the first

@@ -47,6 +47,12 @@ impl ByteOrder {
 }
 
 /// The six roots under which the fields of an event live (CTF 1.8.3, 7.3.2; CTF 2, "field location").
+///
+/// ```
+/// use tracemill_model::schema::Scope;
+/// assert!(Scope::EventHeader < Scope::Payload, "in the order in which they are decoded");
+/// assert_eq!(Scope::ALL.map(Scope::key)[3..], ["stream_context", "event_context", "payload"]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Scope {
     /// `trace.packet.header`, `packet-header`.
@@ -143,6 +149,12 @@ pub enum Role {
 }
 
 /// A set of [`Role`]s.
+///
+/// ```
+/// use tracemill_model::schema::{Role, Roles};
+/// let roles = Roles::NONE.with(Role::Timestamp).with(Role::PacketBegin);
+/// assert!(roles.has(Role::Timestamp) && !roles.has(Role::EventClassId));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Roles(u16);
 
@@ -407,6 +419,23 @@ impl Origin {
 }
 
 /// Description that a trace gives of its own layout.
+///
+/// ```
+/// use tracemill_model::schema::{
+///     ClockClass, EventClass, FieldClass, FieldKind, IntegerClass, Member, Schema, Scope, StreamClass, StructClass,
+/// };
+///
+/// let mut schema = Schema::new("ctf2");
+/// let clock = schema.add_clock(ClockClass::nanoseconds("monotonic"));
+/// let stream = StreamClass { default_clock: Some(clock), ..StreamClass::default() };
+/// let stream = schema.add_stream(stream).expect("the first of its id");
+/// let fd = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(32)), 8));
+/// let members = vec![Member { name: "fd".into(), raw_name: "fd".into(), class: fd }];
+/// let payload = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
+/// let open = EventClass { name: Some("open".into()), payload: Some(payload), ..EventClass::new(1, stream) };
+/// let open = schema.add_event(open).expect("the first of its id in the stream");
+/// assert_eq!(schema.scope_root(Scope::Payload, open), Some(payload));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Schema {
     /// Name of the format, as in `--input-format`: `ctf1.8`, `ctf2`.

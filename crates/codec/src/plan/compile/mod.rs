@@ -72,7 +72,7 @@ struct Output {
 struct Slots {
     values: HashMap<FieldPath, u16>,
     marks: HashMap<FieldPath, u16>,
-    /// Whether the value of a field fits 64 bits, for those that may not.
+    /// Slots that say that the value of a field fits 64 bits, for fields that may not.
     fits: HashMap<FieldPath, u16>,
     /// The fields with a slot which stand in the selected option of a variant.
     joined: Vec<FieldPath>,
@@ -84,14 +84,14 @@ struct Slots {
 /// Slots of the places of structures with bit-fields.
 #[derive(Default)]
 struct Bases {
-    /// That of the outermost one.
+    /// The slot of the outermost one.
     first: u16,
-    /// How many are open, and the most that are open at once.
+    /// Number of open ones, and the most that are open at once.
     open: u16,
     most: u16,
 }
 
-/// Where the compiler is: in the tree of classes, and in the bits of the packet.
+/// Position of the compiler: in the tree of classes, and in the bits of the packet.
 struct Position {
     known: Known,
     /// Bits to pass over that are not yet an instruction.
@@ -347,7 +347,7 @@ impl<'s> Compiler<'s> {
         self.out.nodes.len() as NodeId - 1
     }
 
-    /// Where the value of the current field is saved, if a length or selector is looked up in it.
+    /// Slot for the value of the current field, if a length or selector is looked up in it.
     fn saved_slot(&self) -> Option<u16> {
         self.slot_here(&self.slots.values)
     }
@@ -402,7 +402,7 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    /// What lies in the options of the variant at the current place is not there until it is decoded.
+    /// Marks all fields in the options of the variant at the current place as absent until they are decoded.
     fn clear_joined(&mut self) {
         let is_below = |path: &&FieldPath| {
             path.scope == self.at.scope
@@ -757,7 +757,7 @@ impl<'s> Compiler<'s> {
         matches!(self.class_at(path), Some(FieldKind::Integer(integer)) if integer.signed)
     }
 
-    /// What the field is that a path leads to in the trees of this event.
+    /// Kind of the field that a path leads to in the trees of this event.
     fn class_at(&self, path: &FieldPath) -> Option<&'s FieldKind> {
         let root = self.roots[path.scope as usize]?;
         let down = |id, step: &PathStep| layout::child(self.schema.field_class(id), *step);

@@ -1,4 +1,4 @@
-//! What is known before the instructions of a scope are made: where it begins, and what other scopes refer to.
+//! Knowledge from outside of a scope: the alignment of its beginning, and its fields that other scopes refer to.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, FieldPath, Pat
 use super::MAX_SLOTS;
 use crate::layout;
 
-/// What is known of a position: it is `residue` modulo `2^log2` bits.
+/// Knowledge of a position: it is `residue` modulo `2^log2` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Known {
     log2: u8,
@@ -29,7 +29,7 @@ impl Known {
         Known { log2: (align_bits.trailing_zeros() as u8).min(MAX_LOG2), residue: 0 }
     }
 
-    /// What is known `bits` further on.
+    /// Knowledge of the position `bits` further on.
     pub(crate) fn advance(self, bits: u64) -> Self {
         Known { residue: self.residue.wrapping_add(bits) & ((1 << self.log2) - 1), ..self }
     }
@@ -40,7 +40,7 @@ impl Known {
         (align <= 1 << self.log2).then(|| self.residue.wrapping_neg() & (align - 1))
     }
 
-    /// What is known when the position is one of two.
+    /// Knowledge of a position that is one of two.
     pub(crate) fn join(self, other: Known) -> Self {
         let log2 = self.log2.min(other.log2).min((self.residue ^ other.residue).trailing_zeros() as u8);
         Known { log2, residue: self.residue & ((1 << log2) - 1) }
@@ -168,7 +168,7 @@ pub(super) fn marks<'p>(path: &'p FieldPath, user: Option<&'p FieldPath>) -> imp
     steps.chain(joined)
 }
 
-/// Where a path goes through the selected option of a variant.
+/// Index of the step of a path that goes through the selected option of a variant.
 pub(super) fn selected_at(path: &FieldPath) -> Option<usize> {
     path.steps.iter().position(|step| matches!(step, PathStep::Selected(_)))
 }
