@@ -84,7 +84,7 @@ impl Encode {
     }
 }
 
-/// What could not be written as it was.
+/// Counts of values that could not be written as they were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shortfalls {
     /// Integers whose upper bits have no place.
