@@ -88,118 +88,161 @@ pub(super) enum Unusable {
 
 /// Reads the header at the start of `rest`, which goes to the end of the file. At most `limit` bytes are looked at.
 pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: u64) -> Result<Header, Unusable> {
-    let fixed = if identity.dialect == Dialect::V11 { HEADER_11 } else { HEADER_16 };
-    let cut = |what: &str| {
-        Unusable::Cut(Error::new(ErrorKind::Truncated, format!("truncated packet: the file ends inside {what}")))
-    };
-    let untrusted = |message: String| Unusable::Untrusted(Error::malformed(message));
-    match metadata::magic_order(rest) {
-        Some(order) if order == identity.order => {}
-        Some(_) => {
-            return Err(untrusted("the packet has the byte order that the trace has not".to_string()));
-        }
-        None if rest.len() < 4 => return Err(cut("the magic number of a packet")),
-        None => {
-            let found: Vec<String> = rest.iter().take(4).map(|byte| format!("{byte:02X}")).collect();
-            let message = format!("the magic number of a packet is missing: found the bytes {}", found.join(" "));
-            return Err(untrusted(message));
-        }
-    }
-    if rest.len() < fixed {
-        return Err(cut("the header of a packet"));
-    }
-    let number = |at: usize| u32_at(rest, at, identity.order).unwrap_or(0);
-    let schema = plans.schema();
-    let (mut stranger, mut uuid) = (None, [0; 16]);
-    let strange = |message: String| Some(Error::new(ErrorKind::Inconsistent, message));
-    let class = match identity.dialect {
-        Dialect::V11 => {
-            if let Some(wanted) = identity.session_id.filter(|&wanted| wanted != number(4)) {
-                stranger =
-                    strange(format!("the packet has the session id {:#010x}, the trace has {wanted:#010x}", number(4)));
-            }
-            identity.class.ok_or_else(|| untrusted("the file belongs to no section".to_string()))?
-        }
-        Dialect::V16 => {
-            uuid = rest.get(4..).and_then(|rest| rest.first_chunk::<16>()).copied().unwrap_or_default();
-            if let Some(wanted) = identity.uuid.filter(|&wanted| wanted != uuid) {
-                let (found, wanted) = (uuid_text(&uuid), uuid_text(&wanted));
-                stranger = strange(format!("the packet carries the uuid {found} of another trace, expected {wanted}"));
-            }
-            let id = number(20);
-            let Some(class) = schema.stream_by_id(id.into()) else {
-                return Err(untrusted(format!("no stream is declared that has the id {id} of the packet")));
-            };
-            if let Some(wanted) = identity.class.filter(|&wanted| wanted != class) {
-                let wanted = schema.stream(wanted).id;
-                let message = format!("the packet belongs to the stream {id}, and its file to the stream {wanted}");
-                stranger = stranger.or(strange(message));
-            }
-            class
-        }
-    };
-    // The fixed header of v1.1 goes on where the context of v1.6 begins.
-    let context_bits = if identity.dialect == Dialect::V11 { 64 } else { 192 };
-    let plan = plans.packet_context_rows(class);
-    let members = members(plans, class);
-    let mut fields = Fields { members: &members, values: vec![Value::None; members.len()] };
-    let input = Input::new(rest, (rest.len() as u64).min(limit).saturating_mul(8));
-    let (mut pos, mut state) = (context_bits, State::default());
-    if let Err(fault) = plan.run(input, &mut pos, &mut state, &mut fields) {
-        let path = format!("packet_context{}", plan.path(fault.node));
-        return Err(match fault.kind {
-            FaultKind::Negative { .. } | FaultKind::OtherByteOrder => {
-                Unusable::Untrusted(Error::malformed(fault.kind.to_string()).in_field(path))
-            }
-            _ if (rest.len() as u64) <= limit => cut(&format!("the context of a packet, at `{path}`")),
-            _ => untrusted(format!("the context of the packet is longer than {limit} bytes")),
-        });
-    }
-    let of = |meaning: Meaning| {
-        members.iter().zip(&fields.values).find_map(|(member, value)| match value {
-            Value::Number(number) if member.meaning == Some(meaning) => Some((*number, member.bits)),
-            _ => None,
-        })
-    };
-    let value = |meaning: Meaning| of(meaning).map(|(value, _)| value);
-    let content_start = pos.div_ceil(8);
+    check_magic(identity, rest)?;
+    let owner = owner(plans, identity, rest)?;
+    let context = Context::read(plans, identity.dialect, owner.class, (rest, limit))?;
+    let content_start = context.end_bits.div_ceil(8);
     let (content_size, packet_size) =
-        (value(Meaning::ContentSize).unwrap_or(0), value(Meaning::PacketSize).unwrap_or(0));
+        (context.value(Meaning::ContentSize).unwrap_or(0), context.value(Meaning::PacketSize).unwrap_or(0));
     if content_size < content_start || packet_size < content_size {
         let message = format!(
             "the packet states {content_size} bytes of content in {packet_size} bytes, and its header takes {content_start}"
         );
         return Err(untrusted(message));
     }
-    let checksum = members.iter().zip(&fields.values).find(|(member, _)| member.meaning == Some(Meaning::Checksum));
-    let checksum = match checksum {
-        None => Stored::Nowhere,
-        Some((member, Value::Number(value, ..))) => Stored::Number(*value, member.bits),
-        Some((_, Value::Bytes(bytes))) => Stored::Bytes(bytes.clone()),
-        Some((_, Value::None)) => Stored::Odd,
-    };
     Ok(Header {
-        class,
-        session_id: if identity.dialect == Dialect::V11 { number(4) } else { 0 },
-        uuid,
-        context_bits,
+        class: owner.class,
+        session_id: owner.session_id,
+        uuid: owner.uuid,
+        context_bits: context.begin_bits,
         content_start,
         content_size,
         packet_size,
-        begin: value(Meaning::Begin),
-        end: value(Meaning::End),
-        discarded: of(Meaning::Discarded),
-        count: of(Meaning::Count),
-        count_bits: value(Meaning::CountBits),
+        begin: context.value(Meaning::Begin),
+        end: context.value(Meaning::End),
+        discarded: context.of(Meaning::Discarded),
+        count: context.of(Meaning::Count),
+        count_bits: context.value(Meaning::CountBits),
         schemes: Schemes {
-            compression: value(Meaning::Compression).unwrap_or(0),
-            encryption: value(Meaning::Encryption).unwrap_or(0),
-            checksum: value(Meaning::ChecksumScheme).unwrap_or(0),
+            compression: context.value(Meaning::Compression).unwrap_or(0),
+            encryption: context.value(Meaning::Encryption).unwrap_or(0),
+            checksum: context.value(Meaning::ChecksumScheme).unwrap_or(0),
         },
-        checksum,
-        cpu: value(Meaning::Cpu).and_then(|cpu| u32::try_from(cpu).ok()),
-        stranger,
+        checksum: context.checksum(),
+        cpu: context.value(Meaning::Cpu).and_then(|cpu| u32::try_from(cpu).ok()),
+        stranger: owner.stranger,
     })
+}
+
+fn truncated(inside: &str) -> Unusable {
+    Unusable::Cut(Error::new(ErrorKind::Truncated, format!("truncated packet: the file ends inside {inside}")))
+}
+
+fn untrusted(message: String) -> Unusable {
+    Unusable::Untrusted(Error::malformed(message))
+}
+
+/// Is the fixed header there, with the magic number in the byte order of the trace?
+fn check_magic(identity: &Identity, rest: &[u8]) -> Result<(), Unusable> {
+    let fixed = if identity.dialect == Dialect::V11 { HEADER_11 } else { HEADER_16 };
+    match metadata::magic_order(rest) {
+        Some(order) if order != identity.order => {
+            Err(untrusted("the packet has the byte order that the trace has not".to_string()))
+        }
+        Some(_) if rest.len() < fixed => Err(truncated("the header of a packet")),
+        Some(_) => Ok(()),
+        None if rest.len() < 4 => Err(truncated("the magic number of a packet")),
+        None => {
+            let found: Vec<String> = rest.iter().take(4).map(|byte| format!("{byte:02X}")).collect();
+            Err(untrusted(format!("the magic number of a packet is missing: found the bytes {}", found.join(" "))))
+        }
+    }
+}
+
+/// The trace and the stream class that a packet names.
+struct Owner {
+    class: StreamClassId,
+    session_id: u32,
+    uuid: [u8; 16],
+    /// See [`Header::stranger`].
+    stranger: Option<Error>,
+}
+
+fn owner(plans: &TracePlans, identity: &Identity, rest: &[u8]) -> Result<Owner, Unusable> {
+    let number = |at: usize| u32_at(rest, at, identity.order).unwrap_or(0);
+    let schema = plans.schema();
+    let strange = |message: String| Error::new(ErrorKind::Inconsistent, message);
+    if identity.dialect == Dialect::V11 {
+        let session_id = number(4);
+        let other = identity.session_id.filter(|&wanted| wanted != session_id);
+        let stranger = other.map(|wanted| {
+            strange(format!("the packet has the session id {session_id:#010x}, the trace has {wanted:#010x}"))
+        });
+        let class = identity.class.ok_or_else(|| untrusted("the file belongs to no section".to_string()))?;
+        return Ok(Owner { class, session_id, uuid: [0; 16], stranger });
+    }
+    let uuid = rest.get(4..).and_then(|rest| rest.first_chunk::<16>()).copied().unwrap_or_default();
+    let of_other_trace = identity.uuid.filter(|&wanted| wanted != uuid).map(|wanted| {
+        let (found, wanted) = (uuid_text(&uuid), uuid_text(&wanted));
+        strange(format!("the packet carries the uuid {found} of another trace, expected {wanted}"))
+    });
+    let id = number(20);
+    let Some(class) = schema.stream_by_id(id.into()) else {
+        return Err(untrusted(format!("no stream is declared that has the id {id} of the packet")));
+    };
+    let of_other_stream = identity.class.filter(|&wanted| wanted != class).map(|wanted| {
+        let wanted = schema.stream(wanted).id;
+        strange(format!("the packet belongs to the stream {id}, and its file to the stream {wanted}"))
+    });
+    Ok(Owner { class, session_id: 0, uuid, stranger: of_other_trace.or(of_other_stream) })
+}
+
+/// The fields of a packet context that have a meaning.
+struct Context {
+    members: Vec<TopField>,
+    values: Vec<Value>,
+    begin_bits: u64,
+    end_bits: u64,
+}
+
+impl Context {
+    fn read(
+        plans: &TracePlans,
+        dialect: Dialect,
+        class: StreamClassId,
+        (rest, limit): (&[u8], u64),
+    ) -> Result<Context, Unusable> {
+        // The fixed header of v1.1 goes on where the context of v1.6 begins.
+        let begin_bits = if dialect == Dialect::V11 { 64 } else { 192 };
+        let plan = plans.packet_context_rows(class);
+        let members = members(plans, class);
+        let mut fields = Fields { members: &members, values: vec![Value::None; members.len()] };
+        let input = Input::new(rest, (rest.len() as u64).min(limit).saturating_mul(8));
+        let (mut end_bits, mut state) = (begin_bits, State::default());
+        if let Err(fault) = plan.run(input, &mut end_bits, &mut state, &mut fields) {
+            let path = format!("packet_context{}", plan.path(fault.node));
+            return Err(match fault.kind {
+                FaultKind::Negative { .. } | FaultKind::OtherByteOrder => {
+                    Unusable::Untrusted(Error::malformed(fault.kind.to_string()).in_field(path))
+                }
+                _ if (rest.len() as u64) <= limit => truncated(&format!("the context of a packet, at `{path}`")),
+                _ => untrusted(format!("the context of the packet is longer than {limit} bytes")),
+            });
+        }
+        Ok(Context { values: fields.values, members, begin_bits, end_bits })
+    }
+
+    /// The number of a meaning, with the bits of its field.
+    fn of(&self, meaning: Meaning) -> Option<(u64, u32)> {
+        self.members.iter().zip(&self.values).find_map(|(member, value)| match value {
+            Value::Number(number) if member.meaning == Some(meaning) => Some((*number, member.bits)),
+            _ => None,
+        })
+    }
+
+    fn value(&self, meaning: Meaning) -> Option<u64> {
+        self.of(meaning).map(|(value, _)| value)
+    }
+
+    fn checksum(&self) -> Stored {
+        let mut fields = self.members.iter().zip(&self.values);
+        match fields.find(|(member, _)| member.meaning == Some(Meaning::Checksum)) {
+            None => Stored::Nowhere,
+            Some((member, Value::Number(value))) => Stored::Number(*value, member.bits),
+            Some((_, Value::Bytes(bytes))) => Stored::Bytes(bytes.clone()),
+            Some((_, Value::None)) => Stored::Odd,
+        }
+    }
 }
 
 /// A field at the top level of a packet context.

@@ -358,7 +358,11 @@ impl Foreign {
                 }
                 Value::List(values)
             }
-            (FieldKind::String(string), Value::Text(bytes)) => Value::Text(utf8(string.encoding, bytes)),
+            (FieldKind::String(string), Value::Text(bytes)) if string.encoding.unit_bytes() > 1 => {
+                // A piece of a unit at the end is no character.
+                let whole = bytes.len() - bytes.len() % string.encoding.unit_bytes();
+                Value::Text(string.encoding.to_utf8(&bytes[..whole]).into_bytes())
+            }
             (_, value) => value,
         }
     }
@@ -431,26 +435,4 @@ fn is_container(class: &FieldClass) -> bool {
 
 fn spanned(name: &str) -> Spanned<String> {
     Spanned { value: name.to_string(), span: Span::default() }
-}
-
-/// The bytes of a text in UTF-8.
-fn utf8(encoding: Encoding, bytes: Vec<u8>) -> Vec<u8> {
-    let units = |len: usize, from: fn(&[u8]) -> u32| bytes.chunks_exact(len).map(from).collect::<Vec<u32>>();
-    match encoding {
-        Encoding::Utf8 | Encoding::Ascii => bytes,
-        Encoding::Utf16Be => utf16(&units(2, |c| u32::from(c[0]) << 8 | u32::from(c[1]))),
-        Encoding::Utf16Le => utf16(&units(2, |c| u32::from(c[1]) << 8 | u32::from(c[0]))),
-        Encoding::Utf32Be => utf32(&units(4, |c| c.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte)))),
-        Encoding::Utf32Le => utf32(&units(4, |c| c.iter().rev().fold(0, |sum, &byte| sum << 8 | u32::from(byte)))),
-    }
-}
-
-fn utf16(units: &[u32]) -> Vec<u8> {
-    let units: Vec<u16> = units.iter().map(|&unit| unit as u16).collect();
-    String::from_utf16_lossy(&units).into_bytes()
-}
-
-fn utf32(units: &[u32]) -> Vec<u8> {
-    let text: String = units.iter().map(|&unit| char::from_u32(unit).unwrap_or('\u{fffd}')).collect();
-    text.into_bytes()
 }

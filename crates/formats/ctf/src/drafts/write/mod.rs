@@ -5,6 +5,7 @@
 //! Packets are built in memory ([`stream`]), then compressed, encrypted and summed ([`super::transform`]).
 
 mod bits;
+mod context;
 mod foreign;
 mod seal;
 mod stream;
@@ -21,6 +22,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, EventClassId, Part, Schema, StreamClass};
 
+use self::context::Context;
 use self::foreign::{Foreign, Target as EventTarget};
 use self::seal::Seal;
 use self::stream::StreamWriter;
@@ -259,11 +261,10 @@ impl TraceOut {
         let schema = source.schema.clone();
         let of_id = |id: u64| metadata.groups.iter().position(|(group, _)| group.id == id);
         // Without a beginning the times of a packet depend on the one before it, which may not be there.
-        let has_begin = metadata.groups.iter().all(|(group, _)| {
-            stream::context_fields(dialect, group.packet_context.as_deref())
-                .iter()
-                .any(|(_, meaning, _)| *meaning == Some(Meaning::Begin))
-        });
+        let has_begin = metadata
+            .groups
+            .iter()
+            .all(|(group, _)| Context::new(dialect, group.packet_context.as_deref(), None).has(Meaning::Begin));
         let is_moved = source.moved_ns() != 0 || source.drift.is_some();
         let is_same_order = order == was && !is_moved;
         let groups: Vec<Option<usize>> = schema.streams().iter().map(|stream| of_id(stream.id)).collect();

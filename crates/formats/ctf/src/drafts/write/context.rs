@@ -1,0 +1,187 @@
+//! The context of a packet that is written: its fields, their meanings and their values.
+
+use std::sync::Arc;
+
+use tracemill_codec::bits::{mask, sign_extend};
+use tracemill_codec::value::Value;
+use tracemill_model::error::{Error, Result};
+
+use super::super::metadata::Dialect;
+use super::super::packet_fields::{self, HEADER_11, Meaning};
+use super::super::transform::Schemes;
+use super::super::types::{Class, Field, Int, Kind, Order};
+use super::bits::Fields;
+
+/// The fields of a packet context with a value each.
+pub(super) struct Context {
+    fields: Vec<ContextField>,
+    values: Vec<Value>,
+}
+
+impl Context {
+    /// The context that a stream declares, with the values that the packet of the input has for it.
+    pub(super) fn new(dialect: Dialect, declared: Option<&Class>, stored: Option<&Value>) -> Self {
+        let fields = context_fields(dialect, declared);
+        let values = match stored {
+            // CTF 2 puts members of its own before them, and changes names that it has itself.
+            Some(Value::Struct(stored)) if stored.len() >= fields.len() => {
+                stored.iter().skip(stored.len() - fields.len()).map(|(_, value)| value.clone()).collect()
+            }
+            _ => vec![Value::Null; fields.len()],
+        };
+        Context { fields, values }
+    }
+
+    fn place(&self, meaning: Meaning) -> Option<usize> {
+        self.fields.iter().position(|(_, of, _)| *of == Some(meaning))
+    }
+
+    /// Is there a field of a meaning?
+    pub(super) fn has(&self, meaning: Meaning) -> bool {
+        self.place(meaning).is_some()
+    }
+
+    /// The number in the field of a meaning.
+    pub(super) fn get(&self, meaning: Meaning) -> Option<u64> {
+        self.values[self.place(meaning)?].integer().map(|value| value as u64)
+    }
+
+    /// Bits of the field of a meaning, 64 without one.
+    pub(super) fn width(&self, meaning: Meaning) -> u32 {
+        let class = self.place(meaning).and_then(|at| self.fields[at].2.as_integer());
+        class.map_or(64, |int| int.size)
+    }
+
+    /// Sets the field of a meaning, where there is one, to the low bits of a number.
+    pub(super) fn set(&mut self, meaning: Meaning, value: u64) {
+        if let Some(at) = self.place(meaning) {
+            self.values[at] = Value::Unsigned(value & mask_of(&self.fields[at].2));
+        }
+    }
+
+    /// Sets the field of a meaning, where there is one.
+    ///
+    /// # Errors
+    /// When the number does not fit.
+    pub(super) fn set_whole(&mut self, meaning: Meaning, value: u64) -> Result<()> {
+        let Some(at) = self.place(meaning) else { return Ok(()) };
+        let (name, _, class) = &self.fields[at];
+        if value & mask_of(class) != value {
+            let message = format!("{value} does not fit the field `{name}` of the packet context");
+            return Err(Error::unsupported(message).with_help("smaller packets may fit: --packet-size"));
+        }
+        self.values[at] = Value::Unsigned(value);
+        Ok(())
+    }
+
+    /// Sets the field of a name, where there is one.
+    pub(super) fn set_member(&mut self, name: &str, value: Value) {
+        if let Some(at) = self.fields.iter().position(|(of, _, _)| **of == *name) {
+            self.values[at] = value;
+        }
+    }
+
+    /// The schemes that the fields say.
+    pub(super) fn schemes(&self) -> Schemes {
+        Schemes {
+            compression: self.get(Meaning::Compression).unwrap_or(0),
+            encryption: self.get(Meaning::Encryption).unwrap_or(0),
+            checksum: self.get(Meaning::ChecksumScheme).unwrap_or(0),
+        }
+    }
+
+    /// Refuses schemes without a field that says them.
+    pub(super) fn check(&self, schemes: Schemes) -> Result<()> {
+        let wanted = [
+            (Meaning::Compression, schemes.compression, "compression_scheme"),
+            (Meaning::Encryption, schemes.encryption, "encryption_scheme"),
+            (Meaning::ChecksumScheme, schemes.checksum, "checksum_scheme"),
+        ];
+        match wanted.into_iter().find(|&(meaning, scheme, _)| scheme != 0 && !self.has(meaning)) {
+            None => Ok(()),
+            Some((.., name)) => {
+                let message = format!("packets of this trace have no field `{name}`, so nothing can be said of it");
+                Err(Error::misuse(message))
+            }
+        }
+    }
+
+    /// Sets the checksum, where there is a field for it.
+    pub(super) fn set_checksum(&mut self, scheme: u64, digest: &[u8]) {
+        if let Some(at) = self.place(Meaning::Checksum) {
+            let had = std::mem::take(&mut self.values[at]);
+            self.values[at] = checksum(&self.fields[at].2, scheme, digest, had);
+        }
+    }
+
+    /// Writes the fields.
+    pub(super) fn put(&self, out: &mut Fields<'_>) {
+        let base = out.out.pos();
+        for ((_, _, class), value) in self.fields.iter().zip(&self.values) {
+            out.field(class, value, base);
+        }
+    }
+}
+
+/// Name, meaning and class of a field of a packet context.
+type ContextField = (Arc<str>, Option<Meaning>, Arc<Class>);
+
+/// The fields of the packet context: declared in v1.6, a part of the fixed header in v1.1.
+pub(super) fn context_fields(dialect: Dialect, context: Option<&Class>) -> Vec<ContextField> {
+    match dialect {
+        Dialect::V11 => HEADER_11
+            .iter()
+            .map(|&(name, size)| {
+                let meaning = packet_fields::meaning(&name.replace("section_packet_count", "stream_packet_count"));
+                let int = Int { size, signed: false, order: Order::Native };
+                (name.into(), meaning, Class::integer(int, Some(8)))
+            })
+            .collect(),
+        Dialect::V16 => {
+            let Some(Kind::Struct(fields)) = context.map(|context| &context.kind) else { return Vec::new() };
+            let of = |field: &Field| {
+                let meaning = packet_fields::meaning(&field.name);
+                // Of another kind it is plain data.
+                let meaning = meaning.filter(|&of| of == Meaning::Checksum || field.class.as_integer().is_some());
+                (field.name.clone(), meaning, field.class.clone())
+            };
+            fields.iter().map(of).collect()
+        }
+    }
+}
+
+/// All bits of an integer.
+fn mask_of(class: &Class) -> u64 {
+    class.as_integer().map_or(u64::MAX, |int| mask(int.size))
+}
+
+/// The value of a checksum field (`SPEC.md`, D33).
+fn checksum(class: &Class, scheme: u64, digest: &[u8], had: Value) -> Value {
+    if scheme == 0 {
+        return had;
+    }
+    match &class.kind {
+        Kind::Integer(int) | Kind::Enum(int, _) if int.size.is_multiple_of(8) => {
+            let bytes = digest.iter().take((int.size / 8) as usize);
+            let number = bytes.fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
+            match int.signed {
+                true => Value::Signed(sign_extend(number, int.size)),
+                false => Value::Unsigned(number),
+            }
+        }
+        Kind::Array(len, element) => {
+            let byte = |at: u64| digest.get(at as usize).copied().unwrap_or(0);
+            let value = |at: u64| match element.as_integer() {
+                Some(int) if int.signed => Value::Signed((byte(at) as i8).into()),
+                _ => Value::Unsigned(byte(at).into()),
+            };
+            Value::List((0..*len).map(value).collect())
+        }
+        Kind::Sequence(..) => {
+            let len = had.elements().map_or(0, <[Value]>::len);
+            let byte = |at: usize| digest.get(at).copied().unwrap_or(0);
+            Value::List((0..len).map(|at| Value::Unsigned(byte(at).into())).collect())
+        }
+        _ => had,
+    }
+}
