@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{NodeId, State, Visitor};
+use tracemill_codec::plan::State;
 use tracemill_columns::{Columns, Dropped, unlabelled};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
@@ -14,6 +14,7 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
+use tracemill_semantics::cpu;
 
 use crate::sink::Form;
 use crate::tables::{BATCH_ROWS, Plain, Table};
@@ -198,20 +199,6 @@ fn file_name(name: &str) -> String {
     if text.is_empty() { "%".into() } else { text }
 }
 
-/// Looks for the CPU in the context of a packet.
-struct CpuOf {
-    node: NodeId,
-    cpu: Option<u32>,
-}
-
-impl Visitor for CpuOf {
-    fn unsigned(&mut self, node: NodeId, value: u64) {
-        if node == self.node {
-            self.cpu = u32::try_from(value).ok();
-        }
-    }
-}
-
 impl Writer {
     /// Makes the folder and the tables of all events.
     fn begin(&mut self) -> Result<()> {
@@ -337,18 +324,7 @@ impl Writer {
         }
         let number = self.packet_count;
         self.packet_count += 1;
-        let cpu_node = plan.nodes.iter().enumerate().find(|(_, node)| {
-            let root = plan.roots.first().copied().flatten();
-            &*node.name == "cpu_id" && Some(node.parent) == root
-        });
-        let mut cpu = packet.cpu;
-        if let (None, Some((node, _))) = (cpu, cpu_node) {
-            let mut found = CpuOf { node: node as NodeId, cpu: None };
-            // The packet was opened, so its context has been read.
-            if packet.visit_context(&mut found).is_ok() {
-                cpu = found.cpu;
-            }
-        }
+        let cpu = cpu(packet).and_then(|cpu| u32::try_from(cpu).ok());
         let clock = self.streams[stream].clock;
         let ns = |cycles: Option<u64>| clock.and_then(|clock| stored(clock.ns(cycles?)));
         let Some(table) = self.packets.get_mut(&key) else { return Ok(()) };

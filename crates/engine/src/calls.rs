@@ -1,6 +1,6 @@
 //! Events that are calls, as records: for traces whose calls stand between other events.
 //!
-//! The format says which events are calls and where a call's function and task are
+//! The format says which events are calls and where a call's function is
 //! ([`PacketReader::call_events`](tracemill_format::PacketReader::call_events)); nothing here knows a format. One
 //! reading finds the tasks and the functions, every other one gives the records in the order of time.
 
@@ -9,13 +9,15 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use tracemill_format::calls::{
-    CallEvents, CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask,
-    DumpOptions, Findings, ModuleEvents, Recording, ValueStyle,
+    CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
+    Recording, ValueStyle,
 };
 use tracemill_model::error::Error;
+use tracemill_model::schema::{EventClassId, Scope};
+use tracemill_semantics::{Semantics, member};
 
 use crate::event::Event;
-use crate::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
+use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
 use crate::merge::{Merger, Note};
 use crate::redact::StreamReader;
 use crate::selection::{self, ClassSet, Selection, StreamOf};
@@ -35,12 +37,19 @@ enum Meaning {
     None,
     /// A call of the kind of this index; the symbol is given when the name of the class has it.
     Call {
-        kind: usize,
         is_exit: bool,
         symbol: u32,
     },
-    Module(usize),
+    Module,
 }
+
+/// Which fields are read of an event.
+const TASK: usize = 0;
+const PROCESS: usize = 1;
+const TASK_NAME: usize = 2;
+const ADDRESS: usize = 3;
+/// The first of three: address, size and path of a module.
+const MODULE: usize = 4;
 
 /// The calls of a session.
 pub struct EventCalls {
@@ -49,11 +58,8 @@ pub struct EventCalls {
     selection: Selection,
     /// By trace and event class.
     meanings: Vec<Vec<Meaning>>,
-    kinds: Vec<CallEvents>,
-    modules: Vec<ModuleEvents>,
-    /// What is read of events, and which values of that belong to what.
-    columns: KeyBy,
-    paths: Vec<String>,
+    /// What is read of events.
+    fields: KeyBy,
     tasks: Vec<CallTask>,
     by_task: HashMap<(i128, i128), u32>,
     symbols: Vec<CallSymbol>,
@@ -74,18 +80,25 @@ struct Said {
 impl EventCalls {
     /// The calls of a session, `None` when it has no events that are calls.
     pub fn open(session: &Arc<Session>) -> Option<EventCalls> {
-        let (mut kinds, mut modules, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut symbols, mut fields) = (Vec::new(), Vec::new());
         let mut by_name: HashMap<String, u32> = HashMap::new();
         // Id 0 is no symbol.
         symbols.push(CallSymbol { name: String::new(), module: None, is_library_call: false, size: 0 });
         let mut has_calls = false;
         let meanings = session.traces.iter().map(|trace| {
-            let (first_kind, first_module) = (kinds.len(), modules.len());
-            kinds.extend_from_slice(trace.reader.call_events());
-            modules.extend_from_slice(trace.reader.module_events());
-            let classes = trace.schema.events().iter().map(|class| {
+            let (kinds, modules) = (trace.reader.call_events(), trace.reader.module_events());
+            let semantics = Semantics::new(&trace.schema);
+            let mut of_trace = vec![Vec::new(); trace.schema.events().len()];
+            let classes = trace.schema.events().iter().enumerate().map(|(at, class)| {
                 let Some(name) = class.name.as_deref().filter(|_| !class.is_untimed) else { return Meaning::None };
-                for (at, kind) in kinds.iter().enumerate().skip(first_kind) {
+                let fields = |own: &[(usize, &str)]| -> ClassFields {
+                    let who = semantics.who(EventClassId(at as u32));
+                    let who = [(TASK, who.id), (PROCESS, who.process), (TASK_NAME, who.name)];
+                    let payload = |name| member(&trace.schema, Scope::Payload, class.payload, name);
+                    let own = own.iter().map(|&(index, name)| (index, payload(name)));
+                    who.into_iter().chain(own).filter_map(|(index, path)| Some((index as u8, path?))).collect()
+                };
+                for kind in kinds {
                     let found = function_of(kind.entry, name).map(|function| (function, false));
                     let Some((function, is_exit)) =
                         found.or_else(|| function_of(kind.exit, name).map(|function| (function, true)))
@@ -93,6 +106,7 @@ impl EventCalls {
                         continue;
                     };
                     has_calls = true;
+                    of_trace[at] = fields(kind.address.map(|name| (ADDRESS, name)).as_slice());
                     let symbol = if kind.address.is_some() {
                         0
                     } else {
@@ -106,19 +120,21 @@ impl EventCalls {
                             symbols.len() as u32 - 1
                         })
                     };
-                    return Meaning::Call { kind: at, is_exit, symbol };
+                    return Meaning::Call { is_exit, symbol };
                 }
-                let is_module = |module: &ModuleEvents| module.name == name;
-                let module = modules.iter().skip(first_module).position(is_module);
-                module.map_or(Meaning::None, |at| Meaning::Module(first_module + at))
+                let Some(module) = modules.iter().find(|module| module.name == name) else { return Meaning::None };
+                let [base, size, path] = module.fields;
+                of_trace[at] = fields(&[(MODULE, base), (MODULE + 1, size), (MODULE + 2, path)]);
+                Meaning::Module
             });
-            classes.collect()
+            let classes = classes.collect();
+            fields.push(of_trace);
+            classes
         });
         let meanings: Vec<Vec<Meaning>> = meanings.collect();
         if !has_calls {
             return None;
         }
-        let (columns, paths) = columns(session, &kinds, &modules)?;
         let streams = selection::streams(session, &[]).ok()?;
         let classes = meanings.iter().map(|classes| {
             let is_wanted = |class: usize| classes.get(class).is_some_and(|&meaning| meaning != Meaning::None);
@@ -130,10 +146,7 @@ impl EventCalls {
             streams,
             selection,
             meanings,
-            kinds,
-            modules,
-            columns,
-            paths,
+            fields: KeyBy::Fields(Arc::new(fields)),
             tasks: Vec::new(),
             by_task: HashMap::new(),
             symbols,
@@ -155,14 +168,14 @@ impl EventCalls {
         let mut addresses: Vec<(i128, u64)> = Vec::new();
         let (mut by_task, mut by_address) = (HashMap::new(), HashMap::new());
         let mut base_ns = 0;
-        reader.each(self, &mut |calls, meaning, event, ns, values| {
+        reader.each(self, &mut |_, meaning, event, ns, values| {
             base_ns = ns.min(base_ns);
-            let said = calls.said(meaning, event, values);
+            let said = Said::of(event, values);
             match meaning {
-                Meaning::Module(at) => {
-                    let [base, size, path] = calls.modules[at].fields;
-                    let number = |path| calls.number(values, path).and_then(|value| u64::try_from(value).ok());
-                    if let (Some(base), Some(size), Some(path)) = (number(base), number(size), calls.text(values, path))
+                Meaning::Module => {
+                    let number = |at| number(values, at).and_then(|value| u64::try_from(value).ok());
+                    if let (Some(base), Some(size), Some(path)) =
+                        (number(MODULE), number(MODULE + 1), text(values, MODULE + 2))
                     {
                         loaded.entry(said.process).or_default().push((base, size, path));
                     }
@@ -227,48 +240,41 @@ impl EventCalls {
     fn reader(&self) -> EventReader {
         EventReader {
             merger: timeline::merger(&self.session, &self.streams, &self.selection),
-            keys: KeyReader::new(&self.session, &self.columns),
+            keys: KeyReader::new(&self.session, &self.fields),
             key: Vec::new(),
             findings: Findings::default(),
         }
     }
+}
 
-    fn value<'v>(&self, values: &'v [(usize, KeyValue)], path: &str) -> Option<&'v KeyValue> {
-        let at = self.paths.iter().position(|known| known == path)?;
-        values.iter().find(|(index, _)| *index == at).map(|(_, value)| value)
-    }
-
-    fn number(&self, values: &[(usize, KeyValue)], path: &str) -> Option<i128> {
-        match self.value(values, path)? {
-            KeyValue::Integer(value) => Some(*value),
-            KeyValue::Bool(value) => Some(i128::from(*value)),
-            _ => None,
-        }
-    }
-
-    fn text(&self, values: &[(usize, KeyValue)], path: &str) -> Option<String> {
-        match self.value(values, path)? {
-            KeyValue::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-            _ => None,
-        }
-    }
-
-    /// Who says what.
-    fn said(&self, meaning: Meaning, event: &Event, values: &[(usize, KeyValue)]) -> Said {
-        // What tells of modules has the context of the calls.
-        let kind = match meaning {
-            Meaning::Call { kind, .. } => self.kinds.get(kind),
-            _ => self.kinds.first(),
-        };
-        let first = |paths: &[&str]| paths.iter().find_map(|path| self.number(values, path));
-        let stream = (event.trace as i128) << 32 | event.stream as i128;
-        let task = kind.and_then(|kind| first(kind.task)).unwrap_or(stream);
+impl Said {
+    /// What the values of an event say. Without a thread it is of its stream's, without a process of its trace's.
+    fn of(event: &Event, values: &[(usize, KeyValue)]) -> Self {
         Said {
-            task,
-            process: kind.and_then(|kind| first(kind.process)).unwrap_or(event.trace as i128),
-            name: kind.and_then(|kind| kind.task_name.iter().find_map(|path| self.text(values, path))),
-            address: kind.and_then(|kind| self.number(values, kind.address?)).map_or(0, |address| address as u64),
+            task: number(values, TASK).unwrap_or((event.trace as i128) << 32 | event.stream as i128),
+            process: number(values, PROCESS).unwrap_or(event.trace as i128),
+            name: text(values, TASK_NAME),
+            address: number(values, ADDRESS).map_or(0, |address| address as u64),
         }
+    }
+}
+
+fn value(values: &[(usize, KeyValue)], field: usize) -> Option<&KeyValue> {
+    values.iter().find(|(index, _)| *index == field).map(|(_, value)| value)
+}
+
+fn number(values: &[(usize, KeyValue)], field: usize) -> Option<i128> {
+    match value(values, field)? {
+        KeyValue::Integer(value) => Some(*value),
+        KeyValue::Bool(value) => Some(i128::from(*value)),
+        _ => None,
+    }
+}
+
+fn text(values: &[(usize, KeyValue)], field: usize) -> Option<String> {
+    match value(values, field)? {
+        KeyValue::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        _ => None,
     }
 }
 
@@ -285,23 +291,6 @@ fn function_of<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
         _ => None,
     }
     .filter(|function| parts.len() == 1 || !function.is_empty())
-}
-
-/// The paths that some event has.
-fn columns(session: &Session, kinds: &[CallEvents], modules: &[ModuleEvents]) -> Option<(KeyBy, Vec<String>)> {
-    let mut paths: Vec<&str> = Vec::new();
-    for kind in kinds {
-        paths.extend(kind.address);
-        paths.extend(kind.task.iter().chain(kind.process).chain(kind.task_name));
-    }
-    paths.extend(modules.iter().flat_map(|module| module.fields));
-    paths.sort_unstable();
-    paths.dedup();
-    paths.retain(|path| ColumnList::parse(path).is_ok_and(|list| list.bind(session).is_ok()));
-    let text = paths.join(",");
-    let columns = if paths.is_empty() { "name" } else { &text };
-    let columns = ColumnList::parse(columns).and_then(|list| list.bind(session)).ok()?;
-    Some((KeyBy::Paths(columns), paths.into_iter().map(str::to_string).collect()))
 }
 
 /// Reads the events that matter, in the order of time.
@@ -472,7 +461,7 @@ impl CallStream for Records<'_> {
         let Records { calls, reader, open, begun, unfounded } = self;
         let goes_on = reader.batch(calls, &mut |calls, meaning, event, ns, values| {
             let Meaning::Call { is_exit, symbol, .. } = meaning else { return true };
-            let said = calls.said(meaning, event, values);
+            let said = Said::of(event, values);
             let Some(&task) = calls.by_task.get(&(said.process, said.task)) else { return true };
             let open = &mut open[task as usize];
             let symbol = match symbol {

@@ -7,6 +7,7 @@ use tracemill_format::redact::{FieldPlace, Redaction, Redactor};
 use tracemill_format::target;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
+use tracemill_semantics::names::is_of_who;
 
 use crate::cursor::Cursor;
 use crate::filter::{Filter, Matcher};
@@ -14,9 +15,6 @@ use crate::item::{Item, ReadyChunk};
 use crate::merge::Source;
 use crate::selection::StreamOf;
 use crate::session::Session;
-
-/// The names of fields that say which task an event is of.
-const TASKS: &[&str] = &["tid", "pid", "vtid", "vpid", "procname", "comm"];
 
 /// The redaction of each trace of a session.
 pub struct Redactions {
@@ -82,14 +80,14 @@ fn names_task(schema: &Schema, field: &FieldPlace) -> bool {
         }
         root = layout::children(class).into_iter().nth(*child as usize);
     }
-    name.is_some_and(|name| TASKS.contains(&&*name)) || root.is_some_and(|root| has_task(schema, root))
+    name.is_some_and(|name| is_of_who(&name)) || root.is_some_and(|root| has_task(schema, root))
 }
 
 /// Does a field have the id or the name of a task inside?
 fn has_task(schema: &Schema, id: FieldClassId) -> bool {
     let class = schema.field_class(id);
     let is_one = matches!(&class.kind, FieldKind::Struct(structure)
-        if structure.members.iter().any(|member| TASKS.contains(&&*member.name)));
+        if structure.members.iter().any(|member| is_of_who(&member.name)));
     is_one || layout::children(class).into_iter().any(|child| has_task(schema, child))
 }
 

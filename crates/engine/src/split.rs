@@ -33,8 +33,6 @@ impl SplitBy {
     }
 }
 
-/// Fields that say the process of an event.
-const PROCESS: &[&str] = &["vpid", "pid", "tgid", "process"];
 /// Parts that are written at the same time.
 const MAX_OPEN: usize = 500;
 /// Parts of a split by time or size.
@@ -88,7 +86,7 @@ impl<'a> Splitter<'a> {
             sources,
             options,
             streams,
-            keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::First(PROCESS))),
+            keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::Process)),
             key: Vec::new(),
             open: HashMap::new(),
             written: Content::default(),

@@ -18,7 +18,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::Scope;
 
-use super::lanes::{ClassRules, Lane, Lanes, Shape, look};
+use super::tracks::{ClassRules, Shape, Track, Tracks, look};
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
@@ -51,10 +51,10 @@ struct Writer {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     traces: Vec<JsonTrace>,
-    lanes: Lanes,
+    tracks: Tracks,
     /// For each stream its number in its trace.
     index: Vec<usize>,
-    of_lane: HashMap<Lane, usize>,
+    of_track: HashMap<Track, usize>,
     threads: Vec<Thread>,
     /// Processes that have a name.
     named: HashSet<i64>,
@@ -90,9 +90,9 @@ fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Bo
         path: path.to_path_buf(),
         file: None,
         traces: sources.iter().map(|source| JsonTrace::new(source.schema.clone())).collect(),
-        lanes: Lanes::new(sources),
+        tracks: Tracks::new(sources),
         index: sources.iter().flat_map(|source| 0..source.streams.len()).collect(),
-        of_lane: HashMap::new(),
+        of_track: HashMap::new(),
         threads: Vec::new(),
         named: HashSet::new(),
         out: Out::default(),
@@ -133,7 +133,7 @@ impl Writer {
 
     /// Time of an event; what has none stands at the one before.
     fn time(&mut self, stream: usize, event: EventRef<'_>) -> i128 {
-        event.ns(self.lanes.streams[stream].clock.as_ref()).unwrap_or_else(|| {
+        event.ns(self.tracks.streams[stream].clock.as_ref()).unwrap_or_else(|| {
             self.losses.add(Lost::UntimedEvents, 1);
             self.latest_ns
         })
@@ -143,7 +143,7 @@ impl Writer {
     fn arguments(&mut self, stream: usize, event: EventRef<'_>) -> std::result::Result<(), Fault> {
         self.arguments.clear();
         let mut fields = Fields::default();
-        let (trace, index) = (self.lanes.streams[stream].trace, self.index[stream]);
+        let (trace, index) = (self.tracks.streams[stream].trace, self.index[stream]);
         let mut before = Vec::new();
         let mut is_first = true;
         for (scope, key) in SCOPES {
@@ -158,13 +158,13 @@ impl Writer {
         Ok(())
     }
 
-    /// The thread of a lane where the last event stands.
-    fn thread(&mut self, stream: usize, lane: Lane) -> usize {
-        let known = self.of_lane.get(&lane).copied();
-        let at = known.unwrap_or_else(|| self.new_thread(stream, lane));
+    /// The thread of a track where the last event stands.
+    fn thread(&mut self, stream: usize, track: Track) -> usize {
+        let known = self.of_track.get(&track).copied();
+        let at = known.unwrap_or_else(|| self.new_thread(stream, track));
         // A thread may change its name.
-        let name = &self.lanes.seen.thread_name;
-        if matches!(lane, Lane::Thread(..) | Lane::Track(..)) && !name.is_empty() && *name != self.threads[at].name {
+        let name = &self.tracks.seen.name;
+        if matches!(track, Track::Thread(..) | Track::Own(..)) && !name.is_empty() && *name != self.threads[at].name {
             let name = name.clone();
             self.put_name("thread", self.threads[at].process, self.threads[at].id, &name);
             self.threads[at].name = name;
@@ -173,23 +173,23 @@ impl Writer {
     }
 
     #[cold]
-    fn new_thread(&mut self, stream: usize, mut lane: Lane) -> usize {
-        if self.threads.len() >= MAX_THREADS && !matches!(lane, Lane::Stream(_)) {
+    fn new_thread(&mut self, stream: usize, mut track: Track) -> usize {
+        if self.threads.len() >= MAX_THREADS && !matches!(track, Track::Stream(_)) {
             self.losses.add(Lost::MoreTracks(MAX_THREADS), 1);
-            lane = Lane::Stream(stream as u32);
-            if let Some(&at) = self.of_lane.get(&lane) {
+            track = Track::Stream(stream as u32);
+            if let Some(&at) = self.of_track.get(&track) {
                 return at;
             }
         }
-        let trace = self.lanes.streams[stream].trace;
+        let trace = self.tracks.streams[stream].trace;
         let at = self.threads.len();
         let (mut process, mut id) = (FIRST_ID + trace as i64, FIRST_ID + at as i64);
-        let mut process_name = self.lanes.traces[trace].name.clone();
-        let own = self.lanes.seen.thread_name.clone();
-        let name = match lane {
-            Lane::Thread(machine, thread) => {
-                let known = self.lanes.task(trace, thread);
-                let of = self.lanes.seen.process.or(known.map(|task| task.0));
+        let mut process_name = self.tracks.traces[trace].name.clone();
+        let own = self.tracks.seen.name.clone();
+        let name = match track {
+            Track::Thread(machine, thread) => {
+                let known = self.tracks.task(trace, thread);
+                let of = self.tracks.seen.process.or(known.map(|task| task.0));
                 let name = if own.is_empty() { known.map(|task| task.1.clone().into_bytes()) } else { Some(own) };
                 let name = name.unwrap_or_else(|| format!("thread {thread}").into_bytes());
                 let is_plain = |id: i64| (0..FIRST_ID).contains(&id);
@@ -199,23 +199,23 @@ impl Writer {
                 // Ids of processes mean something on one machine only.
                 if let Some(of) = of.filter(|of| machine == 0 && is_plain(*of) && is_plain(thread)) {
                     process = of;
-                    let main = self.lanes.task(trace, of).map(|task| task.1.clone());
+                    let main = self.tracks.task(trace, of).map(|task| task.1.clone());
                     let spelt = || String::from_utf8_lossy(&name).into_owned();
                     process_name = main.unwrap_or_else(|| if of == thread { spelt() } else { format!("process {of}") });
                 }
                 name
             }
-            Lane::Track(_, number) if own.is_empty() => format!("track {number}").into_bytes(),
-            Lane::Track(..) => own,
-            Lane::Cpu(_, cpu) | Lane::Running(_, cpu) => format!("CPU {cpu}").into_bytes(),
-            Lane::Stream(stream) => self.lanes.streams[stream as usize].name.clone().into_bytes(),
+            Track::Own(_, number) if own.is_empty() => format!("track {number}").into_bytes(),
+            Track::Own(..) => own,
+            Track::Cpu(_, cpu) | Track::Running(_, cpu) => format!("CPU {cpu}").into_bytes(),
+            Track::Stream(stream) => self.tracks.streams[stream as usize].name.clone().into_bytes(),
         };
         if self.named.insert(process) {
             self.put_name("process", process, 0, process_name.as_bytes());
         }
         self.put_name("thread", process, id, &name);
         self.threads.push(Thread { process, id, name, open: Vec::new() });
-        self.of_lane.insert(lane, at);
+        self.of_track.insert(track, at);
         at
     }
 
@@ -297,9 +297,9 @@ impl TraceWriter for Writer {
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         self.begin()?;
-        let rules = self.lanes.class(stream, event);
-        self.lanes.begin(stream, event);
-        if !look(&mut self.lanes, &rules, event, &mut self.state) {
+        let rules = self.tracks.class(stream, event);
+        self.tracks.begin(stream, event, &rules);
+        if !look(&mut self.tracks, &rules, event, &mut self.state) {
             // It was whole when it was found: the file has changed.
             self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
@@ -310,13 +310,13 @@ impl TraceWriter for Writer {
         }
         let ns = self.time(stream, event);
         self.latest_ns = ns;
-        let lane = self.lanes.place(stream, &rules);
-        let at = self.thread(stream, lane);
+        let track = self.tracks.place(stream, &rules);
+        let at = self.thread(stream, track);
         self.name.clear();
         if event.chunk.packet.plans.schema().event(event.class()).open_ids.is_none()
             || event.own_id(&mut self.name).is_none()
         {
-            let title = self.lanes.title(&rules).unwrap_or(rules.title.as_bytes());
+            let title = self.tracks.title(&rules).unwrap_or(rules.title.as_bytes());
             self.name.extend_from_slice(title);
         }
         let phase = self.phase(at, &rules, ns);
@@ -332,9 +332,9 @@ impl TraceWriter for Writer {
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         self.begin()?;
-        let clock = self.lanes.streams[stream].clock;
+        let clock = self.tracks.streams[stream].clock;
         let ns = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles))).unwrap_or(self.latest_ns);
-        let at = self.thread(stream, Lane::Stream(stream as u32));
+        let at = self.thread(stream, Track::Stream(stream as u32));
         self.separate();
         let name = match gap.kind {
             GapKind::DiscardedEvents => "discarded events",

@@ -4,11 +4,11 @@
 mod chrome;
 mod firefox;
 mod folded;
-mod lanes;
 mod perfetto;
 mod speedscope;
 mod spill;
 mod stacks;
+mod tracks;
 
 use tracemill_format::target::Target;
 

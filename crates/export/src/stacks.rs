@@ -10,7 +10,7 @@ use tracemill_format::target::{Source, TraceWriter};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
-use super::lanes::{Lane, Lanes, Shape};
+use super::tracks::{Shape, Track, Tracks};
 
 /// Names that are kept; further ones are one.
 const MAX_FRAMES: usize = 1 << 18;
@@ -83,9 +83,9 @@ pub(super) struct Stacks {
 pub(super) struct Follower<S> {
     path: std::path::PathBuf,
     sink: S,
-    lanes: Lanes,
+    tracks: Tracks,
     stacks: Stacks,
-    of_lane: HashMap<Lane, usize>,
+    of_track: HashMap<Track, usize>,
     of_name: HashMap<Box<[u8]>, u32>,
     state: State,
     has_begun: bool,
@@ -101,8 +101,8 @@ impl<S: Sink> Follower<S> {
     /// # Errors
     /// When none of them has any.
     pub(super) fn new(path: &Path, sources: &[Source], sink: S) -> Result<Self> {
-        let lanes = Lanes::new(sources);
-        if !lanes.has_calls() {
+        let tracks = Tracks::new(sources);
+        if !tracks.has_calls() {
             let error =
                 Error::new(ErrorKind::Unsupported, "the trace has no calls, and nothing else that begins and ends");
             return Err(error.with_help(
@@ -116,9 +116,9 @@ impl<S: Sink> Follower<S> {
         Ok(Follower {
             path: path.to_path_buf(),
             sink,
-            lanes,
+            tracks,
             stacks: Stacks::default(),
-            of_lane: HashMap::new(),
+            of_track: HashMap::new(),
             of_name: HashMap::new(),
             state: State::default(),
             has_begun: false,
@@ -149,33 +149,33 @@ impl<S: Sink> Follower<S> {
         frame
     }
 
-    fn thread(&mut self, stream: usize, lane: Lane, time: u64) -> Option<usize> {
-        if let Some(&at) = self.of_lane.get(&lane) {
+    fn thread(&mut self, stream: usize, track: Track, time: u64) -> Option<usize> {
+        if let Some(&at) = self.of_track.get(&track) {
             return Some(at);
         }
         if self.stacks.threads.len() >= MAX_THREADS {
             return None;
         }
-        let trace = self.lanes.streams[stream].trace;
-        let own = String::from_utf8_lossy(&self.lanes.seen.thread_name).into_owned();
-        let (mut id, mut process) = (None, self.lanes.seen.process);
-        let name = match lane {
-            Lane::Thread(_, thread) => {
+        let trace = self.tracks.streams[stream].trace;
+        let own = String::from_utf8_lossy(&self.tracks.seen.name).into_owned();
+        let (mut id, mut process) = (None, self.tracks.seen.process);
+        let name = match track {
+            Track::Thread(_, thread) => {
                 id = Some(thread);
-                let known = self.lanes.task(trace, thread);
+                let known = self.tracks.task(trace, thread);
                 process = process.or(known.map(|task| task.0));
                 let name = if own.is_empty() { known.map_or("thread", |task| &task.1).to_string() } else { own };
                 format!("{name} {thread}")
             }
-            Lane::Track(_, number) if own.is_empty() => format!("track {number}"),
-            Lane::Track(..) => own,
-            Lane::Cpu(_, cpu) | Lane::Running(_, cpu) => format!("CPU {cpu}"),
-            Lane::Stream(stream) => self.lanes.streams[stream as usize].name.clone(),
+            Track::Own(_, number) if own.is_empty() => format!("track {number}"),
+            Track::Own(..) => own,
+            Track::Cpu(_, cpu) | Track::Running(_, cpu) => format!("CPU {cpu}"),
+            Track::Stream(stream) => self.tracks.streams[stream as usize].name.clone(),
         };
         let at = self.stacks.threads.len();
         let open = Vec::new();
         self.stacks.threads.push(Thread { name, id, process, open, first: time, last: time, too_deep: 0 });
-        self.of_lane.insert(lane, at);
+        self.of_track.insert(track, at);
         Some(at)
     }
 
@@ -202,14 +202,14 @@ impl<S: Sink> TraceWriter for Follower<S> {
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let rules = self.lanes.class(stream, event);
-        self.lanes.begin(stream, event);
-        if !super::lanes::look(&mut self.lanes, &rules, event, &mut self.state) {
+        let rules = self.tracks.class(stream, event);
+        self.tracks.begin(stream, event, &rules);
+        if !super::tracks::look(&mut self.tracks, &rules, event, &mut self.state) {
             // It was whole when it was found: the file has changed.
             self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
         }
-        let of = &self.lanes.streams[stream];
+        let of = &self.tracks.streams[stream];
         let trace = of.trace;
         let ns = event.ns(of.clock.as_ref()).unwrap_or(self.latest_ns);
         self.latest_ns = ns;
@@ -217,12 +217,12 @@ impl<S: Sink> TraceWriter for Follower<S> {
             (self.stacks.origin_ns, self.stacks.is_unix) = (ns, self.has_unix[trace]);
         }
         let time = (ns - self.stacks.origin_ns).clamp(0, u64::MAX.into()) as u64;
-        let lane = self.lanes.place(stream, &rules);
-        let Some(at) = self.thread(stream, lane, time) else {
+        let track = self.tracks.place(stream, &rules);
+        let Some(at) = self.thread(stream, track, time) else {
             self.losses.add(Lost::MoreThreads(MAX_THREADS), 1);
             return Ok(());
         };
-        let title = self.lanes.title(&rules).unwrap_or(rules.title.as_bytes()).to_vec();
+        let title = self.tracks.title(&rules).unwrap_or(rules.title.as_bytes()).to_vec();
         let frame = self.frame(&title);
         let thread = &mut self.stacks.threads[at];
         match rules.shape {

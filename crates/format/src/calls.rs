@@ -140,15 +140,8 @@ pub struct CallEvents {
     pub entry: &'static str,
     /// Name of the events that leave it.
     pub exit: &'static str,
-    /// The field with its address, `None` when events have its name instead.
+    /// The member of the payload with its address, `None` when events have its name instead.
     pub address: Option<&'static str>,
-    /// Fields that tell tasks, processes and names of tasks apart, as paths of filters; the first that events have
-    /// counts. Without a task an event belongs to that of its stream.
-    pub task: &'static [&'static str],
-    /// See `task`.
-    pub process: &'static [&'static str],
-    /// See `task`.
-    pub task_name: &'static [&'static str],
 }
 
 /// Events that tell where code lies in the memory of a process.
@@ -156,7 +149,7 @@ pub struct CallEvents {
 pub struct ModuleEvents {
     /// Their name.
     pub name: &'static str,
-    /// Fields with the first address, the size and the path.
+    /// Members of the payload with the first address, the size and the path.
     pub fields: [&'static str; 3],
 }
 

@@ -120,8 +120,7 @@ impl ClassKey {
     }
 }
 
-/// What the members of an event header are called together that a target could not keep as the header itself.
-pub const STORED: &str = "stored";
+pub use tracemill_semantics::names::STORED;
 
 /// Notes the packet that an event is in. Is it another one than that of the event before?
 pub fn enters(packet: &mut Option<Arc<PacketData>>, event: EventRef<'_>) -> bool {

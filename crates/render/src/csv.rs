@@ -6,10 +6,11 @@ use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::Fault;
 use tracemill_model::schema::{Schema, Scope};
 
-use super::lines::{CpuOf, has_cycles};
+use super::lines::has_cycles;
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::Columns;
+use tracemill_semantics::CpuOf;
 
 /// The default columns.
 pub const COLUMNS: [&str; 12] = [
@@ -102,7 +103,7 @@ impl CsvTrace {
         out.put_byte(b',');
         put_cell(out, event.name(&mut self.name).unwrap_or_default());
         out.put_fmt(format_args!(",{},{},", event.id(), self.schema.stream(class.stream).id));
-        if let Some(cpu) = self.cpu.of(stream, event) {
+        if let Some(cpu) = self.cpu.of(stream, &event.chunk.packet) {
             out.put_u64(cpu);
         }
         let mut fields = Fields::default();

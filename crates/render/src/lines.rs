@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::Fault;
 use tracemill_model::error::Error;
-use tracemill_model::schema::{EventClassId, FieldKind, Schema, Scope};
+use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use super::cells::CellTrace;
 use super::csv::CsvTrace;
@@ -18,6 +18,7 @@ use tracemill_engine::filter::{Columns, Filter, Matcher};
 use tracemill_engine::merge::Batch;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
+use tracemill_semantics::CpuOf;
 
 /// The form of lines.
 #[derive(Clone)]
@@ -275,7 +276,7 @@ impl JsonLines {
             }
             out.put(&head.text);
         }
-        if let Some(cpu) = self.cpu.of(stream, event) {
+        if let Some(cpu) = self.cpu.of(stream, &event.chunk.packet) {
             out.put(b",\"cpu\":");
             out.put_u64(cpu);
         }
@@ -316,51 +317,3 @@ const SCOPES: [(Scope, &[u8]); 5] = [
     (Scope::SpecificContext, b",\"event_context\":"),
     (Scope::Payload, b",\"payload\":"),
 ];
-
-/// The CPU of a packet: an unsigned `cpu_id` at the top of its context.
-#[derive(Default)]
-pub(crate) struct CpuOf {
-    /// For each stream.
-    packets: Vec<Option<(Arc<tracemill_codec::chunk::PacketData>, Option<u64>)>>,
-}
-
-struct CpuVisitor {
-    node: Option<u32>,
-    value: Option<u64>,
-}
-
-impl tracemill_codec::plan::Visitor for CpuVisitor {
-    fn unsigned(&mut self, node: u32, value: u64) {
-        if self.node == Some(node) {
-            self.value = Some(value);
-        }
-    }
-}
-
-impl CpuOf {
-    pub(crate) fn of(&mut self, stream: usize, event: EventRef<'_>) -> Option<u64> {
-        let packet = &event.chunk.packet;
-        if let Some(cpu) = packet.cpu {
-            return Some(cpu.into());
-        }
-        if let Some(Some((known, cpu))) = self.packets.get(stream)
-            && Arc::ptr_eq(known, packet)
-        {
-            return *cpu;
-        }
-        let plan = packet.plans.packet_context_rows(packet.packet.class);
-        let schema = packet.plans.schema();
-        let node = plan.nodes.iter().position(|node| {
-            &*node.name == "cpu_id"
-                && node.parent == 0
-                && matches!(schema.field_class(node.class).kind, FieldKind::Integer(_))
-        });
-        let mut visitor = CpuVisitor { node: node.map(|at| at as u32), value: None };
-        // A context that cannot be read would have been told when the packet was opened.
-        let _ = packet.visit_context(&mut visitor);
-        let len = self.packets.len().max(stream + 1);
-        self.packets.resize(len, None);
-        self.packets[stream] = Some((packet.clone(), visitor.value));
-        visitor.value
-    }
-}

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{FixedInteger, NoVisitor, State};
-use tracemill_model::schema::{EventClassId, Schema, Scope};
+use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
+use tracemill_semantics::Semantics;
 
 use super::capture::{Capture, Stored, Values, Wanted};
 use super::columns::Columns;
 use super::number::Number;
-use super::resolve::{self, Detail, Place};
+use super::resolve::{self, Detail, FieldPlace, Place};
 use super::syntax::{Head, Path, Step, StepKind};
 use crate::event::Event;
 use crate::session::Session;
@@ -23,7 +24,14 @@ pub enum KeyBy {
     Paths(Columns),
     /// In each trace on its own: the first of these fields that an event has, otherwise the name of its stream.
     First(&'static [&'static str]),
+    /// In each trace on its own: the process that an event is of, otherwise the name of its stream.
+    Process,
+    /// Fields of event classes, by trace and class, each with the index of its name.
+    Fields(Arc<Vec<Vec<ClassFields>>>),
 }
+
+/// See [`KeyBy::Fields`].
+pub type ClassFields = Vec<(u8, FieldPath)>;
 
 /// One value of a key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -115,6 +123,8 @@ impl KeyReader {
             KeyBy::First(fields) => {
                 ["trace"].iter().chain(fields.iter()).chain(&["stream"]).map(|name| name.to_string()).collect()
             }
+            KeyBy::Process => ["trace", "process", "stream"].map(str::to_string).to_vec(),
+            KeyBy::Fields(_) => Vec::new(),
         };
         KeyReader {
             by: by.clone(),
@@ -219,7 +229,7 @@ impl KeyReader {
         if trace.programs[class.0 as usize].is_some() {
             return;
         }
-        let (parts, label_places) = self.parts(&trace.schema, class);
+        let (parts, label_places) = self.parts(event.trace, class);
         let mut program = Program {
             wants: Wants::new(event.raw, parts.iter().map(|(_, place, detail)| (place, detail))),
             labels: Wants::new(event.raw, label_places.iter().map(|(place, detail)| (place, detail))),
@@ -233,11 +243,13 @@ impl KeyReader {
 
     /// The values of the keys of a class, and what may stand beside them.
     #[expect(clippy::type_complexity, reason = "two lists that belong together")]
-    fn parts(&self, schema: &Schema, class: EventClassId) -> (Vec<(u8, Place, Detail)>, Vec<(Place, Detail)>) {
+    fn parts(&self, trace: usize, class: EventClassId) -> (Vec<(u8, Place, Detail)>, Vec<(Place, Detail)>) {
+        let schema = &self.traces[trace].schema;
         let detail = |place: &Place| match place {
             Place::Field(field) => field.detail(schema),
             _ => Detail::Plain,
         };
+        let trace_part = (self.traces.len() > 1).then_some((0, None, Place::Spine(Head::Trace)));
         let paths: Vec<(u8, Option<Path>, Place)> = match &self.by {
             KeyBy::Paths(columns) => {
                 let places = columns.places(schema, class).into_iter();
@@ -255,8 +267,17 @@ impl KeyReader {
                     is_value.then_some((at as u8 + 1, Some(path), place))
                 });
                 let stream = (fields.len() as u8 + 1, None, Place::Spine(Head::StreamName));
-                let trace = (self.traces.len() > 1).then_some((0, None, Place::Spine(Head::Trace)));
-                trace.into_iter().chain([found.unwrap_or(stream)]).collect()
+                trace_part.into_iter().chain([found.unwrap_or(stream)]).collect()
+            }
+            KeyBy::Process => {
+                let process = Semantics::new(schema).who(class).process;
+                let field = process.and_then(|path| FieldPlace::of(schema, class, &path));
+                let part = field.map_or((2, None, Place::Spine(Head::StreamName)), |of| (1, None, Place::Field(of)));
+                trace_part.into_iter().chain([part]).collect()
+            }
+            KeyBy::Fields(fields) => {
+                let place = |path| FieldPlace::of(schema, class, path).map_or(Place::Absent, Place::Field);
+                fields[trace][class.0 as usize].iter().map(|(name, path)| (*name, None, place(path))).collect()
             }
         };
         let labels = paths.iter().map(|(_, path, _)| {

@@ -62,7 +62,7 @@ pub use syntax::Head;
 
 pub use columns::{ColumnList, Columns};
 pub use fields::{Access, Captured, CapturedValue, FieldReader, check_path, damage};
-pub use keys::{KeyBy, KeyReader, KeyValue};
+pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
 pub use time::{Needs, Time, TimeContext, parse_time};
 

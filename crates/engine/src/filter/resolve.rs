@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use tracemill_codec::plan::{NodeId, Plan};
 use tracemill_model::schema::{
-    Encoding, EventClassId, FieldClassId, FieldKind, LabelList, Length, Mapping, Schema, Scope, VariantOption,
+    Encoding, EventClassId, FieldClassId, FieldKind, FieldPath, LabelList, Length, Mapping, PathStep, Schema, Scope,
+    VariantOption,
 };
+use tracemill_semantics::cpu_field;
 
 use super::syntax::{Head, Path, Step, StepKind};
 
@@ -33,6 +35,22 @@ impl FieldPlace {
     /// The way down from the root: which child, and which element of an array.
     pub(super) fn steps(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
         self.children.iter().map(|&(child, element)| (child as usize, element))
+    }
+
+    /// The place of a field that is known by its path through members and optional fields.
+    pub(super) fn of(schema: &Schema, event: EventClassId, path: &FieldPath) -> Option<FieldPlace> {
+        let mut class = schema.scope_root(path.scope, event)?;
+        let mut children = Vec::new();
+        for step in &path.steps {
+            let (child, below) = match (step, &schema.field_class(class).kind) {
+                (PathStep::Member(at), FieldKind::Struct(of)) => (*at, of.members.get(*at as usize)?.class),
+                (PathStep::Content, FieldKind::Optional(of)) => (0, of.content),
+                _ => return None,
+            };
+            children.push((child, None));
+            class = below;
+        }
+        Some(FieldPlace { scope: path.scope, children, class })
     }
 
     /// The way down from the root: which child. `None` when an element of an array is chosen on it.
@@ -94,11 +112,9 @@ pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Resu
         Head::Cycles => spine_if(has_cycles),
         Head::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
         Head::Cpu => {
-            let step = Step { kind: StepKind::Member("cpu_id".into()), span: path.span };
-            match walk(schema, Scope::PacketContext, event, &[step]) {
-                Ok(place) if kind(schema, place.class) == Kind::Integer => Ok(Place::Field(place)),
-                _ => Err(nothing()),
-            }
+            let place = cpu_field(schema, class.stream).and_then(|path| FieldPlace::of(schema, event, &path));
+            let place = place.filter(|place| kind(schema, place.class) == Kind::Integer);
+            place.map(Place::Field).ok_or_else(nothing)
         }
         Head::Scope(scope) => walk(schema, scope, event, &path.steps).map(Place::Field),
         Head::Context => search(schema, &Head::CONTEXTS, event, &path.steps),

@@ -23,7 +23,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
-use super::lanes::{ClassRules, Lane, Lanes, Number, Shape, Watch};
+use super::tracks::{ClassRules, Number, Shape, Track, Tracks, Watch};
 use args::{Args, Interned, Table};
 use proto::Proto;
 
@@ -69,17 +69,17 @@ const FLUSH: usize = 1 << 16;
 struct Writer {
     path: PathBuf,
     file: Option<File>,
-    lanes: Lanes,
+    tracks: Tracks,
     schemas: Vec<Arc<Schema>>,
     classes: Vec<Vec<Option<Box<ClassOut>>>>,
     interned: Interned,
-    /// Tracks of lanes.
-    tracks: HashMap<Lane, usize>,
-    list: Vec<Track>,
+    /// Tracks of tracks.
+    announced: HashMap<Track, usize>,
+    list: Vec<Announced>,
     /// Counter tracks by track and name.
     counters: HashMap<(usize, Arc<str>), (u64, Option<Number>)>,
-    /// The lane before, and its track.
-    last: Option<(Lane, usize)>,
+    /// The track before, and its track.
+    last: Option<(Track, usize)>,
     trace_tracks: Vec<Option<u64>>,
     processes: HashMap<i64, ()>,
     clocks: Vec<(usize, ClockId)>,
@@ -92,7 +92,7 @@ struct Writer {
 }
 
 /// A track that is announced.
-struct Track {
+struct Announced {
     uuid: u64,
     process: Option<i64>,
     name: Vec<u8>,
@@ -113,11 +113,11 @@ fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Bo
     Ok(Box::new(Writer {
         path: path.to_path_buf(),
         file: None,
-        lanes: Lanes::new(sources),
+        tracks: Tracks::new(sources),
         schemas: sources.iter().map(|source| source.schema.clone()).collect(),
         classes: sources.iter().map(|_| Vec::new()).collect(),
         interned: Interned::default(),
-        tracks: HashMap::new(),
+        announced: HashMap::new(),
         list: Vec::new(),
         counters: HashMap::new(),
         last: None,
@@ -169,7 +169,7 @@ impl Writer {
     /// Time of an event; what has none stands at the one before, and what no number of the format can say at the end of
     /// what they can.
     fn time(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
-        let Some(ns) = event.ns(self.lanes.streams[stream].clock.as_ref()) else {
+        let Some(ns) = event.ns(self.tracks.streams[stream].clock.as_ref()) else {
             self.losses.add(Lost::UntimedEvents, 1);
             return self.latest_ns;
         };
@@ -197,7 +197,7 @@ impl Writer {
 
     /// Says once for each clock what it shows at a time.
     fn snapshot(&mut self, stream: usize, event: EventRef<'_>, ns: u64) {
-        let trace = self.lanes.streams[stream].trace;
+        let trace = self.tracks.streams[stream].trace;
         let class = event.chunk.packet.packet.class;
         let Some(id) = self.schemas[trace].stream(class).default_clock else { return };
         if self.clocks.contains(&(trace, id)) {
@@ -257,75 +257,75 @@ impl Writer {
         }
         let uuid = self.uuid();
         self.trace_tracks[trace] = Some(uuid);
-        let name = self.lanes.traces[trace].name.clone();
+        let name = self.tracks.traces[trace].name.clone();
         self.announce(uuid, None, name.as_bytes(), |_| {});
         uuid
     }
 
-    /// The track of a lane where the last event stands.
+    /// The track of a track where the last event stands.
     #[inline]
-    fn track(&mut self, stream: usize, lane: Lane) -> usize {
+    fn track(&mut self, stream: usize, track: Track) -> usize {
         let at = match self.last {
-            Some((last, at)) if last == lane => at,
-            _ => match self.tracks.get(&lane) {
+            Some((last, at)) if last == track => at,
+            _ => match self.announced.get(&track) {
                 Some(&at) => at,
-                None => self.new_track(stream, lane),
+                None => self.new_track(stream, track),
             },
         };
-        self.last = Some((lane, at));
+        self.last = Some((track, at));
         // A thread may change its name.
-        let name = &self.lanes.seen.thread_name;
-        if matches!(lane, Lane::Thread(..) | Lane::Track(..)) && !name.is_empty() && *name != self.list[at].name {
-            self.rename(stream, lane, at);
+        let name = &self.tracks.seen.name;
+        if matches!(track, Track::Thread(..) | Track::Own(..)) && !name.is_empty() && *name != self.list[at].name {
+            self.rename(stream, track, at);
         }
         at
     }
 
     #[cold]
-    fn new_track(&mut self, stream: usize, mut lane: Lane) -> usize {
-        if self.list.len() >= MAX_TRACKS && matches!(lane, Lane::Thread(..) | Lane::Track(..)) {
+    fn new_track(&mut self, stream: usize, mut track: Track) -> usize {
+        if self.list.len() >= MAX_TRACKS && matches!(track, Track::Thread(..) | Track::Own(..)) {
             self.losses.add(Lost::MoreTracks(MAX_TRACKS), 1);
-            lane = Lane::Stream(stream as u32);
-            if let Some(&at) = self.tracks.get(&lane) {
+            track = Track::Stream(stream as u32);
+            if let Some(&at) = self.announced.get(&track) {
                 return at;
             }
         }
-        let trace = self.lanes.streams[stream].trace;
+        let trace = self.tracks.streams[stream].trace;
         let uuid = self.uuid();
-        let (mut process, mut name) = (None, self.lanes.seen.thread_name.clone());
-        if let Lane::Thread(_, thread) = lane {
-            let known = self.lanes.task(trace, thread);
-            process = self.lanes.seen.process.or(known.map(|task| task.0));
+        let (mut process, mut name) = (None, self.tracks.seen.name.clone());
+        if let Track::Thread(_, thread) = track {
+            let known = self.tracks.task(trace, thread);
+            process = self.tracks.seen.process.or(known.map(|task| task.0));
             if let Some(known) = known.filter(|_| name.is_empty()) {
                 name = known.1.clone().into_bytes();
             }
         }
         let at = self.list.len();
-        self.list.push(Track { uuid, process, name, is_running: false });
-        self.tracks.insert(lane, at);
-        self.describe(stream, lane, at);
+        self.list.push(Announced { uuid, process, name, is_running: false });
+        self.announced.insert(track, at);
+        self.describe(stream, track, at);
         at
     }
 
     #[cold]
-    fn rename(&mut self, stream: usize, lane: Lane, at: usize) {
-        self.list[at].name = self.lanes.seen.thread_name.clone();
-        self.describe(stream, lane, at);
+    fn rename(&mut self, stream: usize, track: Track, at: usize) {
+        self.list[at].name = self.tracks.seen.name.clone();
+        self.describe(stream, track, at);
     }
 
-    /// Announces the track of a lane.
-    fn describe(&mut self, stream: usize, lane: Lane, at: usize) {
-        let trace = self.lanes.streams[stream].trace;
-        let Track { uuid, process, name, .. } = &self.list[at];
+    /// Announces the track of a track.
+    fn describe(&mut self, stream: usize, track: Track, at: usize) {
+        let trace = self.tracks.streams[stream].trace;
+        let Announced { uuid, process, name, .. } = &self.list[at];
         let (uuid, process, name) = (*uuid, *process, name.clone());
-        match lane {
+        match track {
             // Ids of threads and processes mean something on one machine only.
-            Lane::Thread(0, thread) if process.and_then(small).is_some() && small(thread).is_some() => {
+            Track::Thread(0, thread) if process.and_then(small).is_some() && small(thread).is_some() => {
                 let process = process.unwrap_or_default();
                 if self.processes.insert(process, ()).is_none() {
                     let of = self.uuid();
                     let main = if thread == process { Some(name.clone()) } else { None };
-                    let main = main.or_else(|| Some(self.lanes.task(trace, process)?.1.clone().into_bytes()));
+                    let main = main.or_else(|| Some(self.tracks.task(trace, process)?.1.clone().into_bytes()));
                     self.announce(of, None, &[], |out| {
                         out.begin(3);
                         out.signed(1, process);
@@ -345,29 +345,29 @@ impl Writer {
                     out.end();
                 });
             }
-            Lane::Thread(_, thread) => {
+            Track::Thread(_, thread) => {
                 let mut title = name;
                 title.extend_from_slice(if title.is_empty() { b"thread " } else { b" " });
                 title.extend_from_slice(thread.to_string().as_bytes());
                 let parent = self.trace_track(trace);
                 self.announce(uuid, Some(parent), &title, |_| {});
             }
-            Lane::Track(_, number) => {
+            Track::Own(_, number) => {
                 let parent = self.trace_track(trace);
                 let title = if name.is_empty() { format!("track {number}").into_bytes() } else { name };
                 self.announce(uuid, Some(parent), &title, |_| {});
             }
-            Lane::Cpu(_, cpu) => {
+            Track::Cpu(_, cpu) => {
                 let parent = self.trace_track(trace);
                 self.announce(uuid, Some(parent), format!("CPU {cpu}").as_bytes(), |_| {});
             }
-            Lane::Running(_, cpu) => {
+            Track::Running(_, cpu) => {
                 let parent = self.trace_track(trace);
                 self.announce(uuid, Some(parent), format!("CPU {cpu} runs").as_bytes(), |_| {});
             }
-            Lane::Stream(_) => {
+            Track::Stream(_) => {
                 let parent = self.trace_track(trace);
-                let name = self.lanes.streams[stream].name.clone();
+                let name = self.tracks.streams[stream].name.clone();
                 self.announce(uuid, Some(parent), name.as_bytes(), |_| {});
             }
         }
@@ -375,8 +375,8 @@ impl Writer {
 
     /// Prepares a class when its first event comes.
     fn prepare(&mut self, stream: usize, event: EventRef<'_>) -> Box<ClassOut> {
-        let rules = self.lanes.class(stream, event);
-        let schema = &self.schemas[self.lanes.streams[stream].trace];
+        let rules = self.tracks.class(stream, event);
+        let schema = &self.schemas[self.tracks.streams[stream].trace];
         let plans = &event.chunk.packet.plans;
         let interned = &mut self.interned;
         const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
@@ -399,7 +399,7 @@ impl Writer {
         let rules = class.rules.clone();
         if let (Some(table), Some(takes)) = (&mut class.header, &rules.header) {
             let inner = Args { out: &mut self.args, table, interned: &mut self.interned, losses: &mut self.losses };
-            let mut watch = Watch { inner, takes, seen: &mut self.lanes.seen };
+            let mut watch = Watch { inner, takes, seen: &mut self.tracks.seen };
             if event.visit_header(&mut self.state, &mut watch).is_err() {
                 return false;
             }
@@ -407,7 +407,7 @@ impl Writer {
         let mut fields = event.fields(&mut self.state);
         let table = &mut class.fields;
         let inner = Args { out: &mut self.args, table, interned: &mut self.interned, losses: &mut self.losses };
-        let mut watch = Watch { inner, takes: rules.takes(), seen: &mut self.lanes.seen };
+        let mut watch = Watch { inner, takes: &rules.takes, seen: &mut self.tracks.seen };
         let mut visit = |scope| fields.visit(scope, &mut self.state, &mut watch).is_ok();
         visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload)
     }
@@ -415,8 +415,8 @@ impl Writer {
     /// Writes what the last event says.
     fn put_event(&mut self, stream: usize, event: EventRef<'_>, class: &mut ClassOut, ns: u64) {
         let rules = class.rules.clone();
-        let lane = self.lanes.place(stream, &rules);
-        let track = self.track(stream, lane);
+        let track = self.tracks.place(stream, &rules);
+        let at = self.track(stream, track);
         let kind = match rules.shape {
             Shape::Begin => SLICE_BEGIN,
             Shape::End { .. } => SLICE_END,
@@ -427,7 +427,7 @@ impl Writer {
             event.own_id(&mut own_name);
         }
         // A title is interned here, so that it is in the packet.
-        let own = if own_name.is_empty() { self.lanes.title(&rules) } else { Some(own_name.as_slice()) };
+        let own = if own_name.is_empty() { self.tracks.title(&rules) } else { Some(own_name.as_slice()) };
         let mut name = class.title;
         let mut spelt: &[u8] = &[];
         if let Some(own) = own {
@@ -442,29 +442,29 @@ impl Writer {
         let out = &mut self.out;
         out.begin(TRACK_EVENT);
         out.unsigned(9, kind);
-        out.unsigned(11, self.list[track].uuid);
+        out.unsigned(11, self.list[at].uuid);
         out.unsigned(3, class.category);
         match name {
             _ if rules.shape == (Shape::End { says_title: false }) => {}
             Some(name) => out.unsigned(10, name),
             None => out.bytes(23, spelt.as_bytes()),
         }
-        if let Some(flow) = self.lanes.seen.flow {
+        if let Some(flow) = self.tracks.seen.flow {
             out.fixed64(47, flow);
         }
         out.put(self.args.written());
         out.end();
         out.end();
-        if !self.lanes.seen.counters.is_empty() {
-            self.put_counters(stream, &rules, lane, ns);
+        if !self.tracks.seen.counters.is_empty() {
+            self.put_counters(stream, &rules, track, ns);
         }
         self.put_switch(stream, ns);
     }
 
-    fn put_counters(&mut self, stream: usize, rules: &ClassRules, lane: Lane, ns: u64) {
-        for (at, value) in std::mem::take(&mut self.lanes.seen.counters) {
+    fn put_counters(&mut self, stream: usize, rules: &ClassRules, track: Track, ns: u64) {
+        for (at, value) in std::mem::take(&mut self.tracks.seen.counters) {
             let Some(counter) = rules.counters.get(usize::from(at)) else { continue };
-            let own = self.lanes.place_counter(stream, counter, lane);
+            let own = self.tracks.place_counter(stream, counter, track);
             let track = self.track(stream, own);
             let key = (track, counter.name.clone());
             if !self.counters.contains_key(&key) {
@@ -500,13 +500,13 @@ impl Writer {
 
     /// A CPU turns to another thread: what ran on it ends, and that begins.
     fn put_switch(&mut self, stream: usize, ns: u64) {
-        let Some((lane, thread, name)) = self.lanes.switch(stream) else { return };
+        let Some((track, thread, name)) = self.tracks.switch(stream) else { return };
         let mut title = name.to_vec();
         if title.is_empty() {
             title = b"thread".to_vec();
         }
         title.extend_from_slice(format!(" [{thread}]").as_bytes());
-        let track = self.track(stream, lane);
+        let track = self.track(stream, track);
         let uuid = self.list[track].uuid;
         if std::mem::replace(&mut self.list[track].is_running, true) {
             self.packet(ns);
@@ -541,7 +541,7 @@ impl TraceWriter for Writer {
         let ns = self.time(stream, event);
         self.snapshot(stream, event, ns);
         self.latest_ns = ns;
-        let (trace, at) = (self.lanes.streams[stream].trace, event.class().0 as usize);
+        let (trace, at) = (self.tracks.streams[stream].trace, event.class().0 as usize);
         if self.classes[trace].len() <= at {
             self.classes[trace].resize_with(at + 1, || None);
         }
@@ -549,7 +549,7 @@ impl TraceWriter for Writer {
             Some(class) => class,
             None => self.prepare(stream, event),
         };
-        self.lanes.begin(stream, event);
+        self.tracks.begin(stream, event, &class.rules);
         // It was whole when it was found: otherwise the file has changed.
         match self.visit(event, &mut class) {
             true => self.put_event(stream, event, &mut class, ns),
@@ -561,7 +561,7 @@ impl TraceWriter for Writer {
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         self.begin()?;
-        let clock = self.lanes.streams[stream].clock;
+        let clock = self.tracks.streams[stream].clock;
         let begin = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles)));
         let ns = begin.map_or(self.latest_ns, nearest);
         let name: &[u8] = match gap.kind {
@@ -569,7 +569,7 @@ impl TraceWriter for Writer {
             GapKind::LostPackets => b"lost packets",
         };
         let name = self.interned.title(name);
-        let track = self.track(stream, Lane::Stream(stream as u32));
+        let track = self.track(stream, Track::Stream(stream as u32));
         self.packet(ns);
         self.put_interned();
         self.out.begin(TRACK_EVENT);

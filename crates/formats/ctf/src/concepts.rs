@@ -1,11 +1,6 @@
-//! What event names of known producers mean.
+//! Events of LTTng-UST that tell of calls and of where code lies.
 
 use tracemill_format::calls::{CallEvents, ModuleEvents};
-
-/// Paths of the context that producers add.
-const TASK: &[&str] = &["$ctx.vtid", "$ctx.tid", "$ctx._vtid", "$ctx._tid"];
-const PROCESS: &[&str] = &["$ctx.vpid", "$ctx.pid", "$ctx._vpid", "$ctx._pid"];
-const TASK_NAME: &[&str] = &["$ctx.procname", "$ctx._procname"];
 
 /// LTTng's helpers for `-finstrument-functions`. The fast one does not say which function is left.
 pub(super) const CALLS: &[CallEvents] = &[
@@ -13,17 +8,11 @@ pub(super) const CALLS: &[CallEvents] = &[
         entry: "lttng_ust_cyg_profile:func_entry",
         exit: "lttng_ust_cyg_profile:func_exit",
         address: Some("addr"),
-        task: TASK,
-        process: PROCESS,
-        task_name: TASK_NAME,
     },
     CallEvents {
         entry: "lttng_ust_cyg_profile_fast:func_entry",
         exit: "lttng_ust_cyg_profile_fast:func_exit",
         address: Some("addr"),
-        task: TASK,
-        process: PROCESS,
-        task_name: TASK_NAME,
     },
 ];
 

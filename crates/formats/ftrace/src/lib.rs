@@ -40,11 +40,5 @@ pub static FORMAT: Format =
         .with_calls();
 
 /// The tracer `function_graph`.
-const CALLS: &[tracemill_format::calls::CallEvents] = &[tracemill_format::calls::CallEvents {
-    entry: "funcgraph_entry",
-    exit: "funcgraph_exit",
-    address: Some("func"),
-    task: &["header.common_pid"],
-    process: &[],
-    task_name: &[],
-}];
+const CALLS: &[tracemill_format::calls::CallEvents] =
+    &[tracemill_format::calls::CallEvents { entry: "funcgraph_entry", exit: "funcgraph_exit", address: Some("func") }];

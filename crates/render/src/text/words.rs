@@ -1,9 +1,10 @@
 //! What stands between the time of a line and its fields: words about trace and class.
 
-use tracemill_model::schema::{EnvValue, EventClass, Schema};
+use tracemill_model::schema::{EventClass, Schema};
 
 use super::options::{Palette, TextOptions};
 use tracemill_codec::text::out::Out;
+use tracemill_semantics::Recording;
 
 /// The words about trace and class, as they are put together.
 #[derive(Clone, Default)]
@@ -57,22 +58,19 @@ pub(super) fn trace_words(
     if let Some(found_as) = found_as {
         words.add("trace:path", found_as, names, palette);
     }
-    let text = |key: &str| match schema.env(key) {
-        Some(EnvValue::String(text)) => Some(text.to_string()),
-        _ => None,
-    };
+    let recording = Recording::of(schema);
     let entries = [
-        (options.fields.hostname, "trace:hostname", text("hostname")),
-        (options.fields.domain, "trace:domain", text("domain")),
-        (options.fields.procname, "trace:procname", text("procname")),
+        (options.fields.hostname, "trace:hostname", recording.host),
+        (options.fields.domain, "trace:domain", recording.domain),
+        (options.fields.procname, "trace:procname", recording.process_name),
     ];
     for (wanted, name, value) in entries {
         if let (true, Some(value)) = (wanted, value) {
-            words.add(name, &value, names, palette);
+            words.add(name, value, names, palette);
         }
     }
-    if let (true, Some(EnvValue::Integer(vpid))) = (options.fields.vpid, schema.env("vpid")) {
-        words.add("trace:vpid", &format!("({vpid})"), names, palette);
+    if let (true, Some(process)) = (options.fields.vpid, recording.process) {
+        words.add("trace:vpid", &format!("({process})"), names, palette);
     }
     words
 }

@@ -340,11 +340,5 @@ fn tables(header: &Header) -> Vec<Section> {
 }
 
 /// What VPP writes around the nodes of its graph.
-const CALLS: &[tracemill_format::calls::CallEvents] = &[tracemill_format::calls::CallEvents {
-    entry: "*-call:*",
-    exit: "*-return:*",
-    address: None,
-    task: &["track"],
-    process: &[],
-    task_name: &["track_name"],
-}];
+const CALLS: &[tracemill_format::calls::CallEvents] =
+    &[tracemill_format::calls::CallEvents { entry: "*-call:*", exit: "*-return:*", address: None }];

@@ -19,6 +19,7 @@ use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{ClassKey, count_headers};
+use tracemill_semantics::{Semantics, names};
 
 /// Octets of arguments that an event has.
 const MAX_ARGS: usize = 20;
@@ -38,6 +39,8 @@ pub(super) struct Log {
     /// Type by class, and for classes of many ids by name.
     numbers: HashMap<ClassKey, u16>,
     types: Vec<Type>,
+    /// By source.
+    semantics: Vec<Semantics>,
     tracks: Tracks,
     strings: Strings,
     events: Spool,
@@ -126,8 +129,8 @@ fn type_name(name: &str) -> String {
 }
 
 impl Class {
-    fn of(schema: &Schema, event: EventClassId) -> Class {
-        let rule = Rule::of(schema, event);
+    fn of(schema: &Schema, semantics: &Semantics, event: EventClassId) -> Class {
+        let rule = Rule::of(semantics, event);
         let (leaves, _) = leaves(schema, event, &rule.places());
         let (mut labels, mut losses) = (None, Vec::new());
         let mut args: Vec<Arg> = Vec::new();
@@ -222,10 +225,11 @@ fn label_list(mappings: &[Mapping]) -> Option<Vec<Vec<u8>>> {
 impl Log {
     pub(super) fn new(path: &Path, sources: &[Source], _options: &WriteOptions) -> Log {
         let mut losses = Losses::default();
-        sources.iter().for_each(|source| count_headers(&mut losses, source, &["cpu_id"], &["id", "timestamp", "v"]));
-        for schema in sources.iter().map(|source| &source.schema) {
+        sources.iter().for_each(|source| count_headers(&mut losses, source, &[names::CPU], &["id", "timestamp", "v"]));
+        let semantics: Vec<Semantics> = sources.iter().map(|source| Semantics::new(&source.schema)).collect();
+        for (schema, semantics) in sources.iter().map(|source| &source.schema).zip(&semantics) {
             for at in 0..schema.events().len() {
-                let class = Class::of(schema, EventClassId(at as u32));
+                let class = Class::of(schema, semantics, EventClassId(at as u32));
                 class.losses.into_iter().for_each(|kind| losses.add(kind, 1));
             }
         }
@@ -244,6 +248,7 @@ impl Log {
             classes: HashMap::new(),
             numbers: HashMap::new(),
             types: Vec::new(),
+            semantics,
             tracks: Tracks::default(),
             strings: Strings::new(Spool::new(path, "strings")),
             events: Spool::new(path, "events"),
@@ -368,7 +373,8 @@ impl TraceWriter for Log {
         let schema = self.sources[source].schema.clone();
         let key = (source, event.class());
         // Taken out, and put back below.
-        let class = self.classes.remove(&key).unwrap_or_else(|| Class::of(&schema, event.class()));
+        let class =
+            self.classes.remove(&key).unwrap_or_else(|| Class::of(&schema, &self.semantics[source], event.class()));
         let number = self.number(source, event, &class);
         let number = number.filter(|_| self.count < u32::MAX);
         let Some(number) = number else {
@@ -380,7 +386,7 @@ impl TraceWriter for Log {
         let start = self.start.map_or(ns, |(start, _)| start);
         let mut of = Fields::new(event);
         let place = (&self.sources[..], source, own_stream);
-        let track = self.tracks.of(&class.rule, &mut of, event.chunk.packet.cpu, place, &mut self.losses)?;
+        let track = self.tracks.of(&class.rule, (event, &mut of), stream, place, &mut self.losses)?;
         let time = time_of(ns - start, 1, &mut self.losses);
         self.scratch.clear();
         self.scratch.reserve(EVENT_BYTES + MAX_ARGS);

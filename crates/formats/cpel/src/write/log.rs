@@ -21,6 +21,7 @@ use crate::settings::Wishes;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{ClassKey, count_headers};
+use tracemill_semantics::{Semantics, names};
 
 /// Name of the string table, as programs of VPP call theirs.
 const TABLE: &str = "FileStrtab";
@@ -42,6 +43,8 @@ pub(super) struct Log {
     codes: HashMap<ClassKey, u32>,
     /// Offsets of name and format of data, by code.
     definitions: Vec<[u32; 2]>,
+    /// By source.
+    semantics: Vec<Semantics>,
     tracks: Tracks,
     /// Offsets of the names of tracks.
     track_names: Vec<u32>,
@@ -89,8 +92,8 @@ enum Datum {
 }
 
 impl Class {
-    fn of(schema: &Schema, event: EventClassId) -> Class {
-        let rule = Rule::of(schema, event);
+    fn of(schema: &Schema, semantics: &Semantics, event: EventClassId) -> Class {
+        let rule = Rule::of(semantics, event);
         let (mut leaves, has_summary) = leaves(schema, event, &rule.places());
         let datum = match leaves.as_slice() {
             [] => Datum::Nothing,
@@ -132,11 +135,12 @@ fn doubled(text: &str) -> String {
 impl Log {
     pub(super) fn new(path: &Path, sources: &[Source], options: &WriteOptions) -> Log {
         let mut losses = Losses::default();
-        sources.iter().for_each(|source| count_headers(&mut losses, source, &["cpu_id"], &["id", "timestamp", "v"]));
-        for schema in sources.iter().map(|source| &source.schema) {
+        sources.iter().for_each(|source| count_headers(&mut losses, source, &[names::CPU], &["id", "timestamp", "v"]));
+        let semantics: Vec<Semantics> = sources.iter().map(|source| Semantics::new(&source.schema)).collect();
+        for (schema, semantics) in sources.iter().map(|source| &source.schema).zip(&semantics) {
             for at in 0..schema.events().len() {
                 let event = EventClassId(at as u32);
-                match Class::of(schema, event).datum {
+                match Class::of(schema, semantics, event).datum {
                     Datum::Text(_) => losses.add(Lost::Fields, 1),
                     Datum::Summary(leaf) => {
                         let is_more = leaves(schema, event, &[leaf.place]).0.len() > 1;
@@ -174,6 +178,7 @@ impl Log {
             classes: HashMap::new(),
             codes: HashMap::new(),
             definitions: Vec::new(),
+            semantics,
             tracks: Tracks::default(),
             track_names: Vec::new(),
             strings: Strings::new(Spool::new(path, "strings")),
@@ -258,7 +263,8 @@ impl TraceWriter for Log {
         let schema = self.sources[source].schema.clone();
         let key = (source, event.class());
         // Taken out, and put back below.
-        let class = self.classes.remove(&key).unwrap_or_else(|| Class::of(&schema, event.class()));
+        let class =
+            self.classes.remove(&key).unwrap_or_else(|| Class::of(&schema, &self.semantics[source], event.class()));
         let mut of = Fields::new(event);
         let (format, mut text) = match &class.datum {
             Datum::Nothing => ("", None),
@@ -284,7 +290,7 @@ impl TraceWriter for Log {
         };
         self.text = text.unwrap_or(std::mem::take(&mut self.text));
         let place = (&self.sources[..], source, own_stream);
-        let track = self.tracks.of(&class.rule, &mut of, event.chunk.packet.cpu, place, &mut self.losses)?;
+        let track = self.tracks.of(&class.rule, (event, &mut of), stream, place, &mut self.losses)?;
         self.classes.insert(key, class);
         while let Some(name) = self.tracks.names.get(self.track_names.len()).cloned() {
             let name = doubled_octets(&name);

@@ -2,76 +2,56 @@
 
 use std::collections::HashMap;
 
+use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
-use tracemill_model::schema::{EventClassId, Schema, Scope};
+use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Scope};
+use tracemill_semantics::{CpuOf, Semantics};
 
 use super::fields::{Fields, Place};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
-use tracemill_format::writer::STORED;
 
-/// Fields that say the thread of an event, the best first.
-const TASKS: [&str; 5] = ["vtid", "tid", "common_pid", "pid", "vpid"];
-/// Fields that say its name.
-const NAMES: [&str; 4] = ["procname", "comm", "common_comm", "process_name"];
 /// Most tracks: viewers and logs number them in 16 bits.
 const MAX_TRACKS: usize = 1 << 16;
 
 /// How the events of a class say their track.
 #[derive(Clone, Debug)]
-pub(super) enum Rule {
-    /// A text is the name of the track.
-    Text(Place),
-    /// The number of a thread, and its name.
-    Task(Place, Option<Place>),
-    /// A CPU.
-    Cpu(Option<Place>),
+pub(super) struct Rule {
+    /// Number of the thread, or of the track.
+    id: Option<Place>,
+    is_track: bool,
+    /// Its name.
+    name: Option<Place>,
 }
 
 impl Rule {
     /// That of a class.
-    pub(super) fn of(schema: &Schema, event: EventClassId) -> Rule {
-        let find = |scope: Scope, name: &str| {
-            let top = schema.members(schema.scope_root(scope, event));
-            let direct = top.iter().position(|member| &*member.name == name).map(|at| vec![at]);
-            // A header of another format that CTF 2 keeps.
-            let stored = || {
-                let at = top.iter().position(|member| &*member.name == STORED)?;
-                let inside = schema.members(Some(top[at].class));
-                Some(vec![at, inside.iter().position(|member| &*member.name == name)?])
-            };
-            direct.or_else(stored).map(|path| Place { scope, path })
+    pub(super) fn of(semantics: &Semantics, event: EventClassId) -> Rule {
+        let who = semantics.who(event);
+        let place = |path: FieldPath| {
+            // The value of an optional field is that of its content.
+            let steps = path.steps.iter().filter_map(|step| match step {
+                PathStep::Member(at) => Some(*at as usize),
+                _ => None,
+            });
+            Place { scope: path.scope, path: steps.collect() }
         };
-        let before = schema.summary.as_ref().and_then(|summary| find(Scope::Payload, &summary.before));
-        if let Some(place) = before {
-            return Rule::Text(place);
-        }
-        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::PacketContext, Scope::EventHeader];
-        for scope in scopes {
-            if let Some(task) = TASKS.iter().find_map(|name| find(scope, name)) {
-                let name = scopes.iter().find_map(|&scope| NAMES.iter().find_map(|name| find(scope, name)));
-                return Rule::Task(task, name);
-            }
-        }
-        Rule::Cpu(scopes.iter().find_map(|&scope| find(scope, "cpu_id")))
+        Rule { id: who.id.map(place), is_track: who.is_track, name: who.name.map(place) }
     }
 
     /// The fields that the track says.
     pub(super) fn places(&self) -> Vec<Place> {
-        match self {
-            Rule::Text(place) => vec![place.clone()],
-            Rule::Task(task, name) => std::iter::once(task).chain(name).cloned().collect(),
-            Rule::Cpu(place) => place.iter().cloned().collect(),
-        }
+        let id = self.id.iter().filter(|place| place.scope != Scope::Payload);
+        id.chain(self.name.iter().filter(|_| self.id.is_some())).cloned().collect()
     }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Key {
-    Text(Vec<u8>),
-    Task(i128),
-    Cpu(i128),
+    Track(i128),
+    Thread(i128),
+    Cpu(u64),
     Stream(usize),
 }
 
@@ -80,35 +60,28 @@ enum Key {
 pub(super) struct Tracks {
     known: HashMap<(usize, Key), u32>,
     pub(super) names: Vec<Vec<u8>>,
+    cpus: CpuOf,
 }
 
 impl Tracks {
-    /// The track of an event of a stream of a source; `is_one` when there is no other source.
+    /// The track of an event, whose `fields` are these; it is of a stream of a source, which has the number `place` among
+    /// all streams.
     pub(super) fn of(
         &mut self,
         rule: &Rule,
-        fields: &mut Fields<'_>,
-        cpu: Option<u32>,
+        (event, fields): (EventRef<'_>, &mut Fields<'_>),
+        place: usize,
         (sources, source, stream): (&[Source], usize, usize),
         losses: &mut Losses,
     ) -> Result<u32> {
-        let mut name = None;
-        let key = match rule {
-            Rule::Text(place) => fields.get(place)?.and_then(Value::bytes).map(|text| Key::Text(text.to_vec())),
-            Rule::Task(place, of_name) => {
-                let task = fields.get(place)?.and_then(Value::integer);
-                if let (Some(task), Some(place)) = (task, of_name)
-                    && !self.known.contains_key(&(source, Key::Task(task)))
-                {
-                    name = fields.get(place)?.and_then(Value::bytes).map(<[u8]>::to_vec);
-                }
-                task.map(Key::Task)
-            }
-            Rule::Cpu(place) => match (cpu, place) {
-                (Some(cpu), _) => Some(Key::Cpu(cpu.into())),
-                (None, Some(place)) => fields.get(place)?.and_then(Value::integer).map(Key::Cpu),
-                (None, None) => None,
-            },
+        let id = match &rule.id {
+            Some(id) => fields.get(id)?.and_then(Value::integer),
+            None => None,
+        };
+        let key = match (id, rule.is_track) {
+            (Some(id), true) => Some(Key::Track(id)),
+            (Some(id), false) => Some(Key::Thread(id)),
+            (None, _) => self.cpus.of(place, &event.chunk.packet).map(Key::Cpu),
         };
         let key = (source, key.unwrap_or(Key::Stream(stream)));
         if let Some(&track) = self.known.get(&key) {
@@ -123,31 +96,29 @@ impl Tracks {
             1 => Vec::new(),
             _ => format!("{}: ", of.name).into_bytes(),
         };
+        let mut name = match rule.name.as_ref().filter(|_| id.is_some()) {
+            Some(name) => fields.get(name)?.and_then(Value::bytes),
+            None => None,
+        };
+        name = name.filter(|name| !name.is_empty());
         match &key.1 {
-            Key::Text(own) => text.extend_from_slice(own),
-            Key::Task(task) => {
-                let name = name.filter(|name| !name.is_empty());
-                text.extend(match name {
-                    Some(name) => [&name[..], format!(" ({task})").as_bytes()].concat(),
-                    None => format!("thread {task}").into_bytes(),
+            Key::Track(track) => text.extend(name.map_or(format!("track {track}").into_bytes(), <[u8]>::to_vec)),
+            Key::Thread(thread) => {
+                let task = of.tasks.iter().find(|task| i128::from(task.tid) == *thread);
+                let known = task.map(|task| &task.name[..]).filter(|name| !name.is_empty());
+                text.extend(match name.or(known) {
+                    Some(name) => [name, format!(" ({thread})").as_bytes()].concat(),
+                    None => format!("thread {thread}").into_bytes(),
                 });
             }
             Key::Cpu(cpu) => text.extend(format!("CPU {cpu}").into_bytes()),
-            Key::Stream(stream) => text.extend(stream_name(of, *stream).into_bytes()),
+            Key::Stream(stream) => {
+                text.extend(of.streams.get(*stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
+            }
         }
         super::fields::storable(&mut text);
         self.names.push(text);
         self.known.insert(key, track);
         Ok(track)
-    }
-}
-
-/// The name of a stream; of one that is a task, when the format says so, the name of that.
-fn stream_name(source: &Source, stream: usize) -> String {
-    let Some(of) = source.streams.get(stream) else { return String::new() };
-    let number = of.origin_name.split('.').next().and_then(|stem| stem.parse::<i64>().ok());
-    match number.and_then(|tid| source.tasks.iter().find(|task| task.tid == tid)) {
-        Some(task) if !task.name.is_empty() => format!("{} ({})", String::from_utf8_lossy(&task.name), task.tid),
-        _ => of.origin_name.clone(),
     }
 }

@@ -36,16 +36,8 @@ const CALLS: &[tracemill_format::calls::CallEvents] = &[
     calls("user_generic.function_entry no_instrument_function", "user_generic.function_exit no_instrument_function"),
 ];
 
-/// Events say no task: each has a stream of its own.
 const fn calls(entry: &'static str, exit: &'static str) -> tracemill_format::calls::CallEvents {
-    tracemill_format::calls::CallEvents {
-        entry,
-        exit,
-        address: Some("this_fn"),
-        task: &[],
-        process: &[],
-        task_name: &[],
-    }
+    tracemill_format::calls::CallEvents { entry, exit, address: Some("this_fn") }
 }
 
 #[cfg(test)]

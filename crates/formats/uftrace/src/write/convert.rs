@@ -1,19 +1,21 @@
 //! A folder of uftrace made of the events of another format.
 //!
-//! Calls become calls: events that say that a function was entered or left, with its address (`func_entry` and
-//! `func_exit` of LTTng's helper for instrumented functions, `funcgraph_entry` and `funcgraph_exit` of the kernel's, `entry`
-//! and `exit` with an `addr`). Names of functions that events bring along become symbols of one module. Every other event becomes a user event of its task, with its name and time and without its fields.
+//! Calls become calls: events that say that a function was entered or left ([`Semantics::call`]). Names of functions that
+//! events bring along become symbols of one module. Every other event becomes a user event of its thread
+//! ([`Semantics::who`]), with its name and time and without its fields.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::{ByteOrder, EventClass, EventClassId, Schema, Scope};
+use tracemill_model::schema::{ByteOrder, EventClassId, FieldPath, Schema, Scope};
+use tracemill_semantics::{Call, Semantics, member, value_of};
 
 use super::record::{Kind, Numbers};
 use super::{BUFFER, write_file};
@@ -25,8 +27,8 @@ use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 const FIRST_USER: u64 = 1_000_000;
 /// The deepest call that a record can say.
 const MAX_DEPTH: u16 = 1023;
-/// Fields that say the task of an event, the best first: scope, member.
-const TASKS: [&str; 5] = ["vtid", "tid", "common_pid", "pid", "vpid"];
+/// Threads whose numbers are no ids of tasks get ids from here on: no system gives them to threads.
+const FIRST_ID: i64 = 1 << 30;
 /// Where the stack of every process is said to be: above it are addresses of the kernel.
 const STACK: u64 = 0x7fff_fffd_e000;
 /// What the session is called; there is one.
@@ -37,11 +39,14 @@ pub(super) struct Converter {
     folder: PathBuf,
     name: String,
     numbers: Numbers,
-    schema: std::sync::Arc<Schema>,
+    schema: Arc<Schema>,
     /// By stream: its clock.
     clocks: Vec<Option<ClockMap>>,
+    semantics: Semantics,
     /// What each class becomes.
-    classes: HashMap<EventClassId, Meaning>,
+    classes: HashMap<EventClassId, Arc<Class>>,
+    /// Ids of tasks of threads whose numbers are none.
+    ids: HashMap<i128, i64>,
     /// Names of user events, from the first id on.
     names: Vec<String>,
     tasks: BTreeMap<i64, Task>,
@@ -53,10 +58,14 @@ pub(super) struct Converter {
     scratch: Vec<u8>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+struct Class {
+    /// The field with its thread.
+    thread: Option<FieldPath>,
+    meaning: Meaning,
+}
+
 enum Meaning {
-    Entry,
-    Exit,
+    Call(Call),
     User(u64),
 }
 
@@ -71,13 +80,16 @@ impl Converter {
     pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Converter {
         let schema = source.schema.clone();
         let clocks: Vec<_> = source.streams.iter().map(|stream| source.stream_clock(stream.class)).collect();
-        let mut losses = lost_fields(&schema);
+        let semantics = Semantics::new(&schema);
+        let mut losses = lost_fields(&schema, &semantics);
         losses.add(Lost::ClocklessStreams, clocks.iter().filter(|clock| clock.is_none()).count() as u64);
         Converter {
             name: source.name.clone(),
             numbers: Numbers(options.byte_order.unwrap_or(ByteOrder::Little)),
             clocks,
+            semantics,
             classes: HashMap::new(),
+            ids: HashMap::new(),
             names: Vec::new(),
             tasks: BTreeMap::new(),
             symbols: BTreeMap::new(),
@@ -87,6 +99,36 @@ impl Converter {
             folder,
             schema,
         }
+    }
+
+    /// What the class of an event becomes; one that stands for many names is looked at for each event.
+    fn class(&mut self, event: EventRef<'_>) -> Arc<Class> {
+        let id = event.class();
+        if let Some(class) = self.classes.get(&id) {
+            return class.clone();
+        }
+        let (mut own, has_own) = (Vec::new(), self.schema.event(id).open_ids.is_some());
+        let name = event.name(&mut own).unwrap_or(b"(no name)");
+        let name = String::from_utf8_lossy(name).into_owned();
+        let call = self.semantics.call_named(id, &name).map(Meaning::Call);
+        let meaning = call.unwrap_or_else(|| Meaning::User(self.user_id(&name)));
+        let class = Arc::new(Class { thread: self.semantics.who(id).id, meaning });
+        if !has_own {
+            self.classes.insert(id, class.clone());
+        }
+        class
+    }
+
+    /// The id of the task of the thread that an event is of.
+    fn thread(&mut self, class: &Class, event: EventRef<'_>) -> Option<i64> {
+        let path = class.thread.as_ref()?;
+        let values = event.values(path.scope).ok()??;
+        let number = value_of(&values, path).and_then(Value::integer)?;
+        if (0..i128::from(FIRST_ID)).contains(&number) {
+            return Some(number as i64);
+        }
+        let next = FIRST_ID + self.ids.len() as i64;
+        Some(*self.ids.entry(number).or_insert(next))
     }
 
     /// The id of user events of a name. Another character than uftrace can read in one becomes `_xHEX_`.
@@ -163,8 +205,7 @@ impl TraceWriter for Converter {
             self.losses.add(Lost::UntimedLeftOut, 1);
             return Ok(());
         };
-        let class = self.schema.event(event.class()).clone();
-        if class.is_untimed {
+        if self.schema.event(event.class()).is_untimed {
             self.losses.add(Lost::UntimedLeftOut, 1);
             return Ok(());
         }
@@ -172,18 +213,8 @@ impl TraceWriter for Converter {
             self.losses.add(Lost::EarlyEvents, 1);
             return Ok(());
         };
-        let known = self.classes.get(&event.class()).copied().filter(|_| class.open_ids.is_none());
-        let meaning = known.unwrap_or_else(|| {
-            let mut own = Vec::new();
-            let name = match event.own_id(&mut own) {
-                Some(_) => String::from_utf8_lossy(&own).into_owned(),
-                None => class.name.as_deref().unwrap_or("(no name)").to_string(),
-            };
-            let meaning = meaning(&self.schema, &class, &name).unwrap_or_else(|| Meaning::User(self.user_id(&name)));
-            self.classes.insert(event.class(), meaning);
-            meaning
-        });
-        let tid = task_of(event, meaning).unwrap_or(stream as i64 + 1);
+        let class = self.class(event);
+        let tid = self.thread(&class, event).unwrap_or(stream as i64 + 1);
         self.last_task[stream] = Some(tid);
         let folder = &self.folder;
         let task = self.tasks.entry(tid).or_insert_with(|| Task {
@@ -195,21 +226,24 @@ impl TraceWriter for Converter {
         task.last = time;
         self.scratch.clear();
         let out = &mut self.scratch;
-        let address = match meaning {
-            Meaning::User(_) => 0,
-            Meaning::Entry | Meaning::Exit => address_of(event, &mut self.symbols),
+        let call = match &class.meaning {
+            Meaning::User(id) => {
+                self.numbers.record(out, Kind::Event, time, 0, *id, None);
+                return task.file.write(out);
+            }
+            Meaning::Call(call) => call,
         };
-        match meaning {
-            Meaning::User(id) => self.numbers.record(out, Kind::Event, time, 0, id, None),
-            Meaning::Entry => {
+        let address = address_of(event, call, &mut self.symbols);
+        match call.is_exit {
+            false => {
                 self.numbers.record(out, Kind::Entry, time, task.depth.min(MAX_DEPTH), address, None);
                 task.depth = task.depth.saturating_add(1);
             }
-            Meaning::Exit if task.depth == 0 => {
+            true if task.depth == 0 => {
                 self.losses.add(Lost::LoneEnds, 1);
                 return Ok(());
             }
-            Meaning::Exit => {
+            true => {
                 task.depth -= 1;
                 self.numbers.record(out, Kind::Exit, time, task.depth.min(MAX_DEPTH), address, None);
             }
@@ -265,61 +299,28 @@ impl TraceWriter for Converter {
 }
 
 /// Fields that the records have no place for.
-fn lost_fields(schema: &Schema) -> Losses {
+fn lost_fields(schema: &Schema, semantics: &Semantics) -> Losses {
     let mut losses = Losses::default();
-    for class in schema.events() {
-        match meaning(schema, class, class.name.as_deref().unwrap_or("")) {
-            None => losses.add(Lost::FieldsOfNoCalls, class.payload.or(class.specific_context).is_some().into()),
-            Some(_) => {
-                let others = schema.members(class.payload).iter().filter(|member| !is_of_call(&member.name));
-                losses.add(Lost::FieldsOfCalls, others.count() as u64);
-            }
-        }
+    for (at, class) in schema.events().iter().enumerate() {
+        let id = EventClassId(at as u32);
+        let Some(call) = semantics.call(id) else {
+            losses.add(Lost::FieldsOfNoCalls, class.payload.or(class.specific_context).is_some().into());
+            continue;
+        };
+        let depth = member(schema, Scope::Payload, class.payload, "depth");
+        let thread = semantics.who(id).id.filter(|path| path.scope == Scope::Payload);
+        let held = [call.address, call.symbol, depth, thread].into_iter().flatten().count();
+        losses.add(Lost::FieldsOfCalls, schema.members(class.payload).len().saturating_sub(held) as u64);
     }
     losses
 }
 
-/// Does a record of a call hold what the member of a payload says?
-fn is_of_call(name: &str) -> bool {
-    TASKS.contains(&name) || ["addr", "func", "symbol", "depth"].contains(&name)
-}
-
-/// Is it the beginning or the end of a call?
-fn meaning(schema: &Schema, class: &EventClass, name: &str) -> Option<Meaning> {
-    let has_address = || schema.members(class.payload).iter().any(|member| &*member.name == "addr");
-    match name.rsplit(':').next().unwrap_or(name) {
-        "func_entry" | "funcgraph_entry" => Some(Meaning::Entry),
-        "func_exit" | "funcgraph_exit" => Some(Meaning::Exit),
-        "entry" if has_address() => Some(Meaning::Entry),
-        "exit" if has_address() => Some(Meaning::Exit),
-        _ => None,
-    }
-}
-
-/// The task of an event as its contexts, its header or its payload say it.
-fn task_of(event: EventRef<'_>, meaning: Meaning) -> Option<i64> {
-    let scopes =
-        [Scope::CommonContext, Scope::SpecificContext, Scope::PacketContext, Scope::EventHeader, Scope::Payload];
-    // The payload of an event may be about another task than its own; that of a call is not.
-    let scopes = if matches!(meaning, Meaning::User(_)) { &scopes[..4] } else { &scopes[..] };
-    for &scope in scopes {
-        let Ok(Some(values)) = event.values(scope) else { continue };
-        // A header of another format that CTF 2 keeps.
-        let values = values.member(tracemill_format::writer::STORED).cloned().unwrap_or(values);
-        let found = TASKS.iter().find_map(|name| values.member(name).and_then(Value::integer));
-        if let Some(tid) = found.and_then(|tid| i64::try_from(tid).ok()) {
-            return Some(tid.max(0));
-        }
-    }
-    None
-}
-
 /// The address of the function that a call is of; its name, when the event has it, is kept.
-fn address_of(event: EventRef<'_>, symbols: &mut BTreeMap<u64, String>) -> u64 {
+fn address_of(event: EventRef<'_>, call: &Call, symbols: &mut BTreeMap<u64, String>) -> u64 {
     let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
-    let address = ["addr", "func"].iter().find_map(|name| payload.member(name).and_then(Value::integer));
+    let address = call.address.as_ref().and_then(|path| value_of(&payload, path)).and_then(Value::integer);
     let address = address.unwrap_or(0) as u64;
-    if let Some(name) = payload.member("symbol").and_then(Value::bytes)
+    if let Some(name) = call.symbol.as_ref().and_then(|path| value_of(&payload, path)).and_then(Value::bytes)
         && address < STACK
     {
         symbols.entry(address).or_insert_with(|| {

@@ -26,6 +26,8 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::out_file::make_folder;
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{ClassKey, count_headers};
+use tracemill_semantics::cpu;
+use tracemill_semantics::names::CPU;
 
 /// Sizes of the C types of what we write.
 const SIZES: Sizes = Sizes { int: 8, long: 8, pointer: 8, size: 8, align: 1 };
@@ -102,7 +104,7 @@ impl Converter {
             len: HEADER_LEN,
         };
         let clock = clock(source, &mut header, &mut losses);
-        count_headers(&mut losses, source, &["cpu_id"], &["cpu_id"]);
+        count_headers(&mut losses, source, &[CPU], &[CPU]);
         let stream = |_| Stream { file: None, packet: None, last: 0 };
         Converter {
             folder: folder.to_path_buf(),
@@ -150,15 +152,7 @@ impl Converter {
         if self.streams[stream].file.is_some() {
             return Ok(());
         }
-        let packet = &event.chunk.packet;
-        let cpu = match packet.cpu {
-            Some(cpu) => Some(i128::from(cpu)),
-            None => event
-                .values(Scope::PacketContext)
-                .ok()
-                .flatten()
-                .and_then(|context| context.member("cpu_id").and_then(Value::integer)),
-        };
+        let cpu = cpu(&event.chunk.packet);
         let own: String = self.source.streams[stream].origin_name.chars().map(plain).collect();
         let digits = own.rsplit_once('_').is_some_and(|(_, digits)| {
             digits.parse::<u32>().is_ok_and(|number| cpu.is_none_or(|cpu| cpu == number.into()))
@@ -194,7 +188,7 @@ impl Converter {
         };
         // Fields of the concept first, in the order that the facility has; all others behind them.
         let mut order: Vec<usize> = Vec::new();
-        let renamed: &[(&str, &str)] = concept.as_ref().map_or(&[], |concept| concept.fields);
+        let renamed: &[(&str, &str)] = concept.as_ref().map_or(&[], |concept| &concept.fields);
         let place_of = |name: &str| members.iter().position(|member| &*member.name == name);
         order.extend(renamed.iter().filter_map(|(name, _)| place_of(name)));
         let rest: Vec<usize> = (0..members.len()).filter(|at| !order.contains(at)).collect();

@@ -1,0 +1,298 @@
+//! On which track of a timeline an event stands, and what it does there, for all targets that show timelines.
+//!
+//! What classes mean is asked once for each class ([`Semantics`]); of an event only the few fields that matter are looked
+//! at, while it is visited.
+
+mod watch;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::plan::{NoVisitor, State};
+use tracemill_codec::trace_plans::TracePlans;
+use tracemill_format::target::Source;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::schema::{EventClassId, Schema, Scope};
+use tracemill_semantics::{Counter, FieldPath, Recording, Semantics, cpu, node_of};
+
+pub(super) use tracemill_semantics::Shape;
+use watch::hash;
+pub(super) use watch::{Number, Seen, Take, Watch};
+
+/// Where an event stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Track {
+    /// On a thread of a machine.
+    Thread(u32, i64),
+    /// On a CPU of a machine.
+    Cpu(u32, u32),
+    /// What a CPU of a machine runs.
+    Running(u32, u32),
+    /// On a track of a trace that its format numbers itself.
+    Own(u32, i64),
+    /// On its stream: nothing else is known.
+    Stream(u32),
+}
+
+/// What is known of a class.
+#[derive(Clone, Debug)]
+pub(super) struct ClassRules {
+    /// What its events do.
+    pub(super) shape: Shape,
+    /// Name of what they show, unless they say one themselves.
+    pub(super) title: Arc<str>,
+    /// What stands before the `:` of its name, or the format.
+    pub(super) category: Arc<str>,
+    /// Does it stand on a CPU, whatever thread runs there?
+    is_of_cpu: bool,
+    /// What it counts.
+    pub(super) counters: Vec<Counter>,
+    /// By node of the plan of its fields.
+    pub(super) takes: Vec<Take>,
+    /// By node of the plan of its header, when that says more than id and time.
+    pub(super) header: Option<Vec<Take>>,
+    /// Is anything of the header wanted?
+    wants_header: bool,
+    /// By node of the plan of the packet context, when that says who.
+    packet: Option<Vec<Take>>,
+}
+
+/// A stream of all traces that are shown.
+pub(super) struct StreamOf {
+    /// Its trace.
+    pub(super) trace: usize,
+    /// Its clock.
+    pub(super) clock: Option<ClockMap>,
+    /// Its name.
+    pub(super) name: String,
+    cpu: Option<u32>,
+    packet: Option<Arc<PacketData>>,
+}
+
+/// A trace that is shown.
+pub(super) struct TraceOf {
+    /// Its name.
+    pub(super) name: String,
+    /// The machine that it was recorded on.
+    pub(super) machine: u32,
+    schema: Arc<Schema>,
+    semantics: Semantics,
+    classes: Vec<Option<Arc<ClassRules>>>,
+    /// Threads that the format knows: process and name.
+    tasks: HashMap<i64, (i64, String)>,
+}
+
+/// The tracks of some traces.
+pub(super) struct Tracks {
+    /// The traces.
+    pub(super) traces: Vec<TraceOf>,
+    /// Their streams.
+    pub(super) streams: Vec<StreamOf>,
+    /// The thread that runs on a CPU of a machine, as far as that was said.
+    running: HashMap<(u32, u32), i64>,
+    /// What the last event said.
+    pub(super) seen: Seen,
+}
+
+impl Tracks {
+    /// The rules of these traces.
+    pub(super) fn new(sources: &[Source]) -> Self {
+        let mut machines: Vec<Option<&str>> = Vec::new();
+        let (mut traces, mut streams) = (Vec::new(), Vec::new());
+        for (trace, source) in sources.iter().enumerate() {
+            let host = Recording::of(&source.schema).host;
+            let machine = machines.iter().position(|known| *known == host).unwrap_or_else(|| {
+                machines.push(host);
+                machines.len() - 1
+            });
+            let tasks = source
+                .tasks
+                .iter()
+                .map(|task| (task.tid, (task.pid, String::from_utf8_lossy(&task.name).into_owned())));
+            traces.push(TraceOf {
+                name: source.name.clone(),
+                machine: machine as u32,
+                semantics: Semantics::new(&source.schema),
+                classes: vec![None; source.schema.events().len()],
+                schema: source.schema.clone(),
+                tasks: tasks.collect(),
+            });
+            for stream in &source.streams {
+                let clock = source.stream_clock(stream.class);
+                streams.push(StreamOf { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
+            }
+        }
+        Tracks { traces, streams, running: HashMap::new(), seen: Seen::default() }
+    }
+
+    /// Does any class begin or end something?
+    pub(super) fn has_calls(&self) -> bool {
+        self.traces.iter().any(|of| of.semantics.has_pairs())
+    }
+
+    /// The rules of the class of an event.
+    #[inline]
+    pub(super) fn class(&mut self, stream: usize, event: EventRef<'_>) -> Arc<ClassRules> {
+        let trace = self.streams[stream].trace;
+        let at = event.class().0 as usize;
+        if let Some(Some(rules)) = self.traces[trace].classes.get(at) {
+            return rules.clone();
+        }
+        let rules = Arc::new(self.traces[trace].rules(&event.chunk.packet.plans, event.class()));
+        if let Some(of) = self.traces[trace].classes.get_mut(at) {
+            *of = Some(rules.clone());
+        }
+        rules
+    }
+
+    /// Forgets what the event before said, and sees what the packet of this one says.
+    #[inline]
+    pub(super) fn begin(&mut self, stream: usize, event: EventRef<'_>, rules: &ClassRules) {
+        self.seen.clear();
+        let of = &mut self.streams[stream];
+        let packet = &event.chunk.packet;
+        if !of.packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet)) {
+            of.cpu = cpu(packet).and_then(|cpu| u32::try_from(cpu).ok());
+            of.packet = Some(packet.clone());
+        }
+        if let Some(takes) = &rules.packet {
+            // The packet was opened, so its context has been read.
+            let _ = packet.visit_context(&mut Watch { inner: NoVisitor, takes, seen: &mut self.seen });
+        }
+    }
+
+    /// Where the event stands whose fields were seen.
+    #[inline]
+    pub(super) fn place(&mut self, stream: usize, rules: &ClassRules) -> Track {
+        let of = &self.streams[stream];
+        let machine = self.traces[of.trace].machine;
+        if let (Some(next), Some(cpu)) = (self.seen.next_thread, of.cpu) {
+            self.running.insert((machine, cpu), next);
+        }
+        if let Some(track) = self.seen.track {
+            return Track::Own(of.trace as u32, track);
+        }
+        let thread = self.seen.thread;
+        let Some(cpu) = of.cpu else {
+            return thread.map_or(Track::Stream(stream as u32), |thread| Track::Thread(machine, thread));
+        };
+        match thread {
+            Some(thread) if !rules.is_of_cpu => Track::Thread(machine, thread),
+            // What a thread begins may end on another CPU.
+            None if !rules.is_of_cpu && rules.shape != Shape::Instant => {
+                let running = self.running.get(&(machine, cpu));
+                running.map_or(Track::Cpu(machine, cpu), |&thread| Track::Thread(machine, thread))
+            }
+            _ => Track::Cpu(machine, cpu),
+        }
+    }
+
+    /// The track of a counter of an event that stands on `track`.
+    pub(super) fn place_counter(&self, stream: usize, counter: &Counter, track: Track) -> Track {
+        let of = &self.streams[stream];
+        match self.seen.cpu.or(of.cpu).filter(|_| counter.is_of_cpu) {
+            Some(cpu) => Track::Cpu(self.traces[of.trace].machine, cpu),
+            None => track,
+        }
+    }
+
+    /// What the format knows of a thread of a trace: its process and its name.
+    pub(super) fn task(&self, trace: usize, thread: i64) -> Option<&(i64, String)> {
+        self.traces[trace].tasks.get(&thread)
+    }
+
+    /// The CPU that turns to another thread by the event that was seen, that thread, and its name.
+    pub(super) fn switch(&self, stream: usize) -> Option<(Track, i64, &[u8])> {
+        let (next, of) = (self.seen.next_thread?, &self.streams[stream]);
+        Some((Track::Running(self.traces[of.trace].machine, of.cpu?), next, &self.seen.next_name))
+    }
+
+    /// The title of the event that was seen: its own, or its class's.
+    pub(super) fn title(&mut self, rules: &ClassRules) -> Option<&[u8]> {
+        if self.seen.title.is_empty()
+            && let Some(address) = self.seen.address
+        {
+            self.seen.title.extend_from_slice(format!("{address:#x}").as_bytes());
+        }
+        Some(self.seen.title.as_slice()).filter(|title| !title.is_empty()).or(match &*rules.title {
+            "" if rules.shape != Shape::Instant => Some(b"call"),
+            _ => None,
+        })
+    }
+}
+
+impl TraceOf {
+    fn rules(&self, plans: &TracePlans, id: EventClassId) -> ClassRules {
+        let (schema, semantics) = (&*self.schema, &self.semantics);
+        let class = schema.event(id);
+        let (shape, title) = semantics.shape(id);
+        let plan = plans.event_rows(id);
+        let (mut takes, mut packet) = (vec![Take::Nothing; plan.nodes.len()], None);
+        let header = schema.stream(class.stream).event_header.filter(|root| schema.says_more(*root));
+        let mut header = header.map(|_| vec![Take::Nothing; plans.header_rows(class.stream).nodes.len()]);
+        let mut wants_header = false;
+        let mut take = |path: Option<&FieldPath>, take: Take| {
+            let Some(path) = path else { return };
+            let (plan, takes) = match path.scope {
+                Scope::PacketContext => {
+                    let plan = plans.packet_context_rows(class.stream);
+                    (plan, packet.get_or_insert_with(|| vec![Take::Nothing; plan.nodes.len()]))
+                }
+                Scope::EventHeader => {
+                    wants_header = true;
+                    let Some(takes) = &mut header else { return };
+                    (plans.header_rows(class.stream), takes)
+                }
+                _ => (plan, &mut takes),
+            };
+            if let Some(node) = node_of(plan, path) {
+                takes[node as usize] = take;
+            }
+        };
+        let who = semantics.who(id);
+        take(who.id.as_ref(), if who.is_track { Take::Track } else { Take::Thread });
+        take(who.process.as_ref(), Take::Process);
+        take(who.name.as_ref(), Take::Name);
+        for (name, path) in semantics.flows(id) {
+            take(Some(&path), Take::Flow(hash(0xcbf2_9ce4_8422_2325, name.as_bytes())));
+        }
+        take(semantics.title(id).as_ref(), Take::Title);
+        if let Some(call) = semantics.call(id).filter(|_| shape != Shape::Instant) {
+            take(call.address.as_ref(), Take::Address);
+        }
+        if let Some(switch) = semantics.switch(id) {
+            take(Some(&switch.next), Take::NextThread);
+            take(switch.next_name.as_ref(), Take::NextName);
+        }
+        take(semantics.counted_cpu(id).as_ref(), Take::Cpu);
+        let counters = semantics.counters(id);
+        for (counter, at) in counters.iter().zip(0..) {
+            take(Some(&counter.field), Take::Counter(at));
+        }
+        let name = class.name.as_deref().unwrap_or_default();
+        ClassRules {
+            shape,
+            category: name.split_once(':').map_or(schema.format, |(category, _)| category).into(),
+            is_of_cpu: semantics.is_of_cpu(id),
+            title: title.into(),
+            counters,
+            takes,
+            header,
+            wants_header,
+            packet,
+        }
+    }
+}
+
+/// Shows the fields of an event that rules want to nobody else; false when they cannot be read.
+pub(super) fn look(tracks: &mut Tracks, rules: &ClassRules, event: EventRef<'_>, state: &mut State) -> bool {
+    if let Some(takes) = rules.header.as_ref().filter(|_| rules.wants_header) {
+        let mut watch = Watch { inner: NoVisitor, takes, seen: &mut tracks.seen };
+        if event.visit_header(&mut State::default(), &mut watch).is_err() {
+            return false;
+        }
+    }
+    let mut watch = Watch { inner: NoVisitor, takes: &rules.takes, seen: &mut tracks.seen };
+    event.visit_flat(state, &mut watch).is_ok()
+}

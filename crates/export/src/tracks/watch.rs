@@ -1,0 +1,195 @@
+//! The fields that say where an event stands and what it does, seen while other visitors see all fields.
+
+use tracemill_codec::bits::Wide;
+use tracemill_codec::plan::{NodeId, Visitor};
+
+/// What a field says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Take {
+    Nothing,
+    Thread,
+    Process,
+    /// The name of the thread or track.
+    Name,
+    Title,
+    Address,
+    NextThread,
+    NextName,
+    Cpu,
+    Track,
+    Flow(u64),
+    Counter(u16),
+}
+
+/// A number of an event.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Number {
+    Whole(i64),
+    Real(f64),
+}
+
+/// What an event says of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(super) thread: Option<i64>,
+    /// Process.
+    pub(crate) process: Option<i64>,
+    pub(super) track: Option<i64>,
+    /// Name of the thread or track; empty when it says none.
+    pub(crate) name: Vec<u8>,
+    /// Its own title; empty when it says none.
+    pub(crate) title: Vec<u8>,
+    pub(super) address: Option<u64>,
+    pub(super) next_thread: Option<i64>,
+    pub(super) next_name: Vec<u8>,
+    pub(super) cpu: Option<u32>,
+    /// What links it with others.
+    pub(crate) flow: Option<u64>,
+    /// Counters and their values.
+    pub(crate) counters: Vec<(u16, Number)>,
+}
+
+impl Seen {
+    pub(super) fn clear(&mut self) {
+        (self.thread, self.process, self.address, self.next_thread) = (None, None, None, None);
+        (self.cpu, self.flow, self.track) = (None, None, None);
+        self.name.clear();
+        self.title.clear();
+        self.next_name.clear();
+        self.counters.clear();
+    }
+
+    fn number(&mut self, take: Take, value: i128, bits: u64) {
+        let small = i64::try_from(value).ok();
+        match take {
+            Take::Thread => self.thread = small,
+            Take::Process => self.process = small,
+            Take::Track => self.track = small,
+            Take::NextThread => self.next_thread = small,
+            Take::Cpu => self.cpu = u32::try_from(value).ok(),
+            Take::Address => self.address = Some(bits),
+            Take::Flow(seed) => self.flow = Some(hash(seed, &bits.to_le_bytes())),
+            Take::Counter(at) => {
+                let number = small.map_or(Number::Real(value as f64), Number::Whole);
+                self.counters.push((at, number));
+            }
+            Take::Nothing | Take::Name | Take::NextName | Take::Title => {}
+        }
+    }
+
+    fn text(&mut self, take: Take, text: &[u8]) {
+        match take {
+            Take::Name => self.name.extend_from_slice(text),
+            Take::NextName => self.next_name.extend_from_slice(text),
+            Take::Title => self.title.extend_from_slice(text),
+            Take::Flow(seed) => self.flow = Some(hash(seed, text)),
+            _ => {}
+        }
+    }
+}
+
+/// FNV-1a: ids of flows are the same in each run.
+pub(super) fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Shows fields to another visitor, and keeps what rules want of them.
+pub(crate) struct Watch<'a, V> {
+    pub(crate) inner: V,
+    pub(crate) takes: &'a [Take],
+    pub(crate) seen: &'a mut Seen,
+}
+
+impl<V> Watch<'_, V> {
+    #[inline]
+    fn take(&self, node: NodeId) -> Take {
+        self.takes.get(node as usize).copied().unwrap_or(Take::Nothing)
+    }
+}
+
+impl<V: Visitor> Visitor for Watch<'_, V> {
+    const FOR_PEOPLE: bool = true;
+
+    #[inline]
+    fn unsigned(&mut self, node: NodeId, value: u64) {
+        if self.take(node) != Take::Nothing {
+            self.seen.number(self.take(node), value.into(), value);
+        }
+        self.inner.unsigned(node, value);
+    }
+
+    #[inline]
+    fn signed(&mut self, node: NodeId, value: i64) {
+        if self.take(node) != Take::Nothing {
+            self.seen.number(self.take(node), value.into(), value as u64);
+        }
+        self.inner.signed(node, value);
+    }
+
+    fn wide(&mut self, node: NodeId, value: &Wide) {
+        self.inner.wide(node, value);
+    }
+
+    fn boolean(&mut self, node: NodeId, value: bool) {
+        self.inner.boolean(node, value);
+    }
+
+    fn real(&mut self, node: NodeId, value: f64) {
+        if let Take::Counter(at) = self.take(node) {
+            self.seen.counters.push((at, Number::Real(value)));
+        }
+        self.inner.real(node, value);
+    }
+
+    #[inline]
+    fn string(&mut self, node: NodeId, bytes: &[u8]) {
+        if self.take(node) != Take::Nothing {
+            self.seen.text(self.take(node), bytes);
+        }
+        self.inner.string(node, bytes);
+    }
+
+    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
+        self.inner.blob(node, bytes);
+    }
+
+    fn begin_struct(&mut self, node: NodeId) {
+        self.inner.begin_struct(node);
+    }
+
+    fn end_struct(&mut self, node: NodeId) {
+        self.inner.end_struct(node);
+    }
+
+    fn begin_array(&mut self, node: NodeId, len: u64) {
+        self.inner.begin_array(node, len);
+    }
+
+    fn element(&mut self, node: NodeId, index: u64) {
+        self.inner.element(node, index);
+    }
+
+    fn end_array(&mut self, node: NodeId) {
+        self.inner.end_array(node);
+    }
+
+    fn begin_variant(&mut self, node: NodeId, option: usize) {
+        self.inner.begin_variant(node, option);
+    }
+
+    fn end_variant(&mut self, node: NodeId) {
+        self.inner.end_variant(node);
+    }
+
+    fn begin_optional(&mut self, node: NodeId) {
+        self.inner.begin_optional(node);
+    }
+
+    fn end_optional(&mut self, node: NodeId) {
+        self.inner.end_optional(node);
+    }
+
+    fn absent(&mut self, node: NodeId) {
+        self.inner.absent(node);
+    }
+}

@@ -1,0 +1,67 @@
+//! Meaning of events: who did it and on which CPU, calls, halves of pairs, counters, flows, switches of threads.
+//!
+//! Traces say such things by names: a context `vtid`, a class `irq_handler_entry`. Those names stand here once, as data
+//! ([`names`], and `concepts.txt` for the events of kernels), and every output asks the same questions, so that an event
+//! is on the same thread in all of them. Answers are [`FieldPath`]s, found once for each event class; reading an event
+//! then looks at no name.
+//!
+//! | question | answer |
+//! |---|---|
+//! | thread, process, name of the thread; or a track that the trace numbers itself | [`Semantics::who`] |
+//! | CPU | [`cpu()`], [`CpuOf`]: one for each packet |
+//! | half of a pair, and the title of both halves | [`Semantics::shape`] |
+//! | function call: entry or exit, address, symbol | [`Semantics::call`] |
+//! | thread that a CPU turns to | [`Semantics::switch`] |
+//! | counted numbers | [`Semantics::counters`] |
+//! | links between events | [`Semantics::flows`] |
+//! | a known event of a kernel, whatever the tracer calls it | [`concept()`] |
+//!
+//! What only one format says by its own specification stays in that format's crate: the names of its call events, for
+//! instance.
+#![forbid(unsafe_code)]
+
+mod class;
+mod concepts;
+mod cpu;
+mod fields;
+pub mod names;
+mod recording;
+mod who;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tracemill_model::schema::{EventClassId, Schema};
+
+pub use class::{Call, Counter, Shape, Switch};
+pub use concepts::{Concept, concept};
+pub use cpu::{CpuOf, cpu, cpu_field};
+pub use fields::{member, node_of, value_of};
+pub use recording::Recording;
+pub use tracemill_model::schema::FieldPath;
+pub use who::Who;
+
+/// Answers for the event classes of a trace.
+///
+/// Each answer searches the members of a class by name: ask once for a class and keep it.
+#[derive(Clone, Debug)]
+pub struct Semantics {
+    schema: Arc<Schema>,
+    class_names: HashSet<Arc<str>>,
+    /// Do payloads say whose events they are?
+    is_of_tasks: bool,
+}
+
+impl Semantics {
+    /// The answers for a schema.
+    pub fn new(schema: &Arc<Schema>) -> Self {
+        let class_names = schema.events().iter().filter_map(|class| class.name.clone()).collect();
+        let mut semantics = Semantics { schema: schema.clone(), class_names, is_of_tasks: false };
+        // Calls are made by the thread that they name. A trace whose calls do has payloads that speak of the event itself.
+        semantics.is_of_tasks = (0..schema.events().len()).any(|at| {
+            let class = EventClassId(at as u32);
+            semantics.call(class).is_some() && semantics.payload_thread(class).is_some()
+        });
+        semantics
+    }
+}

@@ -1,0 +1,94 @@
+//! The names by which traces say what events mean, each with its place in the order of preference.
+//!
+//! A leading `_` of a field's name does not count.
+
+/// Number of the thread that an event is of.
+///
+/// | name | said by | why here |
+/// |---|---|---|
+/// | `tid` | LTTng's kernel tracer, uftrace | unique on a machine, and the number that switches of threads name: events of programs and of the kernel meet on one thread |
+/// | `vtid` | LTTng-UST | the number within the thread's namespace, which is `tid` outside of containers; where both are there, only `tid` fits the events of the kernel |
+/// | `common_pid` | ftrace, in headers | the kernel's word for the number of a thread |
+/// | `pthread_id` | LTTng-UST | a pointer: it tells threads of one process apart, and nothing else has it |
+///
+/// `pid` and `vpid` are not among them: alone they name a process, and its events may be of any of its threads. Such an
+/// event has no known thread. (The `pid` of old kernel tracers, which is a thread, stands in payloads and speaks of
+/// others: see [`concept`](crate::concept()).)
+pub const THREAD: &[&str] = &["tid", "vtid", "common_pid", "pthread_id"];
+
+/// Process of the thread: the machine's number before that of a namespace, for the same reason as for [`THREAD`]; `tgid`
+/// is the kernel's word, `process` that of tracers without a kernel.
+pub const PROCESS: &[&str] = &["pid", "vpid", "tgid", "process"];
+
+/// Name of the thread: LTTng's context, the kernel's word with and without ftrace's prefix; the process has a name too
+/// where the thread has none.
+pub const THREAD_NAME: &[&str] = &["procname", "comm", "common_comm", "process_name"];
+
+/// Number and name of a track that a log numbers itself; a number without the name beside it is a field as any other.
+pub const TRACK: (&str, &str) = ("track", "track_name");
+
+/// CPU of a packet.
+pub const CPU: &str = "cpu_id";
+
+/// The member that holds what an event header held in the format that a trace had before it was converted to CTF 2.
+pub const STORED: &str = "stored";
+
+/// Last words of names of event classes that enter a function, and those that leave one. The last pair is so common that
+/// only an address makes it a call.
+pub const CALLS: &[(&str, &str)] =
+    &[("func_entry", "func_exit"), ("funcgraph_entry", "funcgraph_exit"), ("entry", "exit")];
+
+/// Address of the function of a call.
+pub const ADDRESS: &[&str] = &["addr", "func", "ip"];
+
+/// Name of the function of a call.
+pub const SYMBOL: &str = "symbol";
+
+/// Name of the class of events of tasks that are no calls, and of the field of its payload that names the event.
+pub const EVENT: &str = "event";
+
+/// Words in names of event classes that begin something, and those that end it.
+pub const PAIRS: &[(&str, &str)] = &[("entry", "exit"), ("enter", "exit"), ("begin", "end")];
+
+/// Prefix of classes of system calls in old kernel traces, and the one class that ends them all.
+pub const SYSTEM_CALLS: (&str, &str) = ("sys_", "exit_syscall");
+
+/// Beginnings of names of what interrupts threads: it belongs to the CPU, whatever thread runs there.
+pub const CPU_BOUND: &[&str] = &["irq", "softirq", "tasklet", "hrtimer_expire", "timer_expire", "ipi", "sched_switch"];
+
+/// Last words of names of event classes whose numbers are counted.
+pub const COUNTED: &[&str] = &["counter", "counters", "gauge", "metric", "metrics"];
+
+/// Event classes of well-known numbers of CPUs: their field `state`, of the CPU that the payload names.
+pub const CPU_COUNTERS: &[&str] = &["cpu_frequency", "cpu_idle", "power_cpu_frequency", "power_cpu_idle"];
+
+/// Prefixes of contexts that are counters: of the thread, of the CPU.
+pub const PERF_COUNTERS: (&str, &str) = ("perf_", "perf_cpu_");
+
+/// Fields that are counted under the name of their event class alone.
+pub const COUNTED_FIELDS: &[&str] = &["value", "val", "state", "count"];
+
+/// Fields whose equal values link events.
+pub const FLOWS: &[&str] = &["flow_id", "correlation_id", "request_id", "transaction_id", "message_id", "span_id"];
+
+/// Is it the name of a field that says which thread or process an event is of?
+///
+/// ```
+/// use tracemill_semantics::names;
+///
+/// assert!(names::is_of_who("vtid") && names::is_of_who("procname"));
+/// assert!(!names::is_of_who("fd"));
+/// ```
+pub fn is_of_who(name: &str) -> bool {
+    [THREAD, PROCESS, THREAD_NAME].iter().any(|names| names.iter().any(|known| is(name, known)))
+}
+
+/// Is a field's name this one?
+pub(crate) fn is(name: &str, known: &str) -> bool {
+    name.strip_prefix('_').unwrap_or(name) == known
+}
+
+/// The part of the name of an event class behind its provider: `lttng_ust_x:NAME`, `facility.NAME`.
+pub(crate) fn short(name: &str) -> &str {
+    name.rsplit([':', '.']).next().unwrap_or(name)
+}
