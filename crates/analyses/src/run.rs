@@ -8,8 +8,9 @@ use tracemill_engine::filter::Filter;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::ClassSet;
-use tracemill_engine::selection::{Selection, StreamOf};
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Result;
 
 use crate::report::LeftOut;

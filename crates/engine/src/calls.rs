@@ -20,9 +20,9 @@ use crate::event::Event;
 use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
 use crate::merge::{Merger, Note};
 use crate::redact::StreamReader;
-use crate::selection::{self, ClassSet, Selection, StreamOf};
+use crate::selection::{self, ClassSet, StreamOf};
 use crate::session::Session;
-use crate::timeline;
+use crate::timeline::{self, Selection};
 
 /// Calls that may be open at once in a task.
 const MAX_DEPTH: usize = 65_535;

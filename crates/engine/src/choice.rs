@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tracemill_model::error::{Error, Result};
 
 use crate::filter::{Expression, Filter, FilterContext, Time, TimeContext};
-use crate::selection::Selection;
 use crate::session::Session;
 use crate::survey::ends;
+use crate::timeline::Selection;
 
 /// A condition and two times, read from text and not bound to a session yet: mistakes in them are reported before any
 /// trace is opened.

@@ -15,9 +15,9 @@ use crate::filter::{Filter, Matcher};
 use crate::item::Flow;
 use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Source as _, StreamIndex};
-use crate::selection::{Selection, StreamOf};
+use crate::selection::StreamOf;
 use crate::session::Session;
-use crate::timeline;
+use crate::timeline::{self, Selection};
 
 /// What a target gets to know before the first event.
 ///

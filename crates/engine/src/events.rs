@@ -4,9 +4,9 @@ use crate::event::Event;
 use crate::filter::{Filter, Matcher};
 use crate::merge::{Batch, Merger, Note};
 use crate::redact::StreamReader;
-use crate::selection::{Selection, StreamOf};
+use crate::selection::StreamOf;
 use crate::session::Session;
-use crate::timeline;
+use crate::timeline::{self, Selection};
 
 /// Events of a batch.
 const BATCH: usize = 4096;

@@ -27,7 +27,7 @@ pub struct Redactions {
 
 impl Redactions {
     /// Hides fields of each trace of a session, and leaves others out: the traces have their redacted schemas from now on,
-    /// and what is read with [`Selection::redactions`](crate::selection::Selection::redactions) has events of those. All
+    /// and what is read with [`Selection::redactions`](crate::timeline::Selection::redactions) has events of those. All
     /// that looks at the events as they were must be bound before; so is the filter.
     ///
     /// # Errors

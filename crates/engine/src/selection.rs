@@ -1,4 +1,4 @@
-//! The part of a session that is read: streams, times and event classes.
+//! The streams of a session that are read, and the event classes of them.
 
 use std::sync::Arc;
 
@@ -9,26 +9,7 @@ use tracemill_model::error::{Error, Result};
 
 use crate::event::Event;
 use crate::pattern::Pattern;
-use crate::redact::Redactions;
 use crate::session::Session;
-
-/// The events of streams that are read: by time, by class, and without fields that are hidden.
-#[derive(Clone, Default)]
-pub struct Selection {
-    /// First wanted time in ns, included.
-    pub begin_ns: Option<i128>,
-    /// Last wanted time in ns, included.
-    pub end_ns: Option<i128>,
-    /// Wanted event classes of each trace; empty for all of all.
-    pub classes: Vec<Option<Arc<ClassSet>>>,
-    /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
-    pub memory_bytes: usize,
-    /// Are faults of packets that opening found (see [`stream_of_fault`]) told again where those packets stand, before
-    /// the events behind them?
-    pub faults_in_place: bool,
-    /// The redaction of the traces.
-    pub redactions: Option<Arc<Redactions>>,
-}
 
 /// A stream of a session that is read.
 #[derive(Clone)]

@@ -7,9 +7,27 @@ use tracemill_model::clock::ClockMap;
 
 use crate::cursor::Cursor;
 use crate::merge::{Merger, Rank};
-use crate::redact::StreamReader;
-use crate::selection::{Selection, SpineFilter, StreamOf};
+use crate::redact::{Redactions, StreamReader};
+use crate::selection::{ClassSet, SpineFilter, StreamOf};
 use crate::session::Session;
+
+/// The events of streams that are read: by time, by class, and without fields that are hidden.
+#[derive(Clone, Default)]
+pub struct Selection {
+    /// First wanted time in ns, included.
+    pub begin_ns: Option<i128>,
+    /// Last wanted time in ns, included.
+    pub end_ns: Option<i128>,
+    /// Wanted event classes of each trace; empty for all of all.
+    pub classes: Vec<Option<Arc<ClassSet>>>,
+    /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
+    pub memory_bytes: usize,
+    /// Are errors of packets that opening found reported again where those packets stand, before the events behind them?
+    /// See [`stream_of_fault`](crate::selection::stream_of_fault).
+    pub faults_in_place: bool,
+    /// The redaction of the traces.
+    pub redactions: Option<Arc<Redactions>>,
+}
 
 /// Memory for spines unless the user says otherwise.
 const DEFAULT_MEMORY: usize = 24 << 20;

@@ -7,11 +7,11 @@ use std::fs::OpenOptions;
 
 use folder::{Folder, PACKET_BYTES, PACKETS, first_event_of, trace};
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::{Selection, streams};
+use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions as SessionOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::survey;
-use tracemill_engine::timeline::merger;
+use tracemill_engine::timeline::{Selection, merger};
 use tracemill_model::error::{Error, ErrorKind};
 
 /// Reads some events, cuts the file, reads the rest. Gives the clock values and the faults.

@@ -17,9 +17,10 @@ use tracemill_engine::convert::{Conversion, sources};
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::{Selection, streams};
+use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_engine::timeline::Selection;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::WriteOptions;
 use tracemill_model::schema::{

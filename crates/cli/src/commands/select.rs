@@ -2,8 +2,8 @@
 
 use tracemill_engine::choice::Choice;
 use tracemill_engine::filter::Filter;
-use tracemill_engine::selection::Selection;
 use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Error;
 
 pub(super) use tracemill_engine::choice::misuse_of;

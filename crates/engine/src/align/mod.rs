@@ -16,9 +16,9 @@ use crate::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
 use crate::item::Item;
 use crate::merge::Source as _;
 use crate::pattern::Pattern;
-use crate::selection::{self, ClassSet, Selection};
+use crate::selection::{self, ClassSet};
 use crate::session::Session;
-use crate::timeline;
+use crate::timeline::{self, Selection};
 
 /// Messages that are remembered of a trace: more do not make it more accurate.
 const MAX_MESSAGES: usize = 1 << 20;
