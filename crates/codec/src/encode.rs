@@ -107,11 +107,13 @@ pub struct LooseBits {
 
 impl LooseBits {
     /// `count` bits in front of an end.
+    #[inline]
     pub fn new(end: usize, count: u8) -> Self {
         LooseBits { end, count }
     }
 
     /// The number of loose bits in front of an end: 0 when something came behind the value that left them.
+    #[inline]
     pub fn before(&self, end: usize) -> u8 {
         if self.end == end { self.count } else { 0 }
     }
