@@ -61,7 +61,7 @@ fn write(session: &Session, target: &Target, options: &WriteOptions, out: &Path)
         in_order: target.wants_order,
         stop: None,
     };
-    let writer = (target.create)(out, &sources, options).ok()?;
+    let writer = (target.create)(&FileSystem.at(out), &sources, options).ok()?;
     Some(conversion.run(writer, &mut |_| Flow::Continue).ok()?.events)
 }
 

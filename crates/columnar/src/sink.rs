@@ -1,9 +1,8 @@
 //! Files of tables: rows go in as batches. Thousands of them may be written at once, so files are opened when there is
 //! something to write and closed when too many are open.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -12,6 +11,7 @@ use arrow_schema::SchemaRef;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, Encoding, LogicalType, Type};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use tracemill_format::{OutPath, SinkFile};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The form of a file.
@@ -35,32 +35,34 @@ impl Form {
 
 /// Bytes that are kept before they are written.
 const BUFFER: usize = 1 << 18;
+/// The step that writes a table, for errors.
+const WRITING: &str = "write the table";
 /// Rows of a row group of Parquet.
 const GROUP_ROWS: usize = 1 << 18;
 
 /// A file that is open only while it is written.
 pub(crate) struct Output {
-    path: PathBuf,
-    file: Option<File>,
+    path: OutPath,
+    file: Option<Box<dyn SinkFile>>,
     waiting: Vec<u8>,
 }
 
 impl Output {
-    fn new(path: &Path) -> io::Result<Self> {
+    fn new(path: &OutPath) -> io::Result<Self> {
         // The file is there from now on, even without rows.
-        File::create_new(path)?;
-        Ok(Output { path: path.to_path_buf(), file: None, waiting: Vec::new() })
+        path.sink().create_new(path.path())?;
+        Ok(Output { path: path.clone(), file: None, waiting: Vec::new() })
     }
 
     fn write_out(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let file = match self.file.take() {
+        let file = match &mut self.file {
             Some(file) => file,
-            None => OpenOptions::new().append(true).open(&self.path)?,
+            None => self.file.insert(self.path.sink().append(self.path.path())?),
         };
-        self.file.insert(file).write_all(&self.waiting)?;
+        file.write_all(&self.waiting)?;
         self.waiting.clear();
         Ok(())
     }
@@ -93,7 +95,7 @@ enum Writer {
 
 /// A table on disk.
 pub(crate) struct Sink {
-    path: PathBuf,
+    path: OutPath,
     writer: Writer,
     /// Bytes of encoded rows that wait for the end of their row group.
     pub(crate) waiting: usize,
@@ -101,9 +103,9 @@ pub(crate) struct Sink {
 
 impl Sink {
     /// Makes a file.
-    pub(crate) fn new(form: Form, path: &Path, schema: &SchemaRef) -> Result<Self> {
-        let output = Output::new(path).map_err(|error| Error::io("write the table", path, &error))?;
-        let failed = |error: &dyn std::fmt::Display| failed(path, error);
+    pub(crate) fn new(form: Form, path: &OutPath, schema: &SchemaRef) -> Result<Self> {
+        let output = Output::new(path).map_err(path.failed(WRITING))?;
+        let failed = |error: &dyn std::fmt::Display| failed(path.path(), error);
         let writer = match form {
             Form::Parquet => {
                 let mut properties = WriterProperties::builder()
@@ -132,18 +134,18 @@ impl Sink {
                 Writer::Arrow(Box::new(FileWriter::try_new(output, schema).map_err(|error| failed(&error))?))
             }
         };
-        Ok(Sink { path: path.to_path_buf(), writer, waiting: 0 })
+        Ok(Sink { path: path.clone(), writer, waiting: 0 })
     }
 
     /// Writes rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.writer {
             Writer::Parquet(writer) => {
-                writer.write(batch).map_err(|error| failed(&self.path, &error))?;
+                writer.write(batch).map_err(|error| failed(self.path.path(), &error))?;
                 self.waiting = writer.memory_size();
             }
             Writer::Arrow(writer) => {
-                writer.write(batch).map_err(|error| failed(&self.path, &error))?;
+                writer.write(batch).map_err(|error| failed(self.path.path(), &error))?;
             }
         }
         self.write_out()
@@ -152,7 +154,7 @@ impl Sink {
     /// Ends the row group, so that nothing waits.
     pub(crate) fn shed(&mut self) -> Result<()> {
         if let Writer::Parquet(writer) = &mut self.writer {
-            writer.flush().map_err(|error| failed(&self.path, &error))?;
+            writer.flush().map_err(|error| failed(self.path.path(), &error))?;
             self.waiting = 0;
         }
         self.write_out()
@@ -163,7 +165,7 @@ impl Sink {
             Writer::Parquet(writer) => writer.inner_mut().write_out(),
             Writer::Arrow(writer) => writer.get_mut().write_out(),
         };
-        written.map_err(|error| Error::io("write the table", &self.path, &error))
+        written.map_err(self.path.failed(WRITING))
     }
 
     /// Is its file open?
@@ -186,12 +188,12 @@ impl Sink {
     pub(crate) fn close(self) -> Result<()> {
         let path = self.path;
         let output = match self.writer {
-            Writer::Parquet(writer) => writer.into_inner().map_err(|error| failed(&path, &error)),
+            Writer::Parquet(writer) => writer.into_inner().map_err(|error| failed(path.path(), &error)),
             Writer::Arrow(mut writer) => {
-                writer.finish().and_then(|()| writer.into_inner()).map_err(|error| failed(&path, &error))
+                writer.finish().and_then(|()| writer.into_inner()).map_err(|error| failed(path.path(), &error))
             }
         };
-        output?.write_out().map_err(|error| Error::io("write the table", &path, &error))
+        output?.write_out().map_err(path.failed(WRITING))
     }
 }
 

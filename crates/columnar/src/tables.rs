@@ -1,6 +1,5 @@
 //! Tables: rows that wait, and the file that they go to.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -10,6 +9,7 @@ use arrow_array::{
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Schema};
 use tracemill_columns::{Columns, Dropped};
+use tracemill_format::OutPath;
 use tracemill_model::error::Result;
 
 use crate::sink::{Form, Shared, Sink, failed};
@@ -144,7 +144,7 @@ impl Table {
     /// Makes a table and its file. `fields` are trees of columns with the names of their roots.
     pub(crate) fn new(
         form: Form,
-        path: PathBuf,
+        path: OutPath,
         plain: Vec<(&str, Plain)>,
         fields: Vec<(Columns, &[&str])>,
         metadata: &[(String, String)],

@@ -1,7 +1,6 @@
 //! Events to tables.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,8 +9,9 @@ use tracemill_codec::plan::State;
 use tracemill_columns::{Columns, Dropped, unlabelled};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::{EntryKind, OutPath, Storage};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 use tracemill_semantics::cpu;
@@ -98,7 +98,7 @@ struct Row {
 
 struct Writer {
     form: Form,
-    path: PathBuf,
+    path: OutPath,
     is_begun: bool,
     traces: Vec<TraceOf>,
     streams: Vec<StreamOf>,
@@ -123,7 +123,7 @@ struct Writer {
     dropped: Dropped,
 }
 
-fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let (mut traces, mut streams, mut classes) = (Vec::new(), Vec::new(), 0);
     let (mut names, mut has_open_ids): (HashMap<Arc<str>, u64>, bool) = (HashMap::new(), false);
     let mut lost = Losses::default();
@@ -147,7 +147,7 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
     }
     Ok(Box::new(Writer {
         form,
-        path: path.to_path_buf(),
+        path: path.clone(),
         is_begun: false,
         traces,
         streams,
@@ -172,11 +172,11 @@ fn create(form: Form, path: &Path, sources: &[Source], _options: &WriteOptions) 
 }
 
 /// Is the folder one of tables: those of events and classes, the folders of tables, and nothing else?
-pub fn is_output(path: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(path) else { return false };
-    [Form::Parquet, Form::Arrow].iter().any(|form| path.join(format!("classes.{}", form.extension())).is_file())
-        && entries.flatten().all(|entry| {
-            let name = entry.file_name();
+pub fn is_output(storage: &dyn Storage, path: &Path) -> bool {
+    let Ok(names) = storage.names(path) else { return false };
+    let is_file = |path: &Path| matches!(storage.kind(path), Some(EntryKind::File(_)));
+    [Form::Parquet, Form::Arrow].iter().any(|form| is_file(&path.join(format!("classes.{}", form.extension()))))
+        && names.iter().all(|name| {
             let name = name.to_string_lossy();
             let stem = name.split('.').next().unwrap_or_default();
             matches!(stem, "events" | "classes" | "losses" | "event" | "packet")
@@ -206,9 +206,9 @@ impl Writer {
             return Ok(());
         }
         self.is_begun = true;
-        self.folder(&self.path.clone())?;
-        self.folder(&self.path.join("event"))?;
-        self.folder(&self.path.join("packet"))?;
+        self.path.make_folder()?;
+        self.path.join("event").make_folder()?;
+        self.path.join("packet").make_folder()?;
         let mut columns = vec![("event", Plain::u64())];
         columns.extend(self.trace_column());
         columns.extend([("ns", Plain::i64()), ("cycles", Plain::u64())]);
@@ -225,11 +225,7 @@ impl Writer {
         Ok(())
     }
 
-    fn folder(&self, path: &Path) -> Result<()> {
-        fs::create_dir_all(path).map_err(|error| Error::io("make the folder", path, &error))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
+    fn file(&self, name: &str) -> OutPath {
         self.path.join(format!("{name}.{}", self.form.extension()))
     }
 
@@ -263,15 +259,15 @@ impl Writer {
         let (class, plans) = (schema.event(id), &event.chunk.packet.plans);
         let stream = schema.stream(class.stream);
         let folder = self.path.join("event").join(&self.traces[trace].folder);
-        self.folder(&folder)?;
+        folder.make_folder()?;
         let base = file_name(class.name.as_deref().unwrap_or("(no name)"));
         let mut path = folder.join(format!("{base}.{}", self.form.extension()));
         let mut copy = 1;
-        while !self.taken.insert(path.clone()) {
+        while !self.taken.insert(path.path().to_path_buf()) {
             copy += 1;
             path = folder.join(format!("{base}~{copy}.{}", self.form.extension()));
         }
-        let relative = path.strip_prefix(&self.path).unwrap_or(&path).to_string_lossy().into_owned();
+        let relative = path.path().strip_prefix(self.path.path()).unwrap_or(path.path()).to_string_lossy().into_owned();
         self.files[self.traces[trace].first_class + id.0 as usize] = Some(relative);
         let has_header = stream.event_header.is_some_and(|root| schema.says_more(root));
         let mut fields: Vec<(Columns, &[&str])> = Vec::new();
@@ -307,7 +303,7 @@ impl Writer {
         let key = (trace, of.class);
         if !self.packets.contains_key(&key) {
             let folder = self.path.join("packet").join(&self.traces[trace].folder);
-            self.folder(&folder)?;
+            folder.make_folder()?;
             let id =
                 schema.distinct_stream_ids().get(of.class.0 as usize).copied().unwrap_or(schema.stream(of.class).id);
             let path = folder.join(format!("{id}.{}", self.form.extension()));

@@ -6,6 +6,7 @@ pub mod calls;
 pub mod check;
 pub mod choice;
 pub mod convert;
+pub mod copy;
 pub mod cursor;
 pub mod damage;
 pub mod event;

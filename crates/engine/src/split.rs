@@ -1,11 +1,12 @@
 //! One output becomes many: a folder with a trace, or a file, for each stream, process, stretch of time or size.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::{Extent, OutPath};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 
@@ -44,16 +45,16 @@ const SIZE_EVERY: u64 = 256;
 pub struct Splitter<'a> {
     by: SplitBy,
     target: &'static Target,
-    folder: PathBuf,
+    folder: OutPath,
     sources: &'a [Source],
     options: &'a WriteOptions,
     streams: &'a [StreamOf],
     keys: Option<KeyReader>,
     key: Vec<u8>,
     /// Parts that are open, by key, with their paths; one at a time where parts come one after the other.
-    open: HashMap<Vec<u8>, (PathBuf, Box<dyn TraceWriter>)>,
+    open: HashMap<Vec<u8>, (OutPath, Box<dyn TraceWriter>)>,
     /// What the parts hold that are complete.
-    written: Content,
+    written: Extent,
     names: HashMap<String, u32>,
     current: Option<u64>,
     first_ns: Option<i128>,
@@ -72,7 +73,7 @@ impl<'a> Splitter<'a> {
     pub fn new(
         by: SplitBy,
         target: &'static Target,
-        folder: &Path,
+        folder: &OutPath,
         (session, streams): (&Session, &'a [StreamOf]),
         sources: &'a [Source],
         options: &'a WriteOptions,
@@ -82,14 +83,14 @@ impl<'a> Splitter<'a> {
         Ok(Splitter {
             by,
             target,
-            folder: folder.to_path_buf(),
+            folder: folder.clone(),
             sources,
             options,
             streams,
             keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::Process)),
             key: Vec::new(),
             open: HashMap::new(),
-            written: Content::default(),
+            written: Extent::default(),
             names: HashMap::new(),
             current: None,
             first_ns: None,
@@ -108,8 +109,7 @@ impl<'a> Splitter<'a> {
                 let message = format!("the output has more than {MAX_OPEN} parts");
                 return Err(Error::unsupported(message).with_help("choose some of them with --filter or --stream"));
             }
-            std::fs::create_dir_all(&self.folder)
-                .map_err(|error| Error::io("make the folder", &self.folder, &error))?;
+            self.folder.make_folder()?;
             let path = self.folder.join(free_name(&mut self.names, &name()));
             let writer = (self.target.create)(&path, self.sources, self.options)?;
             self.open.insert(self.key.clone(), (path, writer));
@@ -125,10 +125,9 @@ impl<'a> Splitter<'a> {
         parts.sort_by(|a, b| a.0.cmp(&b.0));
         for (_, (path, part)) in parts {
             let mut losses = part.finish()?;
-            if path.symlink_metadata().is_err() {
-                return Err(vanished(&path));
-            }
-            self.written.add(&path);
+            let extent = path.sink().extent(path.path()).ok_or_else(|| vanished(path.path()))?;
+            self.written.files += extent.files;
+            self.written.bytes += extent.bytes;
             // Those of the schema are the same in every part, and count once.
             losses.subtract(&self.schema_losses);
             self.losses.extend(&losses);
@@ -162,15 +161,17 @@ impl<'a> Splitter<'a> {
             }
             SplitBy::Size(bytes) => {
                 self.events += 1;
-                let is_full = self.events.is_multiple_of(SIZE_EVERY) && size_of(&self.last_path(now)) >= bytes;
+                let is_full = self.events.is_multiple_of(SIZE_EVERY) && self.size_of(now) >= bytes;
                 if is_full { now + 1 } else { now }
             }
             SplitBy::Stream | SplitBy::Process => now,
         }
     }
 
-    fn last_path(&self, number: u64) -> PathBuf {
-        self.folder.join(part_name(number))
+    /// Bytes of a part.
+    fn size_of(&self, number: u64) -> u64 {
+        let path = self.folder.join(part_name(number));
+        path.sink().extent(path.path()).unwrap_or_default().bytes
     }
 
     fn stream_part(&mut self, stream: usize) -> Result<&mut dyn TraceWriter> {
@@ -235,12 +236,10 @@ impl TraceWriter for Splitter<'_> {
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         self.close_all()?;
-        std::fs::create_dir_all(&self.folder).map_err(|error| Error::io("make the folder", &self.folder, &error))?;
+        self.folder.make_folder()?;
         // A writer looks after the files of its own part only.
-        let mut found = Content::default();
-        found.add(&self.folder);
-        if found != self.written {
-            return Err(vanished(&self.folder));
+        if self.folder.sink().extent(self.folder.path()) != Some(self.written) {
+            return Err(vanished(self.folder.path()));
         }
         let mut losses = std::mem::take(&mut self.losses);
         losses.extend(&self.schema_losses);
@@ -280,34 +279,6 @@ fn free_name(names: &mut HashMap<String, u32>, name: &str) -> String {
 
 fn vanished(path: &Path) -> Error {
     Error::new(ErrorKind::Io, "files of the parts were removed while others were written").in_file(path)
-}
-
-/// Files, and their bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Content {
-    files: u64,
-    bytes: u64,
-}
-
-impl Content {
-    /// Adds a file, or all files in a folder.
-    fn add(&mut self, path: &Path) {
-        let Ok(of) = std::fs::symlink_metadata(path) else { return };
-        if !of.is_dir() {
-            self.files += 1;
-            self.bytes += of.len();
-            return;
-        }
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries.for_each(|entry| self.add(&entry.path()));
-    }
-}
-
-/// Bytes of a file, or of all files in a folder.
-fn size_of(path: &Path) -> u64 {
-    let mut content = Content::default();
-    content.add(path);
-    content.bytes
 }
 
 /// The name of a part of a split by time or size.

@@ -6,19 +6,19 @@
 //! point, so no ns is lost in the text.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, State};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_model::error::{Error, Result};
+use tracemill_format::{OutPath, SinkFile};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::Scope;
 
 use super::tracks::{ClassRules, Shape, Track, Tracks, look};
+use crate::WRITING;
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
@@ -48,8 +48,8 @@ const MAX_DEPTH: usize = 1 << 14;
 const FIRST_ID: i64 = 1 << 30;
 
 struct Writer {
-    path: PathBuf,
-    file: Option<BufWriter<File>>,
+    path: OutPath,
+    file: Option<BufWriter<Box<dyn SinkFile>>>,
     traces: Vec<JsonTrace>,
     tracks: Tracks,
     /// For each stream its number in its trace.
@@ -85,9 +85,9 @@ enum Phase {
     Instant,
 }
 
-fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     Ok(Box::new(Writer {
-        path: path.to_path_buf(),
+        path: path.clone(),
         file: None,
         traces: sources.iter().map(|source| JsonTrace::new(source.schema.clone())).collect(),
         tracks: Tracks::new(sources),
@@ -111,7 +111,7 @@ impl Writer {
         if self.file.is_some() {
             return Ok(());
         }
-        let file = File::create(&self.path).map_err(|error| Error::io("write the file", &self.path, &error))?;
+        let file = self.path.create(WRITING)?;
         self.file = Some(BufWriter::with_capacity(1 << 16, file));
         self.out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         self.flush()
@@ -125,7 +125,7 @@ impl Writer {
     fn flush(&mut self) -> Result<()> {
         if let Some(file) = &mut self.file {
             let written = file.write_all(self.out.written());
-            written.map_err(|error| Error::io("write the file", &self.path, &error))?;
+            written.map_err(self.path.failed(WRITING))?;
         }
         self.out.clear();
         Ok(())
@@ -358,7 +358,7 @@ impl TraceWriter for Writer {
         self.out.put(b"\n]}\n");
         self.flush()?;
         if let Some(file) = &mut self.file {
-            file.flush().map_err(|error| Error::io("write the file", &self.path, &error))?;
+            file.flush().map_err(self.path.failed(WRITING))?;
         }
         Ok(self.losses)
     }

@@ -5,16 +5,16 @@
 //! the time where that begins and its length as weight. Events that are no calls are markers.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use crate::WRITING;
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -133,9 +133,9 @@ impl Sink for Firefox {
         Ok(())
     }
 
-    fn finish(&mut self, path: &Path, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+    fn finish(&mut self, path: &OutPath, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
+        let failed = path.failed(WRITING);
+        let mut out = BufWriter::new(path.create(WRITING)?);
         let start = if stacks.is_unix { stacks.origin_ns.max(0) as u64 } else { 0 };
         write!(
             out,

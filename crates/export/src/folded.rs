@@ -2,15 +2,15 @@
 //! of them.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use crate::WRITING;
 
 /// See the module.
 pub(super) static FOLDED: Target =
@@ -82,9 +82,9 @@ impl Sink for Folded {
         Ok(())
     }
 
-    fn finish(&mut self, path: &Path, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+    fn finish(&mut self, path: &OutPath, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
+        let failed = path.failed(WRITING);
+        let mut out = BufWriter::new(path.create(WRITING)?);
         for node in &self.nodes {
             if node.caller == NOBODY || node.ns == 0 {
                 continue;

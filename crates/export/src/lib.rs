@@ -10,7 +10,11 @@ mod spill;
 mod stacks;
 mod tracks;
 
+use tracemill_format::Storage;
 use tracemill_format::target::Target;
+
+/// The step that writes an export, for errors.
+const WRITING: &str = "write the file";
 
 /// Every format that is only written.
 pub static TARGETS: &[&Target] = &[
@@ -32,12 +36,12 @@ pub const LEFT_OUT: &[&str] = if cfg!(feature = "columnar") { &[] } else { &["pa
 pub const LEFT_OUT_HELP: &str = "build it with `cargo build --release --features columnar`";
 
 /// Is the folder one that an export has written?
-pub fn is_output(path: &std::path::Path) -> bool {
+pub fn is_output(storage: &dyn Storage, path: &std::path::Path) -> bool {
     #[cfg(feature = "columnar")]
-    return tracemill_columnar::is_output(path);
+    return tracemill_columnar::is_output(storage, path);
     #[cfg(not(feature = "columnar"))]
     {
-        let _ = path;
+        let _ = (storage, path);
         false
     }
 }

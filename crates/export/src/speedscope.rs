@@ -1,15 +1,15 @@
 //! Profiles of speedscope: for each thread when calls begin and end.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
+use crate::WRITING;
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -44,9 +44,9 @@ impl Sink for Speedscope {
         self.spill.put(at, text.as_bytes())
     }
 
-    fn finish(&mut self, path: &Path, stacks: &Stacks, _losses: &mut Losses) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("write the file", path, &error);
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+    fn finish(&mut self, path: &OutPath, stacks: &Stacks, _losses: &mut Losses) -> Result<()> {
+        let failed = path.failed(WRITING);
+        let mut out = BufWriter::new(path.create(WRITING)?);
         let mut text = Out::default();
         text.put(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tracemill\",");
         text.put(b"\"shared\":{\"frames\":[");

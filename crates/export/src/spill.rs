@@ -1,11 +1,12 @@
 //! Texts of many threads that are written one after the other, while their parts come mixed: what does not fit into memory
 //! waits in a file without a name.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{Seek, SeekFrom, Write};
 
-use tracemill_model::error::{Error, Result};
+use tracemill_format::{OutPath, SinkFile, WAITING};
+use tracemill_model::error::Result;
+
+use crate::WRITING;
 
 /// Bytes that wait in memory, for all texts together, and the least and most for one of them.
 const MEMORY: usize = 8 << 20;
@@ -13,10 +14,8 @@ const TEXT: std::ops::RangeInclusive<usize> = (1 << 10)..=(1 << 16);
 
 /// The texts.
 pub(super) struct Spill {
-    /// The output: errors name it, since nobody knows the file beside it.
-    output: PathBuf,
-    path: PathBuf,
-    file: Option<File>,
+    output: OutPath,
+    file: Option<Box<dyn SinkFile>>,
     end: u64,
     texts: Vec<Text>,
 }
@@ -31,10 +30,8 @@ struct Text {
 
 impl Spill {
     /// Texts for an output; what waits is in its folder, where there is room for the output itself.
-    pub(super) fn new(output: &Path) -> Self {
-        let mut name = output.as_os_str().to_owned();
-        name.push(".parts");
-        Spill { output: output.to_path_buf(), path: name.into(), file: None, end: 0, texts: Vec::new() }
+    pub(super) fn new(output: &OutPath) -> Self {
+        Spill { output: output.clone(), file: None, end: 0, texts: Vec::new() }
     }
 
     /// Appends to a text.
@@ -48,20 +45,11 @@ impl Spill {
         if of.rest.len() < limit {
             return Ok(());
         }
-        let (path, output) = (&self.path, &self.output);
-        let failed =
-            |error: std::io::Error| Error::io("write the file beside it that holds a part of it", output, &error);
-        let file = match self.file.take() {
+        let file = match &mut self.file {
             Some(file) => file,
-            None => {
-                let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
-                // Nobody finds it when we are gone. Where a file that is open cannot be removed, it is removed at the end.
-                let _ = fs::remove_file(path);
-                file
-            }
+            None => self.file.insert(self.output.temporary(".parts")?),
         };
-        let file = self.file.insert(file);
-        file.write_all(&of.rest).map_err(failed)?;
+        file.write_all(&of.rest).map_err(self.output.failed(WAITING))?;
         of.parts.push((self.end, of.rest.len()));
         self.end += of.rest.len() as u64;
         of.rest.clear();
@@ -72,7 +60,7 @@ impl Spill {
     pub(super) fn copy(&mut self, text: usize, out: &mut dyn Write) -> Result<()> {
         let Some(of) = self.texts.get_mut(text) else { return Ok(()) };
         let of = std::mem::take(of);
-        let failed = |error: std::io::Error| Error::io("write the file", &self.output, &error);
+        let failed = self.output.failed(WRITING);
         let mut buffer = Vec::new();
         if let Some(file) = &mut self.file {
             for (offset, len) in of.parts {
@@ -85,22 +73,16 @@ impl Spill {
     }
 }
 
-impl Drop for Spill {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tracemill_engine::source::FileSystem;
+
     use super::Spill;
 
     #[test]
     fn texts_come_back_in_their_order() {
         let path = std::env::temp_dir().join(format!("tracemill-spill-{}", std::process::id()));
-        let mut spill = Spill::new(&path);
+        let mut spill = Spill::new(&FileSystem.at(path));
         let mut want = vec![Vec::new(); 3];
         for at in 0..60_000u32 {
             let (text, bytes) = ((at * 7 % 3) as usize, format!("{at},"));

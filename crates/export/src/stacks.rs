@@ -1,10 +1,10 @@
 //! Calls of threads: what is open on each of them, followed from event to event.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::State;
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -63,7 +63,7 @@ pub(super) trait Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn finish(&mut self, path: &Path, stacks: &Stacks, losses: &mut Losses) -> Result<()>;
+    fn finish(&mut self, path: &OutPath, stacks: &Stacks, losses: &mut Losses) -> Result<()>;
 }
 
 /// Names and threads.
@@ -81,7 +81,7 @@ pub(super) struct Stacks {
 
 /// Follows calls for a sink.
 pub(super) struct Follower<S> {
-    path: std::path::PathBuf,
+    path: OutPath,
     sink: S,
     tracks: Tracks,
     stacks: Stacks,
@@ -100,7 +100,7 @@ impl<S: Sink> Follower<S> {
     ///
     /// # Errors
     /// When none of them has any.
-    pub(super) fn new(path: &Path, sources: &[Source], sink: S) -> Result<Self> {
+    pub(super) fn new(path: &OutPath, sources: &[Source], sink: S) -> Result<Self> {
         let tracks = Tracks::new(sources);
         if !tracks.has_calls() {
             let error =
@@ -114,7 +114,7 @@ impl<S: Sink> Follower<S> {
             source.schema.clocks().iter().any(|clock| clock.origin == tracemill_model::schema::ClockOrigin::Unix)
         };
         Ok(Follower {
-            path: path.to_path_buf(),
+            path: path.clone(),
             sink,
             tracks,
             stacks: Stacks::default(),

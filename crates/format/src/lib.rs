@@ -3,7 +3,7 @@
 //! | to read | to write |
 //! |---|---|
 //! | [`Format`]: how it is recognised and opened | [`Target`](target::Target): how its writer is made |
-//! | [`Storage`]: where files come from | |
+//! | [`Storage`]: where files come from | [`Sink`]: where files go |
 //! | [`OpenContext`]: everything that opening needs; [`OpenTrace`]: everything that it gives | |
 //! | [`PacketReader`]: opens packets for their events | [`TraceWriter`](target::TraceWriter): takes events |
 #![forbid(unsafe_code)]
@@ -12,17 +12,18 @@ pub mod calls;
 mod format;
 pub mod lost;
 mod open;
-pub mod out_file;
 mod reader;
 pub mod redact;
 pub mod remap;
 mod setting;
+mod sink;
 mod storage;
 pub mod target;
 pub mod writer;
 
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
-pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream};
+pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream, TraceFile, TraceFiles};
 pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};
+pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, is_below};
 pub use self::storage::{Entry, EntryKind, Storage};

@@ -1,6 +1,6 @@
 //! What opening a trace needs, and what it gives.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
@@ -11,7 +11,7 @@ use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 
 use crate::reader::PacketReader;
 use crate::setting::Settings;
-use crate::storage::Storage;
+use crate::storage::{EntryKind, Storage};
 
 /// Everything that opening traces needs: where files come from, and the user's wishes.
 ///
@@ -99,6 +99,24 @@ pub struct Stream {
     pub packets: Vec<Packet>,
 }
 
+/// The files that a trace is, for a copy of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TraceFiles {
+    /// Folders below it that belong to it even when they are empty.
+    pub folders: Vec<&'static str>,
+    /// Its files, in the order in which a copy makes them: the file that makes a folder a trace comes last.
+    pub files: Vec<TraceFile>,
+}
+
+/// A file of a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its path below the folder of the trace; empty when the trace is this file.
+    pub relative: PathBuf,
+}
+
 /// A trace, opened: what is in it and where, nothing decoded but headers.
 pub struct OpenTrace {
     /// Name (`docs/cli.md`, "Several traces").
@@ -126,6 +144,38 @@ pub struct OpenTrace {
     pub faults: Vec<Error>,
     /// What the user should know and what is no fault: an index that is ignored, a quirk that was mended.
     pub warnings: Vec<Error>,
+}
+
+impl TraceFiles {
+    /// The files of a trace that is one file.
+    pub fn one(trace: &OpenTrace) -> TraceFiles {
+        let file = TraceFile { path: trace.path.clone(), relative: PathBuf::new() };
+        TraceFiles { folders: Vec::new(), files: vec![file] }
+    }
+
+    /// Adds a file of a trace that is a folder.
+    pub fn add(&mut self, path: PathBuf, relative: impl Into<PathBuf>) {
+        self.files.push(TraceFile { path, relative: relative.into() });
+    }
+
+    /// Adds the regular files of a folder of the trace but those in folders below it. `relative` is the folder's path
+    /// below the trace. A folder that cannot be listed has none.
+    pub fn add_folder(&mut self, storage: &dyn Storage, trace: &OpenTrace, relative: &str) {
+        let folder = if relative.is_empty() { trace.path.clone() } else { trace.path.join(relative) };
+        for entry in storage.list(&folder).unwrap_or_default() {
+            if let (EntryKind::File(_), Some(name)) = (entry.kind, entry.path.file_name()) {
+                let relative = Path::new(relative).join(name);
+                self.add(entry.path, relative);
+            }
+        }
+    }
+}
+
+impl OpenTrace {
+    /// The files of its streams.
+    pub fn data_files(&self) -> impl Iterator<Item = &DataFile> {
+        self.streams.iter().flat_map(|stream| &stream.files)
+    }
 }
 
 /// A table of what a trace holds beside its events.

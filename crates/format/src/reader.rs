@@ -16,7 +16,8 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::Part;
 
 use crate::calls::{CallEvents, CallSource, ModuleEvents};
-use crate::open::Stream;
+use crate::open::{OpenTrace, Stream, TraceFiles};
+use crate::storage::Storage;
 
 /// Opens packets for their events. Shared by all threads.
 pub trait PacketReader: Send + Sync {
@@ -39,6 +40,12 @@ pub trait PacketReader: Send + Sync {
     /// When a part cannot be read.
     fn parts(&self) -> Result<Vec<Part>> {
         Ok(Vec::new())
+    }
+
+    /// All files of the trace, so that it can be copied as it is; `None` when it is not made of whole files, or of those of
+    /// several folders.
+    fn files(&self, _trace: &OpenTrace, _storage: &dyn Storage) -> Option<TraceFiles> {
+        None
     }
 
     /// The function calls of the trace, when its events are calls.

@@ -5,7 +5,6 @@
 //! events, stream by stream or in the order of time. It writes below the path that it is given and nowhere else; the
 //! caller gives that its final name when everything is there.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -16,7 +15,7 @@ use tracemill_model::schema::{ByteOrder, ClockClass, Origin, Part, Schema, Strea
 
 use crate::calls::CallTask;
 use crate::lost::{Losses, Lost};
-use crate::{OpenTrace, Setting, Settings};
+use crate::{OutPath, Setting, Settings};
 
 /// A format that can be written: one static value, one line in the registry.
 #[derive(Clone, Copy)]
@@ -34,9 +33,6 @@ pub struct Target {
     pub wants_order: bool,
     /// Begins to write traces at a path where nothing is. Touches no file yet.
     pub create: Create,
-    /// Copies a trace that has the format already to a path where nothing is; false, and nothing done, when its parts
-    /// must be read and written anew.
-    pub copy: Option<CopyTrace>,
     /// Options that it adds to `convert`.
     pub settings: &'static [Setting],
 }
@@ -44,16 +40,7 @@ pub struct Target {
 impl Target {
     /// A target whose traces are folders, written stream after stream.
     pub const fn folder(names: &'static [&'static str], description: &'static str, create: Create) -> Target {
-        Target {
-            names,
-            description,
-            cannot_hold: &[],
-            is_folder: true,
-            wants_order: false,
-            create,
-            copy: None,
-            settings: &[],
-        }
+        Target { names, description, cannot_hold: &[], is_folder: true, wants_order: false, create, settings: &[] }
     }
 
     /// A target whose traces are files, written in the order of time.
@@ -71,22 +58,14 @@ impl Target {
         Target { wants_order: true, ..self }
     }
 
-    /// Sets [`Target::copy`].
-    pub const fn copied_by(self, copy: CopyTrace) -> Target {
-        Target { copy: Some(copy), ..self }
-    }
-
     /// Adds options.
     pub const fn with_settings(self, settings: &'static [Setting]) -> Target {
         Target { settings, ..self }
     }
 }
 
-/// See [`Target::copy`].
-pub type CopyTrace = fn(&OpenTrace, &Path) -> Result<bool>;
-
 /// See [`Target::create`].
-pub type Create = fn(&Path, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;
+pub type Create = fn(&OutPath, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;
 
 /// A trace that is written.
 #[derive(Clone)]

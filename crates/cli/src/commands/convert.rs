@@ -7,11 +7,13 @@ use std::path::Path;
 use serde_json::json;
 use tracemill::target;
 use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::copy::copy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, is_flow};
 use tracemill_engine::selection::{self, StreamOf};
 use tracemill_engine::session::Session;
+use tracemill_engine::source::FileSystem;
 use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Target, TraceWriter, WriteOptions};
@@ -57,7 +59,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     let mut pending = begin(&options.output)?;
-    let named = pending.naming();
+    let (named, path) = (pending.naming(), FileSystem.at(pending.path()));
     let mut sources = sources(&opened.session, &streams)?;
     if let Some(redactions) = &wanted.selection.redactions {
         redactions.cover(&mut sources);
@@ -95,7 +97,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         pending.make_folder()?;
     }
     if let Some((notes, events)) = sound
-        && copy(target, session, pending.path()).map_err(&named)?
+        && copy(&session.traces[0], &FileSystem, &path).map_err(&named)?
     {
         for note in notes {
             take(note);
@@ -121,17 +123,17 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     };
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         None => {
-            let mut writer = (target.create)(pending.path(), &sources, &write_options).map_err(&named)?;
+            let mut writer = (target.create)(&path, &sources, &write_options).map_err(&named)?;
             let is_known = is_sound || write_options.is_cut;
             if writer.needs_sound_packets() && !is_known && conversion.read_all().is_none() {
                 write_options.is_cut = true;
-                writer = (target.create)(pending.path(), &sources, &write_options).map_err(&named)?;
+                writer = (target.create)(&path, &sources, &write_options).map_err(&named)?;
             }
             writer
         }
         Some(by) => {
             let of = (session, streams.as_slice());
-            Box::new(Splitter::new(by, target, pending.path(), of, &sources, &write_options).map_err(&named)?)
+            Box::new(Splitter::new(by, target, &path, of, &sources, &write_options).map_err(&named)?)
         }
     };
     if options.merge && target.is_folder && !writer.joins_traces() {
@@ -209,15 +211,7 @@ fn is_all(options: &ConvertOptions) -> bool {
 fn can_copy(target: &Target, session: &Session) -> bool {
     let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
     let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
-    target.copy.is_some() && is_one && has_format && session.failures.is_empty()
-}
-
-/// Copies the only trace when it has the format already.
-fn copy(target: &Target, session: &Session, path: &Path) -> Result<bool, Error> {
-    match (target.copy, session.traces.as_slice()) {
-        (Some(copy), [trace]) => copy(trace, path),
-        _ => Ok(false),
-    }
+    is_one && has_format && session.failures.is_empty()
 }
 
 /// The line format of this name.

@@ -76,7 +76,7 @@ pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Er
         return bad(format!("the output is a {is} and would be a {would}"), "remove it first");
     }
     let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, FORMATS, output) && !is_output(output) {
+    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, FORMATS, output) && !is_output(&FileSystem, output) {
         return bad("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod mmap;
 mod packed;
+mod sink;
 
 pub use self::mmap::refuse_large_files_by_error;
 pub use self::packed::Packed;

@@ -10,20 +10,20 @@ mod args;
 mod proto;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::State;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_model::error::{Error, Result};
+use tracemill_format::{OutPath, SinkFile};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
 use super::tracks::{ClassRules, Number, Shape, Track, Tracks, Watch};
+use crate::WRITING;
 use args::{Args, Interned, Table};
 use proto::Proto;
 
@@ -67,8 +67,8 @@ const MAX_TRACKS: usize = 1 << 16;
 const FLUSH: usize = 1 << 16;
 
 struct Writer {
-    path: PathBuf,
-    file: Option<File>,
+    path: OutPath,
+    file: Option<Box<dyn SinkFile>>,
     tracks: Tracks,
     schemas: Vec<Arc<Schema>>,
     classes: Vec<Vec<Option<Box<ClassOut>>>>,
@@ -109,9 +109,9 @@ struct ClassOut {
     header: Option<Table>,
 }
 
-fn create(path: &Path, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     Ok(Box::new(Writer {
-        path: path.to_path_buf(),
+        path: path.clone(),
         file: None,
         tracks: Tracks::new(sources),
         schemas: sources.iter().map(|source| source.schema.clone()).collect(),
@@ -144,7 +144,7 @@ impl Writer {
         if self.file.is_some() {
             return Ok(());
         }
-        let file = File::create(&self.path).map_err(|error| Error::io("write the file", &self.path, &error))?;
+        let file = self.path.create(WRITING)?;
         self.file = Some(file);
         self.out.begin(PACKET);
         self.out.unsigned(SEQUENCE_ID, SEQUENCE);
@@ -160,7 +160,7 @@ impl Writer {
     fn flush(&mut self) -> Result<()> {
         if let Some(file) = &mut self.file {
             let written = file.write_all(self.out.written());
-            written.map_err(|error| Error::io("write the file", &self.path, &error))?;
+            written.map_err(self.path.failed(WRITING))?;
         }
         self.out.clear();
         Ok(())

@@ -16,7 +16,7 @@ use super::definitions::{Definitions, EVENT_BYTES, NONE};
 use super::order::{Order, Timed};
 use super::skeleton::Skeleton;
 use super::strings::StringTable;
-use tracemill_format::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Octets of a record.
 pub(super) const RECORD_BYTES: u64 = 20;
@@ -363,6 +363,10 @@ pub(super) struct Reader {
 impl PacketReader for Reader {
     fn parts(&self) -> Result<Vec<tracemill_model::schema::Part>> {
         Ok(self.skeleton.parts())
+    }
+
+    fn files(&self, trace: &OpenTrace, _: &dyn Storage) -> Option<TraceFiles> {
+        Some(TraceFiles::one(trace))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {

@@ -13,7 +13,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
 
-use tracemill_format::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{EntryKind, OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles, is_below};
 
 /// The name of the metadata among the parts of a trace.
 pub(crate) const METADATA_PART: &str = "metadata";
@@ -364,6 +364,26 @@ fn next_header(plans: &TracePlans, bytes: &[u8], from: u64, pattern: &[u8], budg
 /// Smaller packets are not worth a call.
 const POPULATE_FROM: usize = 128 << 10;
 
+/// Streams, their indexes and the metadata of a trace in one folder; `None` when it is put together of several.
+pub(crate) fn files_of(trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
+    let mut all = TraceFiles::default();
+    for file in trace.data_files() {
+        let is_plain = is_below(&file.relative) && Path::new(&file.relative).components().count() == 1;
+        if !is_plain || file.path != trace.path.join(&file.relative) {
+            return None;
+        }
+        all.add(file.path.clone(), &file.relative);
+        // An index that does not fit is not read, and not kept.
+        let index = format!("index/{}.idx", file.relative);
+        let path = trace.path.join(&index);
+        if file.is_indexed && matches!(storage.kind(&path), Some(EntryKind::File(_))) {
+            all.add(path, index);
+        }
+    }
+    all.add(trace.path.join("metadata"), "metadata");
+    Some(all)
+}
+
 /// Opens CTF packets where they lie.
 #[derive(Default)]
 pub struct Reader {
@@ -372,6 +392,10 @@ pub struct Reader {
 }
 
 impl PacketReader for Reader {
+    fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
+        files_of(trace, storage)
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];

@@ -28,6 +28,7 @@ use super::{messages, perf};
 use tracemill_format::calls::{CallProgram, CallSource, CallTask, Recording};
 use tracemill_format::{
     DataFile, Demangle, EntryKind, Found, OpenContext, OpenTrace, OpenedPacket, PacketReader, Section, Storage, Stream,
+    TraceFiles,
 };
 use tracemill_ftrace::packets::StreamInfo;
 
@@ -587,6 +588,16 @@ impl PacketReader for Reader {
 
     fn calls(&self) -> Option<&dyn CallSource> {
         self.calls.as_ref().map(|calls| calls as &dyn CallSource)
+    }
+
+    fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
+        let mut all = TraceFiles::default();
+        all.add_folder(storage, trace, "");
+        // It makes the folder a trace.
+        let (info, mut others): (Vec<_>, Vec<_>) =
+            all.files.into_iter().partition(|file| file.relative == Path::new("info"));
+        others.extend(info);
+        Some(TraceFiles { folders: Vec::new(), files: others })
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {

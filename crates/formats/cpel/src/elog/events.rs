@@ -17,7 +17,7 @@ use tracemill_model::schema::{EventClassId, Part, StreamClassId};
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use super::{TIME_BYTES, TRACK_BYTES};
 use crate::strings::MAX_TEXT;
-use tracemill_format::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// The part with all that stands before the events.
 pub(crate) const HEADER: &str = "header";
@@ -313,6 +313,10 @@ impl PacketReader for Reader {
     fn parts(&self) -> Result<Vec<Part>> {
         let head = self.file.bytes().get(..self.header.events).unwrap_or(&[]);
         Ok(vec![Part { name: HEADER.to_string(), bytes: head.into() }])
+    }
+
+    fn files(&self, trace: &OpenTrace, _: &dyn Storage) -> Option<TraceFiles> {
+        Some(TraceFiles::one(trace))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {

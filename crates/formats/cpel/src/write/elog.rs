@@ -1,7 +1,6 @@
 //! Any trace as a log of VPP: a type for each event class, with its fields as arguments as far as these have room.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
@@ -13,9 +12,10 @@ use tracemill_model::schema::{ClockClass, ClockOrigin, DisplayBase, EventClassId
 use super::elog_own::{put_cstring, put_integer, stored_ns, time_of, words};
 use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
 use super::log::clocks;
-use super::spool::{Output, Spool};
+use super::spool::{Output, Spool, WRITING};
 use super::tracks::{Rule, Tracks};
 use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{ClassKey, count_headers};
@@ -223,7 +223,7 @@ fn label_list(mappings: &[Mapping]) -> Option<Vec<Vec<u8>>> {
 }
 
 impl Log {
-    pub(super) fn new(path: &Path, sources: &[Source], _options: &WriteOptions) -> Log {
+    pub(super) fn new(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Log {
         let mut losses = Losses::default();
         sources.iter().for_each(|source| count_headers(&mut losses, source, &[names::CPU], &["id", "timestamp", "v"]));
         let semantics: Vec<Semantics> = sources.iter().map(|source| Semantics::new(&source.schema)).collect();
@@ -432,8 +432,8 @@ impl TraceWriter for Log {
         self.tracks.names.iter().for_each(|name| put_cstring(&mut head, name));
         let Log { output, mut strings, mut events, count, losses, .. } = *self;
         head.extend_from_slice(&(strings.len() as u32).to_be_bytes());
-        let path = output.path().to_path_buf();
-        let failed = Output::failed(&path);
+        let path = output.path().clone();
+        let failed = path.failed(WRITING);
         output.write(|out| {
             out.write_all(&head).map_err(&failed)?;
             strings.copy_to(out)?;

@@ -1,10 +1,8 @@
 //! A log of VPP as itself: what stands before its events as it was, its events as they are.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::bits::put_uint;
@@ -15,7 +13,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Scope};
 
-use super::spool::Output;
+use super::spool::WRITING;
 use crate::elog::TIME_BYTES;
 use crate::elog::events::HEADER;
 use crate::elog::format::string_at;
@@ -24,19 +22,20 @@ use crate::printf::make_utf8;
 use crate::strings::MAX_TEXT;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
+use tracemill_format::{OutPath, SinkFile};
 
 /// Texts whose places in the string table are remembered.
 const MAX_KNOWN: usize = 1 << 14;
 
 /// Writes a log.
 pub(super) struct Own {
-    path: PathBuf,
+    path: OutPath,
     /// All that stands before the events.
     head: Arc<[u8]>,
     /// Times of saving and of the start, when they are others.
     moved: Option<(u64, u64)>,
     header: Header,
-    out: Option<BufWriter<File>>,
+    out: Option<BufWriter<Box<dyn SinkFile>>>,
     count: u32,
     clock: Option<ClockMap>,
     /// Ns since 1970 from which times count.
@@ -52,7 +51,7 @@ pub(super) struct Own {
 
 impl Own {
     /// `None` when the part does not make a log.
-    pub(super) fn new(path: &Path, source: &Source) -> Option<Own> {
+    pub(super) fn new(path: &OutPath, source: &Source) -> Option<Own> {
         let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
         let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
         let clock = source.streams.first().and_then(|stream| source.stream_clock(stream.class));
@@ -71,7 +70,7 @@ impl Own {
             }
         }
         Some(Own {
-            path: path.to_path_buf(),
+            path: path.clone(),
             head,
             moved: times,
             header,
@@ -87,18 +86,18 @@ impl Own {
         })
     }
 
-    fn out(&mut self) -> Result<&mut BufWriter<File>> {
+    fn out(&mut self) -> Result<&mut BufWriter<Box<dyn SinkFile>>> {
         if self.out.is_none() {
-            let failed = Output::failed(&self.path);
-            let mut out = BufWriter::with_capacity(256 << 10, File::create(&self.path).map_err(&failed)?);
-            out.write_all(&self.head).map_err(&failed)?;
+            let failed = self.path.failed(WRITING);
+            let mut out = BufWriter::with_capacity(256 << 10, self.path.create(WRITING)?);
+            out.write_all(&self.head).map_err(failed)?;
             if let Some((saved, started)) = self.moved {
                 // Behind the magic and the size of the ring; the clock of the CPU stands behind each of them.
                 let at = MAGIC.len() as u64 + 4;
                 for (at, time) in [(at, saved), (at + 16, started)] {
-                    out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&words(time))).map_err(&failed)?;
+                    out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&words(time))).map_err(failed)?;
                 }
-                out.seek(SeekFrom::End(0)).map_err(&failed)?;
+                out.seek(SeekFrom::End(0)).map_err(failed)?;
             }
             self.out = Some(out);
         }
@@ -287,7 +286,7 @@ impl TraceWriter for Own {
         };
         self.count = count;
         let scratch = std::mem::take(&mut self.scratch);
-        self.out()?.write_all(&scratch).map_err(Output::failed(&self.path))?;
+        self.out()?.write_all(&scratch).map_err(self.path.failed(WRITING))?;
         self.scratch = scratch;
         Ok(())
     }
@@ -304,10 +303,10 @@ impl TraceWriter for Own {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         let (count, at) = (self.count, self.head.len() as u64 - 4);
         let path = self.path.clone();
-        let failed = Output::failed(&path);
+        let failed = path.failed(WRITING);
         let out = self.out()?;
-        out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&count.to_be_bytes())).map_err(&failed)?;
-        out.flush().map_err(&failed)?;
+        out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&count.to_be_bytes())).map_err(failed)?;
+        out.flush().map_err(failed)?;
         Ok(self.losses)
     }
 }

@@ -2,7 +2,6 @@
 //! number, or a text.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::EventRef;
@@ -14,10 +13,11 @@ use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, DisplayBase, E
 
 use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
 use super::own::{Times, added_ticks, events_head, put_record, rate_of};
-use super::spool::{Output, Spool};
+use super::spool::{Output, Spool, WRITING};
 use super::tracks::{Rule, Tracks};
 use crate::container::{Kind, NAME_BYTES};
 use crate::settings::Wishes;
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{ClassKey, count_headers};
@@ -133,7 +133,7 @@ fn doubled(text: &str) -> String {
 }
 
 impl Log {
-    pub(super) fn new(path: &Path, sources: &[Source], options: &WriteOptions) -> Log {
+    pub(super) fn new(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Log {
         let mut losses = Losses::default();
         sources.iter().for_each(|source| count_headers(&mut losses, source, &[names::CPU], &["id", "timestamp", "v"]));
         let semantics: Vec<Semantics> = sources.iter().map(|source| Semantics::new(&source.schema)).collect();
@@ -339,8 +339,8 @@ impl TraceWriter for Log {
         let before = self.before_2001;
         self.losses.add(Lost::EarlyOrigins, before);
         let Log { output, mut strings, definitions, track_names, mut sections, rate, date, losses, .. } = *self;
-        let path = output.path().to_path_buf();
-        let failed = Output::failed(&path);
+        let path = output.path().clone();
+        let failed = path.failed(WRITING);
         let count = 3 + sections.iter().map(Vec::len).sum::<usize>();
         output.write(|out| {
             let mut head = vec![1 | if order == ByteOrder::Little { 0x80 } else { 0 }, 0];

@@ -1,6 +1,5 @@
 //! A CPEL log as itself: its sections as they were, its records made of its events. A Gist log becomes one so, too.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::bits::{put_uint, read_uint, u32_at};
@@ -11,12 +10,13 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockClass, Scope};
 
-use super::spool::{Output, Spool};
+use super::spool::{Output, Spool, WRITING};
 use crate::container::{HEADER_BYTES, Kind, NAME_BYTES};
 use crate::definitions::EVENT_BYTES;
 use crate::events::RECORD_BYTES;
 use crate::settings::Wishes;
 use crate::skeleton::{self, BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 
@@ -63,7 +63,7 @@ pub(super) enum Times {
 
 impl Own {
     /// `None` when the parts do not make a log.
-    pub(super) fn new(path: &Path, source: &Source, options: &WriteOptions) -> Option<Own> {
+    pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<Own> {
         let origin = &source.origin;
         let mut header = *origin.part(HEADER)?.first_chunk()?;
         let stored = skeleton::order_of(&header);
@@ -297,8 +297,8 @@ impl TraceWriter for Own {
             count.reverse();
         }
         header[2..4].copy_from_slice(&count);
-        let path = output.path().to_path_buf();
-        let failed = Output::failed(&path);
+        let path = output.path().clone();
+        let failed = path.failed(WRITING);
         output.write(|out| {
             out.write_all(&header).map_err(&failed)?;
             for section in &mut sections {

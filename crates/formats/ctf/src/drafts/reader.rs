@@ -13,7 +13,7 @@ use tracemill_model::schema::{EventClassId, FieldKind, Part};
 use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
 use super::transform::{self, Undo};
-use tracemill_format::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Reads the packets of one trace.
 pub(super) struct Reader {
@@ -28,6 +28,10 @@ pub(super) struct Reader {
 impl PacketReader for Reader {
     fn parts(&self) -> Result<Vec<Part>> {
         Ok(super::write::parts(self.metadata.bytes(), &self.text, &self.identity))
+    }
+
+    fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
+        crate::packets::files_of(trace, storage)
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {

@@ -1,9 +1,10 @@
 //! Converting to CTF: every field is made anew, in a layout of ours.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_format::OutPath;
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
@@ -17,7 +18,7 @@ use super::{Dialect, comment, merge, metadata, names_of, origin, tsdl, write_met
 
 /// Writes one trace of a source, or of several that become one.
 pub(super) struct Converter {
-    folder: PathBuf,
+    folder: OutPath,
     parts: Vec<Part>,
     streams: Vec<Stream>,
     losses: Losses,
@@ -41,7 +42,7 @@ impl Converter {
     /// A trace of a source.
     pub(super) fn new(
         dialect: Dialect,
-        folder: PathBuf,
+        folder: OutPath,
         source: &Source,
         files: Vec<String>,
         options: &WriteOptions,
@@ -58,12 +59,12 @@ impl Converter {
     /// One trace of all sources.
     pub(super) fn merged(
         dialect: Dialect,
-        path: &Path,
+        path: &OutPath,
         sources: &[Source],
         short: &[&str],
         options: &WriteOptions,
     ) -> Result<Converter> {
-        let folder = path.to_path_buf();
+        let folder = path.clone();
         let mut converter = Converter { folder, parts: Vec::new(), streams: Vec::new(), losses: Losses::default() };
         let parts = merge::parts_of_one(sources, &mut converter.losses);
         let headers = Headers { has_stream_ids: merge::have_own_ids(&parts), are_shared: true };

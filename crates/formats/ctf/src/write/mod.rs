@@ -9,7 +9,6 @@
 
 pub mod build;
 mod convert;
-mod copy;
 mod encodes;
 mod fields;
 mod json;
@@ -23,44 +22,38 @@ mod shift;
 mod translate;
 mod tsdl;
 
-pub(crate) use self::copy::copy as copy_trace;
 pub(crate) use self::tsdl::identifier;
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::schema::{Origin, Schema};
 
 use self::convert::Converter;
 use self::rewrite::Rewriter;
+use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
-use tracemill_format::out_file::make_folder;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::of_each;
 
 /// CTF 2.
-pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2)
-    .cannot_hold(&[Lost::WideFloats])
-    .copied_by(copy::copy_ctf2);
+pub static CTF2: Target =
+    Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2).cannot_hold(&[Lost::WideFloats]);
 
 /// CTF 1.8.
-pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", create_ctf18)
-    .cannot_hold(&[
-        Lost::UntimedClasses,
-        Lost::Optionals,
-        Lost::VariantTags,
-        Lost::VariableIntegers,
-        Lost::Blobs,
-        Lost::BitFlags,
-        Lost::Booleans,
-        Lost::Encodings,
-        Lost::WideFloats,
-        Lost::Names,
-        Lost::TextForm,
-    ])
-    .copied_by(copy::copy_ctf18);
+pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", create_ctf18).cannot_hold(&[
+    Lost::UntimedClasses,
+    Lost::Optionals,
+    Lost::VariantTags,
+    Lost::VariableIntegers,
+    Lost::Blobs,
+    Lost::BitFlags,
+    Lost::Booleans,
+    Lost::Encodings,
+    Lost::WideFloats,
+    Lost::Names,
+    Lost::TextForm,
+]);
 
 /// A version of the metadata, and what fields there are in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,22 +80,27 @@ impl Dialect {
     }
 }
 
-fn create_ctf2(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create_ctf2(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     create(Dialect::Ctf2, path, sources, options)
 }
 
-fn create_ctf18(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create_ctf18(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     create(Dialect::Ctf18, path, sources, options)
 }
 
-fn create(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create(
+    dialect: Dialect,
+    path: &OutPath,
+    sources: &[Source],
+    options: &WriteOptions,
+) -> Result<Box<dyn TraceWriter>> {
     let short = below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
     if options.merge && sources.len() > 1 {
         return Ok(Box::new(Converter::merged(dialect, path, sources, &short, options)?));
     }
     let folders = names_of(&short);
     of_each(sources, |at, source| {
-        let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(&folders[at]) };
+        let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
         let files = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
         Ok(match rewrite::metadata(dialect, source, &files, options) {
             Some(metadata) => Box::new(Rewriter::new(folder, source, files, metadata)),
@@ -116,10 +114,9 @@ pub(crate) fn comment(schema: &Schema) -> String {
     format!("converted from {} {}.{}", schema.format, schema.version.0, schema.version.1)
 }
 
-fn write_metadata(folder: &Path, text: &[u8]) -> Result<()> {
-    make_folder(folder)?;
-    let path = folder.join("metadata");
-    fs::write(&path, text).map_err(|error| Error::io("write the metadata", &path, &error))
+fn write_metadata(folder: &OutPath, text: &[u8]) -> Result<()> {
+    folder.make_folder()?;
+    folder.join("metadata").write("write the metadata", text)
 }
 
 /// What the output says that the trace was; nothing when it has always been of this format, or fields of it were hidden.

@@ -1,21 +1,20 @@
 //! One stream of the output: events into packets, packets into a file.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::bits::put_fixed;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::encode::{CutEncoder, Encoder, LooseBits, Shortfalls};
 use tracemill_codec::plan::{Fault, State};
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::mapping::{EventMapping, Mapping, context_members};
 use crate::lttng_index;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::{OutFile, make_folder};
 use tracemill_format::target::WriteOptions;
+use tracemill_format::{OutFile, OutPath};
 
 pub(super) const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
@@ -82,7 +81,7 @@ struct Places {
 }
 
 impl StreamWriter {
-    pub(super) fn new(path: PathBuf, class: StreamClassId, id: u64, order: ByteOrder, options: &WriteOptions) -> Self {
+    pub(super) fn new(path: OutPath, class: StreamClassId, id: u64, order: ByteOrder, options: &WriteOptions) -> Self {
         StreamWriter {
             id,
             order,
@@ -118,22 +117,18 @@ impl StreamWriter {
 
     /// Writes the index beside the stream: `index/NAME.idx`. A stream without packets has none.
     pub(super) fn write_index(&self) -> Result<()> {
-        let (Some(entries), Some(folder), Some(name)) =
-            (&self.index, self.file.path().parent(), self.file.path().file_name())
-        else {
-            return Ok(());
-        };
+        let stream = self.file.path();
+        let (Some(entries), Some(name)) = (&self.index, stream.path().file_name()) else { return Ok(()) };
         if entries.is_empty() {
             return Ok(());
         }
         let mut bytes = lttng_index::header();
         bytes.extend_from_slice(entries);
-        let folder = folder.join("index");
-        make_folder(&folder)?;
+        let folder = stream.with_file_name("index");
+        folder.make_folder()?;
         let mut name = name.to_os_string();
         name.push(".idx");
-        let path = folder.join(name);
-        std::fs::write(&path, bytes).map_err(|error| Error::io("write the index", &path, &error))
+        folder.join(name).write("write the index", bytes)
     }
 
     /// Writes an event.

@@ -1,8 +1,7 @@
 //! Rewriting a trace of CTF: packets keep their bytes.
 
-use std::path::PathBuf;
-
 use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_format::OutPath;
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
@@ -15,7 +14,7 @@ use crate::packets::METADATA_PART;
 
 /// Writes a trace whose packets stay as they are.
 pub(super) struct Rewriter {
-    folder: PathBuf,
+    folder: OutPath,
     metadata: Vec<u8>,
     streams: Vec<SameStream>,
     /// Can packets be put together of some of their events?
@@ -23,7 +22,7 @@ pub(super) struct Rewriter {
 }
 
 impl Rewriter {
-    pub(super) fn new(folder: PathBuf, source: &Source, files: Vec<String>, metadata: Vec<u8>) -> Rewriter {
+    pub(super) fn new(folder: OutPath, source: &Source, files: Vec<String>, metadata: Vec<u8>) -> Rewriter {
         let streams = files.into_iter().zip(&source.streams).map(|(file, of)| {
             let has_file_each = of.is_joined && !same::can_be_joined(&source.schema, of.class);
             SameStream::new(folder.join(file), &source.schema, has_file_each)

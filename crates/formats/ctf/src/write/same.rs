@@ -5,7 +5,6 @@
 //! packet are left out, its sizes and times are those of what is left; sequence numbers count the packets that are
 //! there, and counters of discarded events go on.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::bits::{copy_bits, write_bits};
@@ -18,7 +17,7 @@ use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, 
 
 use super::shift::{can_shift, shift};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::OutFile;
+use tracemill_format::{OutFile, OutPath};
 
 /// A field of a packet's header or context that has a meaning.
 #[derive(Clone, Copy, Debug)]
@@ -269,7 +268,7 @@ pub(super) struct SameStream {
 
 impl SameStream {
     /// `has_file_each`: packets that do not say where they end stand in files of their own.
-    pub(super) fn new(path: PathBuf, schema: &Arc<Schema>, has_file_each: bool) -> Self {
+    pub(super) fn new(path: OutPath, schema: &Arc<Schema>, has_file_each: bool) -> Self {
         SameStream {
             schema: schema.clone(),
             layouts: vec![None; schema.streams().len()],
@@ -308,7 +307,7 @@ impl SameStream {
             self.file.end()?;
             let first = self.files.first().unwrap_or(&self.file).path();
             // Files of a stream follow each other by their names.
-            let mut name = first.file_name().unwrap_or_default().to_os_string();
+            let mut name = first.path().file_name().unwrap_or_default().to_os_string();
             name.push(format!(".{:06}", self.files.len() + 1));
             let next = OutFile::new(first.with_file_name(name));
             self.files.push(std::mem::replace(&mut self.file, next));

@@ -13,13 +13,13 @@ use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema, Stream
 use super::block::{self, Block, Blocks, TraceHeader};
 use super::classes::{self, Flavor, Table};
 use super::definitions::{DefinitionFile, Kind, Type};
-use super::directory::{self, Candidate, DEFINITIONS};
+use super::directory::{self, CONTROL, Candidate, DEFINITIONS};
 use super::info;
 use super::loads::{CoreEvent, Facility, Library, Load, Messages, core_events};
 use super::reader::{Reader, Slice, TraceFile, slices};
 use super::scan::{Found, Scanner};
 use super::write::rewrite::{LOADS, loads_text};
-use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream, TraceFiles};
 
 /// Option by which the scale of the clock's frequency divides it.
 pub(super) const DIVIDE: &str = "freq-scale-divides";
@@ -112,6 +112,21 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
         faults: messages.faults,
         warnings: messages.warnings,
     })
+}
+
+/// Tracefiles, definitions and `info/`, of a trace with facilities or markers.
+pub(crate) fn files_of(trace: &OpenTrace, storage: &dyn Storage) -> TraceFiles {
+    let mut all = TraceFiles::default();
+    for file in trace.data_files() {
+        all.add(file.path.clone(), &file.relative);
+    }
+    for folder in [DEFINITIONS, "info"] {
+        all.add_folder(storage, trace, folder);
+    }
+    if trace.schema.version.0 == 0 {
+        all.folders = vec![DEFINITIONS, CONTROL];
+    }
+    all
 }
 
 /// The files of the trace that hold no events.

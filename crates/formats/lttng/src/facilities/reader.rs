@@ -12,7 +12,7 @@ use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
 use super::write::rewrite::BLOCKS;
-use tracemill_format::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Blocks up to this many bytes are one packet.
 const MAX_WHOLE: u64 = 2 << 20;
@@ -168,6 +168,10 @@ impl PacketReader for Reader {
     /// Headers may state an end before their last event, and a beginning behind their first.
     fn has_proven_times(&self) -> bool {
         false
+    }
+
+    fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
+        Some(super::open::files_of(trace, storage))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {

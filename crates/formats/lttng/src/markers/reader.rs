@@ -16,7 +16,7 @@ use super::folder::ChannelFile;
 use super::metadata::lost_error;
 use super::schema::ChannelClass;
 use super::write;
-use tracemill_format::{OpenedPacket, PacketReader, Stream};
+use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Pieces begin at a multiple of this, so that alignments stay what they are in the sub-buffer.
 pub(crate) const PIECE_ALIGN: u32 = 16;
@@ -129,6 +129,10 @@ impl PacketReader for Reader {
     /// Headers may state an end before their last event, and a beginning behind their first.
     fn has_proven_times(&self) -> bool {
         false
+    }
+
+    fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
+        Some(crate::facilities::open::files_of(trace, storage))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _: u64) -> Result<OpenedPacket> {

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
@@ -17,11 +16,12 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClassId, FieldPath, Schema, Scope};
 use tracemill_semantics::{Call, Semantics, member, value_of};
 
+use super::BUFFER;
+use super::WRITING;
 use super::record::{Kind, Numbers};
-use super::{BUFFER, write_file};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::{OutFile, make_folder};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::{OutFile, OutPath};
 
 /// The first id of user events.
 const FIRST_USER: u64 = 1_000_000;
@@ -36,7 +36,7 @@ const SESSION: &str = "7472616365000001";
 
 /// Writes a folder.
 pub(super) struct Converter {
-    folder: PathBuf,
+    folder: OutPath,
     name: String,
     numbers: Numbers,
     schema: Arc<Schema>,
@@ -77,7 +77,7 @@ struct Task {
 }
 
 impl Converter {
-    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Converter {
+    pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> Converter {
         let schema = source.schema.clone();
         let clocks: Vec<_> = source.streams.iter().map(|stream| source.stream_clock(stream.class)).collect();
         let semantics = Semantics::new(&schema);
@@ -165,7 +165,7 @@ impl Converter {
         }
         let _ = writeln!(lines, "{:016x} ? __sym_end", last - from + 1);
         let base = path.rsplit('/').next().unwrap_or("module");
-        write_file(&self.folder.join(format!("{base}.sym")), lines.as_bytes())?;
+        self.folder.join(format!("{base}.sym")).write(WRITING, lines.as_bytes())?;
         Ok(format!("{from:x}-{to:x} r-xp 00000000 00:00 0 {path}\n"))
     }
 
@@ -271,7 +271,7 @@ impl TraceWriter for Converter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        make_folder(&self.folder)?;
+        self.folder.make_folder()?;
         for task in self.tasks.values_mut() {
             task.file.end()?;
         }
@@ -283,16 +283,16 @@ impl TraceWriter for Converter {
         for (tid, task) in &self.tasks {
             let _ = writeln!(text, "TASK timestamp={} tid={tid} pid={pid}", time(task.first));
         }
-        write_file(&self.folder.join("task.txt"), text.as_bytes())?;
+        self.folder.join("task.txt").write(WRITING, text.as_bytes())?;
         let map = format!("{}{STACK:x}-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n", self.module(&name)?);
-        write_file(&self.folder.join(format!("sid-{SESSION}.map")), map.as_bytes())?;
+        self.folder.join(format!("sid-{SESSION}.map")).write(WRITING, map.as_bytes())?;
         if !self.names.is_empty() {
             let line = |(at, name): (usize, &String)| format!("EVENT: {} {name}\n", FIRST_USER + at as u64);
             let lines: String = self.names.iter().enumerate().map(line).collect();
-            write_file(&self.folder.join("events.txt"), lines.as_bytes())?;
+            self.folder.join("events.txt").write(WRITING, lines.as_bytes())?;
         }
         let info = self.info(&name);
-        write_file(&self.folder.join("info"), &info)?;
+        self.folder.join("info").write(WRITING, &info)?;
         self.tasks.values().try_for_each(|task| task.file.check())?;
         Ok(self.losses)
     }

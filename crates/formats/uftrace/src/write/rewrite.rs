@@ -3,7 +3,7 @@
 //! Arguments have the form of their function's specifications, so the files that say those are read as when the folder
 //! is opened.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, EventRef};
@@ -13,25 +13,25 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Part, Scope};
 
+use super::BUFFER;
+use super::WRITING;
 use super::kernel::{self, Pages};
 use super::record::{Kind, Numbers};
-use super::{BUFFER, write_file};
 use crate::arguments::Signatures;
 use crate::classes::USER_DATA;
 use crate::kernel::Kernel;
 use crate::names::Names;
 use crate::open::definitions;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::{OutFile, make_folder};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
-use tracemill_format::{Entry, EntryKind, Storage};
+use tracemill_format::{Entry, EntryKind, OutFile, OutPath, Storage};
 
 /// Where the formats of the kernel's events stand.
 const KERNEL_HEADER: &str = "kernel_header";
 
 /// Writes a folder.
 pub(super) struct Rewriter {
-    folder: PathBuf,
+    folder: OutPath,
     parts: Vec<Part>,
     stored_order: ByteOrder,
     numbers: Numbers,
@@ -62,7 +62,7 @@ enum StreamKind {
 }
 
 impl Rewriter {
-    pub(super) fn new(folder: PathBuf, source: &Source, options: &WriteOptions) -> Result<Rewriter> {
+    pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> Result<Rewriter> {
         let parts = source.origin.parts.clone();
         let (stored_order, names, signatures) =
             definitions(&PartFiles(&parts)).map_err(|error| error.in_file(Path::new(&source.name)))?;
@@ -284,7 +284,7 @@ impl TraceWriter for Rewriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        make_folder(&self.folder)?;
+        self.folder.make_folder()?;
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
         }
@@ -295,10 +295,10 @@ impl TraceWriter for Rewriter {
                 TASKS => self.moved.lines(&part.bytes),
                 _ => part.bytes.to_vec(),
             };
-            write_file(&self.folder.join(&part.name), &bytes)?;
+            self.folder.join(&part.name).write(WRITING, &bytes)?;
         }
         for part in info {
-            write_file(&self.folder.join("info"), &self.info(&part.bytes))?;
+            self.folder.join("info").write(WRITING, &self.info(&part.bytes))?;
         }
         self.streams.iter().try_for_each(|stream| stream.file.check())?;
         Ok(self.losses)

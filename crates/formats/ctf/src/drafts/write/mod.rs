@@ -12,8 +12,7 @@ mod stream;
 mod text;
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -33,11 +32,10 @@ use super::packet_fields::Meaning;
 use super::transform::Undo;
 use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
-use crate::write::{copy_trace, names_of};
+use crate::write::names_of;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::make_folder;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::{OpenTrace, Setting};
+use tracemill_format::{OutPath, Setting};
 
 /// Options of both targets.
 static SETTINGS: &[Setting] = &[
@@ -72,7 +70,6 @@ pub static CTF16: Target =
             Lost::EventHeaders,
             Lost::UntimedClasses,
         ])
-        .copied_by(copy_16)
         .with_settings(SETTINGS);
 
 /// RFC v1.1.
@@ -95,7 +92,6 @@ pub static CTF11: Target =
             Lost::EventHeaders,
             Lost::UntimedClasses,
         ])
-        .copied_by(copy_11)
         .with_settings(SETTINGS);
 
 /// Names of the parts of a trace that a writer needs to make it again.
@@ -129,20 +125,12 @@ fn format(dialect: Dialect) -> &'static str {
     }
 }
 
-fn create_11(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create_11(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     Ok(Box::new(Writer::new(Dialect::V11, path, sources, options)?))
 }
 
-fn create_16(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create_16(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     Ok(Box::new(Writer::new(Dialect::V16, path, sources, options)?))
-}
-
-fn copy_11(trace: &OpenTrace, to: &Path) -> Result<bool> {
-    copy_trace(trace, to, format(Dialect::V11))
-}
-
-fn copy_16(trace: &OpenTrace, to: &Path) -> Result<bool> {
-    copy_trace(trace, to, format(Dialect::V16))
 }
 
 /// Writes traces.
@@ -158,7 +146,7 @@ struct Writer {
 
 /// A trace that is written.
 struct TraceOut {
-    folder: PathBuf,
+    folder: OutPath,
     dialect: Dialect,
     order: ByteOrder,
     session_id: u32,
@@ -193,7 +181,7 @@ enum TraceKind {
 }
 
 impl Writer {
-    fn new(dialect: Dialect, path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
+    fn new(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
         let mut writer = Writer {
             traces: Vec::new(),
             trace_of: Vec::new(),
@@ -203,8 +191,8 @@ impl Writer {
         };
         let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
         for (source, name) in sources.iter().zip(folders) {
-            let folder = if sources.len() == 1 { path.to_path_buf() } else { path.join(name) };
-            let seal = Seal::new(options, dialect)?;
+            let folder = if sources.len() == 1 { path.clone() } else { path.join(name) };
+            let seal = Seal::new(options, path.sink(), dialect)?;
             let is_own = source.origin.format == format(dialect) && source.origin.part(METADATA).is_some();
             let trace = match is_own {
                 true => TraceOut::own(dialect, folder, source, options, seal),
@@ -239,7 +227,7 @@ fn clocks(source: &Source) -> Vec<Option<ClockMap>> {
 
 impl TraceOut {
     /// A trace that is a draft, or was one.
-    fn own(dialect: Dialect, folder: PathBuf, source: &Source, options: &WriteOptions, seal: Seal) -> Result<Self> {
+    fn own(dialect: Dialect, folder: OutPath, source: &Source, options: &WriteOptions, seal: Seal) -> Result<Self> {
         let raw = source.origin.part(METADATA).unwrap_or(&[]);
         let text = source.origin.part(TEXT).unwrap_or(raw);
         let text = String::from_utf8_lossy(text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text));
@@ -293,7 +281,7 @@ impl TraceOut {
     }
 
     /// A trace of another format.
-    fn foreign(dialect: Dialect, folder: PathBuf, source: &Source, options: &WriteOptions, seal: Seal) -> Result<Self> {
+    fn foreign(dialect: Dialect, folder: OutPath, source: &Source, options: &WriteOptions, seal: Seal) -> Result<Self> {
         let (foreign, mut metadata, targets) = Foreign::new(source, dialect)?;
         let schema = source.schema.clone();
         let digest = <md5::Md5 as md5::Digest>::digest(source.name.as_bytes());
@@ -414,13 +402,12 @@ impl TraceWriter for Writer {
             self.losses.extend(&self.streams[stream].losses);
         }
         for trace in &self.traces {
-            make_folder(&trace.folder)?;
+            trace.folder.make_folder()?;
             let bytes = match &trace.kind {
                 TraceKind::Own(bytes) => bytes.clone(),
                 TraceKind::Foreign { comment, .. } => text::write(&trace.metadata, trace.dialect, comment).into_bytes(),
             };
-            let path = trace.folder.join(METADATA);
-            fs::write(&path, bytes).map_err(|error| Error::io("write the metadata", &path, &error))?;
+            trace.folder.join(METADATA).write("write the metadata", bytes)?;
         }
         self.streams.iter().try_for_each(|stream| stream.check())?;
         Ok(self.losses)

@@ -8,6 +8,7 @@ use tracemill_model::error::{Error, Result};
 use super::super::keys::Keys;
 use super::super::metadata::Dialect;
 use super::super::transform::{self, Schemes};
+use tracemill_format::Sink;
 use tracemill_format::target::WriteOptions;
 
 /// Names of the options.
@@ -29,7 +30,7 @@ impl Seal {
     ///
     /// # Errors
     /// Wrong usage.
-    pub(super) fn new(options: &WriteOptions, dialect: Dialect) -> Result<Self> {
+    pub(super) fn new(options: &WriteOptions, sink: &dyn Sink, dialect: Dialect) -> Result<Self> {
         let settings = &options.settings;
         let scheme = |name: &str, words: &[&str]| -> Result<Option<u64>> {
             let Some(word) = settings.get(name) else { return Ok(None) };
@@ -44,7 +45,7 @@ impl Seal {
         let checksum = scheme(CHECKSUM, &["none", "md5", "sha1", "crc32"])?;
         let read = |name: &str| -> Result<Option<Vec<u8>>> {
             let Some(path) = settings.get(name) else { return Ok(None) };
-            let bytes = std::fs::read(Path::new(path));
+            let bytes = sink.read(Path::new(path));
             bytes.map(Some).map_err(|error| Error::misuse(format!("--{name} {path} cannot be read: {error}")))
         };
         let keys = Keys::given(read(KEY)?, read(PASSPHRASE)?, (KEY, PASSPHRASE))?;

@@ -1,6 +1,5 @@
 //! One stream of the output: events into packets, packets into a file.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::bits::{mask, put_uint};
@@ -18,8 +17,8 @@ use super::bits::{Bits, Fields, last_member};
 use super::context::Context;
 use super::{TraceKind, TraceOut};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::OutFile;
 use tracemill_format::writer::stored_header;
+use tracemill_format::{OutFile, OutPath};
 
 /// A packet ends at this size even where that of the input goes on.
 const MAX_PACKET: usize = 16 << 20;
@@ -66,7 +65,7 @@ struct Open {
 }
 
 impl StreamWriter {
-    pub(super) fn new(path: PathBuf, class: StreamClassId, group: usize, packet_bytes: Option<usize>) -> Self {
+    pub(super) fn new(path: OutPath, class: StreamClassId, group: usize, packet_bytes: Option<usize>) -> Self {
         StreamWriter {
             group,
             packet_bytes,

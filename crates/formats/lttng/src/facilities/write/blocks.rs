@@ -1,7 +1,6 @@
 //! Writes tracefiles: blocks of events, and their headers (sections 3 and 5).
 
-use std::path::{Path, PathBuf};
-
+use tracemill_format::{OutFile, OutPath};
 use tracemill_model::error::Result;
 
 use super::super::block::TraceHeader;
@@ -42,7 +41,7 @@ pub(super) struct EventOut<'a> {
 }
 
 impl TraceFile {
-    pub(super) fn new(path: PathBuf, header: TraceHeader, compact: Option<u32>) -> Self {
+    pub(super) fn new(path: OutPath, header: TraceHeader, compact: Option<u32>) -> Self {
         TraceFile { out: OutFile::with_buffer(path, BUFFER), header, compact, block: None }
     }
 
@@ -145,11 +144,6 @@ impl TraceFile {
 /// Bytes of blocks that wait for each other.
 const BUFFER: usize = 8 << 10;
 
-pub(super) fn make_folder_of(path: &Path) -> Result<()> {
-    let Some(folder) = path.parent() else { return Ok(()) };
-    make_folder(folder)
-}
-
 /// The bytes of a header: those of a block with its own numbers still 0 but for the clock at its beginning, then the
 /// header of the trace.
 pub(super) fn head(header: &TraceHeader, begin: u64, freq: u64) -> Vec<u8> {
@@ -171,4 +165,3 @@ pub(super) fn head(header: &TraceHeader, begin: u64, freq: u64) -> Vec<u8> {
     }
     out
 }
-use tracemill_format::out_file::{OutFile, make_folder};

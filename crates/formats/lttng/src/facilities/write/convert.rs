@@ -3,8 +3,7 @@
 //! Fields are packed, time has 64 bits, an `int` has 8 bytes so that every enumeration is one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -19,11 +18,11 @@ use tracemill_model::schema::{
 use super::super::block::TraceHeader;
 use super::super::definitions::{DefinitionFile, FieldDefinition, Kind};
 use super::super::layout::Sizes;
-use super::blocks::{EventOut, TraceFile, head, make_folder_of};
+use super::blocks::{EventOut, TraceFile, head};
 use super::concepts;
 use super::encode::Form;
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::make_folder;
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{ClassKey, count_headers};
 use tracemill_semantics::cpu;
@@ -38,7 +37,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// A trace that is written.
 pub(super) struct Converter {
-    folder: PathBuf,
+    folder: OutPath,
     source: Source,
     header: TraceHeader,
     clock: Clock,
@@ -81,7 +80,7 @@ struct Stream {
 }
 
 impl Converter {
-    pub(super) fn new(folder: &Path, source: &Source, options: &WriteOptions) -> Converter {
+    pub(super) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> Converter {
         let mut losses = Losses::default();
         let is_big = options.byte_order.unwrap_or(source.schema.byte_order) == ByteOrder::Big;
         let mut header = TraceHeader {
@@ -107,7 +106,7 @@ impl Converter {
         count_headers(&mut losses, source, &[CPU], &[CPU]);
         let stream = |_| Stream { file: None, packet: None, last: 0 };
         Converter {
-            folder: folder.to_path_buf(),
+            folder: folder.clone(),
             header,
             clock,
             facilities: Vec::new(),
@@ -472,9 +471,9 @@ impl TraceWriter for Converter {
         for (at, facility) in self.facilities.iter().enumerate() {
             let text = facility.text();
             let path = self.folder.join("eventdefs").join(format!("{}.xml", file_name(&facility.name)));
-            make_folder_of(&path)?;
-            fs::write(&path, &text).map_err(|error| Error::io("write the definitions", &path, &error))?;
-            let file = DefinitionFile::parse(text.as_bytes(), &path);
+            path.make_folders_around()?;
+            path.write("write the definitions", &text)?;
+            let file = DefinitionFile::parse(text.as_bytes(), path.path());
             let checksum = file.facilities.first().map_or(0, |facility| facility.checksum);
             let mut data = facility.name.as_bytes().to_vec();
             data.push(0);
@@ -485,8 +484,7 @@ impl TraceWriter for Converter {
             control.event(&load)?;
         }
         control.finish()?;
-        let definitions = self.folder.join("eventdefs");
-        make_folder(&definitions)?;
+        self.folder.join("eventdefs").make_folder()?;
         let files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
         files.chain([&control]).try_for_each(TraceFile::check)?;
         Ok(self.losses)

@@ -3,17 +3,15 @@
 mod blocks;
 mod concepts;
 mod convert;
-mod copy;
 mod encode;
 pub(super) mod rewrite;
-
-use std::path::Path;
 
 use tracemill_model::error::Result;
 
 use self::convert::Converter;
 use self::rewrite::Rewriter;
 use crate::markers::write::Rewriter as Markers;
+use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::of_each;
@@ -37,14 +35,13 @@ pub static TARGET: Target = Target::folder(
     Lost::WideIntegers,
     Lost::UntimedEvents,
     Lost::MoreEventClasses,
-])
-.copied_by(copy::copy);
+]);
 
-fn create(path: &Path, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     of_each(sources, |at, source| {
         let name: String = source.name.chars().map(|one| if one == '/' { '_' } else { one }).collect();
         let folder =
-            if sources.len() == 1 { path.to_path_buf() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
+            if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
         if source.origin.format == TARGET.names[0] {
             match source.origin.version.0 {
                 0 if let Some(writer) = Rewriter::new(&folder, source)? => return Ok(Box::new(writer)),

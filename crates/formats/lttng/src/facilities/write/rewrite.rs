@@ -1,13 +1,12 @@
 //! A trace of 0.7 or 0.8 as itself: its definitions, its blocks, and events from their values.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 
 use super::super::block::TraceHeader;
@@ -16,12 +15,12 @@ use super::super::definitions::{DefinitionFile, EventDefinition};
 use super::super::directory::Candidate;
 use super::super::layout::{Sizes, number};
 use super::super::loads::{CORE, CoreEvent, Library, Load, Messages, core_definition, core_events};
-use super::blocks::{EventOut, TraceFile, make_folder_of};
+use super::blocks::{EventOut, TraceFile};
 use super::encode::{Form, put};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::{is_below, make_folder};
 use tracemill_format::target::{Source, TraceWriter};
 use tracemill_format::writer::{enters, payload_members};
+use tracemill_format::{OutPath, is_below};
 
 /// Part that lists the facility loads.
 pub(crate) const LOADS: &str = "facilities";
@@ -54,16 +53,16 @@ fn loads(text: &[u8]) -> Vec<Load> {
 
 /// A trace that is written as it was.
 pub(super) struct Rewriter {
-    folder: PathBuf,
+    folder: OutPath,
     facilities: HashMap<u8, Facility>,
     core: HashMap<u8, Vec<EventDefinition>>,
     compact: Option<(u8, u32)>,
-    files: Vec<(PathBuf, Vec<u8>)>,
+    files: Vec<(OutPath, Vec<u8>)>,
     streams: Vec<Stream>,
     /// Loads that no event has said yet.
     missing: Vec<Load>,
     /// The tracefile that says the missing ones, when it is not among the streams.
-    control: Option<(PathBuf, TraceHeader, Vec<u8>)>,
+    control: Option<(OutPath, TraceHeader, Vec<u8>)>,
     losses: Losses,
 }
 
@@ -87,7 +86,7 @@ struct Stream {
 
 impl Rewriter {
     /// `None` when the parts do not make a trace.
-    pub(super) fn new(folder: &Path, source: &Source) -> Result<Option<Rewriter>> {
+    pub(super) fn new(folder: &OutPath, source: &Source) -> Result<Option<Rewriter>> {
         let origin = &source.origin;
         let Some(text) = origin.part(LOADS) else { return Ok(None) };
         let (mut library, mut files) = (Library::default(), Vec::new());
@@ -98,13 +97,13 @@ impl Rewriter {
             }
             let path = folder.join(&part.name);
             if let Some(name) = part.name.strip_prefix("eventdefs/").and_then(|name| name.strip_suffix(".xml")) {
-                let content = DefinitionFile::parse(&part.bytes, &path);
-                library.files.push((name.to_string(), path.clone(), content));
+                let content = DefinitionFile::parse(&part.bytes, path.path());
+                library.files.push((name.to_string(), path.path().to_path_buf(), content));
             }
             files.push((path, part.bytes.to_vec()));
         }
         let mut own = Rewriter {
-            folder: folder.to_path_buf(),
+            folder: folder.clone(),
             facilities: HashMap::new(),
             core: HashMap::new(),
             compact: None,
@@ -292,11 +291,11 @@ impl TraceWriter for Rewriter {
             of.file.finish()?;
         }
         for (path, bytes) in &self.files {
-            make_folder_of(path)?;
-            fs::write(path, bytes).map_err(|error| Error::io("write the file", path, &error))?;
+            path.make_folders_around()?;
+            path.write("write the file", bytes)?;
         }
         for folder in ["eventdefs", "control"].map(|name| self.folder.join(name)) {
-            make_folder(&folder)?;
+            folder.make_folder()?;
         }
         self.streams.iter().try_for_each(|of| of.file.check())?;
         Ok(self.losses)

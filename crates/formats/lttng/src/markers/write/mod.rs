@@ -19,9 +19,9 @@ use super::format_string;
 use super::header::Header;
 use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::out_file::{OutFile, is_below};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{enters, payload_members};
+use tracemill_format::{OutFile, OutPath, is_below};
 
 /// Parts with the headers of the sub-buffers of a file begin so.
 const BLOCKS: &str = "blocks/";
@@ -63,7 +63,7 @@ pub(crate) struct Rewriter {
     dialect: Dialect,
     definitions: Definitions,
     /// Those of files beside the channels.
-    files: Vec<(PathBuf, Arc<[u8]>)>,
+    files: Vec<(OutPath, Arc<[u8]>)>,
     streams: Vec<Stream>,
     /// A file of metadata, for what must be said when none of them is among the streams.
     control: Option<Stream>,
@@ -98,7 +98,7 @@ struct Open {
 
 impl Rewriter {
     /// `None` when the parts of the source do not make a trace.
-    pub(crate) fn new(folder: &Path, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
+    pub(crate) fn new(folder: &OutPath, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
         let parts = &source.origin.parts;
         let mut definitions = Definitions::default();
         let (mut dialect, mut files) = (None, Vec::new());
@@ -241,8 +241,8 @@ impl TraceWriter for Rewriter {
 }
 
 impl Stream {
-    fn new(folder: &Path, name: &str, heads: Vec<Header>, dialect: Dialect, definitions: &Definitions) -> Stream {
-        let file = ChannelFile::new(folder.join(name), name.to_string());
+    fn new(folder: &OutPath, name: &str, heads: Vec<Header>, dialect: Dialect, definitions: &Definitions) -> Stream {
+        let file = ChannelFile::new(PathBuf::new(), name.to_string());
         let mut forms = HashMap::new();
         // The files of a channel that are written otherwise are of another class, and so is this.
         let shape = heads.first().map(Header::shape);
@@ -261,7 +261,7 @@ impl Stream {
             }
         }
         let is_metadata = file.is_metadata();
-        let out = OutFile::with_buffer(file.path, BUFFER);
+        let out = OutFile::with_buffer(folder.join(name), BUFFER);
         let (channel, used) = (file.channel, BTreeSet::new());
         Stream { out, channel, is_metadata, heads, next: 0, packet: None, open: None, used, forms }
     }

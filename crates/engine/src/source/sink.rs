@@ -1,0 +1,110 @@
+//! The file system as the place of outputs.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracemill_format::{Extent, OutPath, Sink, SinkFile};
+
+use super::FileSystem;
+
+impl FileSystem {
+    /// A path for a writer.
+    pub fn at(self, path: impl Into<PathBuf>) -> OutPath {
+        OutPath::new(Arc::new(self), path)
+    }
+}
+
+impl Sink for FileSystem {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
+        Ok(Box::new(OutputFile::from(File::create(path)?)))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
+        Ok(Box::new(OutputFile::from(File::create_new(path)?)))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
+        Ok(Box::new(OutputFile::from(File::options().append(true).open(path)?)))
+    }
+
+    fn temporary(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        // Nobody else needs the name, and a program that is killed then leaves nothing behind. Where a file that is open
+        // cannot be removed, that is done when it is closed.
+        let name = fs::remove_file(path).is_err().then(|| Name(path.to_path_buf()));
+        Ok(Box::new(OutputFile { file, _name: name }))
+    }
+
+    fn extent(&self, path: &Path) -> Option<Extent> {
+        let of = fs::symlink_metadata(path).ok()?;
+        if !of.is_dir() {
+            return Some(Extent { files: 1, bytes: of.len() });
+        }
+        let mut all = Extent::default();
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let below = self.extent(&entry.path()).unwrap_or_default();
+            all.files += below.files;
+            all.bytes += below.bytes;
+        }
+        Some(all)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+}
+
+/// A file of an output, open.
+struct OutputFile {
+    file: File,
+    /// The name that is removed behind it. Dropped after the file.
+    _name: Option<Name>,
+}
+
+struct Name(PathBuf);
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl From<File> for OutputFile {
+    fn from(file: File) -> Self {
+        OutputFile { file, _name: None }
+    }
+}
+
+impl Read for OutputFile {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read(bytes)
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for OutputFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl SinkFile for OutputFile {
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+}
