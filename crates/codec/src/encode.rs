@@ -140,14 +140,22 @@ pub struct Encoder<'a> {
     pub shortfalls: &'a mut Shortfalls,
     /// Bits that integers of no whole number of bytes leave.
     pub loose: &'a mut LooseBits,
+    /// Stand for fields behind the end of an event that ends before its last one; `None` for a node that may be absent in
+    /// any event, and nothing at all where no event ends early.
+    pub fillers: &'a [Option<Vec<u8>>],
 }
 
-/// Writes the fields of an event that ends before its last one.
-pub struct CutEncoder<'a> {
-    /// Writes those that are there.
-    pub encoder: Encoder<'a>,
-    /// Bytes for the fields that are not there; `None` for a node that may be absent in any event.
-    pub fillers: &'a [Option<Vec<u8>>],
+impl<'a> Encoder<'a> {
+    /// An encoder of whole events without selectors.
+    #[inline]
+    pub fn new(
+        out: &'a mut Vec<u8>,
+        nodes: &'a [Encode],
+        shortfalls: &'a mut Shortfalls,
+        loose: &'a mut LooseBits,
+    ) -> Self {
+        Encoder { out, nodes, selectors_at: 0, shortfalls, loose, fillers: &[] }
+    }
 }
 
 impl Encoder<'_> {
@@ -188,6 +196,18 @@ impl Encoder<'_> {
 
     fn wide_integer(&mut self, value: &Wide, len_bits: u32, order: ByteOrder) {
         put_wide(self.out, value, len_bits, order);
+        self.loose.note(self.out.len(), len_bits);
+    }
+
+    #[cold]
+    fn fill(&mut self, node: NodeId, filler: &[u8]) {
+        self.shortfalls.filled += 1;
+        self.out.extend_from_slice(filler);
+        let len_bits = match self.encode(node) {
+            Encode::Fixed { len_bits, .. } => len_bits.into(),
+            Encode::Wide { len_bits, .. } => len_bits,
+            _ => return,
+        };
         self.loose.note(self.out.len(), len_bits);
     }
 
@@ -337,6 +357,9 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn absent(&mut self, node: NodeId) {
+        if let Some(Some(filler)) = self.fillers.get(node as usize) {
+            return self.fill(node, filler);
+        }
         match self.encode(node) {
             Encode::Present => self.out.push(0),
             Encode::Plain => {
@@ -344,68 +367,6 @@ impl Visitor for Encoder<'_> {
                 self.out.push(0);
             }
             _ => {}
-        }
-    }
-}
-
-impl Visitor for CutEncoder<'_> {
-    fn unsigned(&mut self, node: NodeId, value: u64) {
-        self.encoder.unsigned(node, value);
-    }
-
-    fn signed(&mut self, node: NodeId, value: i64) {
-        self.encoder.signed(node, value);
-    }
-
-    fn wide(&mut self, node: NodeId, value: &Wide) {
-        self.encoder.wide(node, value);
-    }
-
-    fn boolean(&mut self, node: NodeId, value: bool) {
-        self.encoder.boolean(node, value);
-    }
-
-    fn real(&mut self, node: NodeId, value: f64) {
-        self.encoder.real(node, value);
-    }
-
-    fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        self.encoder.string(node, bytes);
-    }
-
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.encoder.blob(node, bytes);
-    }
-
-    fn begin_variant(&mut self, node: NodeId, option: usize) {
-        self.encoder.begin_variant(node, option);
-    }
-
-    fn begin_optional(&mut self, node: NodeId) {
-        self.encoder.begin_optional(node);
-    }
-
-    fn begin_struct(&mut self, node: NodeId) {
-        self.encoder.begin_struct(node);
-    }
-
-    fn begin_array(&mut self, node: NodeId, len: u64) {
-        self.encoder.begin_array(node, len);
-    }
-
-    fn absent(&mut self, node: NodeId) {
-        match self.fillers.get(node as usize) {
-            Some(Some(filler)) => {
-                self.encoder.shortfalls.filled += 1;
-                self.encoder.out.extend_from_slice(filler);
-                let len_bits = match self.encoder.encode(node) {
-                    Encode::Fixed { len_bits, .. } => len_bits.into(),
-                    Encode::Wide { len_bits, .. } => len_bits,
-                    _ => return,
-                };
-                self.encoder.loose.note(self.encoder.out.len(), len_bits);
-            }
-            _ => self.encoder.absent(node),
         }
     }
 }

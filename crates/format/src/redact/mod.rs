@@ -212,7 +212,7 @@ impl Redactor {
 
     fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> Fields<'a> {
         let Redactor { texts, shortfalls, loose, .. } = self;
-        let encoder = Encoder { out, nodes: &table.encodes, selectors_at: 0, shortfalls, loose };
+        let encoder = Encoder::new(out, &table.encodes, shortfalls, loose);
         Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }
     }
 

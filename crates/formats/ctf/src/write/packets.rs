@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::put_fixed;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{CutEncoder, Encoder, LooseBits, Shortfalls};
+use tracemill_codec::encode::{Encoder, LooseBits, Shortfalls};
 use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
@@ -181,26 +181,15 @@ impl StreamWriter {
             }
         }
         if stream.keeps_event_header {
-            let mut encoder = Encoder {
-                out: &mut self.packet,
-                nodes: stream.header_nodes.as_deref().unwrap_or(&[]),
-                selectors_at: 0,
-                shortfalls: &mut self.shortfalls,
-                loose: &mut self.loose,
-            };
+            let nodes = stream.header_nodes.as_deref().unwrap_or(&[]);
+            let mut encoder = Encoder::new(&mut self.packet, nodes, &mut self.shortfalls, &mut self.loose);
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let result = match of.selectors {
             0 if !is_cut => {
-                let mut encoder = Encoder {
-                    out: &mut self.packet,
-                    nodes,
-                    selectors_at: 0,
-                    shortfalls: &mut self.shortfalls,
-                    loose: &mut self.loose,
-                };
+                let mut encoder = Encoder::new(&mut self.packet, nodes, &mut self.shortfalls, &mut self.loose);
                 event.visit_flat(&mut self.state, &mut encoder)
             }
             _ => self.by_scopes(of, is_cut, event),
@@ -217,7 +206,8 @@ impl StreamWriter {
     /// Writes an event with lengths and choices that no field of its own holds, or one that ends before its last field:
     /// of that with what stands for the others.
     fn by_scopes(&mut self, of: &EventMapping, is_cut: bool, event: EventRef<'_>) -> std::result::Result<(), Fault> {
-        let (nodes, fillers) = (of.nodes.as_deref().unwrap_or(&[]), of.fillers.as_deref().unwrap_or(&[]));
+        let fillers = of.fillers.as_deref().filter(|_| is_cut).unwrap_or(&[]);
+        let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let mut fields = event.fields(&mut self.state);
         let mut selectors_at = 0;
         for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
@@ -225,17 +215,8 @@ impl StreamWriter {
                 selectors_at = self.packet.len();
                 self.packet.resize(selectors_at + of.selectors, 0);
             }
-            let mut encoder = Encoder {
-                out: &mut self.packet,
-                nodes,
-                selectors_at,
-                shortfalls: &mut self.shortfalls,
-                loose: &mut self.loose,
-            };
-            match is_cut {
-                true => fields.visit(scope, &mut self.state, &mut CutEncoder { encoder, fillers })?,
-                false => fields.visit(scope, &mut self.state, &mut encoder)?,
-            }
+            let encoder = Encoder::new(&mut self.packet, nodes, &mut self.shortfalls, &mut self.loose);
+            fields.visit(scope, &mut self.state, &mut Encoder { selectors_at, fillers, ..encoder })?;
         }
         Ok(())
     }
@@ -292,13 +273,7 @@ impl StreamWriter {
         if stream.keeps_context.contains(&true) {
             let plan = input.plans.packet_context_rows(input.packet.class);
             let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
-            let mut encoder = Encoder {
-                out: &mut kept,
-                nodes: &nodes,
-                selectors_at: 0,
-                shortfalls: &mut self.shortfalls,
-                loose: &mut loose,
-            };
+            let mut encoder = Encoder::new(&mut kept, &nodes, &mut self.shortfalls, &mut loose);
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
@@ -354,13 +329,7 @@ impl StreamWriter {
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
-            let mut encoder = Encoder {
-                out,
-                nodes: &nodes,
-                selectors_at: 0,
-                shortfalls: &mut self.shortfalls,
-                loose: &mut self.loose,
-            };
+            let mut encoder = Encoder::new(out, &nodes, &mut self.shortfalls, &mut self.loose);
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
