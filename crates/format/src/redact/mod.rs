@@ -89,7 +89,7 @@ pub struct Redactor {
     shortfalls: Shortfalls,
     loose: LooseBits,
     name: Vec<u8>,
-    /// What stands before the events of the packet that came last.
+    /// Header and context of the packet that came last.
     prefix: Option<(Arc<PacketData>, Prefix)>,
 }
 
@@ -119,10 +119,10 @@ impl Redactor {
     /// A packet without events.
     pub fn packet(&mut self, data: &PacketData) -> PacketData {
         let prefix = self.prefix_of(data);
-        self.made(data, prefix.bytes.clone(), &prefix, Spine::default())
+        self.rewritten(data, prefix.bytes.clone(), &prefix, Spine::default())
     }
 
-    /// The events of a chunk from `from` on, as many as a chunk should hold; the first one that is left. With a fault when
+    /// The events of a chunk from `from` on, as many as a chunk should hold; the first one that is left. With an error when
     /// the one before that can no longer be read.
     pub fn chunk(&mut self, chunk: &Chunk, from: usize) -> (Chunk, usize, Option<Fault>) {
         let prefix = match &self.prefix {
@@ -149,13 +149,13 @@ impl Redactor {
             }
             at += 1;
         }
-        let data = Arc::new(self.made(&chunk.packet, bytes, &prefix, spine));
+        let data = Arc::new(self.rewritten(&chunk.packet, bytes, &prefix, spine));
         let count = data.spine.as_ref().map_or(0, Spine::len);
-        let mut made = Chunk::new(data.clone(), 0, count);
+        let mut rewritten = Chunk::new(data.clone(), 0, count);
         if let Some(spine) = &data.spine {
-            ChunkSink::new(&mut made, count).events(spine, 0);
+            ChunkSink::new(&mut rewritten, count).events(spine, 0);
         }
-        (made, at, fault)
+        (rewritten, at, fault)
     }
 
     /// Writes an event; where its fields begin.
@@ -216,7 +216,7 @@ impl Redactor {
         Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }
     }
 
-    /// What stands before the fields of an event whose class may stand for many ids.
+    /// The id and the name that stand before the fields of an event whose class may stand for many ids.
     fn put_own_id(&mut self, event: EventRef<'_>, out: &mut Vec<u8>) {
         self.name.clear();
         let id = event.own_id(&mut self.name);
@@ -248,6 +248,7 @@ impl Redactor {
         }
     }
 
+    /// Header and context of a packet, redacted.
     fn prefix_of(&mut self, data: &PacketData) -> Prefix {
         let redaction = self.redaction.clone();
         let (from, class) = (&redaction.from, data.packet.class);
@@ -269,19 +270,20 @@ impl Redactor {
         Prefix { bytes, context_bits }
     }
 
-    fn made(&self, data: &PacketData, bytes: Vec<u8>, prefix: &Prefix, spine: Spine) -> PacketData {
+    /// A packet with other bytes than those that it was read from.
+    fn rewritten(&self, data: &PacketData, bytes: Vec<u8>, prefix: &Prefix, spine: Spine) -> PacketData {
         let mut packet = data.packet.clone();
         packet.content_bits = bytes.len() as u64 * 8;
-        let mut made = PacketData::found(&self.redaction.to, &data.file, packet, (Arc::new(bytes), 0), spine);
-        (made.cpu, made.context_bits, made.events_bits) =
+        let mut rewritten = PacketData::found(&self.redaction.to, &data.file, packet, (Arc::new(bytes), 0), spine);
+        (rewritten.cpu, rewritten.context_bits, rewritten.events_bits) =
             (data.cpu, prefix.context_bits, prefix.bytes.len() as u64 * 8);
-        // What fields of events refer to.
+        // Lengths and selectors that fields of events refer to.
         let (mut state, mut pos) = (State::new(data.state.clock), 0);
-        let _ = self.redaction.to.read_packet_header(made.input(), &mut pos, &mut state);
+        let _ = self.redaction.to.read_packet_header(rewritten.input(), &mut pos, &mut state);
         pos = prefix.context_bits;
-        let _ = self.redaction.to.read_packet_context(data.packet.class, made.input(), &mut pos, &mut state);
+        let _ = self.redaction.to.read_packet_context(data.packet.class, rewritten.input(), &mut pos, &mut state);
         state.roles = data.state.roles;
-        made.state = state;
-        made
+        rewritten.state = state;
+        rewritten
     }
 }

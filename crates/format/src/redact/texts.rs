@@ -8,7 +8,7 @@ pub(super) const NO_TEXT: u32 = u32::MAX;
 /// A text behind the fields of an event: the one that programs get, and the one for people where that is another.
 #[derive(Default)]
 pub(super) struct KeptText {
-    /// Where its offset belongs.
+    /// Place of its offset.
     pub(super) place: usize,
     pub(super) text: Option<Vec<u8>>,
     pub(super) for_people: Option<Vec<u8>>,
