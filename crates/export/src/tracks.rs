@@ -14,7 +14,7 @@ use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::target::Source;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
-use tracemill_semantics::{Counter, FieldPath, Recording, Semantics, cpu, node_of};
+use tracemill_semantics::{Counter, FieldPath, Place, Recording, Running, Said, Semantics, Who, cpu, node_of};
 
 pub(super) use tracemill_semantics::Shape;
 use watch::hash;
@@ -44,8 +44,8 @@ pub(super) struct ClassRules {
     pub(super) title: Arc<str>,
     /// What stands before the `:` of its name, or the format.
     pub(super) category: Arc<str>,
-    /// Does it stand on a CPU, whatever thread runs there?
-    is_of_cpu: bool,
+    /// Who they are of.
+    who: Who,
     /// What it counts.
     pub(super) counters: Vec<Counter>,
     /// By node of the plan of its fields.
@@ -89,8 +89,7 @@ pub(super) struct Tracks {
     pub(super) traces: Vec<TraceOf>,
     /// Their streams.
     pub(super) streams: Vec<StreamOf>,
-    /// The thread that runs on a CPU of a machine, as far as that was said.
-    running: HashMap<(u32, u32), i64>,
+    running: Running,
     /// What the last event said.
     pub(super) seen: Seen,
 }
@@ -123,7 +122,7 @@ impl Tracks {
                 streams.push(StreamOf { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
             }
         }
-        Tracks { traces, streams, running: HashMap::new(), seen: Seen::default() }
+        Tracks { traces, streams, running: Running::default(), seen: Seen::default() }
     }
 
     /// Does any class begin or end something?
@@ -167,24 +166,13 @@ impl Tracks {
     pub(super) fn place(&mut self, stream: usize, rules: &ClassRules) -> Track {
         let of = &self.streams[stream];
         let machine = self.traces[of.trace].machine;
-        if let (Some(next), Some(cpu)) = (self.seen.next_thread, of.cpu) {
-            self.running.insert((machine, cpu), next);
-        }
-        if let Some(track) = self.seen.track {
-            return Track::Own(of.trace as u32, track);
-        }
-        let thread = self.seen.thread;
-        let Some(cpu) = of.cpu else {
-            return thread.map_or(Track::Stream(stream as u32), |thread| Track::Thread(machine, thread));
-        };
-        match thread {
-            Some(thread) if !rules.is_of_cpu => Track::Thread(machine, thread),
-            // What a thread begins may end on another CPU.
-            None if !rules.is_of_cpu && rules.shape != Shape::Instant => {
-                let running = self.running.get(&(machine, cpu));
-                running.map_or(Track::Cpu(machine, cpu), |&thread| Track::Thread(machine, thread))
-            }
-            _ => Track::Cpu(machine, cpu),
+        let (seen, cpu) = (&self.seen, of.cpu.map(u64::from));
+        let said = Said { id: seen.track.or(seen.thread), next: seen.next_thread, cpu };
+        match self.running.place(machine, &rules.who, said) {
+            Place::Thread(thread) => Track::Thread(machine, thread),
+            Place::Track(track) => Track::Own(of.trace as u32, track),
+            Place::Cpu(cpu) => Track::Cpu(machine, cpu as u32),
+            Place::Stream => Track::Stream(stream as u32),
         }
     }
 
@@ -274,7 +262,7 @@ impl TraceOf {
         ClassRules {
             shape,
             category: name.split_once(':').map_or(schema.format, |(category, _)| category).into(),
-            is_of_cpu: semantics.is_of_cpu(id),
+            who,
             title: title.into(),
             counters,
             takes,

@@ -84,12 +84,6 @@ impl Semantics {
         self.class_names.iter().any(|name| shape(name, exists).0 == Shape::Begin)
     }
 
-    /// Do the events of a class belong to their CPU, whatever thread runs there?
-    pub fn is_of_cpu(&self, class: EventClassId) -> bool {
-        let (_, title) = self.shape(class);
-        names::CPU_BOUND.iter().any(|known| names::short(&title).starts_with(known))
-    }
-
     /// The call that the events of a class are.
     pub fn call(&self, class: EventClassId) -> Option<Call> {
         self.call_named(class, self.schema.event(class).name.as_deref()?)

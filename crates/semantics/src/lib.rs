@@ -9,6 +9,7 @@
 //! |---|---|
 //! | thread, process, name of the thread; or a track that the trace numbers itself | [`Semantics::who`] |
 //! | CPU | [`cpu()`], [`CpuOf`]: one for each packet |
+//! | place on a timeline: thread, track, CPU or stream | [`Running::place`] |
 //! | half of a pair, and the title of both halves | [`Semantics::shape`] |
 //! | function call: entry or exit, address, symbol | [`Semantics::call`] |
 //! | thread that a CPU turns to | [`Semantics::switch`] |
@@ -25,6 +26,7 @@ mod concepts;
 mod cpu;
 mod fields;
 pub mod names;
+mod place;
 mod recording;
 mod who;
 
@@ -37,6 +39,7 @@ pub use class::{Call, Counter, Shape, Switch};
 pub use concepts::{Concept, concept};
 pub use cpu::{CpuOf, cpu, cpu_field};
 pub use fields::{member, node_of, value_of};
+pub use place::{Place, Running, Said};
 pub use recording::Recording;
 pub use tracemill_model::schema::FieldPath;
 pub use who::Who;

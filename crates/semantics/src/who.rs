@@ -3,7 +3,7 @@
 use tracemill_model::schema::{EventClassId, FieldKind, FieldPath, Scope};
 
 use crate::fields::{find, is_integer, is_text, member};
-use crate::{Semantics, names};
+use crate::{Semantics, Shape, names};
 
 /// Fields that say who an event is of; a field may be absent in an event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -12,6 +12,10 @@ pub struct Who {
     pub id: Option<FieldPath>,
     /// Is it a track, not a thread?
     pub is_track: bool,
+    /// Does it belong to its CPU, whatever thread runs there, as an interrupt does?
+    pub is_of_cpu: bool,
+    /// Does it begin or end something?
+    pub is_half: bool,
     /// Process of the thread: a number, or a text.
     pub process: Option<FieldPath>,
     /// Name of the thread or track.
@@ -50,7 +54,7 @@ impl Semantics {
         let (number, name) = names::TRACK;
         let of = |name: &str| member(schema, Scope::Payload, schema.event(class).payload, name);
         if let (Some(id), Some(name)) = (of(number), of(name)) {
-            return Who { id: Some(id), is_track: true, process: None, name: Some(name) };
+            return Who { id: Some(id), is_track: true, name: Some(name), ..Who::default() };
         }
         let (event, packet) = ([Scope::CommonContext, Scope::SpecificContext], [Scope::PacketContext]);
         let groups: [&[Scope]; 4] = [&event, &packet, &[Scope::EventHeader], &[Scope::Payload]];
@@ -62,10 +66,13 @@ impl Semantics {
                 })
             })
         };
+        let (shape, title) = self.shape(class);
         let says_itself = self.is_of_tasks || self.call(class).is_some();
         Who {
             id: best(names::THREAD, is_integer, &groups[..if says_itself { 4 } else { 3 }]),
             is_track: false,
+            is_of_cpu: names::CPU_BOUND.iter().any(|known| names::short(&title).starts_with(known)),
+            is_half: shape != Shape::Instant,
             process: best(names::PROCESS, |kind| is_integer(kind) || is_text(kind), &groups[..3]),
             name: best(names::THREAD_NAME, is_text, &groups[..3]),
         }

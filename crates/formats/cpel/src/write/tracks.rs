@@ -6,9 +6,9 @@ use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Scope};
-use tracemill_semantics::{CpuOf, Semantics};
+use tracemill_semantics::{CpuOf, Place, Running, Said, Semantics, Who};
 
-use super::fields::{Fields, Place};
+use super::fields::{Fields, Place as Field};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 
@@ -18,72 +18,65 @@ const MAX_TRACKS: usize = 1 << 16;
 /// How the events of a class say their track.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// Number of the thread, or of the track.
-    id: Option<Place>,
-    is_track: bool,
-    /// Its name.
-    name: Option<Place>,
+    who: Who,
+    id: Option<Field>,
+    name: Option<Field>,
+    next: Option<Field>,
 }
 
 impl Rule {
     /// That of a class.
     pub(super) fn of(semantics: &Semantics, event: EventClassId) -> Rule {
         let who = semantics.who(event);
-        let place = |path: FieldPath| {
+        let field = |path: &FieldPath| {
             // The value of an optional field is that of its content.
             let steps = path.steps.iter().filter_map(|step| match step {
                 PathStep::Member(at) => Some(*at as usize),
                 _ => None,
             });
-            Place { scope: path.scope, path: steps.collect() }
+            Field { scope: path.scope, path: steps.collect() }
         };
-        Rule { id: who.id.map(place), is_track: who.is_track, name: who.name.map(place) }
+        let next = semantics.switch(event).map(|switch| field(&switch.next));
+        Rule { id: who.id.as_ref().map(field), name: who.name.as_ref().map(field), next, who }
     }
 
     /// The fields that the track says.
-    pub(super) fn places(&self) -> Vec<Place> {
-        let id = self.id.iter().filter(|place| place.scope != Scope::Payload);
-        id.chain(self.name.iter().filter(|_| self.id.is_some())).cloned().collect()
+    pub(super) fn places(&self) -> Vec<Field> {
+        let is_said = self.id.is_some() && !self.who.is_of_cpu;
+        let id = self.id.iter().filter(|field| field.scope != Scope::Payload);
+        id.chain(&self.name).filter(|_| is_said).cloned().collect()
     }
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Key {
-    Track(i128),
-    Thread(i128),
-    Cpu(u64),
-    Stream(usize),
 }
 
 /// The tracks of a log, numbered as they are met.
 #[derive(Default)]
 pub(super) struct Tracks {
-    known: HashMap<(usize, Key), u32>,
+    /// By source, place, and stream where the place is that.
+    known: HashMap<(usize, Place, usize), u32>,
     pub(super) names: Vec<Vec<u8>>,
     cpus: CpuOf,
+    running: Running,
 }
 
 impl Tracks {
-    /// The track of an event, whose `fields` are these; it is of a stream of a source, which has the number `place` among
+    /// The track of an event, whose `fields` are these; it is of a stream of a source, which has the number `at` among
     /// all streams.
     pub(super) fn of(
         &mut self,
         rule: &Rule,
         (event, fields): (EventRef<'_>, &mut Fields<'_>),
-        place: usize,
+        at: usize,
         (sources, source, stream): (&[Source], usize, usize),
         losses: &mut Losses,
     ) -> Result<u32> {
-        let id = match &rule.id {
-            Some(id) => fields.get(id)?.and_then(Value::integer),
-            None => None,
+        let mut number = |field: &Option<Field>| -> Result<Option<i64>> {
+            let Some(field) = field else { return Ok(None) };
+            Ok(fields.get(field)?.and_then(Value::integer).and_then(|number| i64::try_from(number).ok()))
         };
-        let key = match (id, rule.is_track) {
-            (Some(id), true) => Some(Key::Track(id)),
-            (Some(id), false) => Some(Key::Thread(id)),
-            (None, _) => self.cpus.of(place, &event.chunk.packet).map(Key::Cpu),
-        };
-        let key = (source, key.unwrap_or(Key::Stream(stream)));
+        let (id, next) = (number(&rule.id)?, number(&rule.next)?);
+        let said = Said { id, next, cpu: self.cpus.of(at, &event.chunk.packet) };
+        let place = self.running.place(source as u32, &rule.who, said);
+        let key = (source, place, if place == Place::Stream { stream } else { 0 });
         if let Some(&track) = self.known.get(&key) {
             return Ok(track);
         }
@@ -101,19 +94,19 @@ impl Tracks {
             None => None,
         };
         name = name.filter(|name| !name.is_empty());
-        match &key.1 {
-            Key::Track(track) => text.extend(name.map_or(format!("track {track}").into_bytes(), <[u8]>::to_vec)),
-            Key::Thread(thread) => {
-                let task = of.tasks.iter().find(|task| i128::from(task.tid) == *thread);
+        match place {
+            Place::Track(track) => text.extend(name.map_or(format!("track {track}").into_bytes(), <[u8]>::to_vec)),
+            Place::Thread(thread) => {
+                let task = of.tasks.iter().find(|task| task.tid == thread);
                 let known = task.map(|task| &task.name[..]).filter(|name| !name.is_empty());
                 text.extend(match name.or(known) {
                     Some(name) => [name, format!(" ({thread})").as_bytes()].concat(),
                     None => format!("thread {thread}").into_bytes(),
                 });
             }
-            Key::Cpu(cpu) => text.extend(format!("CPU {cpu}").into_bytes()),
-            Key::Stream(stream) => {
-                text.extend(of.streams.get(*stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
+            Place::Cpu(cpu) => text.extend(format!("CPU {cpu}").into_bytes()),
+            Place::Stream => {
+                text.extend(of.streams.get(stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
             }
         }
         super::fields::storable(&mut text);

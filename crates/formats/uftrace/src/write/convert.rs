@@ -14,7 +14,7 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, EventClassId, FieldPath, Schema, Scope};
-use tracemill_semantics::{Call, Semantics, member, value_of};
+use tracemill_semantics::{Call, CpuOf, Place, Running, Said, Semantics, Who, member, value_of};
 
 use super::BUFFER;
 use super::WRITING;
@@ -46,7 +46,9 @@ pub(super) struct Converter {
     /// What each class becomes.
     classes: HashMap<EventClassId, Arc<Class>>,
     /// Ids of tasks of threads whose numbers are none.
-    ids: HashMap<i128, i64>,
+    ids: HashMap<i64, i64>,
+    cpus: CpuOf,
+    running: Running,
     /// Names of user events, from the first id on.
     names: Vec<String>,
     tasks: BTreeMap<i64, Task>,
@@ -59,8 +61,9 @@ pub(super) struct Converter {
 }
 
 struct Class {
-    /// The field with its thread.
-    thread: Option<FieldPath>,
+    who: Who,
+    /// The field with the thread that a CPU turns to.
+    next: Option<FieldPath>,
     meaning: Meaning,
 }
 
@@ -90,6 +93,8 @@ impl Converter {
             semantics,
             classes: HashMap::new(),
             ids: HashMap::new(),
+            cpus: CpuOf::default(),
+            running: Running::default(),
             names: Vec::new(),
             tasks: BTreeMap::new(),
             symbols: BTreeMap::new(),
@@ -112,23 +117,31 @@ impl Converter {
         let name = String::from_utf8_lossy(name).into_owned();
         let call = self.semantics.call_named(id, &name).map(Meaning::Call);
         let meaning = call.unwrap_or_else(|| Meaning::User(self.user_id(&name)));
-        let class = Arc::new(Class { thread: self.semantics.who(id).id, meaning });
+        let next = self.semantics.switch(id).map(|switch| switch.next);
+        let class = Arc::new(Class { who: self.semantics.who(id), next, meaning });
         if !has_own {
             self.classes.insert(id, class.clone());
         }
         class
     }
 
-    /// The id of the task of the thread that an event is of.
-    fn thread(&mut self, class: &Class, event: EventRef<'_>) -> Option<i64> {
-        let path = class.thread.as_ref()?;
-        let values = event.values(path.scope).ok()??;
-        let number = value_of(&values, path).and_then(Value::integer)?;
-        if (0..i128::from(FIRST_ID)).contains(&number) {
-            return Some(number as i64);
+    /// The id of the task of the thread or track that an event is on; of its stream when it is on none.
+    fn task(&mut self, class: &Class, stream: usize, event: EventRef<'_>) -> i64 {
+        let number = |path: &Option<FieldPath>| {
+            let path = path.as_ref()?;
+            let values = event.values(path.scope).ok()??;
+            value_of(&values, path).and_then(Value::integer).and_then(|number| i64::try_from(number).ok())
+        };
+        let cpu = self.cpus.of(stream, &event.chunk.packet);
+        let said = Said { id: number(&class.who.id), next: number(&class.next), cpu };
+        let (Place::Thread(number) | Place::Track(number)) = self.running.place(0, &class.who, said) else {
+            return stream as i64 + 1;
+        };
+        if (0..FIRST_ID).contains(&number) {
+            return number;
         }
         let next = FIRST_ID + self.ids.len() as i64;
-        Some(*self.ids.entry(number).or_insert(next))
+        *self.ids.entry(number).or_insert(next)
     }
 
     /// The id of user events of a name. Another character than uftrace can read in one becomes `_xHEX_`.
@@ -214,7 +227,7 @@ impl TraceWriter for Converter {
             return Ok(());
         };
         let class = self.class(event);
-        let tid = self.thread(&class, event).unwrap_or(stream as i64 + 1);
+        let tid = self.task(&class, stream, event);
         self.last_task[stream] = Some(tid);
         let folder = &self.folder;
         let task = self.tasks.entry(tid).or_insert_with(|| Task {

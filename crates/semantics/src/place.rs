@@ -1,0 +1,67 @@
+//! Where an event stands on a timeline.
+
+use std::collections::HashMap;
+
+use crate::Who;
+
+/// Where an event stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// On a thread.
+    Thread(i64),
+    /// On a track that the trace numbers itself.
+    Track(i64),
+    /// On a CPU.
+    Cpu(u64),
+    /// On its stream: nothing else is known.
+    Stream,
+}
+
+/// What an event says of its place: the values of fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Said {
+    /// Number of the thread or track ([`Who::id`]).
+    pub id: Option<i64>,
+    /// The thread that its CPU turns to ([`Switch::next`](crate::Switch::next)).
+    pub next: Option<i64>,
+    /// CPU of its packet.
+    pub cpu: Option<u64>,
+}
+
+/// The threads that run on the CPUs of some machines, as far as events say so.
+#[derive(Clone, Debug, Default)]
+pub struct Running(HashMap<(u32, u64), i64>);
+
+impl Running {
+    /// Where an event of a machine stands. Events must come in the order of time.
+    ///
+    /// An interrupt belongs to its CPU. A half of a pair that names no thread belongs to the one that runs, since what a
+    /// thread begins may end on another CPU.
+    ///
+    /// ```
+    /// use tracemill_semantics::{Place, Running, Said, Who};
+    ///
+    /// let mut running = Running::default();
+    /// let (switch, system_call) = (Who { is_of_cpu: true, ..Who::default() }, Who { is_half: true, ..Who::default() });
+    /// let said = Said { cpu: Some(1), next: Some(42), ..Said::default() };
+    /// assert_eq!(running.place(0, &switch, said), Place::Cpu(1));
+    /// assert_eq!(running.place(0, &system_call, Said { next: None, ..said }), Place::Thread(42));
+    /// ```
+    #[inline]
+    pub fn place(&mut self, machine: u32, who: &Who, said: Said) -> Place {
+        if let (Some(next), Some(cpu)) = (said.next, said.cpu) {
+            self.0.insert((machine, cpu), next);
+        }
+        match (said.id, said.cpu) {
+            (Some(track), _) if who.is_track => Place::Track(track),
+            (Some(thread), None) => Place::Thread(thread),
+            (None, None) => Place::Stream,
+            (_, Some(cpu)) if who.is_of_cpu => Place::Cpu(cpu),
+            (Some(thread), Some(_)) => Place::Thread(thread),
+            (None, Some(cpu)) if who.is_half => {
+                self.0.get(&(machine, cpu)).map_or(Place::Cpu(cpu), |&thread| Place::Thread(thread))
+            }
+            (None, Some(cpu)) => Place::Cpu(cpu),
+        }
+    }
+}
