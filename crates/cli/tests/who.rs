@@ -125,10 +125,8 @@ fn check(folder: &Folder, trace: &str, expected: &[Who]) {
     for format in ["elog", "cpel"] {
         assert_eq!(of_log(folder, format, trace, &[]), expected, "{trace} in {format}");
     }
-    let mut of_time: Vec<(u64, Who)> = of_time
-        .into_iter()
-        .map(|(ns, who)| (ns, if matches!(who, On(_)) { who } else { Nobody }))
-        .collect();
+    let mut of_time: Vec<(u64, Who)> =
+        of_time.into_iter().map(|(ns, who)| (ns, if matches!(who, On(_)) { who } else { Nobody })).collect();
     let mut tasks = of_uftrace(folder, trace);
     of_time.sort();
     tasks.sort();
