@@ -118,18 +118,7 @@ impl Mapping {
         to.namespace = from.namespace.clone();
         to.uid = from.uid.clone();
         to.environment = from.environment.clone();
-        let mut in_ns = Vec::new();
-        for clock in from.clocks() {
-            let (mapped, map) = match dialect {
-                Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
-                _ => map_clock(clock, source, &mut losses),
-            };
-            if mapped.offset_seconds == i64::MAX || mapped.offset_seconds == i64::MIN {
-                losses.add(Lost::DistantZeros, 1);
-            }
-            to.add_clock(mapped);
-            in_ns.push(map);
-        }
+        let in_ns = add_clocks(dialect, source, &mut to, &mut losses);
         let referenced = references(&from);
         let has_stream_ids = headers.has_stream_ids;
         let keeps_header = kept(&from, Scope::PacketHeader, from.packet_header, &referenced, true);
@@ -148,10 +137,9 @@ impl Mapping {
         let mut streams = Vec::new();
         let mut moved_of = Vec::new();
         let (stream_ids, event_ids) = (from.distinct_stream_ids(), from.distinct_event_ids());
-        let is_new = |(id, own): (&u64, u64)| *id != own;
-        let shared = stream_ids.iter().zip(from.streams().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        let shared = stream_ids.iter().zip(from.streams()).filter(|(id, class)| **id != class.id);
         mapper.losses.add(Lost::SharedStreamIds, shared.count() as u64);
-        let shared = event_ids.iter().zip(from.events().iter().map(|class| class.id)).filter(|&pair| is_new(pair));
+        let shared = event_ids.iter().zip(from.events()).filter(|(id, class)| **id != class.id);
         mapper.losses.add(Lost::SharedEventIds, shared.count() as u64);
         for (at, class) in from.streams().iter().enumerate() {
             let used = source.streams.iter().any(|stream| stream.class == StreamClassId(at as u32));
@@ -423,38 +411,18 @@ fn map_stream(
     }
     mapper.roots = [from.packet_header, class.packet_context, class.event_header, class.common_context, None, None];
     let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced, true);
-    let has_member = |name: &str| match class.packet_context.map(|root| &from.field_class(root).kind) {
-        Some(FieldKind::Struct(structure)) => structure.members.iter().any(|member| &*member.name == name),
-        _ => false,
-    };
-    let has_cpu = class.has_cpu && !has_member("cpu_id");
+    let has_own_cpu = from.members(class.packet_context).iter().any(|member| &*member.name == "cpu_id");
+    let has_cpu = class.has_cpu && !has_own_cpu;
     let mut own = Vec::new();
     for (name, len_bits, roles) in context_members(clock.is_some(), has_cpu) {
         own.push((name, mapper.unsigned(len_bits), roles));
     }
     let context = own_and_kept(mapper, Scope::PacketContext, own, class.packet_context, &keeps_context)?;
-    let highest = class.events.keys().max().copied().unwrap_or(0);
-    let is_open = class.events.values().any(|event| from.event(*event).open_ids.is_some());
-    let id_bits = match highest {
-        _ if is_open => 64,
-        0..=0xffff => 16,
-        0x1_0000..=0xffff_ffff => 32,
-        _ => 64,
-    };
-    let mut header = Vec::new();
-    let id = mapper.unsigned(u32::from(id_bits));
-    header.push(("id", id, Roles::NONE.with(Role::EventClassId)));
+    let id_bits = id_bits(from, class);
+    let mut members = vec![own_member(mapper, "id", id_bits.into(), Role::EventClassId)];
     if clock.is_some() {
-        let time = mapper.unsigned(64);
-        header.push(("timestamp", time, Roles::NONE.with(Role::Timestamp)));
+        members.push(own_member(mapper, "timestamp", 64, Role::Timestamp));
     }
-    let mut members: Vec<Member> = header
-        .into_iter()
-        .map(|(name, class, roles)| {
-            let class = mapper.to.add_field_class(mapper.to.field_class(class).clone().with_roles(roles));
-            Member { name: name.into(), raw_name: name.into(), class }
-        })
-        .collect();
     // What may be absent tells something by being there.
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
     let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
@@ -470,34 +438,21 @@ fn map_stream(
     let header = mapper.structure(members);
     let mut common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
     if let Some(stored) = stored.filter(|_| is_in_context) {
-        let mut taken = HashSet::from([stored.name.clone()]);
-        let mut members = vec![stored];
-        let own = common_context.map(|context| mapper.to.field_class(context).kind.clone());
-        if let Some(FieldKind::Struct(own)) = own {
-            for mut member in own.members {
-                member.name = free_name(&member.name, &member.raw_name, &mut taken);
-                member.raw_name = member.name.clone();
-                members.push(member);
-            }
-        }
-        common_context = Some(mapper.structure(members));
+        common_context = Some(behind(mapper, stored, common_context));
     }
     let moved = mapper.moved.clone();
-    let mapped = StreamClass {
+    debug_assert_eq!(mapper.to.streams().len(), at);
+    mapper.to.add_stream(StreamClass {
         id: own_id,
         has_no_id: false,
-        name: class.name.clone(),
-        namespace: class.namespace.clone(),
-        uid: class.uid.clone(),
         default_clock: clock,
         has_cpu: false,
         packet_context: Some(context),
         event_header: Some(header),
         common_context,
         events: HashMap::new(),
-    };
-    debug_assert_eq!(mapper.to.streams().len(), at);
-    mapper.to.add_stream(mapped);
+        ..class.clone()
+    });
     let mapping = StreamMapping {
         id: own_id,
         has_clock: clock.is_some(),
@@ -510,6 +465,36 @@ fn map_stream(
         keeps_context,
     };
     Ok((mapping, moved))
+}
+
+/// The size of the ids of events of a class of streams.
+fn id_bits(from: &Schema, class: &StreamClass) -> u8 {
+    let is_open = class.events.values().any(|event| from.event(*event).open_ids.is_some());
+    match class.events.keys().max().copied().unwrap_or(0) {
+        _ if is_open => 64,
+        0..=0xffff => 16,
+        0x1_0000..=0xffff_ffff => 32,
+        _ => 64,
+    }
+}
+
+/// A number that the output adds, with its meaning.
+fn own_member(mapper: &mut Mapper<'_>, name: &str, len_bits: u32, role: Role) -> Member {
+    let class = mapper.unsigned(len_bits);
+    let class = mapper.to.field_class(class).clone().with_roles(Roles::NONE.with(role));
+    Member { name: name.into(), raw_name: name.into(), class: mapper.to.add_field_class(class) }
+}
+
+/// A structure of a member and those of another structure behind it.
+fn behind(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) -> FieldClassId {
+    let mut taken = HashSet::from([first.name.clone()]);
+    let mut members = vec![first];
+    for mut member in mapper.to.members(rest).to_vec() {
+        member.name = free_name(&member.name, &member.raw_name, &mut taken);
+        member.raw_name = member.name.clone();
+        members.push(member);
+    }
+    mapper.structure(members)
 }
 
 /// Is a member of a header optional?
@@ -594,6 +579,20 @@ pub(super) fn moved_clock(clock: &ClockClass, correction_ns: i64) -> ClockClass 
         offset_ns: ns as i64,
         ..clock.clone()
     }
+}
+
+/// Gives the output the clocks of a source. Those whose values become ns have a map.
+fn add_clocks(dialect: Dialect, source: &Source, to: &mut Schema, losses: &mut Losses) -> Vec<Option<InNs>> {
+    let mut add = |clock| {
+        let (mapped, map) = match dialect {
+            Dialect::Ctf2 if source.drift.is_none() => (moved_clock(clock, source.correction_ns), None),
+            _ => map_clock(clock, source, losses),
+        };
+        losses.add(Lost::DistantZeros, matches!(mapped.offset_seconds, i64::MIN | i64::MAX).into());
+        to.add_clock(mapped);
+        map
+    };
+    source.schema.clocks().iter().map(&mut add).collect()
 }
 
 /// A clock that has the corrections of the user in its offset. Where those are no whole number of cycles, or the

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::put_fixed;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::encode::{Encoder, LooseBits, Shortfalls};
+use tracemill_codec::encode::{Encode, Encoder, LooseBits, Shortfalls};
 use tracemill_codec::plan::{Fault, State};
 use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
@@ -29,30 +29,51 @@ pub(super) struct StreamWriter {
     /// See [`WriteOptions::is_part`].
     is_part: bool,
     file: OutFile,
-    packet: Vec<u8>,
-    /// Bits at the end of the packet that no field has: they are no content of it when it ends there.
-    loose: LooseBits,
-    /// Where the numbers stand in the packet that are known when it ends.
-    places: Places,
+    packet: Buffer,
     open: Option<Open>,
     /// Packet of the input that the events come from.
     input: Option<Arc<PacketData>>,
     /// The last of those.
     last: Option<Arc<PacketData>>,
-    discarded: u64,
-    sequence: u64,
-    /// A gap that no packet tells yet, with its end.
-    pending: Option<Option<u64>>,
+    counters: Counters,
     /// Latest time so far.
     latest: u64,
     class: StreamClassId,
     state: State,
     name: Vec<u8>,
-    shortfalls: Shortfalls,
     losses: Losses,
     /// Entries of its index, when one is wanted.
     index: Option<Vec<u8>>,
     offset: u64,
+}
+
+/// The bytes of the packet that is being built.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Bits at the end that no field has: they are no content of the packet when it ends there.
+    loose: LooseBits,
+    /// Where the numbers stand that are known when the packet ends.
+    places: Places,
+    /// What no field of the output could hold, of all packets.
+    shortfalls: Shortfalls,
+}
+
+impl Buffer {
+    /// Writes fields behind what is there.
+    #[inline]
+    fn encoder<'a>(&'a mut self, nodes: &'a [Encode]) -> Encoder<'a> {
+        Encoder::new(&mut self.bytes, nodes, &mut self.shortfalls, &mut self.loose)
+    }
+}
+
+/// What is said of the packets of a stream by numbers.
+#[derive(Default)]
+struct Counters {
+    discarded: u64,
+    sequence: u64,
+    /// The end of missing events or packets that no packet tells yet, when that is known.
+    pending: Option<Option<u64>>,
 }
 
 /// The packet that is being built.
@@ -88,20 +109,15 @@ impl StreamWriter {
             packet_bytes: options.packet_bytes,
             is_part: options.is_part,
             file: OutFile::new(path),
-            packet: Vec::new(),
-            loose: LooseBits::default(),
-            places: Places::default(),
+            packet: Buffer::default(),
             open: None,
             input: None,
             last: None,
-            discarded: 0,
-            sequence: 0,
-            pending: None,
+            counters: Counters::default(),
             latest: 0,
             class,
             state: State::default(),
             name: Vec::new(),
-            shortfalls: Shortfalls::default(),
             losses: Losses::default(),
             index: None,
             offset: 0,
@@ -138,7 +154,7 @@ impl StreamWriter {
         let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, packet)) || self.goes_on(packet);
         if !is_same {
             self.begin_input(mapping, &event.chunk.packet)?;
-        } else if self.packet.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
+        } else if self.packet.bytes.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {
             self.end_packet(mapping, false)?;
         }
         let class = event.class();
@@ -165,15 +181,15 @@ impl StreamWriter {
         }
         let stream = &mapping.streams[event.chunk.packet.packet.class.0 as usize];
         let of = &mapping.events[class.0 as usize];
-        let (start, before) = (self.packet.len(), self.loose);
-        put_fixed(&mut self.packet, own_id.unwrap_or(of.id), stream.id_bits, self.order);
+        let (start, before) = (self.packet.bytes.len(), self.packet.loose);
+        put_fixed(&mut self.packet.bytes, own_id.unwrap_or(of.id), stream.id_bits, self.order);
         if stream.has_clock {
             let mut cycles = cycles;
             if of.is_untimed {
                 self.losses.add(Lost::UntimedEvents, u64::from(mapping.dialect == super::Dialect::Ctf18));
                 cycles = self.latest.max(self.open.as_ref().map_or(0, |open| open.begin));
             }
-            put_fixed(&mut self.packet, cycles, 64, self.order);
+            put_fixed(&mut self.packet.bytes, cycles, 64, self.order);
             if let Some(open) = &mut self.open {
                 open.begin = open.begin.min(cycles);
                 open.end = open.end.max(cycles);
@@ -181,23 +197,19 @@ impl StreamWriter {
             }
         }
         if stream.keeps_event_header {
-            let nodes = stream.header_nodes.as_deref().unwrap_or(&[]);
-            let mut encoder = Encoder::new(&mut self.packet, nodes, &mut self.shortfalls, &mut self.loose);
+            let mut encoder = self.packet.encoder(stream.header_nodes.as_deref().unwrap_or(&[]));
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
         }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let result = match of.selectors {
-            0 if !is_cut => {
-                let mut encoder = Encoder::new(&mut self.packet, nodes, &mut self.shortfalls, &mut self.loose);
-                event.visit_flat(&mut self.state, &mut encoder)
-            }
+            0 if !is_cut => event.visit_flat(&mut self.state, &mut self.packet.encoder(nodes)),
             _ => self.by_scopes(of, is_cut, event),
         };
         if result.is_err() {
             // It was whole when it was found: the file has changed.
-            self.packet.truncate(start);
-            self.loose = before;
+            self.packet.bytes.truncate(start);
+            self.packet.loose = before;
             self.losses.add(Lost::ChangedEvents, 1);
         }
         Ok(())
@@ -212,10 +224,10 @@ impl StreamWriter {
         let mut selectors_at = 0;
         for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
             if scope == Scope::Payload {
-                selectors_at = self.packet.len();
-                self.packet.resize(selectors_at + of.selectors, 0);
+                selectors_at = self.packet.bytes.len();
+                self.packet.bytes.resize(selectors_at + of.selectors, 0);
             }
-            let encoder = Encoder::new(&mut self.packet, nodes, &mut self.shortfalls, &mut self.loose);
+            let encoder = self.packet.encoder(nodes);
             fields.visit(scope, &mut self.state, &mut Encoder { selectors_at, fillers, ..encoder })?;
         }
         Ok(())
@@ -230,12 +242,12 @@ impl StreamWriter {
         self.end_packet(mapping, true)?;
         self.input = None;
         match gap.kind {
-            GapKind::DiscardedEvents => self.discarded = self.discarded.wrapping_add(count),
-            GapKind::LostPackets if self.sequence == 0 => losses.add(Lost::FirstLostPackets, count),
-            GapKind::LostPackets => self.sequence = self.sequence.wrapping_add(count),
+            GapKind::DiscardedEvents => self.counters.discarded = self.counters.discarded.wrapping_add(count),
+            GapKind::LostPackets if self.counters.sequence == 0 => losses.add(Lost::FirstLostPackets, count),
+            GapKind::LostPackets => self.counters.sequence = self.counters.sequence.wrapping_add(count),
         }
         let stream = &mapping.streams[self.class.0 as usize];
-        self.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
+        self.counters.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
         Ok(())
     }
 
@@ -253,7 +265,7 @@ impl StreamWriter {
     /// Events of another packet of the input follow.
     #[cold]
     fn begin_input(&mut self, mapping: &Mapping, input: &Arc<PacketData>) -> Result<()> {
-        let is_joined = self.packet_bytes.is_some_and(|wanted| self.packet.len() < wanted) && {
+        let is_joined = self.packet_bytes.is_some_and(|wanted| self.packet.bytes.len() < wanted) && {
             let kept = self.kept_of(mapping, input);
             let same = |open: &Open| open.class == input.packet.class && open.kept == kept && open.cpu == input.cpu;
             self.open.as_ref().is_some_and(same)
@@ -273,7 +285,7 @@ impl StreamWriter {
         if stream.keeps_context.contains(&true) {
             let plan = input.plans.packet_context_rows(input.packet.class);
             let nodes = mapping.kept_nodes(plan, input.packet.class, Scope::PacketContext, &stream.keeps_context);
-            let mut encoder = Encoder::new(&mut kept, &nodes, &mut self.shortfalls, &mut loose);
+            let mut encoder = Encoder::new(&mut kept, &nodes, &mut self.packet.shortfalls, &mut loose);
             // It was read when the packet was opened.
             let _ = input.visit_context(&mut encoder);
         }
@@ -286,8 +298,8 @@ impl StreamWriter {
         let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
         let begin = match input_begin {
             // What follows inside a packet of the input begins with its own first event.
-            Some(_) if self.is_part && self.sequence == 0 => first,
-            Some(begin) if self.latest <= begin || self.sequence == 0 => begin.min(first),
+            Some(_) if self.is_part && self.counters.sequence == 0 => first,
+            Some(begin) if self.latest <= begin || self.counters.sequence == 0 => begin.min(first),
             _ => first,
         };
         let class = input.packet.class;
@@ -316,7 +328,7 @@ impl StreamWriter {
     /// Begins the bytes of a packet; without an input it is one of no events, and keeps nothing.
     fn header(&mut self, mapping: &Mapping, class: StreamClassId, input: Option<&PacketData>, kept: &Kept) {
         let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);
-        let out = &mut self.packet;
+        let out = &mut self.packet.bytes;
         out.clear();
         put_fixed(out, MAGIC, 32, order);
         if let Some(uuid) = &mapping.to.uuid {
@@ -329,16 +341,16 @@ impl StreamWriter {
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
-            let mut encoder = Encoder::new(out, &nodes, &mut self.shortfalls, &mut self.loose);
+            let mut encoder = self.packet.encoder(&nodes);
             // It was read when the packet was opened.
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
-        let out = &mut self.packet;
-        self.places = Places { total: out.len(), begin: stream.has_clock.then_some(out.len() + 16) };
+        let out = &mut self.packet.bytes;
+        self.packet.places = Places { total: out.len(), begin: stream.has_clock.then_some(out.len() + 16) };
         for (name, len_bits, _) in context_members(stream.has_clock, stream.has_cpu) {
             let value = match name {
-                "events_discarded" => self.discarded,
-                "packet_seq_num" => self.sequence,
+                "events_discarded" => self.counters.discarded,
+                "packet_seq_num" => self.counters.sequence,
                 "cpu_id" => u64::from(input.and_then(|input| input.cpu).unwrap_or(u32::MAX)),
                 // Known when the packet ends.
                 _ => 0,
@@ -346,7 +358,7 @@ impl StreamWriter {
             put_fixed(out, value, len_bits as u8, order);
         }
         out.extend_from_slice(&kept.bytes);
-        self.loose = LooseBits::new(out.len(), kept.loose);
+        self.packet.loose = LooseBits::new(out.len(), kept.loose);
     }
 
     /// Ends the packet that is being built. `input_ends` when that of the input ends here too.
@@ -360,10 +372,10 @@ impl StreamWriter {
     }
 
     fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
-        let bits = self.packet.len() as u64 * 8;
-        let loose = u64::from(self.loose.before(self.packet.len()));
-        let (order, places) = (self.order, self.places);
-        let packet = &mut self.packet;
+        let Buffer { bytes: packet, loose, places, .. } = &mut self.packet;
+        let bits = packet.len() as u64 * 8;
+        let loose = u64::from(loose.before(packet.len()));
+        let (order, places) = (self.order, *places);
         let mut set = |at: usize, value: u64| {
             let mut bytes = Vec::with_capacity(8);
             put_fixed(&mut bytes, value, 64, order);
@@ -381,15 +393,15 @@ impl StreamWriter {
         if let (Some(index), Some(_)) = (&mut self.index, places.begin) {
             let class = mapping.streams[open.class.0 as usize].id;
             let content = bits - loose;
-            let of_time = [open.begin, open.end, self.discarded];
-            lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.sequence]);
+            let of_time = [open.begin, open.end, self.counters.discarded];
+            lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.counters.sequence]);
         }
         self.offset += bits / 8;
-        self.sequence = self.sequence.wrapping_add(1);
-        self.pending = None;
+        self.counters.sequence = self.counters.sequence.wrapping_add(1);
+        self.counters.pending = None;
         self.class = open.class;
-        self.file.write(&self.packet)?;
-        self.packet.clear();
+        self.file.write(&self.packet.bytes)?;
+        self.packet.bytes.clear();
         Ok(())
     }
 
@@ -397,7 +409,7 @@ impl StreamWriter {
     pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
         self.end_packet(mapping, !self.is_part)?;
         self.input = None;
-        if let Some(end) = self.pending.take() {
+        if let Some(end) = self.counters.pending.take() {
             let class = self.class;
             // A packet without events tells what is missing behind the last one; what it keeps is that of the last one.
             let stream = &mapping.streams[class.0 as usize];
@@ -413,7 +425,7 @@ impl StreamWriter {
             let open = Open { class, begin: self.latest, end, kept: Kept::default(), cpu: None };
             self.flush(mapping, &open)?;
         }
-        self.packet = Vec::new();
+        self.packet.bytes = Vec::new();
         self.file.end()
     }
 
@@ -425,10 +437,10 @@ impl StreamWriter {
     /// What this stream lost.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.losses.clone();
-        losses.add(Lost::TruncatedIntegers, self.shortfalls.cut_integers);
-        losses.add(Lost::TruncatedTexts, self.shortfalls.cut_texts);
-        losses.add(Lost::AbsentTexts, self.shortfalls.empty_texts);
-        losses.add(Lost::MissingFields, self.shortfalls.filled);
+        losses.add(Lost::TruncatedIntegers, self.packet.shortfalls.cut_integers);
+        losses.add(Lost::TruncatedTexts, self.packet.shortfalls.cut_texts);
+        losses.add(Lost::AbsentTexts, self.packet.shortfalls.empty_texts);
+        losses.add(Lost::MissingFields, self.packet.shortfalls.filled);
         losses
     }
 }

@@ -240,30 +240,87 @@ pub(super) struct SameStream {
     layouts: Vec<Option<Arc<Layout>>>,
     /// What is needed for each event of the packet that is put together.
     rules: Rules,
-    file: OutFile,
-    /// Files before it, where each packet has its own.
-    files: Vec<OutFile>,
-    has_file_each: bool,
+    out: Files,
     /// The packet that is put together, and its bits.
     packet: Vec<u8>,
     bits: u64,
+    /// The packet of the input that it is made of, and the times of its events.
     input: Option<Arc<PacketData>>,
     begin: u64,
     end: u64,
-    /// What is missing since the packet that was written last.
-    lost: u64,
+    counters: Counters,
     losses: Losses,
     /// The packet that was written last.
     last: Option<Last>,
-    /// All that is missing so far.
+    state: State,
+}
+
+/// What is said of the packets of a stream by numbers.
+#[derive(Default)]
+struct Counters {
+    /// Packets that are missing since the packet that was written last.
+    lost: u64,
+    /// Events that are missing so far.
     discarded: u64,
     /// Sequence numbers of the packet that was written last: as stored, and as written.
     sequence: Option<(u64, u64)>,
     discarded_shift: Option<u64>,
-    state: State,
-    pending: bool,
+    /// Are events missing that no packet tells yet?
+    is_pending: bool,
     /// Is the packet a further part of one of the input?
     is_split: bool,
+}
+
+impl Counters {
+    /// Sequence number and counter of a packet: as stored, and as they are now.
+    fn next(&mut self, packet: &Packet, losses: &mut Losses) -> Vec<(Role, u64, u64)> {
+        let mut counters = Vec::new();
+        if packet.sequence.is_none() {
+            losses.add(Lost::UnnumberedLostPackets, self.lost);
+        }
+        if let Some(stored) = packet.sequence {
+            let now = match self.sequence {
+                None => stored,
+                Some((_, before)) => before.wrapping_add(1).wrapping_add(self.lost),
+            };
+            // A counter that wraps or starts again stays as it is.
+            let is_next = self.is_split || self.sequence.is_none_or(|(before, _)| stored > before);
+            let now = if is_next { now } else { stored };
+            self.sequence = Some((stored, now));
+            counters.push((Role::PacketSequence, stored, now));
+        }
+        self.lost = 0;
+        self.is_pending = false;
+        if let Some(stored) = packet.discarded_snapshot {
+            let shift = *self.discarded_shift.get_or_insert(self.discarded.wrapping_sub(stored));
+            counters.push((Role::DiscardedEvents, stored, stored.wrapping_add(shift)));
+        }
+        counters
+    }
+}
+
+/// The file of a stream, or its files where each packet has its own.
+struct Files {
+    file: OutFile,
+    /// Those before it.
+    before: Vec<OutFile>,
+    has_file_each: bool,
+}
+
+impl Files {
+    /// Appends a packet to the file, or begins the next one with it.
+    fn put(&mut self, packet: &[u8]) -> Result<()> {
+        if self.has_file_each && self.file.is_made() {
+            self.file.end()?;
+            let first = self.before.first().unwrap_or(&self.file).path();
+            // Files of a stream follow each other by their names.
+            let mut name = first.path().file_name().unwrap_or_default().to_os_string();
+            name.push(format!(".{:06}", self.before.len() + 1));
+            let next = OutFile::new(first.with_file_name(name));
+            self.before.push(std::mem::replace(&mut self.file, next));
+        }
+        self.file.write(packet)
+    }
 }
 
 impl SameStream {
@@ -273,23 +330,16 @@ impl SameStream {
             schema: schema.clone(),
             layouts: vec![None; schema.streams().len()],
             rules: Rules::default(),
-            file: OutFile::new(path),
-            files: Vec::new(),
-            has_file_each,
+            out: Files { file: OutFile::new(path), before: Vec::new(), has_file_each },
             packet: Vec::new(),
             bits: 0,
             input: None,
             begin: 0,
             end: 0,
-            lost: 0,
+            counters: Counters::default(),
             losses: Losses::default(),
             last: None,
-            discarded: 0,
-            sequence: None,
-            discarded_shift: None,
             state: State::default(),
-            pending: false,
-            is_split: false,
         }
     }
 
@@ -301,37 +351,23 @@ impl SameStream {
         }
     }
 
-    /// Appends a packet to the file, or begins the next one with it.
-    fn put(&mut self, packet: &[u8]) -> Result<()> {
-        if self.has_file_each && self.file.is_made() {
-            self.file.end()?;
-            let first = self.files.first().unwrap_or(&self.file).path();
-            // Files of a stream follow each other by their names.
-            let mut name = first.path().file_name().unwrap_or_default().to_os_string();
-            name.push(format!(".{:06}", self.files.len() + 1));
-            let next = OutFile::new(first.with_file_name(name));
-            self.files.push(std::mem::replace(&mut self.file, next));
-        }
-        self.file.write(packet)
-    }
-
     /// Copies a packet as it is.
     pub(super) fn packet(&mut self, data: &PacketData) -> Result<()> {
         self.end_packet()?;
-        self.is_split = false;
+        self.counters.is_split = false;
         let from = data.base_bytes;
         let bytes = data.bytes.bytes();
         // One that does not end with a byte ends with the file.
         let to = from.saturating_add(data.packet.total_bits.div_ceil(8) as usize).min(bytes.len());
         let whole = bytes.get(from..to).unwrap_or(&[]);
-        let counters = self.counters(&data.packet);
+        let counters = self.counters.next(&data.packet, &mut self.losses);
         self.last = Some(Last::of(data));
         // Padding may be missing at the end of a file.
         let len_bits = whole.len() as u64 * 8;
         let is_sized = data.state.roles.total_bits.is_none_or(|total| total == len_bits);
         let is_stranger = is_stranger(&self.schema, data);
         if counters.iter().all(|(_, stored, now)| stored == now) && is_sized && !is_stranger {
-            self.put(whole)
+            self.out.put(whole)
         } else {
             self.packet.clear();
             self.packet.extend_from_slice(whole);
@@ -346,7 +382,7 @@ impl SameStream {
                 self.set_uuid(&layout);
             }
             let packet = std::mem::take(&mut self.packet);
-            self.put(&packet)?;
+            self.out.put(&packet)?;
             self.packet = packet;
             Ok(())
         }
@@ -405,7 +441,7 @@ impl SameStream {
         let class = event.chunk.packet.packet.class;
         let layout = self.layout(class);
         self.end_packet()?;
-        self.is_split = is_same;
+        self.counters.is_split = is_same;
         self.rules = layout.rules;
         self.begin_packet(&layout, &event.chunk.packet, event.cycles());
         Ok(())
@@ -423,32 +459,6 @@ impl SameStream {
         self.bits = input.events_bits;
         (self.begin, self.end) = (first, first);
         self.input = Some(input.clone());
-    }
-
-    /// Sequence number and counter of a packet: as stored, and as they are now.
-    fn counters(&mut self, packet: &Packet) -> Vec<(Role, u64, u64)> {
-        let mut counters = Vec::new();
-        if packet.sequence.is_none() {
-            self.losses.add(Lost::UnnumberedLostPackets, self.lost);
-        }
-        if let Some(stored) = packet.sequence {
-            let now = match self.sequence {
-                None => stored,
-                Some((_, before)) => before.wrapping_add(1).wrapping_add(self.lost),
-            };
-            // A counter that wraps or starts again stays as it is.
-            let is_next = self.is_split || self.sequence.is_none_or(|(before, _)| stored > before);
-            let now = if is_next { now } else { stored };
-            self.sequence = Some((stored, now));
-            counters.push((Role::PacketSequence, stored, now));
-        }
-        self.lost = 0;
-        self.pending = false;
-        if let Some(stored) = packet.discarded_snapshot {
-            let shift = *self.discarded_shift.get_or_insert(self.discarded.wrapping_sub(stored));
-            counters.push((Role::DiscardedEvents, stored, stored.wrapping_add(shift)));
-        }
-        counters
     }
 
     fn set(&mut self, layout: &Layout, role: Role, value: u64) {
@@ -469,7 +479,7 @@ impl SameStream {
     fn end_packet(&mut self) -> Result<()> {
         let Some(input) = self.input.take() else { return Ok(()) };
         let layout = self.layout(input.packet.class);
-        let counters = self.counters(&input.packet);
+        let counters = self.counters.next(&input.packet, &mut self.losses);
         for (role, stored, now) in counters {
             if stored != now {
                 self.set(&layout, role, now);
@@ -480,7 +490,7 @@ impl SameStream {
         self.set(&layout, Role::PacketBegin, self.begin);
         self.set(&layout, Role::PacketEnd, self.end);
         let packet = std::mem::take(&mut self.packet);
-        self.put(&packet)?;
+        self.out.put(&packet)?;
         self.packet = packet;
         Ok(())
     }
@@ -491,10 +501,10 @@ impl SameStream {
         let count = gap.count.unwrap_or(0);
         match gap.kind {
             GapKind::DiscardedEvents => {
-                self.discarded = self.discarded.wrapping_add(count);
-                self.pending = true;
+                self.counters.discarded = self.counters.discarded.wrapping_add(count);
+                self.counters.is_pending = true;
             }
-            GapKind::LostPackets => self.lost = self.lost.wrapping_add(count),
+            GapKind::LostPackets => self.counters.lost = self.counters.lost.wrapping_add(count),
         }
         Ok(())
     }
@@ -504,43 +514,42 @@ impl SameStream {
         self.end_packet()?;
         self.tell_behind()?;
         self.packet = Vec::new();
-        self.file.end()
+        self.out.file.end()
     }
 
     /// A packet without events tells that packets are missing behind the last one, where they have numbers.
     fn tell_behind(&mut self) -> Result<()> {
         let Some(Last { packet, head, events_bits }) = self.last.take() else { return Ok(()) };
-        if self.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
+        if self.counters.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
             return Ok(());
         }
         let layout = self.layout(packet.class);
         self.packet = head;
         // It comes behind the packet whose numbers it has.
-        self.is_split = true;
-        let is_pending = self.pending;
-        for (role, _, now) in self.counters(&packet) {
+        self.counters.is_split = true;
+        let is_pending = self.counters.is_pending;
+        for (role, _, now) in self.counters.next(&packet, &mut self.losses) {
             self.set(&layout, role, now);
         }
-        self.pending = is_pending;
+        self.counters.is_pending = is_pending;
         let end = packet.end_cycles.unwrap_or(0).max(self.end);
         self.set(&layout, Role::PacketTotalSize, self.packet.len() as u64 * 8);
         self.set(&layout, Role::PacketContentSize, events_bits);
         self.set(&layout, Role::PacketBegin, end);
         self.set(&layout, Role::PacketEnd, end);
         let packet = std::mem::take(&mut self.packet);
-        self.put(&packet)
+        self.out.put(&packet)
     }
 
     /// Is everything there that was written?
     pub(super) fn check(&self) -> Result<()> {
-        self.files.iter().try_for_each(OutFile::check)?;
-        self.file.check()
+        self.out.before.iter().chain([&self.out.file]).try_for_each(OutFile::check)
     }
 
     /// What this stream lost.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.losses.clone();
-        losses.add(Lost::LastGaps, (self.pending || self.lost > 0).into());
+        losses.add(Lost::LastGaps, (self.counters.is_pending || self.counters.lost > 0).into());
         losses
     }
 }
