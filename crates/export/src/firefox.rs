@@ -5,12 +5,12 @@
 //! the time where that begins and its length as weight. Events that are no calls are markers.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 
 use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
@@ -59,7 +59,37 @@ struct Tables {
     markers: u64,
 }
 
+/// A value so many times.
+fn repeated(value: &str, count: u64) -> String {
+    vec![value; count as usize].join(",")
+}
+
+/// Values of a column.
+fn joined<T: ToString>(values: impl Iterator<Item = T>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
+}
+
 impl Tables {
+    /// The tables that say what a thread calls: frames, functions, ways to calls.
+    fn tables(&self) -> String {
+        let count = self.names.len() as u64;
+        let numbers = joined(0..count);
+        let (zeros, nulls, none) = (repeated("0", count), repeated("null", count), repeated("-1", count));
+        let falses = repeated("false", count);
+        let callers = self.stacks.iter().map(|(caller, _)| caller.map_or("null".to_string(), |at| at.to_string()));
+        let (callers, frames) = (joined(callers), joined(self.stacks.iter().map(|(_, frame)| frame)));
+        format!(
+            ",\"frameTable\":{{\"length\":{count},\"address\":[{none}],\"inlineDepth\":[{zeros}],\"category\":[{zeros}],\
+             \"subcategory\":[{zeros}],\"func\":[{numbers}],\"nativeSymbol\":[{nulls}],\"innerWindowID\":[{nulls}],\
+             \"line\":[{nulls}],\"column\":[{nulls}]}},\"funcTable\":{{\"length\":{count},\"name\":[{numbers}],\
+             \"isJS\":[{falses}],\"relevantForJS\":[{falses}],\"resource\":[{none}],\"fileName\":[{nulls}],\
+             \"lineNumber\":[{nulls}],\"columnNumber\":[{nulls}]}},\"resourceTable\":{{\"length\":0,\"lib\":[],\
+             \"name\":[],\"host\":[],\"type\":[]}},\"nativeSymbols\":{{\"length\":0,\"libIndex\":[],\"address\":[],\
+             \"name\":[],\"functionSize\":[]}},\"stackTable\":{{\"length\":{},\"prefix\":[{callers}],\"frame\":[{frames}]}}",
+            self.stacks.len()
+        )
+    }
+
     fn name(&mut self, frame: u32) -> u32 {
         *self.of_name.entry(frame).or_insert_with(|| {
             self.names.push(frame);
@@ -74,6 +104,57 @@ fn ms(ns: u64) -> String {
 }
 
 impl Firefox {
+    /// What stands before the tables of a thread: who it is, and its names.
+    fn head(&self, at: usize, stacks: &Stacks) -> String {
+        let (of, thread) = (&self.threads[at], &stacks.threads[at]);
+        let process = thread.process.or(thread.id).unwrap_or(0);
+        let is_main = thread.id.is_some() && thread.id == thread.process;
+        let mut text = Out::default();
+        text.put(if at > 0 { b",\n{\"name\":" } else { b"\n{\"name\":" });
+        strings::put_json(&mut text, thread.name.as_bytes());
+        text.put_fmt(format_args!(
+            ",\"isMainThread\":{is_main},\"processType\":\"default\",\"processName\":\"process {process}\",\
+             \"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":{},\"unregisterTime\":null,\
+             \"pausedRanges\":[],\"pid\":\"{process}\",\"tid\":\"{}\",\"stringArray\":[",
+            ms(thread.first),
+            thread.id.unwrap_or(at as i64),
+        ));
+        for (at, name) in of.names.iter().enumerate() {
+            if at > 0 {
+                text.put_byte(b',');
+            }
+            strings::put_json(&mut text, stacks.frames[*name as usize].as_bytes());
+        }
+        text.put_byte(b']');
+        String::from_utf8_lossy(text.written()).into_owned()
+    }
+
+    /// The columns of samples and markers, and the end of a thread.
+    fn put_columns(
+        &mut self,
+        at: usize,
+        out: &mut impl Write,
+        failed: impl Fn(io::Error) -> Error + Copy,
+    ) -> Result<()> {
+        let (samples, markers) = (self.threads[at].samples, self.threads[at].markers);
+        write!(out, ",\"samples\":{{\"length\":{samples},\"weightType\":\"tracing-ms\"").map_err(failed)?;
+        for (name, column) in [("stack", STACK), ("time", TIME), ("weight", WEIGHT)] {
+            write!(out, ",\"{name}\":[").map_err(failed)?;
+            self.spill.copy(at * COLUMNS + column, out)?;
+            write!(out, "]").map_err(failed)?;
+        }
+        write!(out, "}},\"markers\":{{\"length\":{markers}").map_err(failed)?;
+        for (name, column) in [("name", MARKER_NAME), ("startTime", MARKER_TIME)] {
+            write!(out, ",\"{name}\":[").map_err(failed)?;
+            self.spill.copy(at * COLUMNS + column, out)?;
+            write!(out, "]").map_err(failed)?;
+        }
+        for (name, value) in [("endTime", "null"), ("phase", "0"), ("category", "0"), ("data", "null")] {
+            write!(out, ",\"{name}\":[{}]", repeated(value, markers)).map_err(failed)?;
+        }
+        write!(out, "}}}}").map_err(failed)
+    }
+
     fn column(&mut self, at: usize, column: usize, is_first: bool, value: &str) -> Result<()> {
         if !is_first {
             self.spill.put(at * COLUMNS + column, b",")?;
@@ -149,75 +230,10 @@ impl Sink for Firefox {
             ms(start)
         )
         .map_err(failed)?;
-        for (at, of) in self.threads.iter().enumerate() {
-            let thread = &stacks.threads[at];
-            let comma = if at > 0 { ",\n" } else { "\n" };
-            let mut text = Out::default();
-            let process = thread.process.or(thread.id).unwrap_or(0);
-            let is_main = thread.id.is_some() && thread.id == thread.process;
-            text.put(comma.as_bytes());
-            text.put(b"{\"name\":");
-            strings::put_json(&mut text, thread.name.as_bytes());
-            text.put_fmt(format_args!(
-                ",\"isMainThread\":{is_main},\"processType\":\"default\",\"processName\":\"process {process}\",\
-                 \"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":{},\"unregisterTime\":null,\
-                 \"pausedRanges\":[],\"pid\":\"{process}\",\"tid\":\"{}\",\"stringArray\":[",
-                ms(thread.first),
-                thread.id.unwrap_or(at as i64),
-            ));
-            for (at, name) in of.names.iter().enumerate() {
-                if at > 0 {
-                    text.put_byte(b',');
-                }
-                strings::put_json(&mut text, stacks.frames[*name as usize].as_bytes());
-            }
-            text.put_byte(b']');
-            out.write_all(text.written()).map_err(failed)?;
-            let count = of.names.len() as u64;
-            let each = |text: &str, count: u64| vec![text; count as usize].join(",");
-            let numbers = (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
-            let (zeros, nulls, none) = (each("0", count), each("null", count), each("-1", count));
-            let falses = each("false", count);
-            write!(
-                out,
-                ",\"frameTable\":{{\"length\":{count},\"address\":[{none}],\"inlineDepth\":[{zeros}],\"category\":[{zeros}],\
-                 \"subcategory\":[{zeros}],\"func\":[{numbers}],\"nativeSymbol\":[{nulls}],\"innerWindowID\":[{nulls}],\
-                 \"line\":[{nulls}],\"column\":[{nulls}]}},\"funcTable\":{{\"length\":{count},\"name\":[{numbers}],\
-                 \"isJS\":[{falses}],\"relevantForJS\":[{falses}],\"resource\":[{none}],\"fileName\":[{nulls}],\
-                 \"lineNumber\":[{nulls}],\"columnNumber\":[{nulls}]}},\"resourceTable\":{{\"length\":0,\"lib\":[],\
-                 \"name\":[],\"host\":[],\"type\":[]}},\"nativeSymbols\":{{\"length\":0,\"libIndex\":[],\"address\":[],\
-                 \"name\":[],\"functionSize\":[]}}"
-            )
-            .map_err(failed)?;
-            let callers = of.stacks.iter().map(|(caller, _)| caller.map_or("null".to_string(), |at| at.to_string()));
-            let callers = callers.collect::<Vec<_>>().join(",");
-            let frames = of.stacks.iter().map(|(_, frame)| frame.to_string()).collect::<Vec<_>>().join(",");
-            write!(
-                out,
-                ",\"stackTable\":{{\"length\":{},\"prefix\":[{callers}],\"frame\":[{frames}]}}",
-                of.stacks.len()
-            )
-            .map_err(failed)?;
-            write!(out, ",\"samples\":{{\"length\":{},\"weightType\":\"tracing-ms\"", of.samples).map_err(failed)?;
-            for (name, column) in [("stack", STACK), ("time", TIME), ("weight", WEIGHT)] {
-                write!(out, ",\"{name}\":[").map_err(failed)?;
-                self.spill.copy(at * COLUMNS + column, &mut out)?;
-                write!(out, "]").map_err(failed)?;
-            }
-            write!(out, "}},\"markers\":{{\"length\":{}", of.markers).map_err(failed)?;
-            for (name, column) in [("name", MARKER_NAME), ("startTime", MARKER_TIME)] {
-                write!(out, ",\"{name}\":[").map_err(failed)?;
-                self.spill.copy(at * COLUMNS + column, &mut out)?;
-                write!(out, "]").map_err(failed)?;
-            }
-            for (name, value) in [("endTime", "null"), ("phase", "0"), ("category", "0"), ("data", "null")] {
-                write!(out, ",\"{name}\":[").map_err(failed)?;
-                for marker in 0..of.markers {
-                    write!(out, "{}{value}", if marker > 0 { "," } else { "" }).map_err(failed)?;
-                }
-                write!(out, "]").map_err(failed)?;
-            }
-            write!(out, "}}}}").map_err(failed)?;
+        for at in 0..self.threads.len() {
+            let text = self.head(at, stacks) + &self.threads[at].tables();
+            out.write_all(text.as_bytes()).map_err(failed)?;
+            self.put_columns(at, &mut out, failed)?;
         }
         out.write_all(b"\n]}\n").and_then(|()| out.flush()).map_err(failed)?;
         losses.add(Lost::MoreWays(MAX_NODES), self.cut);

@@ -1,0 +1,202 @@
+//! The tracks that the file announces.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracemill_format::OutPath;
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::Source;
+
+use super::packets::Packets;
+use crate::tracks::{Number, Track, Tracks};
+
+/// Tracks; events of further threads stand on their streams.
+const MAX_TRACKS: usize = 1 << 16;
+
+/// A track that is announced.
+pub(super) struct Announced {
+    pub(super) uuid: u64,
+    process: Option<i64>,
+    name: Vec<u8>,
+    /// Is something open that ends when another thread runs?
+    pub(super) is_running: bool,
+}
+
+/// Where events stand, and what of that the file knows already.
+pub(super) struct Timeline {
+    pub(super) packets: Packets,
+    pub(super) tracks: Tracks,
+    known: HashMap<Track, usize>,
+    pub(super) list: Vec<Announced>,
+    /// Counter tracks by track and name, and their last value.
+    counters: HashMap<(usize, Arc<str>), (u64, Option<Number>)>,
+    /// Where the event before stands.
+    last: Option<(Track, usize)>,
+    of_traces: Vec<Option<u64>>,
+    processes: HashSet<i64>,
+    pub(super) losses: Losses,
+}
+
+/// A number that the fields of 32 bits of threads and processes hold.
+fn small(id: i64) -> Option<i64> {
+    i32::try_from(id).ok().map(i64::from)
+}
+
+impl Timeline {
+    pub(super) fn new(path: &OutPath, sources: &[Source]) -> Self {
+        Timeline {
+            packets: Packets::new(path),
+            tracks: Tracks::new(sources),
+            known: HashMap::new(),
+            list: Vec::new(),
+            counters: HashMap::new(),
+            last: None,
+            of_traces: vec![None; sources.len()],
+            processes: HashSet::new(),
+            losses: Losses::default(),
+        }
+    }
+
+    /// The track of a trace, below which those stand that belong to no process.
+    fn trace_track(&mut self, trace: usize) -> u64 {
+        if let Some(uuid) = self.of_traces[trace] {
+            return uuid;
+        }
+        let uuid = self.packets.uuid();
+        self.of_traces[trace] = Some(uuid);
+        let name = self.tracks.traces[trace].name.clone();
+        self.packets.announce(uuid, None, name.as_bytes(), |_| {});
+        uuid
+    }
+
+    /// The announced track on which the last event stands.
+    #[inline]
+    pub(super) fn track(&mut self, stream: usize, track: Track) -> usize {
+        let at = match self.last {
+            Some((last, at)) if last == track => at,
+            _ => match self.known.get(&track) {
+                Some(&at) => at,
+                None => self.new_track(stream, track),
+            },
+        };
+        self.last = Some((track, at));
+        // A thread may change its name.
+        let name = &self.tracks.seen.name;
+        if matches!(track, Track::Thread(..) | Track::Own(..)) && !name.is_empty() && *name != self.list[at].name {
+            self.rename(stream, track, at);
+        }
+        at
+    }
+
+    #[cold]
+    fn new_track(&mut self, stream: usize, mut track: Track) -> usize {
+        if self.list.len() >= MAX_TRACKS && matches!(track, Track::Thread(..) | Track::Own(..)) {
+            self.losses.add(Lost::MoreTracks(MAX_TRACKS), 1);
+            track = Track::Stream(stream as u32);
+            if let Some(&at) = self.known.get(&track) {
+                return at;
+            }
+        }
+        let trace = self.tracks.streams[stream].trace;
+        let uuid = self.packets.uuid();
+        let (mut process, mut name) = (None, self.tracks.seen.name.clone());
+        if let Track::Thread(_, thread) = track {
+            let known = self.tracks.task(trace, thread);
+            process = self.tracks.seen.process.or(known.map(|task| task.0));
+            if let Some(known) = known.filter(|_| name.is_empty()) {
+                name = known.1.clone().into_bytes();
+            }
+        }
+        let at = self.list.len();
+        self.list.push(Announced { uuid, process, name, is_running: false });
+        self.known.insert(track, at);
+        self.describe(stream, track, at);
+        at
+    }
+
+    #[cold]
+    fn rename(&mut self, stream: usize, track: Track, at: usize) {
+        self.list[at].name = self.tracks.seen.name.clone();
+        self.describe(stream, track, at);
+    }
+
+    /// Describes a track.
+    fn describe(&mut self, stream: usize, track: Track, at: usize) {
+        let trace = self.tracks.streams[stream].trace;
+        let Announced { uuid, process, name, .. } = &self.list[at];
+        let (uuid, process, name) = (*uuid, *process, name.clone());
+        match track {
+            // Ids of threads and processes mean something on one machine only.
+            Track::Thread(0, thread) if process.and_then(small).is_some() && small(thread).is_some() => {
+                let process = process.unwrap_or_default();
+                if self.processes.insert(process) {
+                    let of = self.packets.uuid();
+                    let main = if thread == process { Some(name.clone()) } else { None };
+                    let main = main.or_else(|| Some(self.tracks.task(trace, process)?.1.clone().into_bytes()));
+                    self.packets.announce(of, None, &[], |out| {
+                        out.begin(3);
+                        out.signed(1, process);
+                        if let Some(name) = &main {
+                            out.bytes(6, String::from_utf8_lossy(name).as_bytes());
+                        }
+                        out.end();
+                    });
+                }
+                self.packets.announce(uuid, None, &[], |out| {
+                    out.begin(4);
+                    out.signed(1, process);
+                    out.signed(2, thread);
+                    if !name.is_empty() {
+                        out.bytes(5, String::from_utf8_lossy(&name).as_bytes());
+                    }
+                    out.end();
+                });
+            }
+            Track::Thread(_, thread) => {
+                let mut title = name;
+                title.extend_from_slice(if title.is_empty() { b"thread " } else { b" " });
+                title.extend_from_slice(thread.to_string().as_bytes());
+                let parent = self.trace_track(trace);
+                self.packets.announce(uuid, Some(parent), &title, |_| {});
+            }
+            Track::Own(_, number) => {
+                let parent = self.trace_track(trace);
+                let title = if name.is_empty() { format!("track {number}").into_bytes() } else { name };
+                self.packets.announce(uuid, Some(parent), &title, |_| {});
+            }
+            Track::Cpu(_, cpu) => {
+                let parent = self.trace_track(trace);
+                self.packets.announce(uuid, Some(parent), format!("CPU {cpu}").as_bytes(), |_| {});
+            }
+            Track::Running(_, cpu) => {
+                let parent = self.trace_track(trace);
+                self.packets.announce(uuid, Some(parent), format!("CPU {cpu} runs").as_bytes(), |_| {});
+            }
+            Track::Stream(_) => {
+                let parent = self.trace_track(trace);
+                let name = self.tracks.streams[stream].name.clone();
+                self.packets.announce(uuid, Some(parent), name.as_bytes(), |_| {});
+            }
+        }
+    }
+
+    /// The track of a counter that belongs to a track, when the counter has another value than before; `None` also when
+    /// there are too many.
+    pub(super) fn counter(&mut self, track: usize, name: &Arc<str>, value: Number) -> Option<u64> {
+        let key = (track, name.clone());
+        if !self.counters.contains_key(&key) {
+            if self.counters.len() >= MAX_TRACKS {
+                return None;
+            }
+            let uuid = self.packets.uuid();
+            let parent = self.list[track].uuid;
+            self.packets.announce(uuid, Some(parent), name.as_bytes(), |out| {
+                out.begin(8);
+                out.end();
+            });
+            self.counters.insert(key.clone(), (uuid, None));
+        }
+        let (uuid, before) = self.counters.get_mut(&key)?;
+        (before.replace(value) != Some(value)).then_some(*uuid)
+    }
+}
