@@ -175,6 +175,18 @@ fn a_compressed_file_reads_as_the_file() {
 }
 
 #[test]
+fn a_compressed_log_is_converted_to_a_log() {
+    let folder = Folder::new();
+    let bytes = fs::read(demo("logs/belt.cpel")).expect("the demo has it");
+    folder.file("log", bytes.clone());
+    folder.file("packed", compress(&bytes, "gz"));
+    for name in ["log", "packed"] {
+        folder.run(&format!("convert --to cpel -o {name}.out {name}")).ends(0, &[]);
+        assert!(fs::read(folder.path().join(format!("{name}.out"))).is_ok_and(|out| out == bytes), "{name}");
+    }
+}
+
+#[test]
 fn folders_and_archives_hold_archives() {
     let folder = Folder::new();
     let inner = compress(&tar(&members("orders", &format!("{}/", "long".repeat(40)))), "gz");

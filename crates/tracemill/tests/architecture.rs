@@ -105,3 +105,46 @@ fn the_program_builds_without_heavy_crates() {
     assert!(reached.contains("formats") && reached.contains("engine"), "{reached:?}");
     assert!(HEAVY.iter().all(|heavy| !reached.contains(*heavy)), "{reached:?}");
 }
+
+/// Crates that reach files only through a `Storage` or a `Sink`.
+const WITHOUT_FILES: &[&str] =
+    &["model", "codec", "semantics", "columns", "format", "formats", "render", "export", "columnar"];
+
+/// Names by which Rust reaches files, the environment and other processes.
+const OUTSIDE: &[&str] = &["std::fs", "std::env", "std::process", "fs::", "File::"];
+
+/// Adds the Rust files below a folder that are no tests.
+fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources").flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if path.is_dir() && !["tests", "target"].contains(&name.as_str()) {
+            add_sources(&path, files);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Does a line of code say a name, and not as the end of another one?
+fn says(line: &str, name: &str) -> bool {
+    let code = line.trim_start();
+    let is_whole = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+    !code.starts_with("//") && code.match_indices(name).any(|(at, _)| is_whole(at))
+}
+
+#[test]
+fn files_are_reached_from_the_engine_up() {
+    let mut files = Vec::new();
+    WITHOUT_FILES.iter().for_each(|name| add_sources(&root().join("crates").join(name), &mut files));
+    assert!(files.len() > 200, "{} files", files.len());
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("sources are text");
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (at, line) in product.lines().enumerate() {
+            let outside = OUTSIDE.iter().find(|name| says(line, name));
+            assert!(outside.is_none(), "{}:{}: {line}", path.display(), at + 1);
+        }
+    }
+    assert!(says("use std::fs::File;", "std::fs") && says("File::open(path)", "File::"));
+    assert!(!says("DefinitionFile::parse(text)", "File::") && !says("/// std::fs", "std::fs"));
+}
