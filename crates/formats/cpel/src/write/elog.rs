@@ -9,7 +9,7 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldKind, Mapping, Schema};
 
-use super::elog_own::{put_cstring, put_integer, stored_ns, time_of, words};
+use super::elog_rewrite::{put_cstring, put_integer, stored_ns, time_of, words};
 use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
 use super::log::clocks;
 use super::spool::{Output, Spool, WRITING};

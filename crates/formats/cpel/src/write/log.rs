@@ -12,7 +12,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldKind, Schema};
 
 use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
-use super::own::{Times, added_ticks, events_head, put_record, rate_of};
+use super::rewrite::{Times, added_ticks, events_head, put_record, rate_of};
 use super::spool::{Output, Spool, WRITING};
 use super::tracks::{Rule, Tracks};
 use crate::container::{Kind, NAME_BYTES};

@@ -1,10 +1,10 @@
 //! Writing CPEL logs and VPP's event logs: each as itself, and any other trace as one.
 
 mod elog;
-mod elog_own;
+mod elog_rewrite;
 mod fields;
 mod log;
-mod own;
+mod rewrite;
 mod spool;
 mod tracks;
 
@@ -45,9 +45,9 @@ pub static ELOG: Target = Target::file(&["elog"], "event logs of VPP, `elog v0`"
 fn create_cpel(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources
         && ["cpel", "gist"].contains(&source.origin.format.as_str())
-        && let Some(own) = own::Own::new(path, source, options)
+        && let Some(writer) = rewrite::Rewriter::new(path, source, options)
     {
-        return Ok(Box::new(own));
+        return Ok(Box::new(writer));
     }
     Ok(Box::new(log::Log::new(path, sources, options)))
 }
@@ -55,9 +55,9 @@ fn create_cpel(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Re
 fn create_elog(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources
         && source.origin.format == ELOG.names[0]
-        && let Some(own) = elog_own::Own::new(path, source)
+        && let Some(writer) = elog_rewrite::Rewriter::new(path, source)
     {
-        return Ok(Box::new(own));
+        return Ok(Box::new(writer));
     }
     Ok(Box::new(elog::Log::new(path, sources, options)))
 }

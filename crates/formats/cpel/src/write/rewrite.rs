@@ -21,7 +21,7 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 
 /// Writes a log.
-pub(super) struct Own {
+pub(super) struct Rewriter {
     output: Output,
     header: [u8; HEADER_BYTES as usize],
     order: ByteOrder,
@@ -61,9 +61,9 @@ pub(super) enum Times {
     Ns(ClockMap),
 }
 
-impl Own {
+impl Rewriter {
     /// `None` when the parts do not make a log.
-    pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<Own> {
+    pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
         let origin = &source.origin;
         let mut header = *origin.part(HEADER)?.first_chunk()?;
         let stored = skeleton::order_of(&header);
@@ -127,7 +127,7 @@ impl Own {
             }
             streams.push(at);
         }
-        Some(Own {
+        Some(Rewriter {
             output: Output::new(path),
             header,
             order,
@@ -245,7 +245,7 @@ pub(super) fn put_record(out: &mut Vec<u8>, time: u64, [code, track, datum]: [u3
     }
 }
 
-impl TraceWriter for Own {
+impl TraceWriter for Rewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
@@ -291,7 +291,7 @@ impl TraceWriter for Own {
     }
 
     fn finish(self: Box<Self>) -> Result<Losses> {
-        let Own { output, mut header, order, mut sections, behind, losses, .. } = *self;
+        let Rewriter { output, mut header, order, mut sections, behind, losses, .. } = *self;
         let mut count = (sections.len().min(usize::from(u16::MAX)) as u16).to_be_bytes();
         if order == ByteOrder::Little {
             count.reverse();

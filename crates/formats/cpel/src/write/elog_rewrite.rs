@@ -28,7 +28,7 @@ use tracemill_format::{OutPath, SinkFile};
 const MAX_KNOWN: usize = 1 << 14;
 
 /// Writes a log.
-pub(super) struct Own {
+pub(super) struct Rewriter {
     path: OutPath,
     /// All that stands before the events.
     head: Arc<[u8]>,
@@ -49,9 +49,9 @@ pub(super) struct Own {
     scratch: Vec<u8>,
 }
 
-impl Own {
+impl Rewriter {
     /// `None` when the part does not make a log.
-    pub(super) fn new(path: &OutPath, source: &Source) -> Option<Own> {
+    pub(super) fn new(path: &OutPath, source: &Source) -> Option<Rewriter> {
         let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
         let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
         let clock = source.streams.first().and_then(|stream| source.stream_clock(stream.class));
@@ -69,7 +69,7 @@ impl Own {
                 _ => losses.add(Lost::LogStarts, 1),
             }
         }
-        Some(Own {
+        Some(Rewriter {
             path: path.clone(),
             head,
             moved: times,
@@ -238,7 +238,7 @@ fn hash(text: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-impl TraceWriter for Own {
+impl TraceWriter for Rewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
