@@ -6,11 +6,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`registry`] | the analyses, and what each needs of a trace |
 //! | [`target`] | which events are meant by a name or a number |
 //! | [`groups`] | keys of events as small integers |
 //! | [`run`] | the loop over the timeline |
 //! | [`state`], [`pairs`], [`nested`] | the analyses |
 //! | [`durations`], [`mod@line`] | statistics |
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod durations;
@@ -18,6 +21,7 @@ pub mod groups;
 pub mod line;
 pub mod nested;
 pub mod pairs;
+pub mod registry;
 pub mod report;
 pub mod run;
 pub mod state;

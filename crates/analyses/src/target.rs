@@ -13,7 +13,7 @@ pub struct Target {
     name: Pattern,
 }
 
-/// Whether the events of a class are meant.
+/// What the class of an event says of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It is not meant.
@@ -49,10 +49,12 @@ impl Target {
         let mut has_time = false;
         let traces = session.traces.iter().enumerate().map(|(at, trace)| {
             let classes = trace.schema.events().iter().map(|class| {
-                let verdict = match class.open_ids {
-                    Some(_) => Verdict::Ask,
-                    None if self.means(class.id, class.name.as_deref().unwrap_or_default().as_bytes()) => Verdict::Yes,
-                    None => Verdict::No,
+                let verdict = if class.open_ids.is_some() {
+                    Verdict::Ask
+                } else if self.means(class.id, class.name.as_deref().unwrap_or_default().as_bytes()) {
+                    Verdict::Yes
+                } else {
+                    Verdict::No
                 };
                 if verdict != Verdict::No {
                     has_any = true;

@@ -3,6 +3,8 @@
 //! Formats offer calls as records ([`tracemill_format::calls`]). [`follow::Follower`] merges the records of all tasks
 //! and keeps the stack of each: which calls are open, since when, and how much of their time their callees took. What is
 //! printed is, byte for byte, what the commands of the same name of uftrace 0.13 print.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod chrome;

@@ -283,8 +283,9 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn boolean(&mut self, node: NodeId, value: bool) {
-        if self.encode(node) == Encode::Boolean {
-            self.out.push(u8::from(value));
+        match self.encode(node) {
+            Encode::Boolean => self.out.push(u8::from(value)),
+            _ => {}
         }
     }
 

@@ -12,6 +12,8 @@
 //! | [`encode`] | the other direction: what a plan shows as bytes of another layout |
 //! | [`field_writer`] | values of events of one class, in their order, as bytes |
 //! | [`text`] | spans and suggestions for errors, JSON, base64, C's format strings, a buffer for lines |
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod bits;

@@ -3,6 +3,8 @@
 //! A folder with a table of all events (`events`), a table for each event class below `event/`, and small tables of what
 //! belongs to them: `classes`, `packets`, `losses`. Rows are written in batches while events come; memory does not grow with
 //! the trace.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod sink;

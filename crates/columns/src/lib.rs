@@ -3,6 +3,8 @@
 //! [`Columns`] holds a tree of growing arrays that mirrors the field classes of one plan: structures become structs, arrays
 //! lists, variants structs of which one member is filled, enumerations a number beside a dictionary of labels. Each event
 //! appends one row by a visit of its fields; nothing is allocated per event.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod leaves;

@@ -1,22 +1,27 @@
-//! From a session to a target: which events go there, in what order, and what comes up on the way.
+//! From a session to a target: whether it is copied or written, which events go there, in what order, and what comes up
+//! on the way. [`convert`] decides; [`Conversion`] is one pass over the events.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Source, SourceStream, TraceWriter};
+use tracemill_format::target::{Source, SourceStream, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Format, OpenTrace, Storage};
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
+use crate::copy::copy;
 use crate::filter::{Filter, Matcher};
 use crate::item::Flow;
 use crate::item::{Item, ReadyChunk};
 use crate::merge::{Note, Source as _, StreamIndex};
+use crate::output::Pending;
 use crate::selection::StreamOf;
 use crate::session::Session;
+use crate::source::FileSystem;
+use crate::split::{SplitBy, Splitter};
 use crate::timeline::{self, Selection};
 
 /// What a target gets to know before the first event.
@@ -70,7 +75,152 @@ pub fn is_trace(storage: &dyn Storage, formats: &[&Format], path: &std::path::Pa
             .is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path) || is_part(&entry.path)))
 }
 
-/// What is converted of a session.
+/// Wishes for a conversion.
+#[derive(Clone, Default)]
+pub struct ConvertOptions<'a> {
+    /// Times and classes that are wanted. Damage to packets is met in place, whatever it says of that.
+    pub selection: Selection,
+    /// Condition on fields.
+    pub filter: Option<Filter>,
+    /// Events to leave out first.
+    pub skip: u64,
+    /// Most events.
+    pub limit: Option<u64>,
+    /// Makes several outputs in a folder.
+    pub split: Option<SplitBy>,
+    /// Is it an error when the target cannot hold everything?
+    pub strict: bool,
+    /// Wishes for the writer. Whether events are left out, and whether other parts hold them, is set here.
+    pub write: WriteOptions,
+    /// Ends the work soon when it is set.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl ConvertOptions<'_> {
+    /// Is the output a folder (otherwise a file)?
+    pub fn makes_folder(&self, target: &Target) -> bool {
+        target.is_folder || self.split.is_some()
+    }
+
+    /// Are only some of the events wanted?
+    fn has_choice(&self) -> bool {
+        let of = &self.selection;
+        let has_filter = self.filter.is_some() || !of.classes.is_empty();
+        of.begin_ns.is_some() || of.end_ns.is_some() || has_filter || self.skip > 0 || self.limit.is_some()
+    }
+
+    /// Is everything wanted as it is?
+    fn wants_all(&self, session: &Session, streams: &[StreamOf]) -> bool {
+        let write = &self.write;
+        let has_form = write.packet_bytes.is_some() || write.byte_order.is_some() || write.index;
+        let has_form = has_form || !write.settings.0.is_empty();
+        let is_moved = session.corrections.iter().any(|&ns| ns != 0) || session.drifts.iter().any(Option::is_some);
+        let is_split = self.split.is_some() || self.selection.redactions.is_some();
+        let has_all = streams.len() == session.traces.iter().map(|trace| trace.streams.len()).sum::<usize>();
+        has_all && !(self.has_choice() || is_split || has_form || is_moved)
+    }
+}
+
+/// Converts streams of a session to a target; what comes up goes to `take`, which can stop the work. The output is not
+/// committed: that is for the caller.
+///
+/// One sound trace of the target's format of which everything is wanted is copied. Otherwise it is written anew, in up
+/// to three passes: whether it is sound, whether a writer that keeps packets can keep all of them, and the events.
+///
+/// # Errors
+/// When the output cannot be written; when the target cannot do what is wished, or, where that is strict, cannot hold
+/// everything.
+pub fn convert(
+    session: &Session,
+    streams: &[StreamOf],
+    target: &'static Target,
+    output: &mut Pending,
+    options: &ConvertOptions<'_>,
+    take: &mut dyn FnMut(Note) -> Flow,
+) -> Result<Converted> {
+    let (named, path) = (output.naming(), FileSystem.at(output.path()));
+    let selection = Selection { faults_in_place: true, ..options.selection.clone() };
+    let mut sources = sources(session, streams)?;
+    if let Some(redactions) = &selection.redactions {
+        redactions.cover(&mut sources);
+    }
+    let conversion = Conversion {
+        session,
+        streams,
+        selection: &selection,
+        filter: options.filter.as_ref(),
+        skip: options.skip,
+        limit: options.limit,
+        in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
+        stop: options.stop,
+    };
+    let is_folder = options.makes_folder(target);
+    // What is copied as it is must be sound.
+    let may_copy = options.wants_all(session, streams) && can_copy(target, session);
+    let sound = if may_copy { conversion.read_all() } else { None };
+    let is_sound = sound.is_some();
+    if is_sound && is_folder {
+        output.make_folder()?;
+    }
+    if let Some((notes, events)) = sound
+        && copy(&session.traces[0], &FileSystem, &path).map_err(&named)?
+    {
+        for note in notes {
+            take(note);
+        }
+        return Ok(Converted { events, losses: Losses::default(), is_stopped: false });
+    }
+    let mut write = options.write.clone();
+    write.is_part = options.split.is_some_and(SplitBy::wants_order);
+    write.is_cut = options.has_choice()
+        || options.split.is_some()
+        || may_copy && !is_sound
+        || session.traces.iter().any(|trace| !trace.faults.is_empty());
+    let writer: Box<dyn TraceWriter + '_> = match options.split {
+        Some(by) => Box::new(Splitter::new(by, target, &path, (session, streams), &sources, &write).map_err(&named)?),
+        None => {
+            let mut writer = (target.create)(&path, &sources, &write).map_err(&named)?;
+            let is_known = is_sound || write.is_cut;
+            if writer.needs_sound_packets() && !is_known && conversion.read_all().is_none() {
+                write.is_cut = true;
+                writer = (target.create)(&path, &sources, &write).map_err(&named)?;
+            }
+            writer
+        }
+    };
+    if write.merge && target.is_folder && !writer.joins_traces() {
+        let error = Error::misuse(format!("--merge cannot write {}", target.names.first().unwrap_or(&"")));
+        return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else; files hold all traces"));
+    }
+    if options.strict && !writer.losses().is_empty() {
+        return Err(refused(target, &writer.losses()));
+    }
+    if is_folder {
+        output.make_folder()?;
+    }
+    let converted = conversion.run(writer, take).map_err(&named)?;
+    if options.strict && !converted.is_stopped && !converted.losses.is_empty() {
+        return Err(refused(target, &converted.losses));
+    }
+    Ok(converted)
+}
+
+/// May the session be copied byte by byte?
+fn can_copy(target: &Target, session: &Session) -> bool {
+    let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
+    let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
+    is_one && has_format && session.failures.is_empty()
+}
+
+/// The error of a target that cannot hold everything where that is strict.
+fn refused(target: &Target, losses: &Losses) -> Error {
+    let list: Vec<String> = losses.report().iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+    let name = target.names.first().unwrap_or(&"");
+    let message = format!("{name} cannot hold everything, and --strict forbids that: {}", list.join("; "));
+    Error::new(ErrorKind::Unsupported, message).with_help("nothing was written; without --strict the rest is")
+}
+
+/// Events of a session on their way to a writer, in one pass.
 pub struct Conversion<'a> {
     /// The session.
     pub session: &'a Session,

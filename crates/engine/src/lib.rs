@@ -1,4 +1,6 @@
 //! Opening, indexing, decoding, merging and filtering traces of any format.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![deny(unsafe_code)]
 
 pub mod align;

@@ -281,3 +281,61 @@ mod tests {
         fs::remove_dir_all(around).expect("it is there");
     }
 }
+
+/// Refuses an output that is, contains or lies inside an input, and one that exists, unless it `replaces` an output of its
+/// kind, which `is_known` recognises.
+///
+/// # Errors
+/// When it is refused.
+pub fn refuse_output(
+    output: &Path,
+    inputs: &[PathBuf],
+    is_folder: bool,
+    replaces: bool,
+    is_known: &dyn Fn(&Path) -> bool,
+) -> Result<()> {
+    let bad = |message: String, help: &str| {
+        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
+    };
+    if is_flow(output) {
+        let help = "name a folder with --output, or write a format that is one file";
+        return if is_folder {
+            bad("the output is a folder, which no pipe or device takes".into(), help)
+        } else {
+            Ok(())
+        };
+    }
+    let own = canonical(output);
+    if inputs.iter().map(|path| canonical(path)).any(|input| input.starts_with(&own)) {
+        return bad("the output would replace an input, or part of one".into(), "give another name");
+    }
+    if inputs.iter().map(|path| canonical(path)).any(|input| own.starts_with(&input)) {
+        return bad("the output would lie inside an input".into(), "give a name outside of it");
+    }
+    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
+    if !replaces {
+        return bad("the output exists already".into(), "give another name, or replace it with --force");
+    }
+    if of.is_dir() != is_folder {
+        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
+        return bad(format!("the output is a {is} and would be a {would}"), "remove it first");
+    }
+    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
+    if of.is_dir() && !is_empty() && !is_known(output) {
+        return bad("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
+    }
+    Ok(())
+}
+
+/// The path without links and dots; of a path that does not exist yet, the folder that it will be in is resolved.
+pub fn canonical(path: &Path) -> PathBuf {
+    if let Ok(known) = path.canonicalize() {
+        return known;
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => canonical(parent),
+        Some(_) => Path::new(".").canonicalize().unwrap_or_default(),
+        None => PathBuf::new(),
+    };
+    path.file_name().map_or(parent.clone(), |name| parent.join(name))
+}

@@ -1,4 +1,6 @@
 //! Formats that other tools show: they are written from the timeline, and not read.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod chrome;

@@ -4,13 +4,13 @@
 //! order of each stream. Who follows calls keeps stacks and never decodes a field; names and values of arguments are made
 //! for what is shown.
 
-mod color;
+mod ink;
 
 use std::io::{self, Write};
 
 use tracemill_model::error::Error;
 
-pub use color::{Color, ColorStyle};
+pub use ink::{Color, Ink};
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,26 +62,6 @@ pub struct CallRecord {
     pub origin: CallOrigin,
     /// Were values recorded with it?
     pub has_values: bool,
-}
-
-impl CallRecord {
-    /// Is it the entry or the exit of a call?
-    #[inline]
-    pub fn is_call(&self) -> bool {
-        matches!(self.kind, CallKind::Entry | CallKind::Exit)
-    }
-
-    /// Is it this event?
-    #[inline]
-    pub fn is_event(&self, id: u64) -> bool {
-        self.kind == CallKind::Event && self.address == id
-    }
-
-    /// Is it an event by which a task gives its processor away?
-    #[inline]
-    pub fn is_sched_out(&self) -> bool {
-        self.is_event(event_id::SCHED_OUT) || self.is_event(event_id::SCHED_OUT_PREEMPTED)
-    }
 }
 
 /// A task.
@@ -148,7 +128,7 @@ pub struct CallSymbol {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueStyle {
     /// As in source text, with colours where there are some.
-    Text(ColorStyle),
+    Text(Ink),
     /// To stand inside of a JSON string.
     Json,
 }

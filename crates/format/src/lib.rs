@@ -6,6 +6,8 @@
 //! | [`Storage`]: where files come from | [`Sink`]: where files go |
 //! | [`OpenContext`]: everything that opening needs; [`OpenTrace`]: everything that it gives | |
 //! | [`PacketReader`]: opens packets for their events | [`TraceWriter`](target::TraceWriter): takes events |
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod calls;

@@ -18,6 +18,8 @@
 //! let id = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(32)), 8));
 //! assert_eq!(schema.field_class(id).align_bits, 8);
 //! ```
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -19,6 +19,8 @@
 //!
 //! What only one format says by its own specification stays in that format's crate: the names of its call events, for
 //! instance.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod class;

@@ -1,10 +1,9 @@
 //! Writes a trace from two threads that lost events, and reads it back: `.. --example write_trace -- made`.
 use tracemill::write::{Ctf2, string, u32, u64};
-use tracemill::{FORMATS, FileSystem, OpenOptions, Result, Session, survey};
+use tracemill::{Result, Traces};
 
-fn main() -> Result<()> {
-    let path = std::path::PathBuf::from(std::env::args_os().nth(1).unwrap_or("made".into()));
-    let trace = Ctf2::create(&path)?;
+pub(crate) fn run(path: &str) -> Result<Traces> {
+    let trace = Ctf2::create(path)?;
     let app = trace.stream_class("app").context("tid", u32()).build()?;
     let request = app.event_class("request").field("id", u64()).field("path", string()).build()?;
     let reply = app.event_class("reply").field("id", u64()).build()?;
@@ -21,9 +20,10 @@ fn main() -> Result<()> {
     });
     threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))?;
     trace.finish()?;
-    let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS))?;
-    for stream in &survey(&session, true, 1)[0].streams {
-        println!("{:?} events, {:?} discarded", stream.events(), stream.discarded_events);
-    }
+    tracemill::open([path])
+}
+
+pub(crate) fn main() -> Result<()> {
+    run(&std::env::args().nth(1).unwrap_or("made".into()))?.count()[0].streams.iter().for_each(|of| println!("{of:?}"));
     Ok(())
 }

@@ -1,83 +1,61 @@
-//! Read execution traces: the few names that most programs need.
+//! Read, convert, measure and write execution traces of any known format.
 //!
-//! This crate holds no code of its own. It names what a program uses that opens traces and wants their events; the
-//! crates behind it ([`model`], [`codec`], [`formats`], [`engine`]) hold the rest.
-//!
-//! ```no_run
-//! use std::path::PathBuf;
-//! use tracemill::{FORMATS, FileSystem, OpenOptions, Selection, Session, merger, streams};
-//!
-//! # fn main() -> tracemill::Result<()> {
-//! let session = Session::open(&FileSystem, &[PathBuf::from("demo")], &OpenOptions::new(FORMATS))?;
-//! let streams = streams(&session, &[])?;
-//! let mut merger = merger(&session, &streams, &Selection::default());
-//! while let Some(batch) = merger.next_batch(4096) {
-//!     for run in &batch.runs {
-//!         let (stream, ready) = &batch.chunks[run.chunk as usize];
-//!         let of = &streams[stream.0 as usize];
-//!         let schema = &session.traces[of.trace].schema;
-//!         for at in run.from as usize..run.to as usize {
-//!             let event = ready.chunk.event(at);
-//!             let ns = of.clock.map(|clock| clock.ns(event.cycles()));
-//!             println!("{ns:?} {:?}", schema.event(event.class()).name);
-//!         }
-//!     }
+//! ```
+//! # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces/orders");
+//! let traces = tracemill::open([demo])?;
+//! for event in traces.events().filter("cpu == 0")? {
+//!     let event = event?;
+//!     println!("{} {} {:?}", event.time(), event.name(), event.get("payload.id"));
 //! }
-//! # Ok(())
-//! # }
+//! # Ok::<(), tracemill::Error>(())
 //! ```
 //!
-//! The folder `examples/` of this crate has whole programs: `count` reads a field of each event, `lines` prints
-//! filtered JSON lines with several threads.
-//!
-//! | step | names |
+//! | to | names |
 //! |---|---|
-//! | open | [`Session::open`] with [`FileSystem`] (or another [`Storage`]) and [`OpenOptions`]; parts that failed are in the session, not an `Err` |
-//! | choose | [`streams`], [`Selection`], [`Expression`] and [`Filter`], [`parse_time`] |
-//! | iterate | [`merger`] gives [`Batch`]es of runs in one total order; [`EventRef`] costs nothing until a [`Visitor`] asks for fields |
-//! | print | [`print()`] renders batches with several threads, in order; [`LinePlan`] says how |
-//! | write | [`write`] makes traces of one's own |
-//! | look | [`survey()`] for what a trace holds, [`check()`] for what is wrong with it |
+//! | open | [`open()`], [`Options`]; the result is [`Traces`] |
+//! | choose and iterate | [`Traces::events`] gives [`Events`], which become an iterator over [`Event`]s in the order of time |
+//! | look at fields | [`Event::get`] and [`Event::fields`] give [`Value`]s |
+//! | convert | [`Traces::convert`], [`Events::conversion`]; [`Events::write_lines`] for lines of text |
+//! | measure | [`Traces::latency`], [`mod@latency`] |
+//! | look at traces as a whole | [`Traces::survey`], [`Traces::count`], [`Traces::check`] |
+//! | write a trace of one's own | [`write`] |
+//! | read a format of one's own | [`own`], [`Options::format`] |
 //!
-//! The version is 0.1: names and signatures may change.
+//! Everything that can fail gives this crate's one [`Error`], which says where: file, byte, packet, event, field. Damage
+//! to a trace does not end the reading: it is an `Err` in its place among the events, and the events behind it follow.
+//!
+//! The folder `examples/` of this crate has five programs of at most 30 lines.
+//!
+//! # Stability
+//! The version is 0.1, and names and signatures may change with each 0.x. What stands here is what changes least. The
+//! crates behind it (`tracemill-engine`, `tracemill-codec` and the others) may change at any time, and are not part of the
+//! promise; [`Traces::session`] leads there.
 #![forbid(unsafe_code)]
 
+mod conversion;
+mod event;
+mod events;
+pub mod latency;
+mod lines;
+pub mod own;
 mod targets;
+mod traces;
+mod value;
 pub mod write;
 
+pub use conversion::{Conversion, Converted, SplitBy};
+pub use event::{Event, Field, Time};
+pub use events::{EventIter, Events, Loss, Step, Steps};
+pub use latency::Latency;
+pub use lines::Lines;
 pub use targets::{target, target_settings, targets};
+pub use traces::{Checked, Options, Trace, Traces, open};
+pub use value::Value;
 
-pub use tracemill_codec as codec;
-pub use tracemill_engine as engine;
-pub use tracemill_format as format;
-pub use tracemill_formats as formats;
-pub use tracemill_model as model;
-
-pub use tracemill_model::clock::ClockMap;
+pub use tracemill_engine::check::{Finding, Severity};
+pub use tracemill_engine::survey::{StreamSurvey, TraceSurvey};
+pub use tracemill_format::lost::{Losses, Lost};
+pub use tracemill_format::target::Target;
 pub use tracemill_model::error::{Error, ErrorKind, Place, Result};
-pub use tracemill_model::packet::{Gap, GapKind, Packet};
-pub use tracemill_model::schema::{
-    ClockClass, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind, Schema, Scope, StreamClass,
-    StreamClassId,
-};
-
-pub use tracemill_codec::chunk::{Chunk, EventFields, EventRef};
-pub use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
-
-pub use tracemill_format::{Format, OpenTrace, Storage, Stream};
-pub use tracemill_formats::FORMATS;
-
-pub use tracemill_engine::check::{Finding, Severity, check};
-pub use tracemill_engine::event::Event;
-pub use tracemill_engine::events::{Events, Step};
-pub use tracemill_engine::filter::{Expression, Filter, FilterContext, Matcher, TimeContext, parse_time};
-pub use tracemill_engine::item::Flow;
-pub use tracemill_engine::merge::{Batch, Merger, Note, Run, StreamIndex};
-pub use tracemill_engine::selection::{StreamOf, streams};
-pub use tracemill_engine::session::{OpenOptions, Session};
-pub use tracemill_engine::source::FileSystem;
-pub use tracemill_engine::survey::{StreamSurvey, TraceSurvey, survey};
-pub use tracemill_engine::timeline::{Selection, merger};
-pub use tracemill_render::lines::{LineFormat, LinePlan, Rendered};
-pub use tracemill_render::print::{Output, print};
-pub use tracemill_render::text::TextOptions;
+pub use tracemill_model::packet::GapKind;
+pub use tracemill_model::schema;

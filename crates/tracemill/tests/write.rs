@@ -9,11 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use folder::Folder;
+use tracemill::schema::Scope;
 use tracemill::write::{self, Clock, Ctf2, Ctf18, Field, Trace, Value};
-use tracemill::{
-    FORMATS, FileSystem, GapKind, OpenOptions, Result, Scope, Selection, Session, Severity, merger, streams,
-};
+use tracemill::{GapKind, Result, Severity};
+use tracemill_engine::check::check;
 use tracemill_engine::merge::Note;
+use tracemill_engine::selection::streams;
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::source::FileSystem;
+use tracemill_engine::timeline::{Selection, merger};
+use tracemill_formats::FORMATS;
 
 /// SplitMix64.
 struct Rng(u64);
@@ -182,7 +187,7 @@ struct Seen {
 fn read(path: &Path) -> (Vec<Seen>, Vec<u64>) {
     let session = open(path);
     let mut found = Vec::new();
-    tracemill::check(&session, |finding| {
+    check(&session, |finding| {
         found.extend((finding.severity != Severity::Loss).then(|| finding.error.to_string()));
         true
     });
@@ -346,7 +351,7 @@ fn threads_write_streams_of_their_own() {
         let trace = &session.traces[0];
         assert_eq!(trace.schema.env("cores"), Some(&write::EnvValue::from(2)));
         let mut losses = 0;
-        tracemill::check(&session, |finding| {
+        check(&session, |finding| {
             losses += usize::from(finding.severity == Severity::Loss);
             true
         });
@@ -372,7 +377,7 @@ fn times_are_those_of_the_clock() {
         trace.finish().expect("the trace ends");
         let (events, _) = read(&path);
         assert_eq!(events[0].ns, 1_700_000_000_500_001_000);
-        assert_eq!(open(&path).traces[0].schema.clocks()[0].origin, tracemill::model::schema::ClockOrigin::Unix);
+        assert_eq!(open(&path).traces[0].schema.clocks()[0].origin, tracemill::schema::ClockOrigin::Unix);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_format::calls::{CallSource, Color, ColorStyle, Findings, event_id};
+use tracemill_format::calls::{CallSource, Color, Findings, Ink, event_id};
 
 use super::build::Graph;
 use super::tree::{Node, Tree};
@@ -22,7 +22,7 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
-    let (has_filter, colors) = (calls.has_filter(), calls.colors);
+    let (has_filter, ink) = (calls.has_filter(), calls.ink);
     let mut graph = Graph::built(source, calls, options);
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
@@ -36,18 +36,17 @@ pub fn write(
             continue;
         }
         is_empty = false;
-        let title = &*colors.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
+        let title = &*ink.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
         let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
         text.extend_from_slice(format!("# Function Call Graph for '{title}' (session: {id})\n").as_bytes());
         if options.function.is_some() && !tree.ways.is_empty() {
             text.extend_from_slice(b"=============== BACKTRACE ===============\n");
-            ways(source, tree, colors, &mut text);
+            ways(source, tree, ink, &mut text);
         }
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
             let names = &graph.builder.names;
-            let mut printer =
-                Printer { source, tree, names, title, options, colors, lines: Vec::new(), text: &mut text };
+            let mut printer = Printer { source, tree, names, title, options, ink, lines: Vec::new(), text: &mut text };
             printer.tree();
         }
         out.write_all(&text)?;
@@ -63,14 +62,14 @@ pub fn write(
     Ok(graph.follower.take_findings())
 }
 
-fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec<u8>) {
+fn ways(source: &dyn CallSource, tree: &Tree, ink: Ink, text: &mut Vec<u8>) {
     for (at, way) in tree.ways.iter().rev().enumerate() {
         text.extend_from_slice(format!(" backtrace #{at}: hit {}, time ", way.hits).as_bytes());
-        put_painted_time(text, way.time, colors);
+        put_painted_time(text, way.time, ink);
         text.push(b'\n');
         for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
             let name = source.symbol(symbol, address).name;
-            let name = colors.escaped(&name);
+            let name = ink.escaped(&name);
             text.extend_from_slice(format!("   [{depth}] {name} ({})\n", hex(address)).as_bytes());
         }
         text.push(b'\n');
@@ -88,7 +87,7 @@ struct Printer<'a> {
     names: &'a [String],
     title: &'a str,
     options: &'a GraphOptions,
-    colors: ColorStyle,
+    ink: Ink,
     /// For each level: does a line go down there?
     lines: Vec<bool>,
     text: &'a mut Vec<u8>,
@@ -104,7 +103,7 @@ impl Printer<'_> {
         if !fields.is_empty() {
             self.text.extend_from_slice(b"   FUNCTION");
             if self.options.source_lines {
-                self.colors.put(self.text, Color::Gray, " [SOURCE]");
+                self.ink.put(self.text, Color::Gray, " [SOURCE]");
             }
             self.text.push(b'\n');
         }
@@ -163,8 +162,8 @@ impl Printer<'_> {
         for field in &self.options.fields {
             put_blanks(self.text, 2);
             match field {
-                GraphField::Total => put_painted_time(self.text, node.time, self.colors),
-                GraphField::Own => put_painted_time(self.text, node.time.wrapping_sub(node.child_time), self.colors),
+                GraphField::Total => put_painted_time(self.text, node.time, self.ink),
+                GraphField::Own => put_painted_time(self.text, node.time.wrapping_sub(node.child_time), self.ink),
                 GraphField::Address => {
                     let address = node.address & 0xffff_ffff_ffff;
                     self.text.extend_from_slice(format!("{address:12x}").as_bytes());
@@ -188,8 +187,8 @@ impl Printer<'_> {
             && !is_root
             && let Some((file, line)) = self.source.source_line(node.symbol)
         {
-            let place = format!(" [{}:{line}]", self.colors.escaped(&file));
-            self.colors.put(self.text, Color::Gray, &place);
+            let place = format!(" [{}:{line}]", self.ink.escaped(&file));
+            self.ink.put(self.text, Color::Gray, &place);
         }
         self.text.push(b'\n');
     }

@@ -6,18 +6,14 @@ use std::path::Path;
 
 use serde_json::json;
 use tracemill::target;
-use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::copy::copy;
+use tracemill_engine::convert::{self, convert};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, is_flow};
 use tracemill_engine::selection::{self, StreamOf};
-use tracemill_engine::session::Session;
-use tracemill_engine::source::FileSystem;
-use tracemill_engine::split::{SplitBy, Splitter};
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Target, TraceWriter, WriteOptions};
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_format::target::{Target, WriteOptions};
+use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 use tracemill_render::time::{TimeStyle, WallClock};
 
@@ -27,7 +23,7 @@ use super::open::{Opened, open_reporting};
 use super::output::refuse;
 use super::print;
 use super::redact::Redact;
-use super::select;
+use super::select::{self, Wanted};
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter, Sink};
 use crate::{interrupt, progress};
@@ -45,8 +41,7 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let choice = select::parse(&options.select.events)?;
-    let is_folder = target.is_folder || options.split.is_some();
-    refuse(options, is_folder)?;
+    refuse(options, target.is_folder || options.split.is_some())?;
     // Errors of packets are reported where they stand, so that the output can mark them there too.
     let is_reported = |fault: &Error| fault.place().packet.is_none();
     let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok(Outcome::Nothing) };
@@ -54,26 +49,11 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
     redact.apply(&mut opened.session, &mut wanted)?;
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
-    wanted.selection.faults_in_place = true;
     if report_elsewhere(&mut opened, &streams) {
         return Ok(Outcome::Nothing);
     }
+    let wishes = wishes(options, wanted);
     let mut pending = begin(&options.output)?;
-    let (named, path) = (pending.naming(), FileSystem.at(pending.path()));
-    let mut sources = sources(&opened.session, &streams)?;
-    if let Some(redactions) = &wanted.selection.redactions {
-        redactions.cover(&mut sources);
-    }
-    let conversion = Conversion {
-        session: &opened.session,
-        streams: &streams,
-        selection: &wanted.selection,
-        filter: wanted.filter.as_ref(),
-        skip: options.select.skip,
-        limit: options.select.limit,
-        in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
-        stop: Some(interrupt::stop()),
-    };
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let (reporter, session) = (&mut opened.reporter, &opened.session);
     let mut take = |note| match note {
@@ -88,78 +68,42 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
             Flow::Continue
         }
     };
-    // What is copied as it is must be sound.
-    let may_copy = is_all(options) && can_copy(target, session);
-    let sound = if may_copy { conversion.read_all() } else { None };
-    let is_sound = sound.is_some();
-    let is_damaged = may_copy && !is_sound;
-    if is_sound && is_folder {
-        pending.make_folder()?;
-    }
-    if let Some((notes, events)) = sound
-        && copy(&session.traces[0], &FileSystem, &path).map_err(&named)?
-    {
-        for note in notes {
-            take(note);
-        }
-        commit(pending)?;
-        report_losses(options, reporter, &Losses::default(), events)?;
-        return Ok(opened.reporter.outcome());
-    }
-    let mut write_options = WriteOptions {
-        packet_bytes: options.packet_size,
-        byte_order: options.byte_order.map(|order| match order {
-            WrittenOrder::Little => ByteOrder::Little,
-            WrittenOrder::Big => ByteOrder::Big,
-        }),
-        index: options.index,
-        is_cut: has_choice(options)
-            || options.split.is_some()
-            || is_damaged
-            || session.traces.iter().any(|trace| !trace.faults.is_empty()),
-        is_part: options.split.is_some_and(SplitBy::wants_order),
-        merge: options.merge,
-        settings: options.target.0.clone(),
-    };
-    let writer: Box<dyn TraceWriter + '_> = match options.split {
-        None => {
-            let mut writer = (target.create)(&path, &sources, &write_options).map_err(&named)?;
-            let is_known = is_sound || write_options.is_cut;
-            if writer.needs_sound_packets() && !is_known && conversion.read_all().is_none() {
-                write_options.is_cut = true;
-                writer = (target.create)(&path, &sources, &write_options).map_err(&named)?;
-            }
-            writer
-        }
-        Some(by) => {
-            let of = (session, streams.as_slice());
-            Box::new(Splitter::new(by, target, &path, of, &sources, &write_options).map_err(&named)?)
-        }
-    };
-    if options.merge && target.is_folder && !writer.joins_traces() {
-        let error = Error::misuse(format!("--merge cannot write {}", options.to));
-        return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else; files hold all traces"));
-    }
-    if options.input.strict && !writer.losses().is_empty() {
-        return Err(refused(target, &writer.losses()));
-    }
-    if is_folder {
-        pending.make_folder()?;
-    }
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
-        conversion.run(writer, &mut take).map_err(&named)?
+        convert(session, &streams, target, &mut pending, &wishes, &mut take)?
     };
     let pending = interrupt::end_if_stopped(pending);
     if converted.is_stopped {
         return Ok(Outcome::Nothing);
     }
-    if options.input.strict && !converted.losses.is_empty() {
-        return Err(refused(target, &converted.losses));
-    }
     commit(pending)?;
     report_losses(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
+}
+
+/// The options as the engine takes them.
+fn wishes(options: &ConvertOptions, wanted: Wanted) -> convert::ConvertOptions<'static> {
+    let byte_order = options.byte_order.map(|order| match order {
+        WrittenOrder::Little => ByteOrder::Little,
+        WrittenOrder::Big => ByteOrder::Big,
+    });
+    convert::ConvertOptions {
+        selection: wanted.selection,
+        filter: wanted.filter,
+        skip: options.select.skip,
+        limit: options.select.limit,
+        split: options.split,
+        strict: options.input.strict,
+        write: WriteOptions {
+            packet_bytes: options.packet_size,
+            byte_order,
+            index: options.index,
+            merge: options.merge,
+            settings: options.target.0.clone(),
+            ..WriteOptions::default()
+        },
+        stop: Some(interrupt::stop()),
+    }
 }
 
 /// Reports the errors of packets that no cursor meets: a file without packets is no stream, and other streams may not be
@@ -185,33 +129,6 @@ fn refuse_settings(options: &ConvertOptions, target: &Target) -> Result<(), Erro
             Err(Error::misuse(format!("--{name} is no option of {of}")))
         }
     }
-}
-
-/// Whether only some of the events are wanted.
-fn has_choice(options: &ConvertOptions) -> bool {
-    let events = &options.select.events;
-    let is_counted = options.select.skip > 0 || options.select.limit.is_some();
-    events.begin.is_some() || events.end.is_some() || events.filter.is_some() || is_counted
-}
-
-/// Whether everything is wanted, unchanged.
-fn is_all(options: &ConvertOptions) -> bool {
-    let input = &options.input;
-    let has_form = options.packet_size.is_some() || options.byte_order.is_some() || options.index;
-    let has_form = has_form || !options.target.0.0.is_empty();
-    let has_offsets = !input.clock_offset.is_empty() || !input.clock_offset_ns.is_empty() || input.correlate.is_some();
-    let has_choice = has_choice(options)
-        || options.split.is_some()
-        || !options.anonymise.is_empty()
-        || !options.drop_field.is_empty();
-    !has_choice && options.select.events.stream.is_empty() && !has_form && !has_offsets
-}
-
-/// Whether the trace may be copied byte by byte.
-fn can_copy(target: &Target, session: &Session) -> bool {
-    let is_one = matches!(session.traces.as_slice(), [trace] if trace.faults.is_empty());
-    let has_format = session.traces.iter().all(|trace| target.names.contains(&trace.schema.format));
-    is_one && has_format && session.failures.is_empty()
 }
 
 /// The line format of this name.
@@ -260,13 +177,6 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         }
     }
     Ok(outcome)
-}
-
-fn refused(target: &Target, losses: &Losses) -> Error {
-    let list: Vec<String> = losses.report().iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
-    let name = target.names.first().unwrap_or(&"");
-    let message = format!("{name} cannot hold everything, and --strict forbids that: {}", list.join("; "));
-    Error::new(ErrorKind::Unsupported, message).with_help("nothing was written; without --strict the rest is")
 }
 
 /// Reports what the output format could not hold.

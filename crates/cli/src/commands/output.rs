@@ -1,10 +1,9 @@
 //! Checks of the paths that `tracemill convert` may write to.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracemill_engine::convert::is_trace;
-use tracemill_engine::output::is_flow;
+use tracemill_engine::output::{canonical, is_flow, refuse_output};
 use tracemill_engine::source::FileSystem;
 use tracemill_export::is_output;
 use tracemill_formats::FORMATS;
@@ -48,49 +47,6 @@ fn is_stdout(path: &Path) -> bool {
 /// output of its kind.
 pub(super) fn refuse(options: &ConvertOptions, is_folder: bool) -> Result<(), Error> {
     refuse_report(options)?;
-    let output = &options.output;
-    let bad = |message: String, help: &str| {
-        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
-    };
-    if is_flow(output) {
-        let help = "name a folder with --output, or write a format that is one file";
-        return if is_folder {
-            bad("the output is a folder, which no pipe or device takes".into(), help)
-        } else {
-            Ok(())
-        };
-    }
-    let own = canonical(output);
-    if options.input.traces.iter().map(|path| canonical(path)).any(|input| input.starts_with(&own)) {
-        return bad("the output would replace an input, or part of one".into(), "give another name");
-    }
-    if options.input.traces.iter().map(|path| canonical(path)).any(|input| own.starts_with(&input)) {
-        return bad("the output would lie inside an input".into(), "give a name outside of it");
-    }
-    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
-    if !options.force {
-        return bad("the output exists already".into(), "give another name, or replace it with --force");
-    }
-    if of.is_dir() != is_folder {
-        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
-        return bad(format!("the output is a {is} and would be a {would}"), "remove it first");
-    }
-    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    if of.is_dir() && !is_empty() && !is_trace(&FileSystem, FORMATS, output) && !is_output(&FileSystem, output) {
-        return bad("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
-    }
-    Ok(())
-}
-
-/// The path without links and dots; of a path that does not exist yet, the folder that it will be in is resolved.
-fn canonical(path: &Path) -> PathBuf {
-    if let Ok(known) = path.canonicalize() {
-        return known;
-    }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => canonical(parent),
-        Some(_) => Path::new(".").canonicalize().unwrap_or_default(),
-        None => PathBuf::new(),
-    };
-    path.file_name().map_or(parent.clone(), |name| parent.join(name))
+    let is_known = |path: &Path| is_trace(&FileSystem, FORMATS, path) || is_output(&FileSystem, path);
+    refuse_output(&options.output, &options.input.traces, is_folder, options.force, &is_known)
 }

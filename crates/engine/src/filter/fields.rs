@@ -6,6 +6,7 @@ use tracemill_codec::plan::{Fault, FixedInteger, State};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Schema};
+use tracemill_semantics::Semantics;
 
 use super::capture::{Stored, Values};
 use super::keys::Wants;
@@ -20,6 +21,8 @@ use crate::session::Session;
 pub struct FieldReader {
     /// By trace and event class.
     classes: Vec<Vec<Option<Box<ClassFields>>>>,
+    /// By trace.
+    semantics: Vec<Option<Semantics>>,
     state: State,
     indices: Vec<u64>,
 }
@@ -45,6 +48,9 @@ pub enum Access {
     /// To a field that is captured; its index in [`Captured`].
     Field(usize, FieldClassId),
 }
+
+/// Stands for a path to the number of the thread that an event is of, as [`tracemill_semantics`] answers it.
+pub const THREAD: &str = "(thread)";
 
 /// Values of an event that were read in one go.
 #[derive(Default)]
@@ -73,6 +79,7 @@ impl FieldReader {
         let classes = |count: usize| std::iter::repeat_with(|| None).take(count).collect();
         FieldReader {
             classes: session.traces.iter().map(|trace| classes(trace.schema.events().len())).collect(),
+            semantics: vec![None; session.traces.len()],
             state: State::default(),
             indices: Vec::new(),
         }
@@ -85,13 +92,13 @@ impl FieldReader {
         let known = class.as_ref().and_then(|class| class.paths.iter().find(|(known, _)| **known == *path));
         match known {
             Some((_, access)) => *access,
-            None => class.get_or_insert_default().add(event, path),
+            None => class.get_or_insert_default().add(event, path, &mut self.semantics[event.trace]),
         }
     }
 
     /// Reads all fields that were asked of events of this class so far.
     pub fn capture(&mut self, event: &Event<'_>, captured: &mut Captured) {
-        let FieldReader { classes, state, indices } = self;
+        let FieldReader { classes, state, indices, .. } = self;
         let Some(class) = &classes[event.trace][event.raw.class().0 as usize] else { return };
         class.wants.capture(event.raw, class.places.len(), &mut captured.0, state, indices);
     }
@@ -120,9 +127,19 @@ pub fn damage(event: &Event<'_>, fault: Fault) -> Error {
 
 impl ClassFields {
     #[cold]
-    fn add(&mut self, event: &Event<'_>, text: &str) -> Access {
+    fn add(&mut self, event: &Event<'_>, text: &str, semantics: &mut Option<Semantics>) -> Access {
         let schema = event.raw.chunk.packet.plans.schema();
-        let access = match one_path(text).and_then(|path| resolve::resolve(schema, event.raw.class(), &path).ok()) {
+        let class = event.raw.class();
+        let place = match text {
+            THREAD => semantics
+                .get_or_insert_with(|| Semantics::new(schema))
+                .who(class)
+                .id
+                .and_then(|path| FieldPlace::of(schema, class, &path)),
+            _ => None,
+        };
+        let place = place.map(Place::Field);
+        let access = match place.or_else(|| resolve::resolve(schema, class, &one_path(text)?).ok()) {
             None | Some(Place::Absent) => Access::Absent,
             Some(Place::Spine(head)) => Access::Head(head),
             Some(Place::Field(place)) => self.add_field(event, place),

@@ -61,7 +61,7 @@ pub use resolve::{Detail, Place};
 pub use syntax::Head;
 
 pub use columns::{ColumnList, Columns};
-pub use fields::{Access, Captured, CapturedValue, FieldReader, check_path, damage};
+pub use fields::{Access, Captured, CapturedValue, FieldReader, THREAD, check_path, damage};
 pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
 pub use time::{Needs, Time, TimeContext, parse_time};

@@ -1,4 +1,6 @@
 //! The registry: every format that tracemill reads or writes, one line and one cargo feature each.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 use tracemill_format::Format;

@@ -1,4 +1,6 @@
 //! CPEL, the container of the G2 viewer, its ancestor Gist, and the event logs of VPP (`.elog`). See `README.md`.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod checks;
@@ -7,13 +9,13 @@ mod definitions;
 mod elog;
 mod events;
 mod gist;
-mod log_parts;
 mod notes;
 mod open;
 mod order;
 mod printf;
 mod settings;
 mod short;
+mod skeleton;
 mod strings;
 mod tables;
 #[cfg(test)]

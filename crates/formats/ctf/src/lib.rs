@@ -1,4 +1,6 @@
 //! The Common Trace Format: CTF 1.8 (metadata in TSDL) and CTF 2 (metadata in JSON) over one packet engine.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod concepts;

@@ -12,6 +12,8 @@
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
 //! ```
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 #[cfg(any(test, feature = "testing"))]

@@ -2,6 +2,8 @@
 //!
 //! A first pass over the file finds traces, streams, packets and classes; what is kept grows with these and not with the
 //! lines. Events are made of lines when their packets are opened.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod classes;

@@ -1,4 +1,6 @@
 //! Data folders of uftrace: function calls of programs, with arguments, scheduling and user events.
+//!
+//! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -16,7 +16,7 @@ use tracemill_model::schema::{ClockClass, ClockOrigin};
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Clock(pub(super) ClockClass);
+pub struct Clock(pub(crate) ClockClass);
 
 impl Clock {
     /// Nanoseconds since 1970-01-01T00:00:00Z, named `unix`: the clock of stream classes that name no other.

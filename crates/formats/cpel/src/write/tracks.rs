@@ -1,7 +1,8 @@
-//! The tracks of the events of other formats: that of their thread, else of their CPU, else of their stream.
+//! On which track the events of other formats are: that of their thread, else of their CPU, else of their stream.
 
 use std::collections::HashMap;
 
+use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Scope};
@@ -14,7 +15,7 @@ use tracemill_format::target::Source;
 /// Most tracks: viewers and logs number them in 16 bits.
 const MAX_TRACKS: usize = 1 << 16;
 
-/// Where the events of a class have their track.
+/// How the events of a class say their track.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     who: Who,
@@ -24,7 +25,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// The rule of a class.
+    /// That of a class.
     pub(super) fn of(semantics: &Semantics, event: EventClassId) -> Rule {
         let who = semantics.who(event);
         let field = |path: &FieldPath| {
@@ -39,7 +40,7 @@ impl Rule {
         Rule { id: who.id.as_ref().map(field), name: who.name.as_ref().map(field), next, who }
     }
 
-    /// The fields that the track shows.
+    /// The fields that the track says.
     pub(super) fn places(&self) -> Vec<Field> {
         let is_said = self.id.is_some() && !self.who.is_of_cpu;
         let id = self.id.iter().filter(|field| field.scope != Scope::Payload);
@@ -58,11 +59,12 @@ pub(super) struct Tracks {
 }
 
 impl Tracks {
-    /// The track of the event of some fields; it is of a stream of a source, which has the number `at` among all streams.
+    /// The track of an event, whose `fields` are these; it is of a stream of a source, which has the number `at` among
+    /// all streams.
     pub(super) fn of(
         &mut self,
         rule: &Rule,
-        fields: &mut Fields<'_>,
+        (event, fields): (EventRef<'_>, &mut Fields<'_>),
         at: usize,
         (sources, source, stream): (&[Source], usize, usize),
         losses: &mut Losses,
@@ -72,7 +74,7 @@ impl Tracks {
             Ok(fields.get(field)?.and_then(Value::integer).and_then(|number| i64::try_from(number).ok()))
         };
         let (id, next) = (number(&rule.id)?, number(&rule.next)?);
-        let said = Said { id, next, cpu: self.cpus.of(at, &fields.event.chunk.packet) };
+        let said = Said { id, next, cpu: self.cpus.of(at, &event.chunk.packet) };
         let place = self.running.place(source as u32, &rule.who, said);
         let key = (source, place, if place == Place::Stream { stream } else { 0 });
         if let Some(&track) = self.known.get(&key) {
@@ -107,7 +109,7 @@ impl Tracks {
                 text.extend(of.streams.get(stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
             }
         }
-        super::fields::store(&mut text);
+        super::fields::storable(&mut text);
         self.names.push(text);
         self.known.insert(key, track);
         Ok(track)

@@ -1,0 +1,280 @@
+//! Events of traces: choosing them, and iterating over them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tracemill_engine::choice::Choice;
+use tracemill_engine::filter::{Filter, Matcher};
+use tracemill_engine::item::ReadyChunk;
+use tracemill_engine::merge::{Merger, Note, Run, StreamIndex};
+use tracemill_engine::redact::StreamReader;
+use tracemill_engine::selection::{StreamOf, streams};
+use tracemill_engine::timeline::{Selection, merger};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::{Gap, GapKind};
+
+use crate::event::{Event, Reading};
+use crate::latency::Latency;
+use crate::traces::Traces;
+
+/// Events of a batch: few at first, so that the first event comes soon.
+const BATCH: (usize, usize) = (64, 4096);
+
+/// Events of traces, before anything is read: all of them, or what is chosen of them.
+///
+/// It becomes an iterator over [`Event`]s in the order of time, where damage is an `Err`: a program that goes on reads
+/// what is behind it. [`Events::steps`] also gives what was lost.
+///
+/// ```
+/// # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces");
+/// let traces = tracemill::open([demo])?;
+/// let some = traces.events().filter("cpu == 0 and payload.id")?.begin("+10ms")?.end("-10ms")?;
+/// for event in some.streams(["desk_?", "work_0"]) {
+///     let event = event?;
+///     assert_eq!(event.cpu(), Some(0));
+/// }
+/// # Ok::<(), tracemill::Error>(())
+/// ```
+///
+/// Times and streams are checked against the traces when the events are read: what is wrong with them is the first `Err`.
+#[derive(Clone)]
+pub struct Events<'t> {
+    pub(crate) traces: &'t Traces,
+    choice: Choice,
+    streams: Vec<String>,
+    utc: bool,
+}
+
+/// The events that are read, when all choices fit the traces.
+pub(crate) struct Chosen {
+    pub(crate) streams: Vec<StreamOf>,
+    pub(crate) selection: Selection,
+    pub(crate) filter: Option<Filter>,
+}
+
+impl<'t> Events<'t> {
+    pub(crate) fn new(traces: &'t Traces) -> Self {
+        Events { traces, choice: Choice::default(), streams: Vec::new(), utc: false }
+    }
+
+    /// Only events for which a condition is true, in the language of `--filter`: `name == "sched_*" and cpu == 0`.
+    ///
+    /// # Errors
+    /// When the text is no condition, or no event class has one of its fields.
+    pub fn filter(mut self, condition: &str) -> Result<Self> {
+        self.choice.set_filter("filter", condition)?;
+        self.chosen()?;
+        Ok(self)
+    }
+
+    /// Only events from this time on, written as for `--begin`: `2026-11-21 08:31:10`, `08:31:10.5`, `+1.5s` after the
+    /// first event, seconds, or `1700000000000000000ns`.
+    ///
+    /// # Errors
+    /// When the text is no time.
+    pub fn begin(mut self, time: &str) -> Result<Self> {
+        self.choice.set_begin("begin", time)?;
+        Ok(self)
+    }
+
+    /// Only events up to this time, which is included; see [`Events::begin`]. `-200ms` is before the last event.
+    ///
+    /// # Errors
+    /// When the text is no time.
+    pub fn end(mut self, time: &str) -> Result<Self> {
+        self.choice.set_end("end", time)?;
+        Ok(self)
+    }
+
+    /// Times without a zone are universal time, not local time.
+    #[must_use]
+    pub fn utc(mut self) -> Self {
+        self.utc = true;
+        self
+    }
+
+    /// Only events of these streams: their names, with `*` and `?`, or their ids.
+    #[must_use]
+    pub fn streams<S: Into<String>>(mut self, streams: impl IntoIterator<Item = S>) -> Self {
+        self.streams.extend(streams.into_iter().map(Into::into));
+        self
+    }
+
+    /// Durations from each of the events of one name to the next of another; see [`Latency`].
+    pub fn latency(self, from: &str, to: &str) -> Latency<'t> {
+        Latency::new(self, from, to)
+    }
+
+    /// Events, and everything that comes up between them.
+    ///
+    /// ```
+    /// use tracemill::Step;
+    /// # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces/losses");
+    ///
+    /// let traces = tracemill::open([demo])?;
+    /// let mut lost = 0;
+    /// for step in traces.events().steps()? {
+    ///     match step {
+    ///         Step::Event(_) => {}
+    ///         Step::Lost(loss) => lost += loss.count.unwrap_or(1),
+    ///         Step::Damage(error) | Step::Warning(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// assert_eq!(lost, 7070);
+    /// # Ok::<(), tracemill::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a choice does not fit the traces.
+    pub fn steps(self) -> Result<Steps<'t>> {
+        let Chosen { streams, selection, filter } = self.chosen()?;
+        Ok(Steps {
+            merger: merger(&self.traces.session, &streams, &selection),
+            matcher: filter.as_ref().map(Filter::matcher),
+            batch: Rc::new(Batch { chunks: Vec::new(), reading: Rc::new(Reading::new(self.traces, streams)) }),
+            runs: Vec::new(),
+            notes: Vec::new().into_iter(),
+            size: BATCH.0,
+            run: 0,
+            at: 0,
+        })
+    }
+
+    /// Binds the choices to the traces.
+    pub(crate) fn chosen(&self) -> Result<Chosen> {
+        let session = &self.traces.session;
+        let (mut selection, filter) = self.choice.bind(session, self.utc)?;
+        selection.redactions = self.traces.redactions.clone();
+        Ok(Chosen { streams: streams(session, &self.streams)?, selection, filter })
+    }
+}
+
+impl<'t> IntoIterator for Events<'t> {
+    type Item = Result<Event<'t>>;
+    type IntoIter = EventIter<'t>;
+
+    fn into_iter(self) -> EventIter<'t> {
+        EventIter(self.steps().map_err(Some))
+    }
+}
+
+/// Iterates over events; see [`Events`].
+pub struct EventIter<'t>(Result<Steps<'t>, Option<Error>>);
+
+impl<'t> Iterator for EventIter<'t> {
+    type Item = Result<Event<'t>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Ok(steps) => loop {
+                match steps.next()? {
+                    Step::Event(event) => return Some(Ok(event)),
+                    Step::Damage(error) => return Some(Err(error)),
+                    Step::Lost(_) | Step::Warning(_) => {}
+                }
+            },
+            Err(error) => error.take().map(Err),
+        }
+    }
+}
+
+/// An event, or what comes up behind the events so far.
+pub enum Step<'t> {
+    /// An event.
+    Event(Event<'t>),
+    /// Events or packets that the tracer lost.
+    Lost(Loss),
+    /// A part that cannot be read.
+    Damage(Error),
+    /// Something to know that costs no event.
+    Warning(Error),
+}
+
+/// Events or packets that the tracer lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// Discarded events, or lost packets.
+    pub kind: GapKind,
+    /// Their number, when the trace says it.
+    pub count: Option<u64>,
+    /// The stream.
+    pub stream: String,
+    /// The time before which nothing of it is missing, in ns.
+    pub begin_ns: Option<i128>,
+    /// The time behind which nothing of it is missing, in ns.
+    pub end_ns: Option<i128>,
+}
+
+impl Loss {
+    fn new(of: &StreamOf, gap: &Gap) -> Self {
+        let ns = |cycles: Option<u64>| of.clock.zip(cycles).map(|(clock, cycles)| clock.ns(cycles));
+        let (begin_ns, end_ns) = (ns(gap.begin_cycles), ns(gap.end_cycles));
+        Loss { kind: gap.kind, count: gap.count, stream: of.stream.name.clone(), begin_ns, end_ns }
+    }
+}
+
+/// Iterates over events and what comes up between them; see [`Events::steps`].
+pub struct Steps<'t> {
+    merger: Merger<StreamReader>,
+    matcher: Option<Matcher>,
+    batch: Rc<Batch<'t>>,
+    runs: Vec<Run>,
+    notes: std::vec::IntoIter<Note>,
+    /// Events of the next batch.
+    size: usize,
+    /// The run of the batch that is being read, and its next event.
+    run: usize,
+    at: u32,
+}
+
+/// The chunks that events point into: kept as long as one of these events is.
+pub(crate) struct Batch<'t> {
+    pub(crate) chunks: Vec<(StreamIndex, Arc<ReadyChunk>)>,
+    pub(crate) reading: Rc<Reading<'t>>,
+}
+
+impl Steps<'_> {
+    /// Goes to the next batch; false at the end.
+    #[cold]
+    fn next_batch(&mut self) -> bool {
+        let Some(batch) = self.merger.next_batch(self.size) else { return false };
+        self.size = (self.size * 2).min(BATCH.1);
+        self.batch = Rc::new(Batch { chunks: batch.chunks, reading: self.batch.reading.clone() });
+        (self.runs, self.notes) = (batch.runs, batch.notes.into_iter());
+        (self.run, self.at) = (0, self.runs.first().map_or(0, |run| run.from));
+        true
+    }
+}
+
+impl<'t> Iterator for Steps<'t> {
+    type Item = Step<'t>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Step<'t>> {
+        loop {
+            let Some(run) = self.runs.get(self.run) else {
+                match self.notes.next() {
+                    Some(Note::Gap(stream, gap)) => {
+                        return Some(Step::Lost(Loss::new(&self.batch.reading.streams[stream.0 as usize], &gap)));
+                    }
+                    Some(Note::Fault(error)) => return Some(Step::Damage(error)),
+                    Some(Note::Warning(error)) => return Some(Step::Warning(error)),
+                    None if self.next_batch() => continue,
+                    None => return None,
+                }
+            };
+            let at = self.at;
+            if at == run.to {
+                self.run += 1;
+                self.at = self.runs.get(self.run).map_or(0, |run| run.from);
+                continue;
+            }
+            self.at += 1;
+            let event = Event::new(&self.batch, run.chunk, at);
+            if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&event.inner())) {
+                return Some(Step::Event(event));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Events as lines of text.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use tracemill_engine::item::Flow;
+use tracemill_engine::merge::Note;
+use tracemill_engine::timeline::merger;
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_render::lines::{LineFormat, LinePlan};
+use tracemill_render::print::{Output, print};
+
+use crate::events::{Chosen, Events};
+
+/// A form of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Lines {
+    /// As `babeltrace2` prints.
+    Text,
+    /// Canonical JSON lines (`docs/jsonl.md`).
+    Jsonl,
+    /// A row for each event, its fields as JSON; without the header line.
+    Csv,
+}
+
+impl Events<'_> {
+    /// Writes the events as lines, rendered by several threads; their number does not change a byte. Gives the number of
+    /// lines, and the damage that was met on the way.
+    ///
+    /// ```
+    /// use tracemill::Lines;
+    /// # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces/orders");
+    ///
+    /// let traces = tracemill::open([demo])?;
+    /// let mut text = Vec::new();
+    /// let (lines, damage) = traces.events().filter("payload.id > 100")?.write_lines(Lines::Jsonl, &mut text)?;
+    /// assert!(lines > 0 && damage.is_empty());
+    /// assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count() as u64, lines);
+    /// # Ok::<(), tracemill::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a choice does not fit the traces, and when `out` takes no more.
+    pub fn write_lines(&self, lines: Lines, out: &mut impl Write) -> Result<(u64, Vec<Error>)> {
+        let session = &self.traces.session;
+        let Chosen { streams, selection, filter } = self.chosen()?;
+        let mut merger = merger(session, &streams, &selection);
+        let many_traces = session.traces.len() > 1;
+        let format = match lines {
+            Lines::Text => LineFormat::Text(Arc::default()),
+            Lines::Jsonl => LineFormat::Jsonl,
+            Lines::Csv => LineFormat::Csv(None),
+        };
+        let plan = Arc::new(LinePlan { format, streams, filter, many_traces, with_ends: false });
+        let (mut count, mut damage, mut failed) = (0, Vec::new(), None);
+        print(session, &mut merger, &plan, self.traces.jobs, |output| {
+            match output {
+                Output::Lines(rendered) => {
+                    count += rendered.lines;
+                    failed = out.write_all(rendered.out.written()).err();
+                }
+                Output::Fault(error) | Output::Note(Note::Fault(error)) => damage.push(error),
+                Output::Note(Note::Gap(..) | Note::Warning(_)) => {}
+            }
+            if failed.is_none() { Flow::Continue } else { Flow::Stop }
+        });
+        match failed {
+            Some(error) => Err(Error::new(ErrorKind::Io, format!("cannot write the lines: {error}"))),
+            None => Ok((count, damage)),
+        }
+    }
+}
