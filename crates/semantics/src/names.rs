@@ -27,6 +27,9 @@ pub const THREAD_NAME: &[&str] = &["procname", "comm", "common_comm", "process_n
 /// Number and name of a track that a log numbers itself; a number without the name beside it is a field as any other.
 pub const TRACK: (&str, &str) = ("track", "track_name");
 
+/// Fields that say what an event of a log is about: the argument of a call, otherwise its track.
+pub const ABOUT: &[&str] = &["datum", TRACK.0];
+
 /// CPU of a packet.
 pub const CPU: &str = "cpu_id";
 

@@ -125,6 +125,13 @@ fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// The product's lines of a source file, with their numbers: its tests stand last.
+fn product(path: &Path) -> Vec<(usize, String)> {
+    let text = std::fs::read_to_string(path).expect("sources are text");
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    product.lines().enumerate().map(|(at, line)| (at + 1, line.to_string())).collect()
+}
+
 /// Does a line of code say a name, and not as the end of another one?
 fn says(line: &str, name: &str) -> bool {
     let code = line.trim_start();
@@ -138,13 +145,56 @@ fn files_are_reached_from_the_engine_up() {
     WITHOUT_FILES.iter().for_each(|name| add_sources(&root().join("crates").join(name), &mut files));
     assert!(files.len() > 200, "{} files", files.len());
     for path in files {
-        let text = std::fs::read_to_string(&path).expect("sources are text");
-        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        for (at, line) in product.lines().enumerate() {
-            let outside = OUTSIDE.iter().find(|name| says(line, name));
-            assert!(outside.is_none(), "{}:{}: {line}", path.display(), at + 1);
+        for (at, line) in product(&path) {
+            let outside = OUTSIDE.iter().find(|name| says(&line, name));
+            assert!(outside.is_none(), "{}:{at}: {line}", path.display());
         }
     }
     assert!(says("use std::fs::File;", "std::fs") && says("File::open(path)", "File::"));
     assert!(!says("DefinitionFile::parse(text)", "File::") && !says("/// std::fs", "std::fs"));
+}
+
+/// Crates that know no format and no event: all but the formats, the registry and `semantics`.
+const WITHOUT_NAMES: &[&str] = &[
+    "model",
+    "codec",
+    "columns",
+    "format",
+    "engine",
+    "render",
+    "export",
+    "columnar",
+    "calls",
+    "analyses",
+    "tracemill",
+    "cli",
+];
+
+/// Lines that may say such a name all the same: what the user types, not what a trace says.
+const TYPED: &[&str] = &["TaskColumn::", "TaskGraphField::", "ReplayField::"];
+
+#[test]
+fn names_of_formats_and_fields_stand_in_their_crates() {
+    use tracemill_semantics::names;
+
+    // Forms of lines are the printer's, and one of them can be read back.
+    let is_form = |name: &&str| ["text", "csv", "jsonl"].contains(name);
+    let targets = tracemill_formats::TARGETS.iter().flat_map(|target| target.names);
+    let formats = tracemill_formats::FORMATS.iter().flat_map(|format| format.names).chain(targets);
+    let fields = [names::THREAD, names::PROCESS, names::THREAD_NAME, names::FLOWS, names::ABOUT, &[names::CPU]];
+    // Words of English, and of Chrome's trace events.
+    let fields = fields.iter().copied().flatten().filter(|name| !name.starts_with("process"));
+    let names: BTreeSet<String> =
+        formats.filter(|name| !is_form(name)).chain(fields).map(|name| format!("\"{name}\"")).collect();
+    assert!(names.contains("\"uftrace\"") && names.contains("\"vtid\""), "{names:?}");
+    let mut files = Vec::new();
+    WITHOUT_NAMES.iter().for_each(|name| add_sources(&root().join("crates").join(name).join("src"), &mut files));
+    assert!(files.len() > 150, "{} files", files.len());
+    for path in files {
+        for (at, line) in product(&path) {
+            let is_code = !line.trim_start().starts_with("//") && !TYPED.iter().any(|typed| line.contains(typed));
+            let said = names.iter().find(|name| is_code && line.contains(name.as_str()));
+            assert!(said.is_none(), "{}:{at}: {line}", path.display());
+        }
+    }
 }

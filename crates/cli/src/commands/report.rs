@@ -13,6 +13,7 @@ use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_render::time::{TimeStyle, WallClock};
+use tracemill_semantics::names;
 
 use super::losses::gap_text;
 use super::open::open;
@@ -23,9 +24,9 @@ use crate::progress;
 use crate::report::{Outcome, Sink};
 
 /// The field that events are grouped by when the user does not say: the track on which they happen.
-const TRACK: KeyBy = KeyBy::First(&["track"]);
-/// The fields that regressions are grouped by when the user does not say: the argument of a call, otherwise its track.
-const ABOUT: KeyBy = KeyBy::First(&["datum", "track"]);
+const TRACK: KeyBy = KeyBy::First(&[names::TRACK.0]);
+/// The fields that regressions are grouped by when the user does not say.
+const ABOUT: KeyBy = KeyBy::First(names::ABOUT);
 
 /// Statistics of traces.
 pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
