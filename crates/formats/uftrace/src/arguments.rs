@@ -60,6 +60,8 @@ pub(super) struct Spec {
 /// The list of a function.
 pub(super) type SpecList = Vec<Spec>;
 
+/// Stored in place of a null pointer to a string by old recorders.
+pub(super) const NULL_TEXT: [u8; 4] = [0xff; 4];
 /// Payloads that a recorder writes are of at most 1 KiB; what claims to be much longer is none.
 pub(super) const MAX_PAYLOAD: usize = 2032;
 
@@ -154,9 +156,9 @@ impl Spec {
     }
 
     /// Bytes of its value at `at` of a payload, and where the next value begins; `None` past the end.
-    pub(super) fn take<'p>(&self, payload: &'p [u8], at: usize, big: bool) -> Option<(&'p [u8], usize)> {
+    pub(super) fn take<'p>(&self, payload: &'p [u8], at: usize, order: ByteOrder) -> Option<(&'p [u8], usize)> {
         let (from, len) = match self.form {
-            Form::Text | Form::StdString => (at + 2, u16_at(payload, at, ByteOrder::big_if(big))?.into()),
+            Form::Text | Form::StdString => (at + 2, u16_at(payload, at, order)?.into()),
             _ => (at, self.size),
         };
         let end = from.checked_add(len)?;
@@ -166,10 +168,10 @@ impl Spec {
 
 /// The length of the payload that begins here, padded; `None` when it would go past the end of the bytes.
 #[inline]
-pub(super) fn payload_len(specs: &[Spec], payload: &[u8], big: bool) -> Option<usize> {
+pub(super) fn payload_len(specs: &[Spec], payload: &[u8], order: ByteOrder) -> Option<usize> {
     let mut at = 0;
     for spec in specs {
-        (_, at) = spec.take(payload, at, big)?;
+        (_, at) = spec.take(payload, at, order)?;
     }
     let len = at.next_multiple_of(8);
     (len <= payload.len()).then_some(len)
@@ -459,11 +461,11 @@ mod tests {
     fn payloads_are_padded() {
         let list = |texts: &[&str]| texts.iter().filter_map(|text| Spec::read(text, 8, false)).collect::<SpecList>();
         let text = [3, 0, b'a', b'b', b'c', 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9];
-        assert_eq!(payload_len(&list(&["arg1/s"]), &text, false), Some(8));
-        assert_eq!(payload_len(&list(&["arg1/s", "arg2"]), &text, false), Some(16));
-        assert_eq!(payload_len(&list(&["arg1/c", "arg2/c", "arg3/c"]), &text, false), Some(16));
-        assert_eq!(payload_len(&list(&["arg1/s"]), &text, true), None, "3 as 768 goes past the end");
-        assert_eq!(payload_len(&list(&["retval/t0"]), &text, false), Some(0));
+        assert_eq!(payload_len(&list(&["arg1/s"]), &text, ByteOrder::Little), Some(8));
+        assert_eq!(payload_len(&list(&["arg1/s", "arg2"]), &text, ByteOrder::Little), Some(16));
+        assert_eq!(payload_len(&list(&["arg1/c", "arg2/c", "arg3/c"]), &text, ByteOrder::Little), Some(16));
+        assert_eq!(payload_len(&list(&["arg1/s"]), &text, ByteOrder::Big), None, "3 as 768 goes past the end");
+        assert_eq!(payload_len(&list(&["retval/t0"]), &text, ByteOrder::Little), Some(0));
     }
 
     #[test]

@@ -13,9 +13,10 @@ use tracemill_model::schema::ByteOrder;
 use super::arguments::Signatures;
 use super::classes::{EXTERNAL, EventNames};
 use super::dump::{self, Header};
-use super::events::{MAX_FAULTS, OpenCalls, torn_record, unfounded, wrong_magic};
+use super::events::{OpenCalls, torn_record, unfounded, wrong_magic};
 use super::info::feature;
 use super::kernel::{CpuRecords, Kernel};
+use super::layout::{MAX_ERRORS, hex};
 use super::messages;
 use super::names::{Module, Names, Resolver};
 use super::naming::shown;
@@ -79,7 +80,7 @@ impl Calls {
     pub(super) fn task<'a>(&'a self, bytes: &'a [u8], tid: i64) -> TaskBytes<'a> {
         TaskBytes {
             bytes,
-            big: self.order == ByteOrder::Big,
+            order: self.order,
             signatures: &self.signatures,
             resolver: Resolver::new(&self.names, tid),
             is_64_bit: self.names.is_64_bit,
@@ -115,7 +116,7 @@ impl Calls {
     /// Appends an event of the kernel as the kernel would have printed it.
     pub(super) fn put_kernel_event(&self, id: u64, record: &[u8], out: &mut Vec<u8>) {
         let Some(format) = self.kernel.as_ref().and_then(|kernel| kernel.format(id)) else {
-            out.extend(record.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()));
+            out.extend_from_slice(hex(record).as_bytes());
             return;
         };
         let name = |address: u64, with_offset: bool| {
@@ -298,8 +299,7 @@ impl CallSource for Calls {
             let id = self.names.id_at(tid, record.time, address);
             self.names.symbol(id).filter(|_| id > 0).map(|symbol| shown(symbol.name, self.demangle))
         };
-        let big = self.order == ByteOrder::Big;
-        values::put(specs, payload, big, self.names.is_64_bit, style, &name_of, out);
+        values::put(specs, payload, self.order, self.names.is_64_bit, style, &name_of, out);
     }
 
     fn event_name(&self, record: &CallRecord) -> String {
@@ -318,7 +318,7 @@ impl CallSource for Calls {
             event_id::EXTERNAL => out.extend_from_slice(data),
             id => {
                 let mut text = String::new();
-                values::put_event(id as u32, data, self.order == ByteOrder::Big, true, &mut text);
+                values::put_event(id as u32, data, self.order, true, &mut text);
                 out.extend_from_slice(text.as_bytes());
             }
         }
@@ -357,7 +357,9 @@ impl TaskCalls<'_> {
         let bytes = self.task.bytes;
         let rest = bytes.get(self.at..).unwrap_or(&[]);
         for chunk in rest.chunks_exact(RECORD).take(end.saturating_sub(out.len())) {
-            let Some(record) = Record::of(chunk, self.task.big).filter(|record| record.is_plain_call()) else { return };
+            let Some(record) = Record::of(chunk, self.task.order).filter(|record| record.is_plain_call()) else {
+                return;
+            };
             let address = self.task.address(record);
             let symbol = self.task.resolver.id(record.time, address);
             let is_exit = record.kind() == Kind::Exit;
@@ -439,7 +441,7 @@ impl CallStream for TaskCalls<'_> {
                     self.open_calls.forget();
                     let next = self.task.resume(self.at + 8, self.time, usize::MAX);
                     let end = next.unwrap_or(self.task.bytes.len());
-                    if self.findings.faults.len() < MAX_FAULTS {
+                    if self.findings.faults.len() < MAX_ERRORS {
                         let error = wrong_magic(magic, end - self.at, next.map(|next| next as u64));
                         self.findings.faults.push(place(error, self.at, self.path));
                     }

@@ -3,26 +3,21 @@
 //! Events are written anew when a slice is read, and this is their layout. Arguments have the types of their function's
 //! list, so each list has a class; all are named `entry` or `exit`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use tracemill_codec::bits::u32_at;
 use tracemill_model::schema::{
-    ArrayClass, BitsClass, BlobClass, ClockClass, DisplayBase, EventClass, EventClassId, FieldClass, FieldClassId,
-    FieldKind, FloatClass, IntegerClass, Length, Member, Place, Render, RenderedClass, Schema, StreamClass,
-    StreamClassId, StructClass,
+    ArrayClass, BitsClass, BlobClass, ByteOrder, ClockClass, DisplayBase, EventClass, EventClassId, FieldClass,
+    FieldClassId, FieldKind, FloatClass, IntegerClass, Length, Member, Place, Render, RenderedClass, Schema,
+    StreamClass, StreamClassId, StructClass,
 };
 
 use super::arguments::{Form, Signatures, Spec};
-use super::kernel::{self, Kernel, KernelClasses};
+use super::kernel::{self, Kernel};
+use super::layout::{CALL, KERNEL_EVENT, NO_TEXT, SYMBOL_AT};
 use super::names::{ModuleText, Names, SymbolText};
 use tracemill_ftrace::classes::{RecordLayout, SharedFields};
-
-/// Bytes of an entry or exit before its arguments: task, depth, address, symbol id.
-pub(super) const CALL: usize = 18;
-/// Where the symbol id stands in those.
-const SYMBOL_AT: usize = 14;
-/// A text that is absent: its length.
-pub(super) const NO_TEXT: u32 = u32::MAX;
 
 /// Classes of events by what they hold.
 #[derive(Clone, Debug)]
@@ -51,6 +46,18 @@ pub(super) struct Classes {
     pub message: EventClassId,
     /// Events of the kernel, where there is kernel data.
     pub kernel: Option<KernelClasses>,
+}
+
+/// Classes of the events of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct KernelClasses {
+    /// By id.
+    pub events: BTreeMap<u16, RecordLayout>,
+    pub entry: EventClassId,
+    pub entry_with_values: EventClassId,
+    pub exit: EventClassId,
+    pub exit_with_value: EventClassId,
+    pub unknown: EventClassId,
 }
 
 /// Classes of streams.
@@ -143,7 +150,7 @@ struct EventText(Arc<EventNames>, usize);
 
 impl Render for EventText {
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        let id = event.get(self.1..).and_then(<[u8]>::first_chunk).map(|id| u32::from_le_bytes(*id));
+        let id = u32_at(event, self.1, ByteOrder::Little);
         id.inspect(|&id| out.extend_from_slice(self.0.name(id).as_bytes())).is_some()
     }
 }
@@ -165,12 +172,9 @@ struct Stored;
 
 impl Render for Stored {
     fn render(&self, event: &[u8], own: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some((offset, len)) = own.first_chunk::<4>().zip(own.last_chunk::<4>()) else { return false };
-        let (offset, len) = (u32::from_le_bytes(*offset) as usize, u32::from_le_bytes(*len));
-        if len == NO_TEXT {
-            return false;
-        }
-        let Some(text) = event.get(offset..).and_then(|rest| rest.get(..len as usize)) else { return false };
+        let number = |at: usize| u32_at(own, at, ByteOrder::Little);
+        let Some((offset, len)) = number(0).zip(number(4).filter(|&len| len != NO_TEXT)) else { return false };
+        let Some(text) = event.get(offset as usize..).and_then(|rest| rest.get(..len as usize)) else { return false };
         out.extend_from_slice(String::from_utf8_lossy(text).as_bytes());
         true
     }
@@ -234,7 +238,7 @@ impl Fields {
             address: builder.integer(64, false, DisplayBase::Hexadecimal),
             bool: builder.leaf(FieldKind::Boolean(BitsClass {
                 len_bits: 8,
-                byte_order: tracemill_model::schema::ByteOrder::Little,
+                byte_order: ByteOrder::Little,
                 reversed_bits: false,
                 flags: Arc::new([]),
             })),
@@ -247,6 +251,16 @@ impl Fields {
             event_of_message: builder.rendered(0, event_text(0)),
         }
     }
+
+    /// Members of every entry and exit.
+    fn call(&self) -> [(&'static str, FieldClassId); 5] {
+        [("tid", self.i32), ("depth", self.u16), ("addr", self.address), ("symbol", self.symbol), ("lib", self.module)]
+    }
+}
+
+/// Members, and one more behind them.
+fn with<'a>(members: &[(&'a str, FieldClassId)], name: &'a str, class: FieldClassId) -> Vec<(&'a str, FieldClassId)> {
+    [members, &[(name, class)]].concat()
 }
 
 struct Builder<'a> {
@@ -289,32 +303,16 @@ impl Builder<'_> {
     }
 
     fn classes(&mut self, fields: &Fields, streams: Streams, signatures: &Signatures) -> Classes {
-        let call = [
-            ("tid", fields.i32),
-            ("depth", fields.u16),
-            ("addr", fields.address),
-            ("symbol", fields.symbol),
-            ("lib", fields.module),
-        ];
-        let with = |name: &'static str, class| {
-            let mut members = call.to_vec();
-            members.push((name, class));
-            members
-        };
+        let call = fields.call();
         let tasks = streams.tasks;
         let entry = self.event(tasks, "entry", &call);
         let exit = self.event(tasks, "exit", &call);
         let lost = self.event(tasks, "lost", &[("tid", fields.i32), ("lost", fields.u64)]);
         let user = self.constant("user");
         let of_task = [("tid", fields.i32), ("source", user), ("id", fields.u32), ("event", fields.event_of_task)];
-        let with_data = |class| {
-            let mut members = of_task.to_vec();
-            members.push(("data", class));
-            members
-        };
         let event = self.event(tasks, "event", &of_task);
-        let entry_unread = self.event(tasks, "entry", &with("args", fields.nothing));
-        let exit_unread = self.event(tasks, "exit", &with("retval", fields.nothing));
+        let entry_unread = self.event(tasks, "entry", &with(&call, "args", fields.nothing));
+        let exit_unread = self.event(tasks, "exit", &with(&call, "retval", fields.nothing));
         let data: Vec<FieldClassId> = USER_DATA
             .iter()
             .map(|(_, names)| {
@@ -322,7 +320,7 @@ impl Builder<'_> {
                 self.structure(&members)
             })
             .collect();
-        let events = data.into_iter().map(|data| self.event(tasks, "event", &with_data(data))).collect();
+        let events = data.into_iter().map(|data| self.event(tasks, "event", &with(&of_task, "data", data))).collect();
         let cpu = self.structure(&[("cpu", fields.i32)]);
         let variable = self.structure(&[("addr", fields.address), ("symbol", fields.symbol), ("value", fields.u64)]);
         let call_site = self.structure(&[("callsite", fields.address)]);
@@ -334,8 +332,8 @@ impl Builder<'_> {
             let tuple = self.leaf(FieldKind::Struct(StructClass { members: tuple }));
             let (mut of_entry, mut of_exit) = (entry_unread, exit_unread);
             match (list.first().is_some_and(Spec::is_return_value), values.first()) {
-                (true, Some(&value)) => of_exit = self.event(tasks, "exit", &with("retval", value)),
-                _ => of_entry = self.event(tasks, "entry", &with("args", tuple)),
+                (true, Some(&value)) => of_exit = self.event(tasks, "exit", &with(&call, "retval", value)),
+                _ => of_entry = self.event(tasks, "entry", &with(&call, "args", tuple)),
             }
             entries.push(of_entry);
             exits.push(of_exit);
@@ -348,11 +346,6 @@ impl Builder<'_> {
             ("id", fields.u32),
             ("event", fields.event_of_cpu),
         ];
-        let perf_with = |class| {
-            let mut members = of_perf.to_vec();
-            members.push(("data", class));
-            members
-        };
         let task = self.structure(&[("pid", fields.i32), ("ppid", fields.i32)]);
         let name = self.structure(&[("comm", fields.text), ("exec", fields.bool)]);
         let extern_source = self.constant("extern");
@@ -373,14 +366,14 @@ impl Builder<'_> {
             entries,
             exits,
             event,
-            event_unknown: self.event(tasks, "event", &with_data(unknown)),
+            event_unknown: self.event(tasks, "event", &with(&of_task, "data", unknown)),
             events,
-            event_cpu: self.event(tasks, "event", &with_data(cpu)),
-            event_variable: self.event(tasks, "event", &with_data(variable)),
-            event_call_site: self.event(tasks, "event", &with_data(call_site)),
+            event_cpu: self.event(tasks, "event", &with(&of_task, "data", cpu)),
+            event_variable: self.event(tasks, "event", &with(&of_task, "data", variable)),
+            event_call_site: self.event(tasks, "event", &with(&of_task, "data", call_site)),
             perf: self.event(streams.perf, "event", &of_perf),
-            perf_task: self.event(streams.perf, "event", &perf_with(task)),
-            perf_name: self.event(streams.perf, "event", &perf_with(name)),
+            perf_task: self.event(streams.perf, "event", &with(&of_perf, "data", task)),
+            perf_name: self.event(streams.perf, "event", &with(&of_perf, "data", name)),
             message: self.event(streams.messages, "event", &message),
             kernel: None,
         }
@@ -388,13 +381,7 @@ impl Builder<'_> {
 
     /// The classes of the kernel's events: calls, and one for each format.
     fn kernel(&mut self, fields: &Fields, stream: StreamClassId, kernel: &Kernel) -> KernelClasses {
-        let call = [
-            ("tid", fields.i32),
-            ("depth", fields.u16),
-            ("addr", fields.address),
-            ("symbol", fields.symbol),
-            ("lib", fields.module),
-        ];
+        let call = fields.call();
         let machine = kernel.layout.machine;
         let word = IntegerClass {
             byte_order: machine.byte_order,
@@ -405,11 +392,6 @@ impl Builder<'_> {
         let values = FieldKind::Array(ArrayClass { element: word, length: Length::Located });
         let values = FieldClass::new(values, 8).at(Place::Located { offset_bytes: CALL as u32 });
         let values = self.schema.add_field_class(values);
-        let with = |name: &'static str, class| {
-            let mut members = call.to_vec();
-            members.push((name, class));
-            members
-        };
         let source = self.constant("kernel");
         let of_event = |name: FieldClassId, data: FieldClassId| {
             [
@@ -422,10 +404,10 @@ impl Builder<'_> {
             ]
         };
         let mut shared = SharedFields::new(machine.byte_order);
-        let mut events = std::collections::BTreeMap::new();
+        let mut events = BTreeMap::new();
         for format in kernel.formats().filter(|format| matches!(format.form, kernel::Form::Event)) {
             let name = self.constant(&format.name);
-            let data = shared.payload(self.schema, &format.format, kernel::EVENT as u32);
+            let data = shared.payload(self.schema, &format.format, KERNEL_EVENT as u32);
             let class = self.event(stream, "event", &of_event(name, data));
             let name = format.name.as_str().into();
             events.insert(format.format.id, RecordLayout::new(class, name, &format.format));
@@ -434,14 +416,14 @@ impl Builder<'_> {
         KernelClasses {
             events,
             entry: self.event(stream, "entry", &call),
-            entry_with_values: self.event(stream, "entry", &with("args", values)),
+            entry_with_values: self.event(stream, "entry", &with(&call, "args", values)),
             exit: self.event(stream, "exit", &call),
-            exit_with_value: self.event(stream, "exit", &with("retval", fields.u64)),
+            exit_with_value: self.event(stream, "exit", &with(&call, "retval", fields.u64)),
             unknown: self.event(stream, "event", &of_event(fields.event_of_cpu, text)),
         }
     }
 
-    /// The class of an argument as [`super::events::put_values`] writes it.
+    /// The class of an argument as readers of slices write it.
     fn value(&mut self, fields: &Fields, spec: &Spec) -> FieldClassId {
         let bits = spec.size as u32 * 8;
         match &spec.form {
@@ -453,7 +435,7 @@ impl Builder<'_> {
             Form::Float if spec.size < 4 => self.integer(bits, false, DisplayBase::Hexadecimal),
             Form::Float => self.leaf(FieldKind::Float(FloatClass {
                 len_bits: if spec.size == 4 { 32 } else { 64 },
-                byte_order: tracemill_model::schema::ByteOrder::Little,
+                byte_order: ByteOrder::Little,
                 reversed_bits: false,
             })),
             Form::Text | Form::StdString => fields.text,

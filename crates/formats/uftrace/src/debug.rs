@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_model::error::Error;
 use tracemill_model::schema::Mapping;
 
-use super::info::line_place;
+use super::lines::read_lines;
 
 /// Names and values of an enumeration.
 pub(super) type Enumeration = Arc<[Mapping]>;
@@ -31,24 +31,18 @@ pub(super) struct DebugInfo {
 }
 
 impl DebugInfo {
-    /// Reads the file; lines that are none are pushed to `warnings`.
-    pub(super) fn read(bytes: &[u8], warnings: &mut Vec<Error>) -> DebugInfo {
+    /// Reads the file. Lines that cannot be read are warnings.
+    pub(super) fn read(bytes: &[u8]) -> (DebugInfo, Vec<Error>) {
         let mut debug = DebugInfo::default();
-        let (mut address, mut offset) = (None, 0);
+        let mut address = None;
         // The same specifications and files come again and again.
         let mut texts: HashMap<String, Arc<str>> = HashMap::new();
-        for (at, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let text = String::from_utf8_lossy(line);
-            let text = text.trim_end();
-            let is_comment = text.is_empty() || text.starts_with('#');
-            if !is_comment && debug.line(text, &mut address, &mut texts).is_none() {
-                let error = Error::malformed("a line that is no line of debug information");
-                let error = error.at_text(line_place(at + 1, offset, text));
-                warnings.push(error.with_help("the line is skipped"));
-            }
-            offset += line.len();
-        }
-        debug
+        let warnings = read_lines(bytes, "a line that is no line of debug information", |line| {
+            let line = line.trim_end();
+            let is_comment = line.is_empty() || line.starts_with('#');
+            if is_comment { Some(()) } else { debug.line(line, &mut address, &mut texts) }
+        });
+        (debug, warnings)
     }
 
     fn line(&mut self, text: &str, address: &mut Option<u64>, texts: &mut HashMap<String, Arc<str>>) -> Option<()> {
@@ -150,8 +144,7 @@ mod tests {
     #[test]
     fn lines_belong_to_the_last_function() {
         let text = b"# path name: /srv/a\nE: enum Color {RED,GREEN=5}\nF: 12d9 i8\nL: 9 a.c\nA: @arg1,arg2/p\nR: @retval\nX: odd\n";
-        let mut warnings = Vec::new();
-        let debug = DebugInfo::read(text, &mut warnings);
+        let (debug, warnings) = DebugInfo::read(text);
         let function = &debug.functions[&0x12d9];
         assert_eq!(function.source, Some((9, "a.c".into())));
         assert_eq!(
@@ -159,7 +152,6 @@ mod tests {
             (Some("arg1,arg2/p"), Some("retval"))
         );
         assert_eq!((debug.enumerations["Color"].len(), warnings.len()), (2, 1));
-        DebugInfo::read(b"A: @arg1\n", &mut warnings);
-        assert_eq!(warnings.len(), 2, "no function yet");
+        assert_eq!(DebugInfo::read(b"A: @arg1\n").1.len(), 1, "no function yet");
     }
 }

@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::arguments::{Form, Spec};
+use tracemill_model::schema::ByteOrder;
+
+use super::arguments::{Form, NULL_TEXT, Spec};
 use super::calls::{CallFile, Calls};
 use super::info::feature;
 use super::kernel::CpuRecords;
+use super::layout::hex;
 use super::naming::shown;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
@@ -190,7 +193,7 @@ impl Dump<'_> {
         if !self.calls.has_perf {
             features &= !feature::PERF_EVENT;
         }
-        let magic: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let magic = hex(&bytes[..bytes.len().min(8)]);
         let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
         let order = if byte(14) == 1 { "little" } else { "big" };
         let bits = if byte(15) == 2 { "64" } else { "32" };
@@ -367,7 +370,7 @@ impl Dump<'_> {
                 let specs = &task.signatures.lists[list as usize];
                 let data = &task.bytes[from..from + len];
                 let record = call(record, symbol, number, true);
-                self.values(specs, data, task.big, tid, &record);
+                self.values(specs, data, task.order, tid, &record);
                 if self.options.hex {
                     self.hex(data);
                 }
@@ -377,7 +380,7 @@ impl Dump<'_> {
                 self.line(record.time, tid);
                 let _ = writeln!(self.text, "[data ] length = {len}");
                 let mut shown = String::new();
-                put_event(address as u32, data, task.big, false, &mut shown);
+                put_event(address as u32, data, task.order, false, &mut shown);
                 let separator = if shown.is_empty() { "" } else { ": " };
                 let _ = writeln!(self.text, "  {name}{separator}{shown}");
                 if self.options.hex {
@@ -388,34 +391,34 @@ impl Dump<'_> {
         }
     }
 
-    fn values(&mut self, specs: &[Spec], data: &[u8], big: bool, tid: i64, record: &CallRecord) {
+    fn values(&mut self, specs: &[Spec], data: &[u8], order: ByteOrder, tid: i64, record: &CallRecord) {
         let is_exit = record.kind == CallKind::Exit;
         let mut end = 0;
         for spec in specs {
-            end = spec.take(data, end, big).map_or(end, |(_, next)| next);
+            end = spec.take(data, end, order).map_or(end, |(_, next)| next);
         }
         self.line(record.time, tid);
         let word = if is_exit { "retval" } else { "args " };
         let _ = writeln!(self.text, "[{word}] length = {end}");
         let mut at = 0;
         for (index, spec) in specs.iter().enumerate() {
-            let Some((value, next)) = spec.take(data, at, big) else { return };
+            let Some((value, next)) = spec.take(data, at, order) else { return };
             at = next;
             if is_exit {
                 self.text += "  retval ";
             } else {
                 let _ = write!(self.text, "  args[{index}] ");
             }
-            self.value(spec, value, big, tid, record);
+            self.value(spec, value, order, tid, record);
         }
     }
 
-    fn value(&mut self, spec: &Spec, value: &[u8], big: bool, tid: i64, record: &CallRecord) {
+    fn value(&mut self, spec: &Spec, value: &[u8], order: ByteOrder, tid: i64, record: &CallRecord) {
         let is_exit = record.kind == CallKind::Exit;
-        let number = unsigned(value, big);
+        let number = unsigned(value, order);
         let letter = match &spec.form {
             Form::Text | Form::StdString => {
-                let text = if value.starts_with(&[0xff; 4]) { b"NULL" } else { value };
+                let text = if value.starts_with(&NULL_TEXT) { b"NULL" } else { value };
                 let word = if spec.form == Form::StdString { "std::string: " } else { "str: " };
                 self.text += word;
                 self.gather();

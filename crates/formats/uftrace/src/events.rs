@@ -1,31 +1,16 @@
-//! Reads a slice of a task's file: records become events in the layout of [`super::classes`].
+//! Reads a slice of a task's file: records become events in the form of [`super::layout`].
 
-use tracemill_codec::spine::Spine;
+use tracemill_codec::bits::{read_uint, u16_at, u64_at};
+use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::EventClassId;
+use tracemill_model::schema::{ByteOrder, EventClassId};
 
-use super::arguments::{Form, Spec};
-use super::classes::{CALL, Classes, NO_TEXT, USER_DATA};
+use super::arguments::{Form, NULL_TEXT, Spec};
+use super::classes::{Classes, USER_DATA};
+use super::layout::{CALL, Events, MAX_ERRORS, NO_TEXT};
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::slices::Slice;
-
-/// Events of a slice, and what was odd about it.
-#[derive(Default)]
-pub(super) struct Events {
-    pub bytes: Vec<u8>,
-    pub spine: Spine,
-    pub faults: Vec<Error>,
-    pub warnings: Vec<Error>,
-    pub gaps: Vec<Gap>,
-    /// Symbol ids of modules whose symbols are missing.
-    pub without_symbols: Vec<u32>,
-}
-
-/// Faults of one slice that are told one by one.
-pub(super) const MAX_FAULTS: usize = 20;
-/// Stored in place of a null pointer to a string by old recorders.
-const NULL_TEXT: [u8; 4] = [0xff; 4];
 
 /// Reads a slice. `clock` is the time before it; `is_start` tells that the task's calls begin here.
 pub(super) fn read(
@@ -115,16 +100,11 @@ struct Unread {
 
 impl Writer<'_> {
     fn fault(&mut self, at: usize, error: Error) {
-        if self.events.faults.len() < MAX_FAULTS {
+        if self.events.faults.len() < MAX_ERRORS {
             self.events.faults.push(error.at_offset(at as u64));
         } else {
             self.more_faults += 1;
         }
-    }
-
-    fn push(&mut self, class: EventClassId, time: u64, start: usize) {
-        let bits = (start * 8) as u32;
-        self.events.spine.push(class, time, bits, bits);
     }
 
     #[inline]
@@ -149,19 +129,14 @@ impl Writer<'_> {
                 self.events.bytes.extend_from_slice(&call);
                 let is_exit = record.kind() == Kind::Exit;
                 let class = match payload {
-                    Payload::None => {
-                        if is_exit {
-                            self.classes.exit
-                        } else {
-                            self.classes.entry
-                        }
-                    }
+                    Payload::None if is_exit => self.classes.exit,
+                    Payload::None => self.classes.entry,
                     _ => self.values(task, at, symbol, is_exit, payload, start),
                 };
                 if self.calls.is_unfounded(record.depth(), is_exit) {
-                    self.tell_unfounded(at, record.depth());
+                    self.report_unfounded(at, record.depth());
                 }
-                self.push(class, record.time, start);
+                self.events.push(class, record.time, start);
             }
             Kind::Lost => {
                 self.events.bytes.extend_from_slice(&self.tid);
@@ -173,13 +148,13 @@ impl Writer<'_> {
                     begin_cycles: Some(time),
                     end_cycles: task.next_time(at + RECORD),
                 });
-                self.push(self.classes.lost, time, start);
+                self.events.push(self.classes.lost, time, start);
             }
             Kind::Event => {
                 self.events.bytes.extend_from_slice(&self.tid);
                 self.events.bytes.extend_from_slice(&(record.address() as u32).to_le_bytes());
                 let class = self.event(task, at, record, payload, start);
-                self.push(class, record.time, start);
+                self.events.push(class, record.time, start);
             }
         }
     }
@@ -201,14 +176,12 @@ impl Writer<'_> {
         match payload {
             Payload::Values { list, from, len } => {
                 let specs = &task.signatures.lists[list as usize];
-                if put_values(specs, &task.bytes[from..from + len], task.big, start, &mut self.events.bytes) {
+                if put_values(specs, &task.bytes[from..from + len], task.order, start, &mut self.events.bytes) {
                     return of_list[list as usize];
                 }
             }
             Payload::Torn => {
-                let error = Error::malformed("the file ends inside the values of a call");
-                let left = task.bytes.len() - at - RECORD;
-                self.fault(at, error.with_help(format!("they are left out; {left} bytes of them are there")));
+                self.torn_payload(task, at, "the values of a call");
                 return unread;
             }
             _ => {}
@@ -218,7 +191,7 @@ impl Writer<'_> {
             let name = task.resolver.symbol_name(symbol);
             name.map_or_else(|| "an address without symbol".to_string(), |name| format!("`{name}`"))
         };
-        self.tell_unread(at, what);
+        self.report_unread(at, what);
         unread
     }
 
@@ -235,20 +208,15 @@ impl Writer<'_> {
             Payload::Data { from, len } => &task.bytes[from..from + len],
             Payload::None => return self.classes.event,
             Payload::Torn => {
-                let left = task.bytes.len() - at - RECORD;
-                let error = Error::malformed("the file ends inside the data of an event");
-                self.fault(at, error.with_help(format!("they are left out; {left} bytes of them are there")));
+                self.torn_payload(task, at, "the data of an event");
                 return self.classes.event;
             }
             _ => {
-                self.tell_unread(at, || format!("event {id}"));
+                self.report_unread(at, || format!("event {id}"));
                 return self.classes.event;
             }
         };
-        let number = |bytes: &[u8]| match task.big {
-            false => bytes.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)),
-            true => bytes.iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)),
-        };
+        let number = |bytes: &[u8]| read_uint(bytes, task.order);
         let out = &mut self.events.bytes;
         let known = USER_DATA.iter().position(|(ids, names)| ids.contains(&id) && data.len() == names.len() * 8);
         if let Some(known) = known {
@@ -267,7 +235,6 @@ impl Writer<'_> {
                 let address = number(&data[..word]);
                 let value = number(&data[word..]);
                 let symbol = task.resolver.id(record.time, address);
-                let out = &mut self.events.bytes;
                 out.extend_from_slice(&address.to_le_bytes());
                 out.extend_from_slice(&symbol.to_le_bytes());
                 out.extend_from_slice(&value.to_le_bytes());
@@ -279,17 +246,21 @@ impl Writer<'_> {
             }
             _ => {
                 // What is not known is shown as hexadecimal digits.
-                let text: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
-                let offset = out.len() - start + 8;
-                put_text_place(out, offset, text.len() as u32);
-                out.extend_from_slice(text.as_bytes());
+                self.events.put_hex(start, data);
                 self.classes.event_unknown
             }
         }
     }
 
     #[cold]
-    fn tell_unread(&mut self, at: usize, what: impl FnOnce() -> String) {
+    fn torn_payload(&mut self, task: &TaskBytes<'_>, at: usize, what: &str) {
+        let left = task.bytes.len() - at - RECORD;
+        let error = Error::malformed(format!("the file ends inside {what}"));
+        self.fault(at, error.with_help(format!("they are left out; {left} bytes of them are there")));
+    }
+
+    #[cold]
+    fn report_unread(&mut self, at: usize, what: impl FnOnce() -> String) {
         if self.unread.count == 0 {
             (self.unread.first, self.unread.what) = (at, what());
         }
@@ -297,7 +268,7 @@ impl Writer<'_> {
     }
 
     #[cold]
-    fn tell_unfounded(&mut self, at: usize, depth: u16) {
+    fn report_unfounded(&mut self, at: usize, depth: u16) {
         self.events.warnings.push(unfounded(depth).at_offset(at as u64));
     }
 
@@ -324,32 +295,23 @@ impl Writer<'_> {
 
 /// Writes the values of a payload: numbers in little-endian order, texts behind all of them. False when it is shorter
 /// than its list.
-fn put_values(specs: &[Spec], payload: &[u8], big: bool, start: usize, out: &mut Vec<u8>) -> bool {
+fn put_values(specs: &[Spec], payload: &[u8], order: ByteOrder, start: usize, out: &mut Vec<u8>) -> bool {
     let fixed: usize = specs.iter().map(stored_len).sum();
     let texts_from = out.len() - start + fixed;
     let (mut at, mut texts) = (0, Vec::new());
     for spec in specs {
-        let Some((value, next)) = spec.take(payload, at, big) else { return false };
+        let Some((value, next)) = spec.take(payload, at, order) else { return false };
         at = next;
         match spec.form {
             Form::Text | Form::StdString => {
-                let len = if value == NULL_TEXT { NO_TEXT } else { value.len() as u32 };
-                put_text_place(out, texts_from + texts.len(), len);
+                let len = if value == NULL_TEXT { NO_TEXT as usize } else { value.len() };
+                push_locator(out, texts_from + texts.len(), len);
                 texts.extend_from_slice(value);
             }
             Form::Structure(_) => out.extend_from_slice(value),
-            Form::Float if spec.size == 10 => out.extend_from_slice(&extended(value, big).to_le_bytes()),
-            Form::Enumeration(..) => {
-                let mut low = [0; 4];
-                let len = value.len().min(4);
-                let from = if big { value.len() - len } else { 0 };
-                low[..len].copy_from_slice(&value[from..from + len]);
-                if big {
-                    low[..len].reverse();
-                }
-                out.extend_from_slice(&low);
-            }
-            _ if big => out.extend(value.iter().rev()),
+            Form::Float if spec.size == 10 => out.extend_from_slice(&extended(value, order).to_le_bytes()),
+            Form::Enumeration(..) => out.extend_from_slice(&(read_uint(value, order) as u32).to_le_bytes()),
+            _ if order == ByteOrder::Big => out.extend(value.iter().rev()),
             _ => out.extend_from_slice(value),
         }
     }
@@ -367,20 +329,16 @@ fn stored_len(spec: &Spec) -> usize {
     }
 }
 
-/// Where a text stands, from the first byte of the event.
-pub(super) fn put_text_place(out: &mut Vec<u8>, offset: usize, len: u32) {
-    out.extend_from_slice(&(offset as u32).to_le_bytes());
-    out.extend_from_slice(&len.to_le_bytes());
-}
-
 /// The nearest 64-bit float to an extended one of 80 bits.
-pub(super) fn extended(bytes: &[u8], big: bool) -> f64 {
+pub(super) fn extended(bytes: &[u8], order: ByteOrder) -> f64 {
     let mut own = [0u8; 10];
-    for (at, byte) in own.iter_mut().enumerate() {
-        *byte = bytes.get(if big { 9 - at } else { at }).copied().unwrap_or(0);
+    let len = bytes.len().min(own.len());
+    own[..len].copy_from_slice(&bytes[..len]);
+    if order == ByteOrder::Big {
+        own.reverse();
     }
-    let mantissa = own.first_chunk().map_or(0, |low| u64::from_le_bytes(*low));
-    let high = u16::from_le_bytes([own[8], own[9]]);
+    let mantissa = u64_at(&own, 0, ByteOrder::Little).unwrap_or(0);
+    let high = u16_at(&own, 8, ByteOrder::Little).unwrap_or(0);
     let sign = if high & 0x8000 != 0 { -1.0 } else { 1.0 };
     let exponent = i32::from(high & 0x7fff);
     if exponent == 0x7fff {
@@ -457,16 +415,16 @@ impl OpenCalls {
 
 #[cfg(test)]
 mod tests {
-    use super::extended;
+    use super::*;
 
     #[test]
     fn extended_floats_are_rounded_once() {
         let value = |mantissa: u64, high: u16| {
             let mut bytes = mantissa.to_le_bytes().to_vec();
             bytes.extend(high.to_le_bytes());
-            let little = extended(&bytes, false);
+            let little = extended(&bytes, ByteOrder::Little);
             bytes.reverse();
-            assert_eq!(extended(&bytes, true).to_bits(), little.to_bits());
+            assert_eq!(extended(&bytes, ByteOrder::Big).to_bits(), little.to_bits());
             little
         };
         assert_eq!(value(1 << 63, 0x3fff), 1.0);

@@ -1,7 +1,10 @@
 //! The file `info`: a binary header of 40 bytes, then lines of text (`SPEC.md`, section 1).
 
-use tracemill_model::error::{Error, ErrorKind, Result, TextPlace};
+use tracemill_codec::bits::read_uint;
+use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
+
+use super::lines::shorten;
 
 /// First bytes of the file.
 pub(super) const MAGIC: &[u8; 8] = b"Ftrace!\0";
@@ -139,13 +142,7 @@ impl Info {
                 return Err(Error::malformed(message).at_offset(14));
             }
         };
-        let number = |at: usize, len: usize| {
-            let field = header[at..at + len].iter();
-            match byte_order {
-                ByteOrder::Little => field.rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)),
-                ByteOrder::Big => field.fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)),
-            }
-        };
+        let number = |at: usize, len: usize| read_uint(&header[at..at + len], byte_order);
         let version = number(8, 4) as u32;
         if !matches!(version, 3 | 4) {
             let message = format!("version {version} of the data, known are 3 and 4");
@@ -297,18 +294,6 @@ fn names(mask: u64, names: &[&str]) -> String {
     let set = (0..64).filter(|bit| mask >> bit & 1 == 1);
     let name = |bit: usize| names.get(bit).map_or_else(|| format!("bit-{bit}"), |name| (*name).to_string());
     set.map(name).collect::<Vec<_>>().join(",")
-}
-
-/// A text as it can stand in a message.
-pub(super) fn shorten(text: &str) -> String {
-    let short: String = text.chars().map(|letter| if letter.is_control() { '.' } else { letter }).take(60).collect();
-    if text.chars().count() > 60 { short + "..." } else { short }
-}
-
-/// The place of a whole line in a text file.
-pub(super) fn line_place(line: usize, offset: usize, text: &str) -> TextPlace {
-    let excerpt = shorten(text);
-    TextPlace { line: line as u32, column: 1, offset, len: excerpt.chars().count(), excerpt, caret: 0 }
 }
 
 #[cfg(test)]

@@ -11,26 +11,20 @@
 //!
 //! Records of `ftrace:funcgraph_entry` and `ftrace:funcgraph_exit` are calls, all others are events.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use tracemill_codec::spine::Spine;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
+use tracemill_model::schema::{ByteOrder, StreamClassId};
 
-use super::classes::CALL;
-use super::events::{Events, put_text_place};
-use super::names::Names;
+use super::layout::MAX_ERRORS;
 use super::slices;
-use tracemill_ftrace::classes::{RecordLayout, push_locator};
 use tracemill_ftrace::container::CpuData;
 use tracemill_ftrace::event_format::{Content, EventFormat, Field, Machine, Place};
-use tracemill_ftrace::packets::{self, Faults, Places, StreamInfo};
+use tracemill_ftrace::packets::{self, StreamInfo};
 use tracemill_ftrace::print_format::PrintFormat;
 use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Records};
 
-/// Bytes of an event before the record: task, processor, id.
-pub(super) const EVENT: usize = 12;
 /// The smallest page that can be one: header and a record.
 const MIN_PAGE_BYTES: usize = 64;
 /// Name of the module of the kernel's symbols.
@@ -41,7 +35,7 @@ pub(super) const MODULE: &str = "[kernel]";
 pub(super) struct Kernel {
     pub layout: PageLayout,
     /// By id.
-    formats: BTreeMap<u16, KernelFormat>,
+    pub formats: BTreeMap<u16, KernelFormat>,
 }
 
 /// The format of one event.
@@ -53,7 +47,7 @@ pub(super) struct KernelFormat {
     pub form: Form,
     pub print: PrintFormat,
     /// Bytes that a record has at least.
-    min_bytes: usize,
+    pub min_bytes: usize,
     /// The field with the task that a record is of, and those with tasks that it may be about.
     task: Option<Field>,
     others: [Option<Field>; 2],
@@ -175,19 +169,19 @@ impl Kernel {
         self.formats.get(&u16::try_from(id).ok()?)
     }
 
-    fn machine(&self) -> Machine {
+    pub(super) fn machine(&self) -> Machine {
         self.layout.machine
     }
 
     /// The id of a record, when it has one, and its format, when that is known and fits.
-    fn format_of(&self, record: &[u8]) -> Option<(u16, Option<&KernelFormat>)> {
+    pub(super) fn format_of(&self, record: &[u8]) -> Option<(u16, Option<&KernelFormat>)> {
         let id = self.machine().number(record.get(..2)?) as u16;
         let format = self.formats.get(&id).filter(|known| record.len() >= known.min_bytes);
         Some((id, format))
     }
 
     /// The task of a record. Where that one was not traced, it may be about one that was.
-    fn tid(&self, known: Option<&KernelFormat>, record: &[u8], is_traced: impl Fn(i64) -> bool) -> i64 {
+    pub(super) fn tid(&self, known: Option<&KernelFormat>, record: &[u8], is_traced: impl Fn(i64) -> bool) -> i64 {
         let machine = self.machine();
         let number = |field: &Field| i64::try_from(field.integer(record, machine)?).ok();
         // Where every kernel has it, whatever is left of a format.
@@ -266,111 +260,8 @@ impl Form {
     }
 }
 
-/// Classes of the events of a kernel.
-#[derive(Clone, Debug)]
-pub(super) struct KernelClasses {
-    /// By id.
-    pub events: BTreeMap<u16, RecordLayout>,
-    pub entry: EventClassId,
-    pub entry_with_values: EventClassId,
-    pub exit: EventClassId,
-    pub exit_with_value: EventClassId,
-    pub unknown: EventClassId,
-}
-
-/// Reads the records of a packet; those of tasks that were not traced are left out. `before` is the time of what came
-/// before.
-pub(super) fn read(
-    kernel: &Kernel,
-    classes: &KernelClasses,
-    names: &Names,
-    info: &StreamInfo,
-    (bytes, offset): (&[u8], u64),
-    before: Option<u64>,
-    traced: &HashSet<i64>,
-) -> Events {
-    let (mut events, mut faults) = (Events { spine: Spine::default(), ..Events::default() }, Faults::default());
-    let places = Places::InFile(offset);
-    let machine = kernel.machine();
-    let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
-    let gaps = packets::each_record(bytes, info, &places, before, &mut faults, |at, time, record, faults| {
-        let Some((id, known)) = kernel.format_of(record) else { return };
-        if known.is_none()
-            && let Some(format) = kernel.formats.get(&id)
-        {
-            return faults.tell(|| packets::too_short(record.len(), format.min_bytes, &format.name, &places, at));
-        }
-        let tid = kernel.tid(known, record, |tid| traced.contains(&tid));
-        if !traced.contains(&tid) {
-            return;
-        }
-        let start = events.bytes.len();
-        let out = &mut events.bytes;
-        out.extend_from_slice(&(tid as i32).to_le_bytes());
-        let class = match known.map(|known| (known, &known.form)) {
-            Some((_, Form::Entry { function, depth, values })) => {
-                put_call(function, depth, record, machine, names, out);
-                let range = values.as_ref().map(|values| values.range(record, machine).0);
-                match range.filter(|range| !range.is_empty()) {
-                    Some(range) => {
-                        let word = usize::from(machine.long_bytes);
-                        push_locator(out, CALL + 8, range.len() / word);
-                        out.extend_from_slice(&record[range]);
-                        classes.entry_with_values
-                    }
-                    None => classes.entry,
-                }
-            }
-            Some((_, Form::Exit { function, depth, value })) => {
-                put_call(function, depth, record, machine, names, out);
-                match value.as_ref().and_then(|value| value.integer(record, machine)) {
-                    Some(value) => {
-                        out.extend_from_slice(&(value as u64).to_le_bytes());
-                        classes.exit_with_value
-                    }
-                    None => classes.exit,
-                }
-            }
-            Some((known, Form::Event)) => {
-                let Some(layout) = classes.events.get(&id) else { return };
-                out.extend_from_slice(&info.cpu.to_le_bytes());
-                out.extend_from_slice(&u32::from(id).to_le_bytes());
-                layout.copy(record, machine, EVENT, out, |field| {
-                    faults.tell(|| packets::elsewhere(&field.name, &known.name, &places, at));
-                });
-                layout.class
-            }
-            None => {
-                unknown.entry(id).or_insert((0, at)).0 += 1;
-                out.extend_from_slice(&info.cpu.to_le_bytes());
-                out.extend_from_slice(&u32::from(id).to_le_bytes());
-                let text: String = record.iter().map(|byte| format!("{byte:02x}")).collect();
-                put_text_place(out, EVENT + 8, text.len() as u32);
-                out.extend_from_slice(text.as_bytes());
-                classes.unknown
-            }
-        };
-        let bits = (start * 8) as u32;
-        events.spine.push(class, time, bits, bits);
-    });
-    for (id, (count, at)) in unknown {
-        faults.tell(|| packets::no_format(id, count, &places, at).with_help("they are shown as bytes"));
-    }
-    events.gaps = gaps;
-    events.faults = faults.finish();
-    events
-}
-
-/// Depth, address and symbol of a call.
-fn put_call(function: &Field, depth: &Field, record: &[u8], machine: Machine, names: &Names, out: &mut Vec<u8>) {
-    let (address, depth) = call(function, depth, record, machine);
-    out.extend_from_slice(&depth.to_le_bytes());
-    out.extend_from_slice(&address.to_le_bytes());
-    out.extend_from_slice(&names.kernel_id(address).to_le_bytes());
-}
-
 /// Address and depth of a call.
-fn call(function: &Field, depth: &Field, record: &[u8], machine: Machine) -> (u64, u16) {
+pub(super) fn call(function: &Field, depth: &Field, record: &[u8], machine: Machine) -> (u64, u16) {
     let number = |field: &Field| field.integer(record, machine).unwrap_or(0) as u64;
     let address = number(function);
     (address, u16::try_from(number(depth)).unwrap_or(u16::MAX))
@@ -506,7 +397,7 @@ impl<'a> CpuRecords<'a> {
     }
 
     fn fault(&mut self, error: Error) {
-        if self.faults.len() < super::events::MAX_FAULTS {
+        if self.faults.len() < MAX_ERRORS {
             self.faults.push(error);
         }
     }

@@ -2,7 +2,7 @@
 
 use tracemill_model::error::Error;
 
-use super::info::line_place;
+use super::lines::read_lines;
 
 /// A file in the address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,22 +43,15 @@ impl Default for Map {
 }
 
 impl Map {
-    /// Reads the file; lines that are none are pushed to `warnings`.
-    pub(super) fn read(bytes: &[u8], warnings: &mut Vec<Error>) -> Map {
+    /// Reads the file. Lines that cannot be read are warnings.
+    pub(super) fn read(bytes: &[u8]) -> (Map, Vec<Error>) {
         let mut map = Map::default();
-        let mut offset = 0;
-        for (at, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let text = String::from_utf8_lossy(line);
-            let text = text.trim_end();
-            if !text.is_empty() && map.line(text).is_none() {
-                let error = Error::malformed("a line that is no line of a map of addresses");
-                let error = error.at_text(line_place(at + 1, offset, text));
-                warnings.push(error.with_help("the line is skipped"));
-            }
-            offset += line.len();
-        }
+        let warnings = read_lines(bytes, "a line that is no line of a map of addresses", |line| {
+            let line = line.trim_end();
+            if line.is_empty() { Some(()) } else { map.line(line) }
+        });
         map.mappings.sort_by_key(|mapping| mapping.start);
-        map
+        (map, warnings)
     }
 
     fn line(&mut self, text: &str) -> Option<()> {
@@ -108,8 +101,7 @@ mod tests {
             7f0000000000-7f0000001000 r-xp 0 0:0 0 /lib/a b.so build-id:00ff\n\
             7ffc00000000-7ffc00021000 rw-p 0 0:0 0 [stack]\n\
             nonsense\n";
-        let mut warnings = Vec::new();
-        let map = Map::read(text.as_bytes(), &mut warnings);
+        let (map, warnings) = Map::read(text.as_bytes());
         assert_eq!(map.mappings.len(), 2);
         assert_eq!((map.mappings[0].start, map.mappings[0].end), (0x40_0000, 0x61_1000));
         assert_eq!((map.mappings[1].path.as_str(), map.mappings[1].build_id.as_deref()), ("/lib/a", Some("00ff")));

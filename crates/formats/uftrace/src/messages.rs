@@ -1,10 +1,11 @@
 //! `extern.dat`: lines of text with a time that other programs left (`SPEC.md`, section 9).
 
+use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 
 use super::classes::{Classes, EXTERNAL};
-use super::events::{Events, put_text_place};
-use super::info::line_place;
+use super::layout::Events;
+use super::lines::line_place;
 use super::tasks::seconds;
 
 /// A message: its time and where its text stands.
@@ -19,7 +20,7 @@ pub(super) fn places(bytes: &[u8]) -> Vec<Message> {
     messages(bytes, |_| {})
 }
 
-/// All messages; lines that are none are told.
+/// All messages; lines that are none are reported.
 fn messages(bytes: &[u8], mut odd: impl FnMut(Error)) -> Vec<Message> {
     let mut found = Vec::new();
     let mut offset = 0;
@@ -66,10 +67,9 @@ pub(super) fn read(bytes: &[u8], classes: &Classes) -> Events {
         let start = events.bytes.len();
         let text = &bytes[message.from..message.to];
         events.bytes.extend_from_slice(&EXTERNAL.to_le_bytes());
-        put_text_place(&mut events.bytes, 12, text.len() as u32);
+        push_locator(&mut events.bytes, 12, text.len());
         events.bytes.extend_from_slice(text);
-        let bits = (start * 8) as u32;
-        events.spine.push(classes.message, message.time, bits, bits);
+        events.push(classes.message, message.time, start);
     }
     events.warnings = odd;
     events

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_model::schema::Render;
+use tracemill_codec::bits::u32_at;
+use tracemill_model::schema::{ByteOrder, Render};
 
 use super::debug::DebugInfo;
 use super::demangle::simple_name;
@@ -241,15 +242,15 @@ pub(super) struct ModuleText(pub Arc<Names>, pub usize);
 
 impl Render for ModuleText {
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        let module = id_of(event.get(self.1..).unwrap_or(&[])).and_then(|id| self.0.module(id));
+        let module = id_at(event, self.1).and_then(|id| self.0.module(id));
         module.inspect(|module| out.extend_from_slice(module.name().as_bytes())).is_some()
     }
 }
 
-fn id_of(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).filter(|&id| id > 0)
+fn id_at(bytes: &[u8], at: usize) -> Option<u32> {
+    u32_at(bytes, at, ByteOrder::Little).filter(|&id| id > 0)
 }
 
 fn symbol_of<'a>(names: &'a Names, own: &[u8]) -> Option<Symbol<'a>> {
-    names.symbol(id_of(own)?)
+    names.symbol(id_at(own, 0)?)
 }

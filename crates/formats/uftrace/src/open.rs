@@ -15,9 +15,11 @@ use super::calls::{CallFile, Calls};
 use super::classes::{self, Classes, EventNames, Streams};
 use super::debug::DebugInfo;
 use super::dump::Header;
-use super::events::{self, Events};
+use super::events;
 use super::info::{self, Info, feature};
 use super::kernel::{self, Kernel};
+use super::kernel_events;
+use super::layout::Events;
 use super::maps::Map;
 use super::names::{Module, Names, Resolver, Space};
 use super::records::TaskBytes;
@@ -307,8 +309,7 @@ impl<'a> Folder<'a> {
             let name = format!("sid-{}.map", session.sid);
             let map = match self.text(&name) {
                 Some(text) => {
-                    let mut odd = Vec::new();
-                    let map = Map::read(text.bytes(), &mut odd);
+                    let (map, odd) = Map::read(text.bytes());
                     self.warn(odd, &name);
                     map
                 }
@@ -344,8 +345,8 @@ impl<'a> Folder<'a> {
                     module.symbols = SymbolFile::new(text.clone());
                     module.symbol_file = Some(file.clone());
                 } else {
-                    let mut odd = Vec::new();
-                    module.debug = DebugInfo::read(text.bytes(), &mut odd);
+                    let (debug, odd) = DebugInfo::read(text.bytes());
+                    module.debug = debug;
                     self.warn(odd, file);
                 }
             }
@@ -535,7 +536,7 @@ impl Reader {
     fn task<'a>(&'a self, bytes: &'a [u8], tid: i64) -> TaskBytes<'a> {
         TaskBytes {
             bytes,
-            big: self.order == ByteOrder::Big,
+            order: self.order,
             signatures: &self.signatures,
             resolver: Resolver::new(&self.names, tid),
             is_64_bit: self.names.is_64_bit,
@@ -551,7 +552,7 @@ impl Reader {
                 let pages = bytes.get(offset as usize..)?;
                 let pages = &pages[..pages.len().min(len)];
                 let before = index.checked_sub(1).and_then(|before| stream.packets[before].end_cycles);
-                Some(kernel::read(kernel, classes, &self.names, info, (pages, offset), before, &self.traced))
+                Some(kernel_events::read(kernel, classes, &self.names, info, (pages, offset), before, &self.traced))
             }
             Source::Task { tid, slices, is_forked } => {
                 let slice = *slices.get(index)?;

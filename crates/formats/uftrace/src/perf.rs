@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 
 use tracemill_codec::bits::read_uint;
-use tracemill_codec::spine::Spine;
+use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
 use super::classes::Classes;
-use super::events::{Events, put_text_place};
+use super::layout::Events;
 
 /// Bytes of a record's header: type, flags, size.
 const HEADER: usize = 8;
@@ -174,7 +174,7 @@ pub(super) fn read(
     classes: &Classes,
 ) -> Events {
     let reader = Reader { bytes, order };
-    let mut events = Events { spine: Spine::default(), ..Events::default() };
+    let mut events = Events::default();
     let mut at = part.from;
     while at < part.to {
         let (kind, flags, size) = match reader.header(at) {
@@ -202,15 +202,14 @@ pub(super) fn read(
             }
             kind::COMM => {
                 let (from, len) = event.name;
-                put_text_place(out, 21, len as u32);
+                push_locator(out, 21, len);
                 out.push(u8::from(event.is_exec));
                 out.extend_from_slice(&bytes[from..from + len]);
                 classes.perf_name
             }
             _ => classes.perf,
         };
-        let bits = (start * 8) as u32;
-        events.spine.push(class, event.time, bits, bits);
+        events.push(class, event.time, start);
     }
     events
 }

@@ -11,19 +11,19 @@ use tracemill_model::schema::ByteOrder;
 /// Bytes of a record without its payload.
 pub(super) const RECORD: usize = 16;
 /// Value of the three bits that every record has.
-const MAGIC: u64 = 5;
+pub(super) const MAGIC: u64 = 5;
 /// A record found by searching is at most this much later than the last good one: payload bytes look like any time.
 const MAX_STEP_NS: u64 = 3_600_000_000_000;
 /// Behind a payload that fits its specification the next record may also be a little earlier, or much later.
 const MAX_BACK_NS: u64 = 1_000_000_000;
 
-/// What a record is.
+/// Types of records, by their bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    Entry,
-    Exit,
-    Lost,
-    Event,
+    Entry = 0,
+    Exit = 1,
+    Lost = 2,
+    Event = 3,
 }
 
 /// A record.
@@ -36,8 +36,8 @@ pub(super) struct Record {
 impl Record {
     /// The record with which some bytes begin.
     #[inline]
-    pub(super) fn of(bytes: &[u8], big: bool) -> Option<Record> {
-        let (bytes, order) = (bytes.first_chunk::<RECORD>()?, ByteOrder::big_if(big));
+    pub(super) fn of(bytes: &[u8], order: ByteOrder) -> Option<Record> {
+        let bytes = bytes.first_chunk::<RECORD>()?;
         Some(Record { time: u64_at(bytes, 0, order)?, word: u64_at(bytes, 8, order)? })
     }
 
@@ -99,7 +99,7 @@ impl Record {
     }
 }
 
-/// What stands behind a record.
+/// The payload of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Payload {
     /// Nothing.
@@ -114,7 +114,7 @@ pub(super) enum Payload {
     Torn,
 }
 
-/// What stands at a place of the file.
+/// The result of reading at a place of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// A record; the next one is at `next`.
@@ -128,7 +128,7 @@ pub(super) enum Step {
 /// The bytes of a task, and what is needed to read them.
 pub(super) struct TaskBytes<'a> {
     pub bytes: &'a [u8],
-    pub big: bool,
+    pub order: ByteOrder,
     pub signatures: &'a Signatures,
     pub resolver: Resolver<'a>,
     /// Turns 48 stored bits into an address.
@@ -139,7 +139,7 @@ impl TaskBytes<'_> {
     /// The 16 bytes at `at`.
     #[inline]
     pub(super) fn record(&self, at: usize) -> Option<Record> {
-        Record::of(self.bytes.get(at..)?, self.big)
+        Record::of(self.bytes.get(at..)?, self.order)
     }
 
     /// The time of the first record with a time from `at` on, which stands behind one that was lost.
@@ -183,7 +183,7 @@ impl TaskBytes<'_> {
         let rest = self.bytes.get(from..).unwrap_or(&[]);
         let limited = &rest[..rest.len().min(MAX_PAYLOAD)];
         let (payload, len) = if record.kind() == Kind::Event {
-            let len = u16_at(limited, 0, ByteOrder::big_if(self.big));
+            let len = u16_at(limited, 0, self.order);
             match len.map(usize::from).map(|len| (len, (len + 2).next_multiple_of(8))) {
                 Some((len, padded)) if padded <= limited.len() => (Payload::Data { from: from + 2, len }, Some(padded)),
                 _ => (Payload::Unknown, None),
@@ -191,7 +191,7 @@ impl TaskBytes<'_> {
         } else {
             let list = self.signatures.list(symbol, record.kind() == Kind::Exit);
             let specs = self.signatures.lists.get(list as usize).map_or(&[][..], Vec::as_slice);
-            match payload_len(specs, limited, self.big) {
+            match payload_len(specs, limited, self.order) {
                 Some(len) if list > 0 => (Payload::Values { list, from, len }, Some(len)),
                 _ => (Payload::Unknown, None),
             }

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
-use super::info::line_place;
+use super::lines::read_lines;
 
 /// A run of a program: it has one map of its address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,29 +55,14 @@ impl Tasks {
     /// Reads `task.txt`. Lines that cannot be read are warnings.
     pub(super) fn read(bytes: &[u8]) -> Tasks {
         let mut tasks = Tasks::default();
-        let mut offset = 0;
-        for (at, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let text = String::from_utf8_lossy(line);
-            let text = text.trim_end_matches(['\n', '\r']);
-            if tasks.line(text).is_none() {
-                let message = "a line that is none of SESS, TASK, FORK and DLOP with their values";
-                let error = Error::malformed(message).at_text(line_place(at + 1, offset, text));
-                tasks.warnings.push(error.with_help("the line is skipped"));
-            }
-            offset += line.len();
-        }
+        let expected = "a line that is none of SESS, TASK, FORK and DLOP with their values";
+        tasks.warnings = read_lines(bytes, expected, |line| tasks.line(line));
         tasks.finish()
     }
 
     /// Reads the file `task` of very old data.
     pub(super) fn read_binary(bytes: &[u8], order: ByteOrder) -> Tasks {
-        let number = |at: usize, len: usize| -> Option<u64> {
-            let field = bytes.get(at..at.checked_add(len)?)?.iter();
-            Some(match order {
-                ByteOrder::Little => field.rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-                ByteOrder::Big => field.fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-            })
-        };
+        let number = |at: usize, len: usize| Some(read_uint(bytes.get(at..at.checked_add(len)?)?, order));
         let mut tasks = Tasks::default();
         let mut at = 0;
         while at < bytes.len() {

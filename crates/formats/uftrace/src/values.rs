@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use super::arguments::{Form, Spec};
+use tracemill_codec::bits::read_uint;
+use tracemill_model::schema::ByteOrder;
+
+use super::arguments::{Form, NULL_TEXT, Spec};
 use super::debug::Enumeration;
 use super::events::extended;
 use tracemill_format::calls::{Color, Ink, ValueStyle};
@@ -15,7 +18,7 @@ const LARGE: i64 = 100_000;
 pub(super) fn put(
     specs: &[Spec],
     payload: &[u8],
-    big: bool,
+    order: ByteOrder,
     is_64_bit: bool,
     style: ValueStyle,
     name_of: &dyn Fn(u64) -> Option<String>,
@@ -23,27 +26,24 @@ pub(super) fn put(
 ) {
     let mut at = 0;
     for (number, spec) in specs.iter().enumerate() {
-        let Some((value, next)) = spec.take(payload, at, big) else { return };
+        let Some((value, next)) = spec.take(payload, at, order) else { return };
         at = next;
         if number > 0 {
             out.extend_from_slice(b", ");
         }
-        put_value(spec, value, big, is_64_bit, style, name_of, out);
+        put_value(spec, value, order, is_64_bit, style, name_of, out);
     }
 }
 
-pub(super) fn unsigned(value: &[u8], big: bool) -> u64 {
-    let value = &value[..value.len().min(8)];
-    match big {
-        false => value.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-        true => value.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-    }
+/// The number that the first 8 bytes of a value hold.
+pub(super) fn unsigned(value: &[u8], order: ByteOrder) -> u64 {
+    read_uint(&value[..value.len().min(8)], order)
 }
 
 fn put_value(
     spec: &Spec,
     value: &[u8],
-    big: bool,
+    order: ByteOrder,
     is_64_bit: bool,
     style: ValueStyle,
     name_of: &dyn Fn(u64) -> Option<String>,
@@ -53,7 +53,7 @@ fn put_value(
         ValueStyle::Text(ink) => ink,
         ValueStyle::Json => Ink::None,
     };
-    let number = unsigned(value, big);
+    let number = unsigned(value, order);
     let bits = value.len().min(8) as u32 * 8;
     let signed = if bits == 0 { 0 } else { ((number << (64 - bits)) as i64) >> (64 - bits) };
     // Writing to a string cannot fail.
@@ -83,7 +83,7 @@ fn put_value(
             let real = match value.len() {
                 4 => f64::from(f32::from_bits(number as u32)),
                 8 => f64::from_bits(number),
-                _ => extended(value, big),
+                _ => extended(value, order),
             };
             write!(out, "{}", sharp_f(real))
         }
@@ -100,8 +100,7 @@ fn put_value(
             None => write!(out, "{number:#x}"),
         },
         Form::Enumeration(_, values) => {
-            let low = if big && value.len() > 4 { &value[value.len() - 4..] } else { &value[..value.len().min(4)] };
-            let mut label = enumerator(values.as_ref(), unsigned(low, big) as u32 as i32);
+            let mut label = enumerator(values.as_ref(), number as u32 as i32);
             if ink.is_colored() {
                 let or = format!("{}{}|{}{}", ink.end(), ink.begin(Color::Bold), ink.end(), ink.begin(Color::Blue));
                 label = label.replace('|', &or);
@@ -156,7 +155,7 @@ pub(super) fn enumerator(values: Option<&Enumeration>, value: i32) -> String {
 }
 
 fn put_text(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
-    if value == [0xff; 4] {
+    if value == NULL_TEXT {
         out.extend_from_slice(b"NULL");
         return;
     }
@@ -196,8 +195,8 @@ fn put_letters(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
 }
 
 /// Appends the data of an event of a task; differences with a sign, and what they mean, when they are explained.
-pub(super) fn put_event(id: u32, data: &[u8], big: bool, is_explained: bool, out: &mut String) {
-    let word = |at: usize| data.get(at * 8..at * 8 + 8).map_or(0, |word| unsigned(word, big));
+pub(super) fn put_event(id: u32, data: &[u8], order: ByteOrder, is_explained: bool, out: &mut String) {
+    let word = |at: usize| data.get(at * 8..at * 8 + 8).map_or(0, |word| unsigned(word, order));
     let (first, second, third) = (word(0), word(1), word(2));
     let is_difference = matches!(id, 100_003 | 100_004 | 100_006 | 100_008 | 100_010);
     let sign = if is_difference && is_explained { "+" } else { "" };
@@ -209,13 +208,13 @@ pub(super) fn put_event(id: u32, data: &[u8], big: bool, is_explained: bool, out
         100_005 | 100_006 => write!(out, "cycles={sign}{first} instructions={sign}{second}"),
         100_007 | 100_008 => write!(out, "refers={sign}{first} misses={sign}{second}"),
         100_009 | 100_010 => write!(out, "branch={sign}{first} misses={sign}{second}"),
-        100_011 => write!(out, "cpu={}", unsigned(&data[..data.len().min(4)], big) as u32 as i32),
+        100_011 => write!(out, "cpu={}", unsigned(&data[..data.len().min(4)], order) as u32 as i32),
         100_012 => {
             // Newer than the commands whose style this is.
             let (address, value) = data.split_at(data.len().saturating_sub(1).min(8));
-            write!(out, "addr={:#x} value={}", unsigned(address, big), unsigned(value, big))
+            write!(out, "addr={:#x} value={}", unsigned(address, order), unsigned(value, order))
         }
-        100_013 => write!(out, "ip={:#x}", unsigned(data, big)),
+        100_013 => write!(out, "ip={:#x}", unsigned(data, order)),
         _ => Ok(()),
     };
     let _ = match id {

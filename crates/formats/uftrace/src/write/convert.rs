@@ -18,7 +18,8 @@ use tracemill_semantics::{Call, CpuOf, Place, Running, Said, Semantics, Who, mem
 
 use super::BUFFER;
 use super::WRITING;
-use super::record::{Kind, Numbers};
+use super::record::{Numbers, seconds_of};
+use crate::records::Kind;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{OutFile, OutPath};
@@ -291,10 +292,9 @@ impl TraceWriter for Converter {
         let pid = self.tasks.keys().next().copied().unwrap_or(1);
         let start = self.tasks.values().map(|task| task.first).min().unwrap_or(0);
         let name = self.name.replace(['"', '\n'], "_");
-        let time = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-        let mut text = format!("SESS timestamp={} pid={pid} sid={SESSION} exename=\"{name}\"\n", time(start));
+        let mut text = format!("SESS timestamp={} pid={pid} sid={SESSION} exename=\"{name}\"\n", seconds_of(start));
         for (tid, task) in &self.tasks {
-            let _ = writeln!(text, "TASK timestamp={} tid={tid} pid={pid}", time(task.first));
+            let _ = writeln!(text, "TASK timestamp={} tid={tid} pid={pid}", seconds_of(task.first));
         }
         self.folder.join("task.txt").write(WRITING, text.as_bytes())?;
         let map = format!("{}{STACK:x}-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n", self.module(&name)?);

@@ -7,8 +7,7 @@ use tracemill_codec::value::Value;
 use tracemill_format::lost::Lost;
 use tracemill_model::schema::ByteOrder;
 
-use super::record::Numbers;
-use super::rewrite::number;
+use super::record::{Numbers, bits, bytes_of_hex, number};
 use crate::kernel::{Form, Kernel, KernelFormat};
 use tracemill_ftrace::event_format::{Content, Field, Place};
 use tracemill_ftrace::ring_buffer::{DELTA_BITS, EVENTS_MISSED, MISSED_STORED, TIME_EXTEND};
@@ -71,8 +70,7 @@ pub(super) fn record(
     let Some(format) = kernel.format(id) else {
         // Digits of the bytes of the record.
         let text = data.member("text").and_then(Value::bytes).ok_or(Lost::KernelEvents)?;
-        let digits = text.chunks_exact(2).map(|pair| std::str::from_utf8(pair).unwrap_or(""));
-        return Ok(digits.map(|pair| u8::from_str_radix(pair, 16).unwrap_or(0)).collect());
+        return Ok(bytes_of_hex(text));
     };
     // A switch from a task that was not traced is shown as an event of the next one.
     let previous = data.member("prev_pid").map(bits).filter(|_| number(data, "next_pid") == tid);
@@ -103,11 +101,6 @@ fn of(numbers: Numbers, value: u64, len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(len);
     numbers.put(&mut out, value, len);
     out
-}
-
-/// The 64 bits of an integer, 0 of anything else.
-fn bits(value: &Value) -> u64 {
-    value.integer().unwrap_or(0) as u64
 }
 
 fn put_at(numbers: Numbers, out: &mut Vec<u8>, field: &Field, value: u64) {

@@ -4,22 +4,31 @@ use tracemill_codec::bits::put_uint;
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
-use crate::arguments::{Form, Spec};
+use crate::arguments::{Form, NULL_TEXT, Spec};
+use crate::records::{Kind, MAGIC};
 
-/// Value of the three bits that every record has.
-const MAGIC: u64 = 5;
-/// Stored in place of a null pointer to a string.
-const NULL_TEXT: [u8; 4] = [0xff; 4];
 /// Bits of an address in a record.
 const ADDRESS_BITS: u64 = 0xffff_ffff_ffff;
 
-/// Types of records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Entry = 0,
-    Exit = 1,
-    Lost = 2,
-    Event = 3,
+/// The bits of an integer, 0 of anything else.
+pub(super) fn bits(value: &Value) -> u64 {
+    value.integer().unwrap_or(0) as u64
+}
+
+/// The bits of a member that is an integer, 0 without it.
+pub(super) fn number(value: &Value, name: &str) -> u64 {
+    value.member(name).map_or(0, bits)
+}
+
+/// The bytes of which some text has the hexadecimal digits; what are none stand for a zero.
+pub(super) fn bytes_of_hex(text: &[u8]) -> Vec<u8> {
+    let digits = text.chunks_exact(2).map(|pair| std::str::from_utf8(pair).unwrap_or(""));
+    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap_or(0)).collect()
+}
+
+/// A time in seconds with nine digits behind the point.
+pub(super) fn seconds_of(ns: u64) -> String {
+    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
 /// Appends numbers.
@@ -135,12 +144,12 @@ mod tests {
             let (mantissa, high) = extended(value);
             let mut bytes = mantissa.to_le_bytes().to_vec();
             bytes.extend(high.to_le_bytes());
-            assert_eq!(events::extended(&bytes, false).to_bits(), value.to_bits(), "{value}");
+            assert_eq!(events::extended(&bytes, ByteOrder::Little).to_bits(), value.to_bits(), "{value}");
         }
         let (mantissa, high) = extended(f64::NAN);
         let mut bytes = mantissa.to_le_bytes().to_vec();
         bytes.extend(high.to_le_bytes());
-        assert!(events::extended(&bytes, false).is_nan());
+        assert!(events::extended(&bytes, ByteOrder::Little).is_nan());
     }
 
     #[test]

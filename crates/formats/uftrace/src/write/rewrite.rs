@@ -16,12 +16,14 @@ use tracemill_model::schema::{ByteOrder, Part, Scope};
 use super::BUFFER;
 use super::WRITING;
 use super::kernel::{self, Pages};
-use super::record::{Kind, Numbers};
+use super::record::{Numbers, bytes_of_hex, number, seconds_of};
 use crate::arguments::Signatures;
 use crate::classes::USER_DATA;
 use crate::kernel::Kernel;
 use crate::names::Names;
 use crate::open::definitions;
+use crate::records::Kind;
+use crate::tasks::seconds;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, EntryKind, OutFile, OutPath, Storage};
@@ -134,11 +136,7 @@ impl Rewriter {
         let word = if self.names.is_64_bit { 8 } else { 4 };
         let known = USER_DATA.iter().find(|(ids, _)| ids.contains(&id));
         if let Some(text) = data.member("text").and_then(Value::bytes) {
-            // Digits of bytes.
-            for pair in text.chunks_exact(2) {
-                let digits = std::str::from_utf8(pair).unwrap_or("");
-                out.push(u8::from_str_radix(digits, 16).unwrap_or(0));
-            }
+            out = bytes_of_hex(text);
         } else if let Some((_, names)) = known {
             names.iter().for_each(|name| self.numbers.put(&mut out, number(data, name), 8));
         } else if data.member("cpu").is_some() {
@@ -207,8 +205,8 @@ impl Rewriter {
 
     fn message(&mut self, time: u64, payload: &Value) {
         let text = payload.member("data").and_then(|data| data.member("msg")).and_then(Value::bytes).unwrap_or(&[]);
-        let line = format!("{}.{:09} ", time / 1_000_000_000, time % 1_000_000_000);
-        self.scratch.extend_from_slice(line.as_bytes());
+        self.scratch.extend_from_slice(seconds_of(time).as_bytes());
+        self.scratch.push(b' ');
         self.scratch.extend_from_slice(text);
         self.scratch.push(b'\n');
     }
@@ -352,9 +350,7 @@ fn moved(lines: &[u8], time: impl Fn(u64) -> u64) -> Vec<u8> {
         let (stamp, behind) = rest.split_at(end);
         out.extend_from_slice(before);
         match ns_of(stamp).map(&time) {
-            Some(ns) => {
-                out.extend_from_slice(format!("{}.{:09}", ns / NS_PER_SECOND, ns % NS_PER_SECOND).as_bytes());
-            }
+            Some(ns) => out.extend_from_slice(seconds_of(ns).as_bytes()),
             None => out.extend_from_slice(stamp),
         }
         out.extend_from_slice(behind);
@@ -362,18 +358,11 @@ fn moved(lines: &[u8], time: impl Fn(u64) -> u64) -> Vec<u8> {
     out
 }
 
-const NS_PER_SECOND: u64 = 1_000_000_000;
-
 /// A time in seconds with nine digits behind the point.
 fn ns_of(stamp: &[u8]) -> Option<u64> {
-    let (seconds, ns) = std::str::from_utf8(stamp).ok()?.split_once('.')?;
-    let ns = ns.parse::<u64>().ok().filter(|_| ns.len() == 9)?;
-    seconds.parse::<u64>().ok()?.checked_mul(NS_PER_SECOND)?.checked_add(ns)
-}
-
-/// The bits of a member that is an integer, 0 without it.
-pub(super) fn number(value: &Value, name: &str) -> u64 {
-    value.member(name).and_then(Value::integer).unwrap_or(0) as u64
+    let stamp = std::str::from_utf8(stamp).ok()?;
+    let (_, fraction) = stamp.split_once('.')?;
+    if fraction.len() == 9 { seconds(stamp) } else { None }
 }
 
 /// Is it the name of a file in the folder itself?

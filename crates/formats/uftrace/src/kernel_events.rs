@@ -1,0 +1,100 @@
+//! Reads a packet of the kernel: records become events in the form of [`super::layout`].
+
+use std::collections::{BTreeMap, HashSet};
+
+use tracemill_ftrace::classes::push_locator;
+use tracemill_ftrace::event_format::{Field, Machine};
+use tracemill_ftrace::packets::{self, Faults, Places, StreamInfo};
+
+use super::classes::KernelClasses;
+use super::kernel::{Form, Kernel, call};
+use super::layout::{CALL, Events, KERNEL_EVENT};
+use super::names::Names;
+
+/// Reads the records of a packet; those of tasks that were not traced are left out. `before` is the time of what came
+/// before.
+pub(super) fn read(
+    kernel: &Kernel,
+    classes: &KernelClasses,
+    names: &Names,
+    info: &StreamInfo,
+    (bytes, offset): (&[u8], u64),
+    before: Option<u64>,
+    traced: &HashSet<i64>,
+) -> Events {
+    let (mut events, mut faults) = (Events::default(), Faults::default());
+    let places = Places::InFile(offset);
+    let machine = kernel.machine();
+    let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
+    let gaps = packets::each_record(bytes, info, &places, before, &mut faults, |at, time, record, faults| {
+        let Some((id, known)) = kernel.format_of(record) else { return };
+        if known.is_none()
+            && let Some(format) = kernel.formats.get(&id)
+        {
+            return faults.tell(|| packets::too_short(record.len(), format.min_bytes, &format.name, &places, at));
+        }
+        let tid = kernel.tid(known, record, |tid| traced.contains(&tid));
+        if !traced.contains(&tid) {
+            return;
+        }
+        let start = events.bytes.len();
+        let out = &mut events.bytes;
+        out.extend_from_slice(&(tid as i32).to_le_bytes());
+        let class = match known.map(|known| (known, &known.form)) {
+            Some((_, Form::Entry { function, depth, values })) => {
+                put_call(function, depth, record, machine, names, out);
+                let range = values.as_ref().map(|values| values.range(record, machine).0);
+                match range.filter(|range| !range.is_empty()) {
+                    Some(range) => {
+                        let word = usize::from(machine.long_bytes);
+                        push_locator(out, CALL + 8, range.len() / word);
+                        out.extend_from_slice(&record[range]);
+                        classes.entry_with_values
+                    }
+                    None => classes.entry,
+                }
+            }
+            Some((_, Form::Exit { function, depth, value })) => {
+                put_call(function, depth, record, machine, names, out);
+                match value.as_ref().and_then(|value| value.integer(record, machine)) {
+                    Some(value) => {
+                        out.extend_from_slice(&(value as u64).to_le_bytes());
+                        classes.exit_with_value
+                    }
+                    None => classes.exit,
+                }
+            }
+            Some((known, Form::Event)) => {
+                let Some(layout) = classes.events.get(&id) else { return };
+                out.extend_from_slice(&info.cpu.to_le_bytes());
+                out.extend_from_slice(&u32::from(id).to_le_bytes());
+                layout.copy(record, machine, KERNEL_EVENT, out, |field| {
+                    faults.tell(|| packets::elsewhere(&field.name, &known.name, &places, at));
+                });
+                layout.class
+            }
+            None => {
+                unknown.entry(id).or_insert((0, at)).0 += 1;
+                out.extend_from_slice(&info.cpu.to_le_bytes());
+                out.extend_from_slice(&u32::from(id).to_le_bytes());
+                events.put_hex(start, record);
+                classes.unknown
+            }
+        };
+        events.push(class, time, start);
+    });
+    for (id, (count, at)) in unknown {
+        faults.tell(|| packets::no_format(id, count, &places, at).with_help("they are shown as bytes"));
+    }
+    events.gaps = gaps;
+    events.faults = faults.finish();
+    events
+}
+
+/// Depth, address and symbol of a call.
+fn put_call(function: &Field, depth: &Field, record: &[u8], machine: Machine, names: &Names, out: &mut Vec<u8>) {
+    let (address, depth) = call(function, depth, record, machine);
+    out.extend_from_slice(&depth.to_le_bytes());
+    out.extend_from_slice(&address.to_le_bytes());
+    out.extend_from_slice(&names.kernel_id(address).to_le_bytes());
+}
