@@ -296,7 +296,7 @@ impl TraceWriter for Rewriter {
             self.folder.join(&part.name).write(WRITING, &bytes)?;
         }
         for part in info {
-            self.folder.join("info").write(WRITING, &self.info(&part.bytes))?;
+            self.folder.join("info").write(WRITING, self.info(&part.bytes))?;
         }
         self.streams.iter().try_for_each(|stream| stream.file.check())?;
         Ok(self.losses)
