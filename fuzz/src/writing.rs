@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::item::Item;
-use tracemill_engine::item::Flow;
+use tracemill_engine::merge::Source as _;
+use tracemill_engine::item::{Flow, Item};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::selection::streams;

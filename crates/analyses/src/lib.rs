@@ -6,7 +6,6 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`registry`] | the analyses, and what each needs of a trace |
 //! | [`target`] | which events are meant by a name or a number |
 //! | [`groups`] | keys of events as small integers |
 //! | [`run`] | the loop over the timeline |
@@ -21,7 +20,6 @@ pub mod groups;
 pub mod line;
 pub mod nested;
 pub mod pairs;
-pub mod registry;
 pub mod report;
 pub mod run;
 pub mod state;

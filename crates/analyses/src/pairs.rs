@@ -1,24 +1,14 @@
 //! Durations from one event to another of the same key.
 
-use tracemill_engine::event::Event;
 use tracemill_engine::filter::KeyBy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 
-use crate::groups::Groups;
-use crate::registry::{Analysis, Needs};
 use crate::report::Report;
-use crate::run::{Input, Role, Take, run};
-use crate::stats::Table;
+use crate::run::{Input, run};
+use crate::stats::{Table, entry};
 use crate::target::Target;
-
-/// In the registry.
-pub(crate) const ANALYSIS: Analysis = Analysis {
-    options: "--from EVENT --to EVENT",
-    needs: Needs::NamesAndTimes,
-    tells: "time from one event to the next other one of the same group",
-};
 
 /// Parameters of the analysis.
 pub struct Question<'a> {
@@ -38,41 +28,24 @@ pub struct Question<'a> {
 /// # Errors
 /// Errors of [`Target::bind`].
 pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
-    let mut pairs = Pairs {
-        groups: Groups::new(input.session, question.by),
-        table: Table::new(question.regress),
-        open: Vec::new(),
-    };
-    let left_out = run(input, question.from, Some(question.to), &mut pairs, note)?;
-    pairs.table.left_out.untimed = left_out.untimed;
-    pairs.table.left_out.unfinished = pairs.open.iter().flatten().count() as u64;
-    Ok(pairs.table.report(pairs.groups))
-}
-
-struct Pairs {
-    groups: Groups,
-    table: Table,
-    /// Time of the open beginning, by group.
-    open: Vec<Option<i128>>,
-}
-
-impl Take for Pairs {
-    #[inline]
-    fn event(&mut self, role: Role, ns: i128, event: &Event) {
-        let group = self.groups.number(event);
-        let at = group as usize;
-        if self.open.len() <= at {
-            self.open.resize(at + 1, None);
-        }
+    let mut table = Table::new(input.session, question.by, question.regress);
+    // Time of the open beginning, by group.
+    let mut open: Vec<Option<i128>> = Vec::new();
+    let untimed = run(input, question.from, Some(question.to), note, |role, ns, event| {
+        let group = table.group(event);
+        let begun = entry(&mut open, group);
         if role.ends {
-            match self.open[at].take() {
-                Some(from) => self.table.add(group, ns - from),
+            match begun.take() {
+                Some(from) => table.add(group, ns - from),
                 // An event that is both has nothing to end the first time.
-                None => self.table.left_out.only_ends += u64::from(!role.begins),
+                None => table.left_out.only_ends += u64::from(!role.begins),
             }
         }
-        if role.begins && self.open[at].replace(ns).is_some() {
-            self.table.left_out.restarted += 1;
+        if role.begins && begun.replace(ns).is_some() {
+            table.left_out.restarted += 1;
         }
-    }
+    })?;
+    table.left_out.untimed = untimed;
+    table.left_out.unfinished = open.iter().flatten().count() as u64;
+    Ok(table.report())
 }

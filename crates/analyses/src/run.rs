@@ -7,13 +7,11 @@ use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::Filter;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::ClassSet;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::{ClassSet, StreamOf};
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Result;
 
-use crate::report::LeftOut;
 use crate::target::{Target, Verdict};
 
 /// Input of an analysis.
@@ -37,28 +35,22 @@ pub struct Role {
     pub ends: bool,
 }
 
-/// Takes the events that are meant, in the order of time.
-pub(crate) trait Take {
-    /// An event at a time.
-    fn event(&mut self, role: Role, ns: i128, event: &Event);
-}
-
-/// What the targets say of an event class.
+/// Verdicts of the targets about an event class.
 #[derive(Clone, Copy)]
 struct Meant {
     begins: Verdict,
     ends: Verdict,
 }
 
-/// Shows `take` every event that one of the targets means: the first begins, the second ends. Notes go to `note`,
-/// which says whether to go on. Gives the number of events without time.
-pub(crate) fn run<T: Take>(
+/// Shows `take` every event that one of the targets means, in the order of time, with its time in ns: the first target
+/// begins, the second ends. Notes go to `note`, which says whether to go on. Gives the number of events without time.
+pub(crate) fn run(
     input: &Input<'_>,
     begins: &Target,
     ends: Option<&Target>,
-    take: &mut T,
     note: &mut dyn FnMut(Note) -> Flow,
-) -> Result<LeftOut> {
+    mut take: impl FnMut(Role, i128, &Event),
+) -> Result<u64> {
     let of_begins = begins.bind(input.session)?;
     let of_ends = ends.map(|ends| ends.bind(input.session)).transpose()?;
     let meant = input.session.traces.iter().enumerate().map(|(trace, opened)| {
@@ -79,7 +71,7 @@ pub(crate) fn run<T: Take>(
         (!(0..classes.len()).all(is_wanted)).then(|| Arc::new(ClassSet::new(classes.len(), is_wanted)))
     });
     selection.classes = wanted.collect();
-    let mut left_out = LeftOut::default();
+    let mut untimed = 0;
     let mut name = Vec::new();
     let mut events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
     while let Some(step) = events.next() {
@@ -98,9 +90,9 @@ pub(crate) fn run<T: Take>(
         let role = Role { begins: is(meant.begins, Some(begins)), ends: is(meant.ends, ends) };
         match event.ns {
             _ if role == Role::default() => {}
-            Some(ns) => take.event(role, ns, &event),
-            None => left_out.untimed += 1,
+            Some(ns) => take(role, ns, &event),
+            None => untimed += 1,
         }
     }
-    Ok(left_out)
+    Ok(untimed)
 }

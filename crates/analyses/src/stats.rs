@@ -1,20 +1,41 @@
 //! Durations by the number of their group.
 
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::KeyBy;
+use tracemill_engine::session::Session;
+
 use crate::durations::Durations;
 use crate::groups::Groups;
 use crate::line::Line;
 use crate::report::{LeftOut, Report, Row};
 
+/// The entry of a group in a list that grows with the groups.
+#[inline]
+pub(crate) fn entry<T: Default>(list: &mut Vec<T>, group: u32) -> &mut T {
+    let at = group as usize;
+    if list.len() <= at {
+        list.resize_with(at + 1, T::default);
+    }
+    &mut list[at]
+}
+
 /// Collects durations.
 pub(crate) struct Table {
-    groups: Vec<(Durations, Line)>,
+    groups: Groups,
+    durations: Vec<(Durations, Line)>,
     regress: bool,
     pub(crate) left_out: LeftOut,
 }
 
 impl Table {
-    pub(crate) fn new(regress: bool) -> Self {
-        Table { groups: Vec::new(), regress, left_out: LeftOut::default() }
+    pub(crate) fn new(session: &Session, by: &KeyBy, regress: bool) -> Self {
+        Table { groups: Groups::new(session, by), durations: Vec::new(), regress, left_out: LeftOut::default() }
+    }
+
+    /// The number of the event's group.
+    #[inline]
+    pub(crate) fn group(&mut self, event: &Event) -> u32 {
+        self.groups.number(event)
     }
 
     /// Adds a duration. Those below zero and those over 64 bits are only counted.
@@ -25,11 +46,7 @@ impl Table {
             *count += 1;
             return;
         };
-        let at = group as usize;
-        if self.groups.len() <= at {
-            self.groups.resize_with(at + 1, Default::default);
-        }
-        let (durations, line) = &mut self.groups[at];
+        let (durations, line) = entry(&mut self.durations, group);
         if self.regress {
             line.add(durations.moments.count, ns);
         }
@@ -37,9 +54,9 @@ impl Table {
     }
 
     /// The rows of all groups that have durations.
-    pub(crate) fn report(self, groups: Groups) -> Report {
-        let (names, keys) = groups.into_parts();
-        let rows = self.groups.into_iter().zip(keys).filter(|((durations, _), _)| durations.moments.count > 0);
+    pub(crate) fn report(self) -> Report {
+        let (names, keys) = self.groups.into_parts();
+        let rows = self.durations.into_iter().zip(keys).filter(|((durations, _), _)| durations.moments.count > 0);
         let rows = rows.map(|((durations, line), group)| Row {
             key: group.key,
             label: group.label,

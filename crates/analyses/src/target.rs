@@ -13,7 +13,7 @@ pub struct Target {
     name: Pattern,
 }
 
-/// What the class of an event says of it.
+/// Whether the events of a class are meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It is not meant.
@@ -49,12 +49,10 @@ impl Target {
         let mut has_time = false;
         let traces = session.traces.iter().enumerate().map(|(at, trace)| {
             let classes = trace.schema.events().iter().map(|class| {
-                let verdict = if class.open_ids.is_some() {
-                    Verdict::Ask
-                } else if self.means(class.id, class.name.as_deref().unwrap_or_default().as_bytes()) {
-                    Verdict::Yes
-                } else {
-                    Verdict::No
+                let verdict = match class.open_ids {
+                    Some(_) => Verdict::Ask,
+                    None if self.means(class.id, class.name.as_deref().unwrap_or_default().as_bytes()) => Verdict::Yes,
+                    None => Verdict::No,
                 };
                 if verdict != Verdict::No {
                     has_any = true;

@@ -228,7 +228,7 @@ impl Flame {
         );
     }
 
-    /// Warm colours by the name; compared, red for what takes longer and blue for what takes less.
+    /// Warm colors by the name; compared, red for what takes longer and blue for what takes less.
     fn color(&self, frame: &Frame) -> String {
         if !self.is_compared {
             let hash = frame

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use tracemill_codec::text::json::{self, Escapes};
-use tracemill_format::calls::{CallKind, CallRecord, CallSource, DumpOptions, Findings, Ink, ValueStyle};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, ColorStyle, DumpOptions, Findings, ValueStyle};
 
 use crate::follow::Follower;
 use crate::report::{FunctionStats, ReportOptions, Times};
@@ -142,7 +142,7 @@ pub fn write_replay(
             };
             match record.kind {
                 CallKind::Event => source.put_event_data(&record, &mut values),
-                _ => source.put_values(&record, ValueStyle::Text(Ink::None), &mut values),
+                _ => source.put_values(&record, ValueStyle::Text(ColorStyle::None), &mut values),
             }
             let _ = write!(text, ",\"{key}\":{}", quoted(&String::from_utf8_lossy(&values)));
         }

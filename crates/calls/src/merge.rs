@@ -280,8 +280,3 @@ impl CallStream for Merged<'_> {
         std::mem::take(&mut self.findings)
     }
 }
-
-/// Is it one of the records that tell that a task gave its processor away?
-pub(crate) fn is_sched_out(record: &CallRecord) -> bool {
-    record.kind == CallKind::Event && matches!(record.address, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED)
-}

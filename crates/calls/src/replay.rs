@@ -3,11 +3,10 @@
 use std::io::{self, Write};
 
 use tracemill_format::calls::{
-    CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Color, Findings, Ink, ValueStyle, event_id,
+    CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Color, ColorStyle, Findings, ValueStyle, event_id,
 };
 
 use crate::follow::{Follower, Frame, Plain};
-use crate::merge::is_sched_out;
 use crate::select::CallOptions;
 use crate::tasks::task_name;
 use crate::text::{put_blanks, put_padded, put_painted_time, put_time, time_text};
@@ -122,9 +121,9 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let count = source.tasks().len();
-    let ink = calls.ink;
+    let colors = calls.colors;
     let mut replay = Replay {
-        ink,
+        colors,
         follower: Follower::new(source, calls),
         options,
         text: Vec::with_capacity(2 * BUFFER),
@@ -132,7 +131,7 @@ pub fn write(
         tasks: vec![Shown { column: None, time: 0, time_before: 0, color: Color::Green }; count],
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
-        usual: source.tasks().iter().map(|task| usual(task.tid, options).filter(|_| !ink.is_colored())).collect(),
+        usual: source.tasks().iter().map(|task| usual(task.tid, options).filter(|_| !colors.is_colored())).collect(),
         lines: Vec::new(),
         columns: 0,
         last_task: None,
@@ -183,7 +182,7 @@ fn usual(tid: i64, options: &ReplayOptions) -> Option<[u8; USUAL]> {
 struct Replay<'a> {
     follower: Follower<'a>,
     options: &'a ReplayOptions,
-    ink: Ink,
+    colors: ColorStyle,
     text: Vec<u8>,
     scratch: Vec<u8>,
     tasks: Vec<Shown>,
@@ -216,7 +215,7 @@ struct Shown {
     /// Time of the record that is shown, and of the one before.
     time: u64,
     time_before: u64,
-    /// The colour of events.
+    /// The color of events.
     color: Color,
 }
 
@@ -234,7 +233,7 @@ impl Replay<'_> {
             self.text.extend_from_slice(b"   FUNCTION");
         }
         if self.options.source_lines {
-            self.ink.put(&mut self.text, Color::Gray, " [SOURCE]");
+            self.colors.put(&mut self.text, Color::Gray, " [SOURCE]");
         }
         self.text.push(b'\n');
     }
@@ -252,7 +251,7 @@ impl Replay<'_> {
     fn is_plain(&self) -> bool {
         let ReplayOptions { task_newline, column_view, no_merge, module_names, source_lines, flat, .. } = *self.options;
         let is_special = task_newline || column_view || no_merge || module_names || source_lines || flat;
-        self.follower.is_plain() && !is_special && self.ink == Ink::None
+        self.follower.is_plain() && !is_special && self.colors == ColorStyle::None
     }
 
     /// Shows the next call, or the next end of one, when nothing is special about it: true when it did.
@@ -374,7 +373,7 @@ impl Replay<'_> {
                 self.module(&known);
             }
             Some(color) => {
-                self.ink.put(&mut self.text, color, &known.name);
+                self.colors.put(&mut self.text, color, &known.name);
                 self.painted_module(&known, color);
             }
         }
@@ -418,12 +417,12 @@ impl Replay<'_> {
             }
             if !self.options.no_comment {
                 let known = self.follower.known(record.symbol, record.address).symbol;
-                self.text.extend_from_slice(self.ink.begin(Color::Gray).as_bytes());
+                self.text.extend_from_slice(self.colors.begin(Color::Gray).as_bytes());
                 self.text.extend_from_slice(b" /* ");
                 self.text.extend_from_slice(known.name.as_bytes());
                 self.module(&known);
                 self.text.extend_from_slice(b" */");
-                self.text.extend_from_slice(self.ink.end().as_bytes());
+                self.text.extend_from_slice(self.colors.end().as_bytes());
             }
             self.text.push(b'\n');
         }
@@ -474,7 +473,7 @@ impl Replay<'_> {
             }
             let known = self.follower.known(frame.symbol, frame.address).symbol;
             let line = format!("/* [{place:2}] {} */\n", known.name);
-            self.ink.put(&mut self.text, Color::Gray, &line);
+            self.colors.put(&mut self.text, Color::Gray, &line);
         }
     }
 
@@ -483,8 +482,8 @@ impl Replay<'_> {
             && !self.options.no_comment
             && let Some((file, line)) = self.follower.source.source_line(symbol)
         {
-            let place = format!(" /* {}:{line} */", self.ink.escaped(&file));
-            self.ink.put(&mut self.text, Color::Gray, &place);
+            let place = format!(" /* {}:{line} */", self.colors.escaped(&file));
+            self.colors.put(&mut self.text, Color::Gray, &place);
         }
     }
 
@@ -493,13 +492,13 @@ impl Replay<'_> {
         let depth = self.follower.tasks[at].display_depth + 1;
         self.newline(at);
         self.fields(at, None, false);
-        self.text.extend_from_slice(self.ink.begin(Color::Red).as_bytes());
+        self.text.extend_from_slice(self.colors.begin(Color::Red).as_bytes());
         self.indent(depth);
         match record.address as u32 as i32 {
             count if count > 0 => self.text.extend_from_slice(format!("/* LOST {count} records!! */\n").as_bytes()),
             _ => self.text.extend_from_slice(b"/* LOST some records!! */\n"),
         }
-        self.text.extend_from_slice(self.ink.end().as_bytes());
+        self.text.extend_from_slice(self.colors.end().as_bytes());
     }
 
     fn event(&mut self, record: &CallRecord) {
@@ -511,7 +510,7 @@ impl Replay<'_> {
         let mut depth = self.follower.tasks[at].display_depth + self.column(at);
         let mut shown = *record;
         let mut is_sched_in = record.address == event_id::SCHED_IN;
-        if is_sched_out(record)
+        if record.is_sched_out()
             && !self.options.no_merge
             && let Some(next) = self.skip(record, 0)
             && next.task == record.task
@@ -534,27 +533,27 @@ impl Replay<'_> {
             self.fields(at, None, false);
         }
         let color = self.tasks[at].color;
-        self.text.extend_from_slice(self.ink.begin(color).as_bytes());
+        self.text.extend_from_slice(self.colors.begin(color).as_bytes());
         self.indent(depth);
         self.text.extend_from_slice(b"/* ");
-        self.text.extend_from_slice(self.ink.end().as_bytes());
+        self.text.extend_from_slice(self.colors.end().as_bytes());
         self.put_event(&shown);
-        self.ink.put(&mut self.text, color, " */\n");
+        self.colors.put(&mut self.text, color, " */\n");
     }
 
     fn put_event(&mut self, record: &CallRecord) {
-        let (ink, color) = (self.ink, self.tasks[record.task as usize].color);
+        let (colors, color) = (self.colors, self.tasks[record.task as usize].color);
         let name = self.follower.source.event_name(record);
         self.scratch.clear();
         self.follower.source.put_event_data(record, &mut self.scratch);
-        let (name, data) = (ink.escaped(&name), ink.escaped_bytes(&self.scratch));
+        let (name, data) = (colors.escaped(&name), colors.escaped_bytes(&self.scratch));
         match record.address {
-            _ if data.is_empty() => ink.put(&mut self.text, color, &*name),
-            event_id::EXTERNAL => ink.put(&mut self.text, color, [name.as_bytes(), b": ", &data].concat()),
-            event_id::FIRST_USER.. => ink.put(&mut self.text, color, &*name),
+            _ if data.is_empty() => colors.put(&mut self.text, color, &*name),
+            event_id::EXTERNAL => colors.put(&mut self.text, color, [name.as_bytes(), b": ", &data].concat()),
+            event_id::FIRST_USER.. => colors.put(&mut self.text, color, &*name),
             _ => {
-                ink.put(&mut self.text, color, &*name);
-                ink.put(&mut self.text, color, [&b" ("[..], &data, b")"].concat());
+                colors.put(&mut self.text, color, &*name);
+                colors.put(&mut self.text, color, [&b" ("[..], &data, b")"].concat());
             }
         }
     }
@@ -685,7 +684,7 @@ impl Replay<'_> {
             ReplayField::Task => {
                 let name = &self.names[at];
                 put_blanks(&mut self.text, 15usize.saturating_sub(name.len()));
-                self.text.extend_from_slice(&self.ink.escaped_bytes(name));
+                self.text.extend_from_slice(&self.colors.escaped_bytes(name));
             }
             ReplayField::Module => match frame {
                 Some(&Frame { symbol, address, .. }) => {
@@ -741,16 +740,16 @@ impl Replay<'_> {
             }
             self.text.extend_from_slice(b" | ");
         }
-        self.text.extend_from_slice(self.ink.begin(Color::Red).as_bytes());
+        self.text.extend_from_slice(self.colors.begin(Color::Red).as_bytes());
         self.text.push(b' ');
         self.indent(self.follower.tasks[at].display_depth + 1);
         self.text.extend_from_slice(b"/* inverted time: broken data? */\n");
-        self.text.extend_from_slice(self.ink.end().as_bytes());
+        self.text.extend_from_slice(self.colors.end().as_bytes());
     }
 
     fn values(&mut self, record: &CallRecord) {
         self.scratch.clear();
-        self.follower.source.put_values(record, ValueStyle::Text(self.ink), &mut self.scratch);
+        self.follower.source.put_values(record, ValueStyle::Text(self.colors), &mut self.scratch);
         self.text.extend_from_slice(&self.scratch);
     }
 
@@ -771,19 +770,19 @@ impl Replay<'_> {
         }
     }
 
-    /// Appends the name of the module, in a colour.
+    /// Appends the name of the module, in a color.
     fn painted_module(&mut self, known: &CallSymbol, color: Color) {
         let from = self.text.len();
         self.module(known);
         let module = self.text.split_off(from);
         if !module.is_empty() {
-            self.ink.put(&mut self.text, color, module);
+            self.colors.put(&mut self.text, color, module);
         }
     }
 
     fn time(&mut self, ns: u64) {
-        match self.ink.is_colored() {
-            true => put_painted_time(&mut self.text, ns, self.ink),
+        match self.colors.is_colored() {
+            true => put_painted_time(&mut self.text, ns, self.colors),
             false => put_time(&mut self.text, ns),
         }
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracemill_format::calls::{CallKind, CallRecord, CallSource, Color, Findings, Ink, event_id};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, Color, ColorStyle, Findings, event_id};
 
 use crate::distribution::Distribution;
 use crate::follow::{Follower, PREEMPTED, Plain, SCHEDULE};
@@ -191,8 +191,8 @@ pub struct ReportOptions {
     pub source_lines: bool,
     /// How the times are spread, in a table of powers of two.
     pub histogram: bool,
-    /// Colours.
-    pub ink: Ink,
+    /// Colors.
+    pub colors: ColorStyle,
 }
 
 impl ReportOptions {
@@ -209,7 +209,7 @@ impl Default for ReportOptions {
             keys: vec![Column::Total],
             source_lines: false,
             histogram: false,
-            ink: Ink::None,
+            colors: ColorStyle::None,
         }
     }
 }
@@ -445,13 +445,13 @@ pub fn write(
     sort(&mut functions, &options.keys);
     let mut text = Vec::new();
     let headers: Vec<(&str, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
-    put_headers(&mut text, &headers, 2, options.source_lines, options.ink);
+    put_headers(&mut text, &headers, 2, options.source_lines, options.colors);
     for stats in &functions {
         for &column in &options.columns {
             put_blanks(&mut text, 2);
             match column.is_count() {
                 true => put_padded(&mut text, column.value(stats), 10, b' '),
-                false => put_painted_time(&mut text, column.value(stats), options.ink),
+                false => put_painted_time(&mut text, column.value(stats), options.colors),
             }
         }
         put_blanks(&mut text, 2);
@@ -466,7 +466,7 @@ pub fn write(
 }
 
 /// Headers with their widths, `space` blanks before each, and the line below them.
-fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_source: bool, ink: Ink) {
+fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_source: bool, colors: ColorStyle) {
     if headers.is_empty() {
         return;
     }
@@ -477,7 +477,7 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_
     put_blanks(text, space);
     text.extend_from_slice(b"Function");
     if has_source {
-        ink.put(text, Color::Gray, " [Source]");
+        colors.put(text, Color::Gray, " [Source]");
     }
     text.push(b'\n');
     for &(_, width) in headers.iter().chain([&("", 20)]) {
@@ -488,17 +488,17 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_
 }
 
 fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, stats: &FunctionStats, options: &ReportOptions) {
-    text.extend_from_slice(options.ink.escaped(&stats.name).as_bytes());
+    text.extend_from_slice(options.colors.escaped(&stats.name).as_bytes());
     if options.source_lines
         && let Some((file, line)) = source.source_line(stats.symbol)
     {
-        put_place(text, &file, line, options.ink);
+        put_place(text, &file, line, options.colors);
     }
     text.push(b'\n');
 }
 
-fn put_place(text: &mut Vec<u8>, file: &str, line: u32, ink: Ink) {
-    ink.put(text, Color::Gray, format!(" [{}:{line}]", ink.escaped(file)));
+fn put_place(text: &mut Vec<u8>, file: &str, line: u32, colors: ColorStyle) {
+    colors.put(text, Color::Gray, format!(" [{}:{line}]", colors.escaped(file)));
 }
 
 /// Marks in the longest line of a histogram.
@@ -656,18 +656,18 @@ pub fn write_difference(
     };
     let headers: Vec<(String, usize)> = options.columns.iter().map(header).collect();
     let headers: Vec<(&str, usize)> = headers.iter().map(|(header, width)| (header.as_str(), *width)).collect();
-    put_headers(&mut text, &headers, 3, options.source_lines, options.ink);
+    put_headers(&mut text, &headers, 3, options.source_lines, options.colors);
     for pair in &pairs {
         for &column in &options.columns {
             put_blanks(&mut text, 3);
-            put_pair(&mut text, pair, column, policy, options.ink);
+            put_pair(&mut text, pair, column, policy, options.colors);
         }
         put_blanks(&mut text, 3);
-        text.extend_from_slice(options.ink.escaped(&pair.name).as_bytes());
+        text.extend_from_slice(options.colors.escaped(&pair.name).as_bytes());
         if options.source_lines
             && let Some((file, line)) = source.source_line(pair.base.symbol)
         {
-            put_place(&mut text, &file, line, options.ink);
+            put_place(&mut text, &file, line, options.colors);
         }
         text.push(b'\n');
     }
@@ -702,11 +702,11 @@ fn pairs(
     order.into_iter().filter_map(|at| found[at].take()).collect()
 }
 
-fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy, ink: Ink) {
+fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy, colors: ColorStyle) {
     let (base, other) = (column.value(&pair.base), column.value(&pair.other));
     let time_or_dash = |text: &mut Vec<u8>, time| match time {
         0 => text.extend_from_slice(b"         -"),
-        time => put_painted_time(text, time, ink),
+        time => put_painted_time(text, time, colors),
     };
     if column.is_count() {
         match policy.is_full {
@@ -716,7 +716,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
         let count = format!("{:+9}", pair.difference(column));
         match pair.difference(column) {
             0 => text.extend_from_slice(count.as_bytes()),
-            more => ink.put(text, if more > 0 { Color::Red } else { Color::Blue }, &count),
+            more => colors.put(text, if more > 0 { Color::Red } else { Color::Blue }, &count),
         }
         return;
     }
@@ -733,7 +733,7 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
     if policy.is_percent {
         match (base, other) {
             (0, _) | (_, 0) => {
-                ink.put(text, if base == 0 { Color::Red } else { Color::Blue }, "    N/A");
+                colors.put(text, if base == 0 { Color::Red } else { Color::Blue }, "    N/A");
                 text.push(b' ');
             }
             _ => {
@@ -745,23 +745,23 @@ fn put_pair(text: &mut Vec<u8>, pair: &Pair, column: Column, policy: &DiffPolicy
                     _ if percent < -3.0 => Color::Cyan,
                     _ => Color::Normal,
                 };
-                ink.put(text, color, format!("{percent:+7.2}"));
+                colors.put(text, color, format!("{percent:+7.2}"));
                 text.push(b'%');
             }
         }
     } else {
-        put_difference(text, pair.difference(column), ink);
+        put_difference(text, pair.difference(column), colors);
     }
 }
 
 /// A difference of times in eleven columns: `   +1.234 us`.
-fn put_difference(text: &mut Vec<u8>, ns: i64, ink: Ink) {
+fn put_difference(text: &mut Vec<u8>, ns: i64, colors: ColorStyle) {
     if ns == 0 {
         text.extend_from_slice(b"       0 us");
         return;
     }
     let mut time = Vec::new();
-    put_painted_time(&mut time, ns.unsigned_abs(), ink);
+    put_painted_time(&mut time, ns.unsigned_abs(), colors);
     // The sign stands before the first digit.
     let blanks = time.iter().take_while(|&&byte| byte == b' ').count();
     put_blanks(text, blanks);
@@ -774,9 +774,9 @@ fn put_difference(text: &mut Vec<u8>, ns: i64, ink: Ink) {
     };
     // The number ends where its unit begins.
     let (number, unit) = time.split_at(7);
-    text.extend_from_slice(ink.begin(color).as_bytes());
+    text.extend_from_slice(colors.begin(color).as_bytes());
     text.push(if ns > 0 { b'+' } else { b'-' });
     text.extend_from_slice(&number[blanks..]);
-    text.extend_from_slice(ink.end().as_bytes());
+    text.extend_from_slice(colors.end().as_bytes());
     text.extend_from_slice(unit);
 }

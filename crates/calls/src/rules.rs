@@ -62,7 +62,7 @@ pub struct Rule {
     pub is_hidden: bool,
     /// Its callers are listed before it.
     pub has_backtrace: bool,
-    /// It is shown in this colour.
+    /// It is shown in this color.
     pub color: Option<Color>,
 }
 
@@ -75,7 +75,7 @@ pub enum Filter {
     Out,
 }
 
-/// The colour of a name.
+/// The color of a name.
 fn color(name: &str) -> Option<Color> {
     Some(match name {
         "red" => Color::Red,

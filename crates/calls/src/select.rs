@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use tracemill_format::calls::{
-    CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Ink, Judgement, event_id,
+    CallJudge, CallKind, CallOrigin, CallRecord, CallStream, ColorStyle, Findings, Judgement, event_id,
 };
 
-use crate::merge::is_sched_out;
 use crate::rules::{Rule, Rules};
 
 /// A stretch of time (`-r`): both ends are included, and 0 where one is open. uftrace's own words for times decide which
@@ -74,8 +73,8 @@ pub struct CallOptions {
     pub all_kernel: bool,
     /// Show only kernel functions and events (`--kernel-only`).
     pub only_kernel: bool,
-    /// Colours of the output.
-    pub ink: Ink,
+    /// Colors of the output.
+    pub colors: ColorStyle,
 }
 
 impl CallOptions {
@@ -101,7 +100,7 @@ impl Default for CallOptions {
             rules: Rules::default(),
             all_kernel: false,
             only_kernel: false,
-            ink: Ink::None,
+            colors: ColorStyle::None,
         }
     }
 }
@@ -401,7 +400,7 @@ impl<'a> SchedFilter<'a> {
                 self.waiting[at].1 = false;
             }
         }
-        self.waiting.push_back((record, is_sched_out(&record)));
+        self.waiting.push_back((record, record.is_sched_out()));
     }
 }
 

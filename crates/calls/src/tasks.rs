@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallTask, Color, Findings, Ink, event_id};
+use tracemill_format::calls::{
+    CallKind, CallOrigin, CallRecord, CallSource, CallTask, Color, ColorStyle, Findings, event_id,
+};
 
 use crate::follow::Follower;
 use crate::graph::put_indent;
@@ -192,7 +194,7 @@ pub fn write(
     mut stats: Vec<TaskStats>,
     columns: &[TaskColumn],
     keys: &[TaskColumn],
-    ink: Ink,
+    colors: ColorStyle,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let task = |stats: &TaskStats| &source.tasks()[stats.task];
@@ -228,14 +230,14 @@ pub fn write(
         for column in columns {
             put_blanks(&mut text, 2);
             match column {
-                TaskColumn::Total => put_painted_time(&mut text, stats.total, ink),
-                TaskColumn::Own => put_painted_time(&mut text, stats.own, ink),
+                TaskColumn::Total => put_painted_time(&mut text, stats.total, colors),
+                TaskColumn::Own => put_painted_time(&mut text, stats.own, colors),
                 TaskColumn::Tid => put_padded(&mut text, task(stats).tid.unsigned_abs(), 6, b' '),
                 TaskColumn::Calls | TaskColumn::Name => put_padded(&mut text, stats.calls, 10, b' '),
             }
         }
         put_blanks(&mut text, 2);
-        let name = ink.escaped_bytes(&stats.name);
+        let name = colors.escaped_bytes(&stats.name);
         text.extend_from_slice(&name);
         put_blanks(&mut text, 16usize.saturating_sub(name.len()));
         text.push(b'\n');
@@ -373,7 +375,7 @@ pub fn write_tree(
     tree: &TaskTree,
     fields: &[TaskGraphField],
     threshold: u64,
-    ink: Ink,
+    colors: ColorStyle,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut text = b"========== TASK GRAPH ==========\n".to_vec();
@@ -385,7 +387,7 @@ pub fn write_tree(
         text.extend_from_slice(b"   TASK NAME\n");
     }
     let mut printer =
-        Printer { tasks: source.tasks(), tree, fields, threshold, ink, lines: Vec::new(), text: &mut text };
+        Printer { tasks: source.tasks(), tree, fields, threshold, colors, lines: Vec::new(), text: &mut text };
     if let Some(first) = tree.first.filter(|&first| tree.times[first].0 >= threshold) {
         printer.task(first, None, 0);
     }
@@ -398,7 +400,7 @@ struct Printer<'a> {
     tree: &'a TaskTree,
     fields: &'a [TaskGraphField],
     threshold: u64,
-    ink: Ink,
+    colors: ColorStyle,
     lines: Vec<bool>,
     text: &'a mut Vec<u8>,
 }
@@ -423,11 +425,11 @@ impl Printer<'_> {
     fn task(&mut self, at: usize, parent: Option<usize>, level: usize) -> bool {
         self.fields(at);
         put_indent(self.text, &self.lines, level, true);
-        let name = [&*self.ink.escaped_bytes(&self.tree.names[at]), b"\n"].concat();
+        let name = [&*self.colors.escaped_bytes(&self.tree.names[at]), b"\n"].concat();
         match parent {
             // A thread.
             Some(parent) if self.tasks[parent].pid == self.tasks[at].pid => {
-                self.ink.put(self.text, Color::Green, &name);
+                self.colors.put(self.text, Color::Green, &name);
             }
             _ => self.text.extend_from_slice(&name),
         }
@@ -476,8 +478,8 @@ impl Printer<'_> {
         for field in self.fields {
             put_blanks(self.text, 2);
             match field {
-                TaskGraphField::Total => put_painted_time(self.text, total, self.ink),
-                TaskGraphField::Own => put_painted_time(self.text, total.wrapping_sub(idle), self.ink),
+                TaskGraphField::Total => put_painted_time(self.text, total, self.colors),
+                TaskGraphField::Own => put_painted_time(self.text, total.wrapping_sub(idle), self.colors),
                 TaskGraphField::Tid => {
                     self.text.push(b'[');
                     put_padded(self.text, self.tasks[at].tid.unsigned_abs(), 6, b' ');

@@ -1,6 +1,6 @@
 //! How times look, and small helps for columns.
 
-use tracemill_format::calls::{Color, Ink};
+use tracemill_format::calls::{Color, ColorStyle};
 
 /// Names of units of time, and how many of one make the next.
 const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m", 60), (" h", 24)];
@@ -10,8 +10,8 @@ pub fn put_time(out: &mut Vec<u8>, ns: u64) {
     out.extend_from_slice(&time_text(ns));
 }
 
-/// The same with a coloured unit from ms on.
-pub(crate) fn put_painted_time(out: &mut Vec<u8>, ns: u64, ink: Ink) {
+/// The same with a colored unit from ms on.
+pub(crate) fn put_painted_time(out: &mut Vec<u8>, ns: u64, colors: ColorStyle) {
     let text = time_text(ns);
     let (number, unit) = text.split_at(8);
     let color = match unit {
@@ -21,7 +21,7 @@ pub(crate) fn put_painted_time(out: &mut Vec<u8>, ns: u64, ink: Ink) {
         _ => return out.extend_from_slice(&text),
     };
     out.extend_from_slice(number);
-    ink.put(out, color, std::str::from_utf8(unit).unwrap_or_default());
+    colors.put(out, color, std::str::from_utf8(unit).unwrap_or_default());
 }
 
 /// The ten columns of a time in ns.

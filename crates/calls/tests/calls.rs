@@ -762,8 +762,15 @@ fn tasks_have_times_and_children() {
     let calls = Calls::of(vec![own, child]);
     let (stats, _) = tasks::tasks(&calls, CallOptions::default());
     let mut out = Vec::new();
-    tasks::write(&calls, stats, &[TaskColumn::Total, TaskColumn::Tid], &[TaskColumn::Total], Ink::None, &mut out)
-        .unwrap();
+    tasks::write(
+        &calls,
+        stats,
+        &[TaskColumn::Total, TaskColumn::Tid],
+        &[TaskColumn::Total],
+        ColorStyle::None,
+        &mut out,
+    )
+    .unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(
         text.ends_with("    0.800 us       7  prog            \n    0.100 us       8  prog            \n"),
@@ -772,7 +779,7 @@ fn tasks_have_times_and_children() {
     let (tree, _) = tasks::tree(&calls, CallOptions::default());
     assert_eq!(tree.children, [vec![1], vec![]]);
     let mut out = Vec::new();
-    tasks::write_tree(&calls, &tree, &[TaskGraphField::Total], 0, Ink::None, &mut out).unwrap();
+    tasks::write_tree(&calls, &tree, &[TaskGraphField::Total], 0, ColorStyle::None, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let expected = "    0.800 us : prog\n             :  |    \n    0.100 us :  +----prog\n\n";
     assert!(text.ends_with(expected), "{text}");

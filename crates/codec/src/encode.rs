@@ -283,9 +283,8 @@ impl Visitor for Encoder<'_> {
 
     #[inline]
     fn boolean(&mut self, node: NodeId, value: bool) {
-        match self.encode(node) {
-            Encode::Boolean => self.out.push(u8::from(value)),
-            _ => {}
+        if self.encode(node) == Encode::Boolean {
+            self.out.push(u8::from(value));
         }
     }
 

@@ -4,13 +4,13 @@
 //! order of each stream. Who follows calls keeps stacks and never decodes a field; names and values of arguments are made
 //! for what is shown.
 
-mod ink;
+mod color;
 
 use std::io::{self, Write};
 
 use tracemill_model::error::Error;
 
-pub use ink::{Color, Ink};
+pub use color::{Color, ColorStyle};
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,26 @@ pub struct CallRecord {
     pub origin: CallOrigin,
     /// Were values recorded with it?
     pub has_values: bool,
+}
+
+impl CallRecord {
+    /// Is it the entry or the exit of a call?
+    #[inline]
+    pub fn is_call(&self) -> bool {
+        matches!(self.kind, CallKind::Entry | CallKind::Exit)
+    }
+
+    /// Is it this event?
+    #[inline]
+    pub fn is_event(&self, id: u64) -> bool {
+        self.kind == CallKind::Event && self.address == id
+    }
+
+    /// Is it an event by which a task gives its processor away?
+    #[inline]
+    pub fn is_sched_out(&self) -> bool {
+        self.is_event(event_id::SCHED_OUT) || self.is_event(event_id::SCHED_OUT_PREEMPTED)
+    }
 }
 
 /// A task.
@@ -128,7 +148,7 @@ pub struct CallSymbol {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueStyle {
     /// As in source text, with colours where there are some.
-    Text(Ink),
+    Text(ColorStyle),
     /// To stand inside of a JSON string.
     Json,
 }

@@ -34,7 +34,7 @@ impl Follower<'_> {
         }
         let mut found = self.source.symbol(symbol, address);
         let is_event = symbol == 0 || found.name.starts_with('<');
-        if let Cow::Owned(escaped) = self.options.ink.escaped(&found.name) {
+        if let Cow::Owned(escaped) = self.options.colors.escaped(&found.name) {
             found.name = escaped;
         }
         if is_event {

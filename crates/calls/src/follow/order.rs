@@ -3,7 +3,6 @@
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
 use super::Follower;
-use crate::merge::is_sched_out;
 
 impl Follower<'_> {
     /// Makes the next records ready; false at the end.
@@ -37,7 +36,7 @@ impl Follower<'_> {
         }
         if next.origin == CallOrigin::System {
             let waits_in = &mut self.tasks[next.task as usize].waits_in;
-            if is_sched_out(&next) {
+            if next.is_sched_out() {
                 *waits_in = Some(self.merged.current());
             } else if next.address == event_id::SCHED_IN {
                 *waits_in = None;
@@ -84,7 +83,7 @@ impl Follower<'_> {
     pub(super) fn move_exit(&mut self, next: &CallRecord) {
         let at = next.task as usize;
         let count = self.tasks[at].stack_count;
-        if count <= 0 || !(is_sched_out(next) || next.address == event_id::SCHED_IN) {
+        if count <= 0 || !(next.is_sched_out() || next.address == event_id::SCHED_IN) {
             return;
         }
         let Some(own) = self.merged.own_head(next.task) else { return };

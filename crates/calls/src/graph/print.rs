@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tracemill_format::calls::{CallSource, Color, Findings, Ink, event_id};
+use tracemill_format::calls::{CallSource, Color, ColorStyle, Findings, event_id};
 
 use super::build::Graph;
 use super::tree::{Node, Tree};
@@ -22,7 +22,7 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
-    let (has_filter, ink) = (calls.has_filter(), calls.ink);
+    let (has_filter, colors) = (calls.has_filter(), calls.colors);
     let mut graph = Graph::built(source, calls, options);
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
@@ -36,17 +36,18 @@ pub fn write(
             continue;
         }
         is_empty = false;
-        let title = &*ink.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
+        let title = &*colors.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
         let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
         text.extend_from_slice(format!("# Function Call Graph for '{title}' (session: {id})\n").as_bytes());
         if options.function.is_some() && !tree.ways.is_empty() {
             text.extend_from_slice(b"=============== BACKTRACE ===============\n");
-            ways(source, tree, ink, &mut text);
+            ways(source, tree, colors, &mut text);
         }
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
             let names = &graph.builder.names;
-            let mut printer = Printer { source, tree, names, title, options, ink, lines: Vec::new(), text: &mut text };
+            let mut printer =
+                Printer { source, tree, names, title, options, colors, lines: Vec::new(), text: &mut text };
             printer.tree();
         }
         out.write_all(&text)?;
@@ -62,14 +63,14 @@ pub fn write(
     Ok(graph.follower.take_findings())
 }
 
-fn ways(source: &dyn CallSource, tree: &Tree, ink: Ink, text: &mut Vec<u8>) {
+fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec<u8>) {
     for (at, way) in tree.ways.iter().rev().enumerate() {
         text.extend_from_slice(format!(" backtrace #{at}: hit {}, time ", way.hits).as_bytes());
-        put_painted_time(text, way.time, ink);
+        put_painted_time(text, way.time, colors);
         text.push(b'\n');
         for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
             let name = source.symbol(symbol, address).name;
-            let name = ink.escaped(&name);
+            let name = colors.escaped(&name);
             text.extend_from_slice(format!("   [{depth}] {name} ({})\n", hex(address)).as_bytes());
         }
         text.push(b'\n');
@@ -87,7 +88,7 @@ struct Printer<'a> {
     names: &'a [String],
     title: &'a str,
     options: &'a GraphOptions,
-    ink: Ink,
+    colors: ColorStyle,
     /// For each level: does a line go down there?
     lines: Vec<bool>,
     text: &'a mut Vec<u8>,
@@ -103,7 +104,7 @@ impl Printer<'_> {
         if !fields.is_empty() {
             self.text.extend_from_slice(b"   FUNCTION");
             if self.options.source_lines {
-                self.ink.put(self.text, Color::Gray, " [SOURCE]");
+                self.colors.put(self.text, Color::Gray, " [SOURCE]");
             }
             self.text.push(b'\n');
         }
@@ -162,8 +163,8 @@ impl Printer<'_> {
         for field in &self.options.fields {
             put_blanks(self.text, 2);
             match field {
-                GraphField::Total => put_painted_time(self.text, node.time, self.ink),
-                GraphField::Own => put_painted_time(self.text, node.time.wrapping_sub(node.child_time), self.ink),
+                GraphField::Total => put_painted_time(self.text, node.time, self.colors),
+                GraphField::Own => put_painted_time(self.text, node.time.wrapping_sub(node.child_time), self.colors),
                 GraphField::Address => {
                     let address = node.address & 0xffff_ffff_ffff;
                     self.text.extend_from_slice(format!("{address:12x}").as_bytes());
@@ -187,8 +188,8 @@ impl Printer<'_> {
             && !is_root
             && let Some((file, line)) = self.source.source_line(node.symbol)
         {
-            let place = format!(" [{}:{line}]", self.ink.escaped(&file));
-            self.ink.put(self.text, Color::Gray, &place);
+            let place = format!(" [{}:{line}]", self.colors.escaped(&file));
+            self.colors.put(self.text, Color::Gray, &place);
         }
         self.text.push(b'\n');
     }

@@ -10,7 +10,7 @@ use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_format::calls::{CallSource, Findings, Ink};
+use tracemill_format::calls::{CallSource, ColorStyle, Findings};
 use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
@@ -157,12 +157,12 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
     Ok(options)
 }
 
-/// The colours of what is shown.
-pub(crate) fn ink(args: &CallArgs, is_html: bool) -> Ink {
+/// The colors of what is shown.
+pub(crate) fn colors(args: &CallArgs, is_html: bool) -> ColorStyle {
     let is_wanted = match args.color {
         When::Always => true,
         When::Never => false,
-        // A page has colours wherever it is written to.
+        // A page has colors wherever it is written to.
         When::Auto if is_html => true,
         When::Auto => {
             let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -170,20 +170,20 @@ pub(crate) fn ink(args: &CallArgs, is_html: bool) -> Ink {
         }
     };
     match (is_html, is_wanted) {
-        (true, true) => Ink::Html,
-        (true, false) => Ink::PlainHtml,
-        (false, true) => Ink::Terminal,
-        (false, false) => Ink::None,
+        (true, true) => ColorStyle::Html,
+        (true, false) => ColorStyle::PlainHtml,
+        (false, true) => ColorStyle::Terminal,
+        (false, false) => ColorStyle::None,
     }
 }
 
 /// Writes what stands around the text of a page, when it is one.
 pub(crate) fn page<T>(
-    ink: Ink,
+    colors: ColorStyle,
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>,
 ) -> std::io::Result<T> {
-    if !ink.is_html() {
+    if !colors.is_html() {
         return write(out);
     }
     out.write_all(b"<html>\n<head></head>\n<body style='background-color:black;color:white;'>\n<pre>\n")?;

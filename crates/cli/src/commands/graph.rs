@@ -41,10 +41,10 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
-            let ink = calls::ink(&args.calls, args.format == CallFormat::Html);
-            call_options.ink = ink;
+            let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
+            call_options.colors = colors;
             let write = |out: &mut dyn Write| graph::write(source, call_options, &options, out);
-            calls::page(ink, &mut sink.as_writer(), write)
+            calls::page(colors, &mut sink.as_writer(), write)
         }
         CallFormat::Json => graph::write_json(source, call_options, &options, &mut sink.as_writer()),
     };
@@ -65,9 +65,9 @@ fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) ->
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
-            let ink = calls::ink(&args.calls, args.format == CallFormat::Html);
-            let write = |out: &mut dyn Write| tasks::write_tree(source, &tree, &fields, threshold, ink, out);
-            calls::page(ink, &mut sink.as_writer(), write)
+            let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
+            let write = |out: &mut dyn Write| tasks::write_tree(source, &tree, &fields, threshold, colors, out);
+            calls::page(colors, &mut sink.as_writer(), write)
         }
         CallFormat::Json => json::write_task_tree(source, &tree, &mut sink.as_writer()),
     };

@@ -36,10 +36,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
-            let ink = calls::ink(&args.calls, args.format == CallFormat::Html);
-            call_options.ink = ink;
+            let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
+            call_options.colors = colors;
             let write = |out: &mut dyn Write| replay::write(source, call_options, &options, out);
-            calls::page(ink, &mut sink.as_writer(), write)
+            calls::page(colors, &mut sink.as_writer(), write)
         }
         CallFormat::Json => json::write_replay(source, call_options, !args.no_args, &mut sink.as_writer()),
     };

@@ -65,7 +65,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
         }
         Asked::Pairs(from, to) if regress => {
             let by = by.unwrap_or(ABOUT);
-            nested::report(&input, &nested::Question { from, to, lane: &lane, by: &by }, &mut note)
+            nested::report(&input, &nested::Question { from, to, track: &lane, by: &by }, &mut note)
         }
         Asked::Pairs(from, to) => {
             let by = by.unwrap_or(TRACK);

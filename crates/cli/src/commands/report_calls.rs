@@ -26,8 +26,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
         return of_tasks(args, &open, source).map(|findings| findings.map_or(Outcome::Done, |it| open.finish(&it)));
     }
     let mut options = options(args)?;
-    options.ink = calls::ink(&args.calls, args.format == ReportFormat::Html);
-    let ink = options.ink;
+    options.colors = calls::colors(&args.calls, args.format == ReportFormat::Html);
+    let colors = options.colors;
     let policy = policy(args)?;
     let is_json = args.format == ReportFormat::Json;
     let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
         None if is_json => json::write_report(source, functions, &options, &mut sink.as_writer()),
         None => {
             let write = |out: &mut dyn Write| report::write(source, functions, &options, out);
-            calls::page(ink, &mut sink.as_writer(), write)
+            calls::page(colors, &mut sink.as_writer(), write)
         }
         Some(path) => {
             let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
                     let (base, other) = ((&*base.0, source), (&*other.0, other_source));
                     json::write_difference(base, other, &options, &mut sink.as_writer())
                 }
-                false => calls::page(ink, &mut sink.as_writer(), |out: &mut dyn Write| {
+                false => calls::page(colors, &mut sink.as_writer(), |out: &mut dyn Write| {
                     report::write_difference(base, other, &options, &policy, source, out)
                 }),
             }
@@ -105,9 +105,9 @@ fn of_tasks(
     let written = match args.format {
         ReportFormat::Json => json::write_tasks(source, &stats, &mut sink.as_writer()),
         _ => {
-            let ink = calls::ink(&args.calls, args.format == ReportFormat::Html);
-            let write = |out: &mut dyn Write| tasks::write(source, stats, &columns, &keys, ink, out);
-            calls::page(ink, &mut sink.as_writer(), write)
+            let colors = calls::colors(&args.calls, args.format == ReportFormat::Html);
+            let write = |out: &mut dyn Write| tasks::write(source, stats, &columns, &keys, colors, out);
+            calls::page(colors, &mut sink.as_writer(), write)
         }
     };
     Ok(sink.finish(written)?.map(|()| findings))

@@ -200,6 +200,13 @@ impl Definitions {
 /// Octets of an event as it is decoded: code, track, datum, little endian.
 pub(super) const EVENT_BYTES: usize = 12;
 
+/// Code, track and datum of an event as it is decoded; `None` when it is truncated.
+#[inline]
+pub(super) fn words(event: &[u8]) -> Option<[u32; 3]> {
+    let &[c0, c1, c2, c3, t0, t1, t2, t3, d0, d1, d2, d3] = event.first_chunk::<EVENT_BYTES>()?;
+    Some([[c0, c1, c2, c3], [t0, t1, t2, t3], [d0, d1, d2, d3]].map(u32::from_le_bytes))
+}
+
 /// Which text of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Text {
@@ -228,15 +235,14 @@ impl fmt::Debug for EventText {
 impl Render for EventText {
     #[inline]
     fn render(&self, event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some(event) = event.first_chunk::<EVENT_BYTES>() else { return false };
-        let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
+        let Some([code, track, datum]) = words(event) else { return false };
         let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
         match self.text {
-            Text::Name => definitions.name_format(word(0)).render(word(0), names, out),
-            Text::Track => definitions.track_format(word(4)).render(word(4), names, out),
+            Text::Name => definitions.name_format(code).render(code, names, out),
+            Text::Track => definitions.track_format(track).render(track, names, out),
             Text::Datum => {
-                if let Some(format) = definitions.datum_format(word(0)) {
-                    format.render(word(8), names, out);
+                if let Some(format) = definitions.datum_format(code) {
+                    format.render(datum, names, out);
                 }
             }
         }
@@ -245,19 +251,16 @@ impl Render for EventText {
 
     #[inline]
     fn quick(&self, event: &[u8], _own: &[u8], room: &mut [u8; QUICK_BYTES]) -> Option<usize> {
-        let &[c0, c1, c2, c3, t0, t1, t2, t3, d0, d1, d2, d3] = event.first_chunk::<EVENT_BYTES>()?;
+        let [code, track, datum] = words(event)?;
         let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
         match self.text {
             Text::Name => None,
-            Text::Track => {
-                let track = u32::from_le_bytes([t0, t1, t2, t3]);
-                match definitions.quick_tracks.copy(track, room) {
-                    Some(len) => Some(len),
-                    None => definitions.track_format(track).quick(track, names, room),
-                }
-            }
-            Text::Datum => match definitions.datum_format(u32::from_le_bytes([c0, c1, c2, c3])) {
-                Some(format) => format.quick(u32::from_le_bytes([d0, d1, d2, d3]), names, room),
+            Text::Track => match definitions.quick_tracks.copy(track, room) {
+                Some(len) => Some(len),
+                None => definitions.track_format(track).quick(track, names, room),
+            },
+            Text::Datum => match definitions.datum_format(code) {
+                Some(format) => format.quick(datum, names, room),
                 None => Some(0),
             },
         }
@@ -265,20 +268,19 @@ impl Render for EventText {
 
     #[inline]
     fn text<'a>(&'a self, event: &'a [u8], _own: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        let event = event.first_chunk::<EVENT_BYTES>()?;
-        let word = |at: usize| u32::from_le_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
-        let (strings, definitions) = (self.strings.as_ref(), &*self.definitions);
-        match self.text {
-            Text::Name => Some(definitions.name_format(word(0)).text_of(word(0), definitions.names(strings), scratch)),
-            Text::Track => match definitions.track_names.get(word(4) as usize) {
-                Some(Some(name)) => Some(name),
-                _ => Some(definitions.track_format(word(4)).text_of(word(4), definitions.names(strings), scratch)),
+        let [code, track, datum] = words(event)?;
+        let (definitions, names) = (&*self.definitions, self.definitions.names(self.strings.as_ref()));
+        Some(match self.text {
+            Text::Name => definitions.name_format(code).text_of(code, names, scratch),
+            Text::Track => match definitions.track_names.get(track as usize) {
+                Some(Some(name)) => name,
+                _ => definitions.track_format(track).text_of(track, names, scratch),
             },
-            Text::Datum => match definitions.datum_format(word(0)) {
-                Some(format) => Some(format.text_of(word(8), definitions.names(strings), scratch)),
-                None => Some(&[]),
+            Text::Datum => match definitions.datum_format(code) {
+                Some(format) => format.text_of(datum, names, scratch),
+                None => &[],
             },
-        }
+        })
     }
 }
 

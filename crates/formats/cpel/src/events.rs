@@ -13,8 +13,8 @@ use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
 use super::checks::{Limits, Part, Told};
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
+use super::log_parts::LogParts;
 use super::order::{Order, Timed};
-use super::skeleton::Skeleton;
 use super::strings::StringTable;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
@@ -357,12 +357,12 @@ pub(super) struct Reader {
     /// For each stream class its section.
     pub(super) sections: Vec<EventSection>,
     /// What the file holds beside events.
-    pub(super) skeleton: Skeleton,
+    pub(super) log_parts: LogParts,
 }
 
 impl PacketReader for Reader {
     fn parts(&self) -> Result<Vec<tracemill_model::schema::Part>> {
-        Ok(self.skeleton.parts())
+        Ok(self.log_parts.parts())
     }
 
     fn files(&self, trace: &OpenTrace, _: &dyn Storage) -> Option<TraceFiles> {

@@ -10,11 +10,11 @@ use super::container::{NAME_BYTES, Records};
 use super::definitions::{Definitions, EventDefinition, each_twice};
 use super::elog::header::MAGIC;
 use super::events::RECORD_BYTES;
+use super::log_parts::{self, LogParts};
 use super::notes::Notes;
 use super::open::{BIG, Log, no_definitions};
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
-use super::skeleton::{self, Skeleton};
 use super::strings::{StringTable, Symbols};
 use super::tables;
 use tracemill_format::{Found, OpenTrace, Storage};
@@ -69,7 +69,7 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     let records = Records { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
     let section = log.add(1, "the log".to_string(), &records, frequency, None, &file, wishes);
     let tables = tables::event_definitions(&definitions).into_iter().collect();
-    Ok(log.finish(found, file, vec![section], tables, Skeleton::Made(skeleton::made(&texts)), notes))
+    Ok(log.finish(found, file, vec![section], tables, LogParts::Made(log_parts::made(&texts)), notes))
 }
 
 /// Code, name and format of data, as a header has them.

@@ -9,13 +9,13 @@ mod definitions;
 mod elog;
 mod events;
 mod gist;
+mod log_parts;
 mod notes;
 mod open;
 mod order;
 mod printf;
 mod settings;
 mod short;
-mod skeleton;
 mod strings;
 mod tables;
 #[cfg(test)]

@@ -19,10 +19,10 @@ use super::definitions::{Definitions, EventDefinition, EventText, NONE, Text, Tr
 use super::elog;
 use super::events::{Classes, EventSection, RECORD_BYTES, Reader};
 use super::gist;
+use super::log_parts::LogParts;
 use super::notes::Notes;
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
-use super::skeleton::Skeleton;
 use super::strings::{MAX_TEXT, StringTable, Symbols, long_string};
 use super::tables;
 use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Section as Table, Storage, Stream};
@@ -119,8 +119,8 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         notes.warn("no events", 0, "there is no event section, so there are no events");
     }
     let tables = tables::all(&container, &file, &described, &definitions, &tables.all);
-    let skeleton = Skeleton::new(&file, &container, described.iter().map(|row| row.records));
-    Ok(log.finish(found, file, sections, tables, skeleton, notes))
+    let log_parts = LogParts::new(&file, &container, described.iter().map(|row| row.records));
+    Ok(log.finish(found, file, sections, tables, log_parts, notes))
 }
 
 /// The string tables of a file.
@@ -543,7 +543,7 @@ impl Log {
         file: Arc<dyn Bytes>,
         mut sections: Vec<EventSection>,
         tables: Vec<Table>,
-        skeleton: Skeleton,
+        log_parts: LogParts,
         notes: Notes,
     ) -> OpenTrace {
         let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -570,7 +570,7 @@ impl Log {
             plans: Arc::new(TracePlans::new(schema.clone())),
             schema,
             has_other_bytes: true,
-            reader: Arc::new(Reader { sections, skeleton }),
+            reader: Arc::new(Reader { sections, log_parts }),
             streams,
             sections: tables,
             remarks,

@@ -9,7 +9,7 @@ use tracemill_model::schema::ByteOrder;
 use super::arguments::{Form, NULL_TEXT, Spec};
 use super::debug::Enumeration;
 use super::events::extended;
-use tracemill_format::calls::{Color, Ink, ValueStyle};
+use tracemill_format::calls::{Color, ColorStyle, ValueStyle};
 
 /// Decimal numbers beyond this are shown in base 16 where nothing says how to show them.
 const LARGE: i64 = 100_000;
@@ -49,9 +49,9 @@ fn put_value(
     name_of: &dyn Fn(u64) -> Option<String>,
     out: &mut Vec<u8>,
 ) {
-    let ink = match style {
-        ValueStyle::Text(ink) => ink,
-        ValueStyle::Json => Ink::None,
+    let colors = match style {
+        ValueStyle::Text(colors) => colors,
+        ValueStyle::Json => ColorStyle::None,
     };
     let number = unsigned(value, order);
     let bits = value.len().min(8) as u32 * 8;
@@ -74,10 +74,10 @@ fn put_value(
         Form::Octal if number == 0 => write!(out, "0"),
         Form::Octal => write!(out, "0{number:o}"),
         Form::Character => {
-            out.extend_from_slice(ink.begin(Color::Magenta).as_bytes());
+            out.extend_from_slice(colors.begin(Color::Magenta).as_bytes());
             out.push(b'\'');
             put_letters(value, style, out);
-            write!(out, "'{}", ink.end())
+            write!(out, "'{}", colors.end())
         }
         Form::Float => {
             let real = match value.len() {
@@ -93,25 +93,31 @@ fn put_value(
         }
         Form::Pointer => match name_of(if is_64_bit { number } else { number & 0xffff_ffff }) {
             Some(name) => {
-                let and = if ink.is_html() { "&amp;" } else { "&" };
-                write!(out, "{}{and}{}{}", ink.begin(Color::Cyan), ink.escaped(&name), ink.end())
+                let and = if colors.is_html() { "&amp;" } else { "&" };
+                write!(out, "{}{and}{}{}", colors.begin(Color::Cyan), colors.escaped(&name), colors.end())
             }
             None if number == 0 => write!(out, "0"),
             None => write!(out, "{number:#x}"),
         },
         Form::Enumeration(_, values) => {
             let mut label = enumerator(values.as_ref(), number as u32 as i32);
-            if ink.is_colored() {
-                let or = format!("{}{}|{}{}", ink.end(), ink.begin(Color::Bold), ink.end(), ink.begin(Color::Blue));
+            if colors.is_colored() {
+                let or = format!(
+                    "{}{}|{}{}",
+                    colors.end(),
+                    colors.begin(Color::Bold),
+                    colors.end(),
+                    colors.begin(Color::Blue)
+                );
                 label = label.replace('|', &or);
             }
-            write!(out, "{}{label}{}", ink.begin(Color::Blue), ink.end())
+            write!(out, "{}{label}{}", colors.begin(Color::Blue), colors.end())
         }
         Form::Structure(name) => {
             if let Some(name) = name.as_deref().filter(|name| *name != "<lambda") {
-                out.extend_from_slice(ink.begin(Color::Cyan).as_bytes());
-                out.extend_from_slice(ink.escaped(name).as_bytes());
-                out.extend_from_slice(ink.end().as_bytes());
+                out.extend_from_slice(colors.begin(Color::Cyan).as_bytes());
+                out.extend_from_slice(colors.escaped(name).as_bytes());
+                out.extend_from_slice(colors.end().as_bytes());
             }
             write!(out, "{}", if spec.size > 0 { "{...}" } else { "{}" })
         }
@@ -160,18 +166,18 @@ fn put_text(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
         return;
     }
     let value = value.split(|&byte| byte == 0).next().unwrap_or(&[]);
-    let ink = if let ValueStyle::Text(ink) = style { ink } else { Ink::None };
+    let colors = if let ValueStyle::Text(colors) = style { colors } else { ColorStyle::None };
     let quote = if style == ValueStyle::Json { "\\\"" } else { "\"" };
-    out.extend_from_slice(ink.begin(Color::Magenta).as_bytes());
+    out.extend_from_slice(colors.begin(Color::Magenta).as_bytes());
     out.extend_from_slice(quote.as_bytes());
     // Text that is not ASCII is taken for UTF-8 and shown as it is, whatever it holds.
     if style != ValueStyle::Json && value.split_last().is_some_and(|(_, rest)| !rest.is_ascii()) {
-        out.extend_from_slice(&ink.escaped_bytes(value));
+        out.extend_from_slice(&colors.escaped_bytes(value));
     } else {
         put_letters(value, style, out);
     }
     out.extend_from_slice(quote.as_bytes());
-    out.extend_from_slice(ink.end().as_bytes());
+    out.extend_from_slice(colors.end().as_bytes());
 }
 
 fn put_letters(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
@@ -180,8 +186,8 @@ fn put_letters(value: &[u8], style: ValueStyle, out: &mut Vec<u8>) {
             (ValueStyle::Text(_), 0) => write!(out, "\\0"),
             (ValueStyle::Text(_), 8) => write!(out, "\\b"),
             (ValueStyle::Text(_), b'\n') => write!(out, "\\n"),
-            (ValueStyle::Text(ink), letter) => {
-                out.extend_from_slice(&ink.escaped_bytes(&[letter]));
+            (ValueStyle::Text(colors), letter) => {
+                out.extend_from_slice(&colors.escaped_bytes(&[letter]));
                 Ok(())
             }
             (ValueStyle::Json, b'\n') => write!(out, "\\\\n"),
@@ -236,11 +242,11 @@ mod tests {
             put_text(value, style, &mut out);
             out
         };
-        let text = ValueStyle::Text(Ink::None);
+        let text = ValueStyle::Text(ColorStyle::None);
         assert_eq!(shown(b"\xe4\xf6\n<", text), b"\"\xe4\xf6\n<\"");
         // A last byte alone does not make it UTF-8.
         assert_eq!(shown(b"a\n\xe4", text), b"\"a\\n\xe4\"");
-        assert_eq!(shown(b"\xe4<\n", ValueStyle::Text(Ink::PlainHtml)), b"\"\xe4&lt;\n\"");
+        assert_eq!(shown(b"\xe4<\n", ValueStyle::Text(ColorStyle::PlainHtml)), b"\"\xe4&lt;\n\"");
         assert_eq!(shown(b"a\xe4\"", ValueStyle::Json), b"\\\"a\\\\xe4\\\"\\\"");
         assert_eq!(shown(b"a\0b", text), b"\"a\"");
     }

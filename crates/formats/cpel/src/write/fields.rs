@@ -1,5 +1,6 @@
 //! The fields of the events of other formats, as a flat list, and as text.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use tracemill_codec::chunk::EventRef;
@@ -7,7 +8,7 @@ use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Schema, Scope};
 
-use super::spool::Spool;
+use super::output::{Log, Spool};
 use crate::strings::MAX_TEXT;
 
 /// Structures in each other that are taken apart.
@@ -31,8 +32,8 @@ pub(super) struct Place {
     pub(super) path: Vec<usize>,
 }
 
-/// The fields of an event but for some, those of its payload first. What sums the event up is the first of all: `true`
-/// then.
+/// The fields of an event but for some, those of its payload first; and whether the first one is a text that sums the
+/// event up.
 pub(super) fn leaves(schema: &Schema, event: EventClassId, without: &[Place]) -> (Vec<Leaf>, bool) {
     let mut leaves = Vec::new();
     for scope in [Scope::Payload, Scope::SpecificContext, Scope::CommonContext] {
@@ -66,7 +67,7 @@ fn add(schema: &Schema, place: &Place, name: &str, class: Option<FieldClassId>, 
 
 /// The fields of an event, read when they are asked for.
 pub(super) struct Fields<'a> {
-    event: EventRef<'a>,
+    pub(super) event: EventRef<'a>,
     scopes: Vec<(Scope, Option<Value>)>,
 }
 
@@ -216,22 +217,31 @@ fn looks_mapped(text: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// The strings of a table that is written: equal ones are the same, as long as they are not too many.
+/// The strings of a table that is written: equal ones are one, as long as they are not too many.
 pub(super) struct Strings {
     spool: Spool,
-    known: std::collections::HashMap<Box<[u8]>, u32>,
+    /// Name that the table begins with, which no text is.
+    name: Option<&'static str>,
+    known: HashMap<Box<[u8]>, u32>,
     known_bytes: usize,
 }
 
 impl Strings {
     /// An empty table.
-    pub(super) fn new(spool: Spool) -> Self {
-        Strings { spool, known: std::collections::HashMap::new(), known_bytes: 0 }
+    pub(super) fn new(spool: Spool, name: Option<&'static str>) -> Self {
+        Strings { spool, name, known: HashMap::new(), known_bytes: 0 }
     }
 
-    /// Begins the table with its name, which no text is.
-    pub(super) fn begin(&mut self, name: &str) -> Result<()> {
-        self.spool.write(name.as_bytes())?;
+    /// Writes the name of the table, unless it is there.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        match self.name.take() {
+            Some(name) => self.put(name.as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, text: &[u8]) -> Result<()> {
+        self.spool.write(text)?;
         self.spool.write(&[0])
     }
 
@@ -248,8 +258,7 @@ impl Strings {
         // With room for what pads it.
         let end = self.spool.len() + text.len() as u64 + 5;
         let (Ok(at), true) = (u32::try_from(self.spool.len()), end <= u64::from(u32::MAX)) else { return Ok(None) };
-        self.spool.write(text)?;
-        self.spool.write(&[0])?;
+        self.put(text)?;
         if self.known_bytes > MAX_KNOWN {
             self.known.clear();
             self.known_bytes = 0;
@@ -259,24 +268,24 @@ impl Strings {
         Ok(Some(at))
     }
 
-    /// Fills it up with NULs to a multiple of 4, and writes it.
-    pub(super) fn finish(&mut self) -> Result<()> {
+    /// Fills it up with NULs to a multiple of 4.
+    pub(super) fn pad(&mut self) -> Result<()> {
         let len = self.spool.len();
         self.spool.write(&[0; 3][..(len.next_multiple_of(4) - len) as usize])
     }
 
     /// Writes all of it.
-    pub(super) fn copy_to(&mut self, out: &mut dyn Write) -> Result<()> {
-        self.spool.copy_to(out)
+    pub(super) fn copy_to(&mut self, log: &mut Log<'_>) -> Result<()> {
+        self.spool.copy_to(log)
     }
 }
 
-/// A text as a table holds it: without a NUL, and no longer than is shown of one. Was it cut?
-pub(super) fn storable(text: &mut Vec<u8>) -> bool {
+/// Makes a text one that a table holds: without a NUL, and no longer than is shown of one. Was it truncated?
+pub(super) fn store(text: &mut Vec<u8>) -> bool {
     let len = memchr::memchr(0, text).unwrap_or(text.len()).min(MAX_TEXT);
-    let is_cut = len < text.len();
+    let is_truncated = len < text.len();
     text.truncate(len);
-    is_cut
+    is_truncated
 }
 
 #[cfg(test)]

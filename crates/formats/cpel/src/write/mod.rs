@@ -1,14 +1,18 @@
-//! Writing CPEL logs and VPP's event logs: each as itself, and any other trace as one.
+//! Writing CPEL logs and VPP's event logs: each rewritten as what it is, and any other trace converted to one.
 
-mod elog;
-mod elog_own;
+mod convert;
+mod convert_cpel;
+mod convert_elog;
+mod elog_values;
 mod fields;
-mod log;
-mod own;
-mod spool;
+mod output;
+mod rewrite_cpel;
+mod rewrite_elog;
+mod sections;
 mod tracks;
 
 use tracemill_model::error::Result;
+use tracemill_model::schema::{ClockClass, StreamClassId};
 
 use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
@@ -45,19 +49,25 @@ pub static ELOG: Target = Target::file(&["elog"], "event logs of VPP, `elog v0`"
 fn create_cpel(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources
         && ["cpel", "gist"].contains(&source.origin.format.as_str())
-        && let Some(own) = own::Own::new(path, source, options)
+        && let Some(rewriter) = rewrite_cpel::Rewriter::new(path, source, options)
     {
-        return Ok(Box::new(own));
+        return Ok(Box::new(rewriter));
     }
-    Ok(Box::new(log::Log::new(path, sources, options)))
+    Ok(Box::new(convert_cpel::Converter::new(path, sources, options)))
 }
 
-fn create_elog(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+fn create_elog(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     if let [source] = sources
         && source.origin.format == ELOG.names[0]
-        && let Some(own) = elog_own::Own::new(path, source)
+        && let Some(rewriter) = rewrite_elog::Rewriter::new(path, source)
     {
-        return Ok(Box::new(own));
+        return Ok(Box::new(rewriter));
     }
-    Ok(Box::new(elog::Log::new(path, sources, options)))
+    Ok(Box::new(convert_elog::Converter::new(path, sources)))
+}
+
+/// The clock of a stream class, when its frequency is known.
+fn known_clock(source: &Source, class: StreamClassId) -> Option<&ClockClass> {
+    let clock = source.schema.stream(class).default_clock?;
+    Some(source.schema.clock(clock)).filter(|clock| clock.frequency > 0)
 }

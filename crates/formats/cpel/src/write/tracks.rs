@@ -1,8 +1,7 @@
-//! On which track the events of other formats are: that of their thread, else of their CPU, else of their stream.
+//! The tracks of the events of other formats: that of their thread, else of their CPU, else of their stream.
 
 use std::collections::HashMap;
 
-use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Scope};
@@ -15,7 +14,7 @@ use tracemill_format::target::Source;
 /// Most tracks: viewers and logs number them in 16 bits.
 const MAX_TRACKS: usize = 1 << 16;
 
-/// How the events of a class say their track.
+/// Where the events of a class have their track.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     who: Who,
@@ -25,7 +24,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// That of a class.
+    /// The rule of a class.
     pub(super) fn of(semantics: &Semantics, event: EventClassId) -> Rule {
         let who = semantics.who(event);
         let field = |path: &FieldPath| {
@@ -40,7 +39,7 @@ impl Rule {
         Rule { id: who.id.as_ref().map(field), name: who.name.as_ref().map(field), next, who }
     }
 
-    /// The fields that the track says.
+    /// The fields that the track shows.
     pub(super) fn places(&self) -> Vec<Field> {
         let is_said = self.id.is_some() && !self.who.is_of_cpu;
         let id = self.id.iter().filter(|field| field.scope != Scope::Payload);
@@ -59,12 +58,11 @@ pub(super) struct Tracks {
 }
 
 impl Tracks {
-    /// The track of an event, whose `fields` are these; it is of a stream of a source, which has the number `at` among
-    /// all streams.
+    /// The track of the event of some fields; it is of a stream of a source, which has the number `at` among all streams.
     pub(super) fn of(
         &mut self,
         rule: &Rule,
-        (event, fields): (EventRef<'_>, &mut Fields<'_>),
+        fields: &mut Fields<'_>,
         at: usize,
         (sources, source, stream): (&[Source], usize, usize),
         losses: &mut Losses,
@@ -74,7 +72,7 @@ impl Tracks {
             Ok(fields.get(field)?.and_then(Value::integer).and_then(|number| i64::try_from(number).ok()))
         };
         let (id, next) = (number(&rule.id)?, number(&rule.next)?);
-        let said = Said { id, next, cpu: self.cpus.of(at, &event.chunk.packet) };
+        let said = Said { id, next, cpu: self.cpus.of(at, &fields.event.chunk.packet) };
         let place = self.running.place(source as u32, &rule.who, said);
         let key = (source, place, if place == Place::Stream { stream } else { 0 });
         if let Some(&track) = self.known.get(&key) {
@@ -109,7 +107,7 @@ impl Tracks {
                 text.extend(of.streams.get(stream).map_or(&b""[..], |of| of.origin_name.as_bytes()));
             }
         }
-        super::fields::storable(&mut text);
+        super::fields::store(&mut text);
         self.names.push(text);
         self.known.insert(key, track);
         Ok(track)

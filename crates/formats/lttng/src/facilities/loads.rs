@@ -258,10 +258,10 @@ pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
             CoreEvent::Heartbeat => ("time_heartbeat", Vec::new()),
             CoreEvent::FullHeartbeat => ("heartbeat_full", vec![field("tsc", unsigned(8))]),
         };
-        EventDefinition { name: name.to_string(), description: String::new(), fields, has_compact_data: false }
+        EventDefinition { name: name.to_string(), description: None, fields, has_compact_data: false }
     });
     let events = events.collect();
-    FacilityDefinition { name: "core".to_string(), arch: None, description: String::new(), events, checksum: 0 }
+    FacilityDefinition { name: "core".to_string(), arch: None, events, checksum: 0 }
 }
 
 fn unsigned(bytes: u8) -> Kind {
@@ -269,5 +269,5 @@ fn unsigned(bytes: u8) -> Kind {
 }
 
 fn field(name: &str, kind: Kind) -> FieldDefinition {
-    FieldDefinition { name: name.into(), class: Arc::new(Type::plain(kind)) }
+    FieldDefinition { name: name.into(), class: Arc::new(Type::new(kind, None)) }
 }

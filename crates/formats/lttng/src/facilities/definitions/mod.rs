@@ -3,6 +3,7 @@
 mod checksum;
 mod lexer;
 mod parser;
+mod text;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use tracemill_model::error::Error;
 use tracemill_model::schema::Mapping;
 
-pub(super) use parser::read_attributes;
+pub(super) use parser::{are_possible, read_attributes};
 
 /// A facility as a definition file describes it.
 #[derive(Clone, Debug)]
@@ -19,8 +20,6 @@ pub struct FacilityDefinition {
     pub name: String,
     /// Architecture, of facilities that have one for each.
     pub arch: Option<String>,
-    /// What it is.
-    pub description: String,
     /// Events; their ids are their places.
     pub events: Vec<EventDefinition>,
     /// Checksum by which a trace names it.
@@ -32,8 +31,8 @@ pub struct FacilityDefinition {
 pub struct EventDefinition {
     /// Name.
     pub name: String,
-    /// What it is.
-    pub description: String,
+    /// Its description, when it has one.
+    pub description: Option<String>,
     /// Its fields.
     pub fields: Vec<FieldDefinition>,
     /// Is its first field in the header of compact tracefiles?
@@ -139,9 +138,18 @@ impl DefinitionFile {
 }
 
 impl Type {
-    /// A type without attributes.
-    pub fn plain(kind: Kind) -> Self {
-        Type { kind, format: None, is_network: false, size: 1 }
+    /// A type, with the format in which the producer wants it shown.
+    pub fn new(kind: Kind, format: Option<String>) -> Self {
+        let inside = match &kind {
+            Kind::Array(_, element) => element.size,
+            Kind::Sequence(length, element) => length.size.saturating_add(element.size),
+            Kind::Struct(fields) | Kind::Union(fields) => parser::fields_size(fields),
+            Kind::Enumeration(labels) => {
+                labels.iter().map(|label| parser::name_size(&label.label)).fold(0, u64::saturating_add)
+            }
+            Kind::Integer(_) | Kind::Float(_) | Kind::String => 0,
+        };
+        Type { kind, format, is_network: false, size: inside.saturating_add(1) }
     }
 
     /// Fields and labels when every type in it is written out at each of its uses.
@@ -151,6 +159,16 @@ impl Type {
 }
 
 impl FacilityDefinition {
+    /// A facility of these events, with the checksum that readers find for it.
+    pub fn new(name: String, events: Vec<EventDefinition>) -> Self {
+        let mut facility = FacilityDefinition { name, arch: None, events, checksum: 0 };
+        // Readers refuse larger ones, and know no checksum of them.
+        if parser::is_facility_possible(&facility) {
+            facility.checksum = checksum::of(&facility);
+        }
+        facility
+    }
+
     /// Fields and labels of all events.
     pub fn size(&self) -> u64 {
         self.events.iter().map(|event| 1 + parser::fields_size(&event.fields)).fold(0, u64::saturating_add)

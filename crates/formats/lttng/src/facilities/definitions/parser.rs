@@ -93,7 +93,6 @@ impl Parser<'_, '_> {
         let mut facility = FacilityDefinition {
             name: required(tag, "name")?.to_string(),
             arch: tag.value("arch").map(str::to_string),
-            description: String::new(),
             events: Vec::new(),
             checksum: 0,
         };
@@ -111,7 +110,7 @@ impl Parser<'_, '_> {
                     }
                     facility.events.push(event);
                 }
-                "description" => facility.description = parser.description(&child)?,
+                "description" => drop(parser.description(&child)?),
                 name => return Err(problem(&child, format!("an element `{name}` in a facility"))),
             }
             Ok(())
@@ -141,7 +140,7 @@ impl Parser<'_, '_> {
     fn event(&mut self, tag: &Tag) -> Result<EventDefinition> {
         let mut event = EventDefinition {
             name: required(tag, "name")?.to_string(),
-            description: String::new(),
+            description: None,
             fields: Vec::new(),
             has_compact_data: tag
                 .attributes
@@ -150,7 +149,7 @@ impl Parser<'_, '_> {
         };
         self.children(tag, |parser, child| {
             match child.name.as_str() {
-                "description" => event.description = parser.description(&child)?,
+                "description" => event.description = Some(parser.description(&child)?),
                 "field" => event.fields.push(parser.field(&child, 0)?),
                 // Files of early 2005 wrap the fields.
                 "struct" => event.fields.append(&mut parser.fields(&child, 0)?),
@@ -353,6 +352,22 @@ fn size_of(tag: &Tag, name: &str, bytes: i128) -> Result<u8> {
     }
 }
 
+/// Integers that have the names of C's types.
+pub(super) const NAMED: [(&str, Integer); 12] = [
+    ("char", Integer::Char),
+    ("uchar", Integer::UChar),
+    ("short", Integer::Short),
+    ("ushort", Integer::UShort),
+    ("int", Integer::Int),
+    ("uint", Integer::UInt),
+    ("long", Integer::Long),
+    ("ulong", Integer::ULong),
+    ("pointer", Integer::Pointer),
+    ("size_t", Integer::Size),
+    ("ssize_t", Integer::SSize),
+    ("off_t", Integer::Offset),
+];
+
 /// The type that an element without content stands for.
 fn primitive(tag: &Tag) -> Result<Option<Kind>> {
     let size = || {
@@ -362,38 +377,21 @@ fn primitive(tag: &Tag) -> Result<Option<Kind>> {
     Ok(Some(match tag.name.as_str() {
         "int_fixed" => Kind::Integer(Integer::Fixed(size()?, true)),
         "uint_fixed" => Kind::Integer(Integer::Fixed(size()?, false)),
-        "char" => Kind::Integer(Integer::Char),
-        "uchar" => Kind::Integer(Integer::UChar),
-        "short" => Kind::Integer(Integer::Short),
-        "ushort" => Kind::Integer(Integer::UShort),
-        "int" => Kind::Integer(Integer::Int),
-        "uint" => Kind::Integer(Integer::UInt),
-        "long" => Kind::Integer(Integer::Long),
-        "ulong" => Kind::Integer(Integer::ULong),
-        "pointer" => Kind::Integer(Integer::Pointer),
-        "size_t" => Kind::Integer(Integer::Size),
-        "ssize_t" => Kind::Integer(Integer::SSize),
-        "off_t" => Kind::Integer(Integer::Offset),
         "string" => Kind::String,
         "float" => match size()? {
             bytes @ (4 | 8) => Kind::Float(bytes),
             bytes => return Err(problem(tag, format!("a `float` of {bytes} bytes, expected 4 or 8"))),
         },
-        _ => return Ok(None),
+        name => match NAMED.iter().find(|(known, _)| *known == name) {
+            Some((_, integer)) => Kind::Integer(*integer),
+            None => return Ok(None),
+        },
     }))
 }
 
 fn finish(tag: &Tag, kind: Kind) -> Arc<Type> {
-    let inside = match &kind {
-        Kind::Array(_, element) => element.size,
-        Kind::Sequence(length, element) => length.size.saturating_add(element.size),
-        Kind::Struct(fields) | Kind::Union(fields) => fields_size(fields),
-        Kind::Enumeration(labels) => labels.iter().map(|label| name_size(&label.label)).fold(0, u64::saturating_add),
-        Kind::Integer(_) | Kind::Float(_) | Kind::String => 0,
-    };
-    let is_network = tag.value("byte_order") == Some("network");
-    let format = tag.value("format").map(str::to_string);
-    Arc::new(Type { kind, format, is_network, size: inside.saturating_add(1) })
+    let class = Type::new(kind, tag.value("format").map(str::to_string));
+    Arc::new(Type { is_network: tag.value("byte_order") == Some("network"), ..class })
 }
 
 pub(super) fn fields_size(fields: &[FieldDefinition]) -> u64 {
@@ -401,17 +399,49 @@ pub(super) fn fields_size(fields: &[FieldDefinition]) -> u64 {
 }
 
 /// What a name counts for: long ones for more, since checksums go through all of them.
-fn name_size(name: &str) -> u64 {
+pub(super) fn name_size(name: &str) -> u64 {
     1 + name.len() as u64 / 16
+}
+
+/// Does the language have events of these fields?
+pub(in super::super) fn are_possible(fields: &[FieldDefinition]) -> bool {
+    fields_size(fields) <= MAX_EVENT_SIZE && fields.iter().all(|field| is_possible(field, 0))
+}
+
+fn is_possible(field: &FieldDefinition, depth: u32) -> bool {
+    !field.name.is_empty() && is_class_possible(&field.class, depth)
+}
+
+fn is_class_possible(class: &Type, depth: u32) -> bool {
+    let is_inside = match &class.kind {
+        Kind::Array(_, element) | Kind::Sequence(_, element) => {
+            !is_empty(element) && is_class_possible(element, depth + 1)
+        }
+        Kind::Struct(fields) | Kind::Union(fields) => fields.iter().all(|field| is_possible(field, depth + 1)),
+        Kind::Enumeration(labels) => {
+            let mut values = labels.iter().flat_map(|label| &label.ranges).map(|range| range.0);
+            values.all(|value| value.unsigned_abs() <= u64::MAX.into())
+        }
+        Kind::Integer(_) | Kind::Float(_) | Kind::String => true,
+    };
+    is_inside && depth <= MAX_DEPTH && class.size() <= MAX_EVENT_SIZE
+}
+
+/// Is a facility, all of whose events are possible, not too large?
+pub(super) fn is_facility_possible(facility: &FacilityDefinition) -> bool {
+    let sizes = facility.events.iter().map(|event| fields_size(&event.fields));
+    sizes.fold(0, u64::saturating_add) <= MAX_FACILITY_SIZE
+}
+
+/// Is it a structure without fields?
+fn is_empty(class: &Type) -> bool {
+    match &class.kind {
+        Kind::Struct(fields) | Kind::Union(fields) => fields.iter().all(|field| is_empty(&field.class)),
+        _ => false,
+    }
 }
 
 /// Refuses elements without size: any number of them fits.
 fn with_size(tag: &Tag, element: Arc<Type>) -> Result<Arc<Type>> {
-    fn is_empty(class: &Type) -> bool {
-        match &class.kind {
-            Kind::Struct(fields) | Kind::Union(fields) => fields.iter().all(|field| is_empty(&field.class)),
-            _ => false,
-        }
-    }
     if is_empty(&element) { Err(problem(tag, "its elements are structures without fields")) } else { Ok(element) }
 }

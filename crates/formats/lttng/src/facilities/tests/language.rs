@@ -116,3 +116,20 @@ fn formats_enter_the_checksum_and_say_the_base() {
     assert_ne!(with("format=\"%x\""), with(""));
     assert_eq!(with("byte_order=network"), with(""));
 }
+
+#[test]
+fn definitions_written_as_text_are_read_as_they_were() {
+    let text = "<facility name='t'>
+       <event name='e'><description>x</description>
+         <field name='i'><int_fixed size='2' format='%#llx'/></field> <field name='u'><uint_fixed size='8'/></field>
+         <field name='c'><uchar/></field> <field name='f'><float size='4'/></field> <field name='t'><string/></field>
+         <field name='k'><enum><label name='a' value='-1'/><label name='b' value='7'/></enum></field>
+         <field name='n'><array size='3'><union><field name='o'><off_t/></field></union></array></field>
+         <field name='q'><sequence><uint/><struct><field name='p'><pointer/></field></struct></sequence></field>
+       </event> <event name='none'></event> </facility>";
+    let file = parse(text);
+    let facility = &file.facilities[0];
+    let again = parse(&facility.to_string());
+    assert!(again.broken.is_empty(), "{:?}", again.broken);
+    assert_eq!(format!("{:?}", again.facilities[0]), format!("{facility:?}"));
+}

@@ -3,7 +3,6 @@
 //! Fields are packed, time has 64 bits, an `int` has 8 bytes so that every enumeration is one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -12,11 +11,13 @@ use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockOrigin, DisplayBase, FieldClassId, FieldKind, Length, Schema, Scope,
+    ByteOrder, ClockClass, ClockOrigin, DisplayBase, FieldClassId, FieldKind, Length, Mapping, Schema, Scope,
 };
 
 use super::super::block::TraceHeader;
-use super::super::definitions::{DefinitionFile, FieldDefinition, Kind};
+use super::super::definitions::{
+    EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type, are_possible,
+};
 use super::super::layout::Sizes;
 use super::blocks::{EventOut, TraceFile, head};
 use super::concepts;
@@ -65,9 +66,7 @@ struct Facility {
 }
 
 struct Event {
-    name: String,
-    text: String,
-    fields: Vec<FieldDefinition>,
+    definition: EventDefinition,
     /// Order in which the members of the payload become fields.
     order: Vec<usize>,
     has_contexts: [bool; 2],
@@ -192,34 +191,29 @@ impl Converter {
         order.extend(renamed.iter().filter_map(|(name, _)| place_of(name)));
         let rest: Vec<usize> = (0..members.len()).filter(|at| !order.contains(at)).collect();
         order.extend(rest);
-        let mut text = String::new();
+        let mut fields = Vec::with_capacity(order.len() + 2);
         for &at in &order {
             let own = &*members[at].name;
             let name = renamed.iter().find(|(from, _)| *from == own).map_or(own, |(_, to)| to);
-            text += &self.field_text(schema, name, members[at].class, 0);
+            fields.push(self.field(schema, name, members[at].class, 0));
         }
         let stream = schema.stream(of.stream);
         let contexts = [("stream_context", stream.common_context), ("event_context", of.specific_context)];
         let has_contexts = contexts.map(|(_, root)| root.is_some());
         for (name, root) in contexts {
-            text += &root.map(|root| self.field_text(schema, name, root, 0)).unwrap_or_default();
+            fields.extend(root.map(|root| self.field(schema, name, root, 0)));
         }
-        let place = self.add(&facility, &event, &name, text, order, has_contexts);
+        let definition = EventDefinition { name: event, description: None, fields, has_compact_data: false };
+        let place = self.add(&facility, &name, Event { definition, order, has_contexts });
         self.known.insert(key, place);
         place
     }
 
-    fn add(
-        &mut self,
-        facility: &str,
-        event: &str,
-        full: &str,
-        fields: String,
-        order: Vec<usize>,
-        has_contexts: [bool; 2],
-    ) -> Option<(usize, usize)> {
+    /// Gives an event to a facility of a name. What the definitions cannot say loses its fields.
+    fn add(&mut self, facility: &str, full: &str, mut event: Event) -> Option<(usize, usize)> {
         let is_it = |known: &Facility, name: &str| known.name == name && known.events.len() < 256;
-        let has_room = |known: &Facility| !known.events.iter().any(|known| known.name == event);
+        let has_room =
+            |known: &Facility| !known.events.iter().any(|known| known.definition.name == event.definition.name);
         let mut name = facility.to_string();
         let mut number = 1;
         // A full facility goes on in another one, and so do events of one name.
@@ -237,149 +231,133 @@ impl Converter {
             number += 1;
             name = format!("{facility}_{number}");
         };
-        let description = if format!("{name}.{event}") == full {
-            String::new()
-        } else {
-            format!("<description>{}</description>", full.chars().map(plain_text).collect::<String>())
-        };
-        let text = format!("<event name=\"{event}\">{description}{fields}</event>\n");
-        let whole = format!("<facility name=\"x\">{text}</facility>");
-        let file = DefinitionFile::parse(whole.as_bytes(), Path::new("x.xml"));
-        let parsed = file.facilities.first().and_then(|facility| facility.events.first());
-        let Some(parsed) = parsed else {
+        if format!("{name}.{}", event.definition.name) != full {
+            event.definition.description = Some(full.chars().map(plain_text).collect());
+        }
+        if !are_possible(&event.definition.fields) {
             self.losses.add(Lost::UndefinedFields, 1);
-            let text = format!("<event name=\"{event}\">{description}</event>\n");
-            let own = Event {
-                name: event.to_string(),
-                text,
-                fields: Vec::new(),
-                order: Vec::new(),
-                has_contexts: [false; 2],
-            };
-            self.facilities[at].events.push(own);
-            return Some((at, self.facilities[at].events.len() - 1));
-        };
-        let fields = parsed.fields.clone();
-        self.facilities[at].events.push(Event { name: event.to_string(), text, fields, order, has_contexts });
+            event.definition.fields.clear();
+            event.order.clear();
+            event.has_contexts = [false; 2];
+        }
+        self.facilities[at].events.push(event);
         Some((at, self.facilities[at].events.len() - 1))
     }
 
-    fn field_text(&mut self, schema: &Schema, name: &str, class: FieldClassId, depth: u32) -> String {
+    fn field(&mut self, schema: &Schema, name: &str, class: FieldClassId, depth: u32) -> FieldDefinition {
         let shown: String = name.chars().map(plain_text).collect();
         if shown != name {
             self.losses.add(Lost::NameCharacters, 1);
         }
-        let shown = if shown.is_empty() { "_".into() } else { shown };
-        format!("\n<field name=\"{shown}\">{}</field>", self.type_text(schema, class, depth))
+        let name = if shown.is_empty() { "_".into() } else { shown.into() };
+        FieldDefinition { name, class: self.class(schema, class, depth) }
     }
 
-    fn type_text(&mut self, schema: &Schema, class: FieldClassId, depth: u32) -> String {
-        let sequence = |inside: String| format!("<sequence><uint_fixed size=\"4\"/>{inside}</sequence>");
-        if depth > 24 {
-            self.losses.add(Lost::DeepFields, 1);
-            return "<struct></struct>".into();
-        }
-        match &schema.field_class(class).kind {
+    fn class(&mut self, schema: &Schema, class: FieldClassId, depth: u32) -> Arc<Type> {
+        let hexadecimal = || Some("%#llx".to_string());
+        let kind = match &schema.field_class(class).kind {
+            _ if depth > 24 => {
+                self.losses.add(Lost::DeepFields, 1);
+                Kind::Struct(Vec::new())
+            }
             FieldKind::Integer(integer) if integer.len_bits > 64 => {
                 self.losses.add(Lost::WideIntegers, 1);
-                "<string/>".into()
+                Kind::String
             }
             FieldKind::Integer(integer) => {
                 let bits = if integer.len_bits == 0 { 64 } else { integer.len_bits };
                 if let Some(mappings) = &integer.mappings {
                     if integer.signed || bits < 64 {
-                        return self.enumeration(mappings);
+                        return Arc::new(Type::new(Kind::Enumeration(self.labels(mappings)), None));
                     }
                     self.losses.add(Lost::UnsignedLabels, 1);
                 }
                 let format = match integer.base {
-                    DisplayBase::Hexadecimal => " format=\"%#llx\"",
-                    DisplayBase::Octal => " format=\"%#llo\"",
-                    _ => "",
+                    DisplayBase::Hexadecimal => hexadecimal(),
+                    DisplayBase::Octal => Some("%#llo".to_string()),
+                    _ => None,
                 };
-                let name = if integer.signed { "int_fixed" } else { "uint_fixed" };
-                format!("<{name} size=\"{}\"{format}/>", bits.next_power_of_two().max(8) / 8)
+                let bytes = (bits.next_power_of_two().max(8) / 8) as u8;
+                return Arc::new(Type::new(Kind::Integer(Integer::Fixed(bytes, integer.signed)), format));
             }
-            FieldKind::BitArray(_) => "<uint_fixed size=\"8\" format=\"%#llx\"/>".into(),
+            FieldKind::BitArray(_) => {
+                return Arc::new(Type::new(Kind::Integer(Integer::Fixed(8, false)), hexadecimal()));
+            }
             FieldKind::BitMap(_) => {
                 self.losses.add(Lost::BitFlags, 1);
-                "<uint_fixed size=\"8\" format=\"%#llx\"/>".into()
+                return Arc::new(Type::new(Kind::Integer(Integer::Fixed(8, false)), hexadecimal()));
             }
             FieldKind::Boolean(_) => {
                 self.losses.add(Lost::Booleans, 1);
-                "<uint_fixed size=\"1\"/>".into()
+                Kind::Integer(Integer::Fixed(1, false))
             }
             FieldKind::Float(float) => {
-                if float.len_bits > 64 {
-                    self.losses.add(Lost::WideFloats, 1);
-                }
-                format!("<float size=\"{}\"/>", if float.len_bits == 32 { 4 } else { 8 })
+                self.losses.add(Lost::WideFloats, (float.len_bits > 64).into());
+                Kind::Float(if float.len_bits == 32 { 4 } else { 8 })
             }
-            FieldKind::String(_) | FieldKind::Rendered(_) => "<string/>".into(),
+            FieldKind::String(_) | FieldKind::Rendered(_) => Kind::String,
             FieldKind::Blob(_) => {
                 self.losses.add(Lost::MediaTypes, 1);
-                sequence("<uchar/>".into())
+                sequence(byte())
             }
             FieldKind::Struct(structure) => {
-                let fields: String = structure
-                    .members
-                    .iter()
-                    .map(|member| self.field_text(schema, &member.name, member.class, depth + 1))
-                    .collect();
-                format!("<struct>{fields}</struct>")
+                let members = structure.members.iter();
+                Kind::Struct(members.map(|member| self.field(schema, &member.name, member.class, depth + 1)).collect())
             }
             FieldKind::Array(array) => {
-                let element = self.type_text(schema, array.element, depth + 1);
-                // Elements without bytes are refused by the language: they are counted by a byte each.
-                let element = if is_empty(schema, array.element) { "<uchar/>".into() } else { element };
+                let element = self.element(schema, array.element, depth);
                 match array.length {
-                    Length::Static(len) if len > 0 => format!("<array size=\"{len}\">{element}</array>"),
+                    Length::Static(len) if len > 0 => Kind::Array(len, element),
                     _ => sequence(element),
                 }
             }
             FieldKind::Optional(optional) => {
                 self.losses.add(Lost::Optionals, 1);
-                let inside = self.type_text(schema, optional.content, depth + 1);
-                sequence(if is_empty(schema, optional.content) { "<uchar/>".into() } else { inside })
+                sequence(self.element(schema, optional.content, depth))
             }
             FieldKind::Variant(variant) => {
                 self.losses.add(Lost::Variants, 1);
-                let options: String = variant
-                    .options
-                    .iter()
-                    .enumerate()
-                    .map(|(at, option)| {
-                        let name = option.name.as_deref().map_or_else(|| at.to_string(), str::to_string);
-                        let inside = self.type_text(schema, option.class, depth + 1);
-                        let inside = if is_empty(schema, option.class) { "<uchar/>".into() } else { inside };
-                        format!(
-                            "\n<field name=\"{}\">{}</field>",
-                            name.chars().map(plain_text).collect::<String>(),
-                            sequence(inside)
-                        )
-                    })
-                    .collect();
-                format!("<struct>{options}</struct>")
+                let options = variant.options.iter().enumerate().map(|(at, option)| {
+                    let name = option.name.as_deref().map_or_else(|| at.to_string(), str::to_string);
+                    let class = sequence(self.element(schema, option.class, depth));
+                    let name: String = name.chars().map(plain_text).collect();
+                    FieldDefinition { name: name.into(), class: Arc::new(Type::new(class, None)) }
+                });
+                Kind::Struct(options.collect())
             }
-        }
+        };
+        Arc::new(Type::new(kind, None))
     }
 
-    fn enumeration(&mut self, mappings: &[tracemill_model::schema::Mapping]) -> String {
-        let mut labels = String::new();
+    /// The type of elements. Those without bytes are refused by the language: they are counted by a byte each.
+    fn element(&mut self, schema: &Schema, class: FieldClassId, depth: u32) -> Arc<Type> {
+        let element = self.class(schema, class, depth + 1);
+        if is_empty(schema, class) { byte() } else { element }
+    }
+
+    fn labels(&mut self, mappings: &[Mapping]) -> Arc<[Mapping]> {
+        let mut labels = Vec::new();
         for mapping in mappings {
-            let name: String = mapping.label.chars().map(plain_text).collect();
-            for (low, high) in &mapping.ranges {
-                if high.saturating_sub(*low) >= 64 || name.is_empty() {
+            let label: Arc<str> = mapping.label.chars().map(plain_text).collect::<String>().into();
+            for &(low, high) in &mapping.ranges {
+                if high.saturating_sub(low) >= 64 || label.is_empty() {
                     self.losses.add(Lost::RangeLabels, 1);
                     continue;
                 }
-                for value in *low..=*high {
-                    labels += &format!("\n<label name=\"{name}\" value=\"{value}\"/>");
-                }
+                labels.extend((low..=high).map(|value| Mapping { label: label.clone(), ranges: vec![(value, value)] }));
             }
         }
-        format!("<enum>{labels}</enum>")
+        labels.into()
     }
+}
+
+/// Elements behind their number.
+fn sequence(element: Arc<Type>) -> Kind {
+    Kind::Sequence(Arc::new(Type::new(Kind::Integer(Integer::Fixed(4, false)), None)), element)
+}
+
+fn byte() -> Arc<Type> {
+    Arc::new(Type::new(Kind::Integer(Integer::UChar), None))
 }
 
 impl TraceWriter for Converter {
@@ -424,10 +402,10 @@ impl TraceWriter for Converter {
         let form = Form { sizes: SIZES, is_big, floats_are_big: is_big };
         let mut data = Vec::new();
         let mut absent = 0;
-        let fields = of.fields.iter().zip(ordered);
+        let fields = of.definition.fields.iter().zip(ordered);
         let ordered: Vec<Value> = fields.map(|(field, value)| shape(&field.class.kind, value, &mut absent)).collect();
         // Nothing is absent now.
-        let _ = form.fields(&of.fields, &ordered, &mut data);
+        let _ = form.fields(&of.definition.fields, &ordered, &mut data);
         self.losses.add(Lost::AbsentFields, absent);
         self.first = Some(self.first.map_or(tsc, |first| first.min(tsc)));
         self.open_file(stream, event)?;
@@ -468,16 +446,15 @@ impl TraceWriter for Converter {
         let begin = self.first.unwrap_or(self.header.start_tsc);
         let mut control = TraceFile::new(self.folder.join("control/facilities_0"), self.header.clone(), None);
         control.begin(&head(&self.header, begin, self.header.start_freq), None, 4096)?;
-        for (at, facility) in self.facilities.iter().enumerate() {
-            let text = facility.text();
+        for (at, facility) in self.facilities.into_iter().enumerate() {
+            let events = facility.events.into_iter().map(|event| event.definition);
+            let facility = FacilityDefinition::new(facility.name, events.collect());
             let path = self.folder.join("eventdefs").join(format!("{}.xml", file_name(&facility.name)));
             path.make_folders_around()?;
-            path.write("write the definitions", &text)?;
-            let file = DefinitionFile::parse(text.as_bytes(), path.path());
-            let checksum = file.facilities.first().map_or(0, |facility| facility.checksum);
+            path.write("write the definitions", facility.to_string())?;
             let mut data = facility.name.as_bytes().to_vec();
             data.push(0);
-            for word in [checksum, at as u32 + 1, 8, 8, 8, 8, 0] {
+            for word in [facility.checksum, at as u32 + 1, 8, 8, 8, 8, 0] {
                 super::encode::put(word.into(), 4, is_big, &mut data);
             }
             let load = EventOut { tsc: begin, facility: 0, event: 0, data: &data, packed: 0, sets_clock: false };
@@ -488,13 +465,6 @@ impl TraceWriter for Converter {
         let files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
         files.chain([&control]).try_for_each(TraceFile::check)?;
         Ok(self.losses)
-    }
-}
-
-impl Facility {
-    fn text(&self) -> String {
-        let events: String = self.events.iter().map(|event| event.text.as_str()).collect();
-        format!("<?xml version=\"1.0\"?>\n<facility name=\"{}\">\n{events}</facility>\n", self.name)
     }
 }
 

@@ -1,25 +1,26 @@
 //! Any trace as a log of VPP: a type for each event class, with its fields as arguments as far as these have room.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ClockClass, ClockOrigin, DisplayBase, EventClassId, FieldKind, Mapping, Schema};
+use tracemill_model::schema::{ClockOrigin, DisplayBase, EventClassId, FieldKind, Mapping, Schema};
 
-use super::elog_own::{put_cstring, put_integer, stored_ns, time_of, words};
-use super::fields::{self, Fields, Leaf, Strings, leaves, mapped};
-use super::log::clocks;
-use super::spool::{Output, Spool, WRITING};
-use super::tracks::{Rule, Tracks};
+use super::convert::{Conversion, classes};
+use super::elog_values::{put_cstring, put_integer, stored_ns, time_of, words};
+use super::fields::{Fields, Leaf, leaves, mapped};
+use super::known_clock;
+use super::output::Spool;
+use super::tracks::Rule;
 use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::target::{Source, TraceWriter, WriteOptions};
-use tracemill_format::writer::{ClassKey, count_headers};
-use tracemill_semantics::{Semantics, names};
+use tracemill_format::target::{Source, TraceWriter};
+use tracemill_format::writer::ClassKey;
 
 /// Octets of arguments that an event has.
 const MAX_ARGS: usize = 20;
@@ -31,36 +32,25 @@ const MAX_LABELS: usize = 4096;
 const MAX_TYPES: usize = 1 << 16;
 
 /// Writes a log.
-pub(super) struct Log {
-    output: Output,
-    sources: Vec<Source>,
-    streams: Vec<Stream>,
-    classes: HashMap<(usize, EventClassId), Class>,
+pub(super) struct Converter {
+    log: Conversion,
+    /// By source, then by class.
+    classes: Vec<Vec<Rc<Class>>>,
+    /// By stream of all sources.
+    clocks: Vec<Option<ClockMap>>,
     /// Type by class, and for classes of many ids by name.
     numbers: HashMap<ClassKey, u16>,
     types: Vec<Type>,
-    /// By source.
-    semantics: Vec<Semantics>,
-    tracks: Tracks,
-    strings: Strings,
     events: Spool,
     count: u32,
     /// Ns of the first event; what is stored for it.
     start: Option<(i128, u64)>,
     /// Ns of the last event.
     last: i128,
-    losses: Losses,
-    scratch: Vec<u8>,
-}
-
-struct Stream {
-    source: usize,
-    stream: usize,
-    clock: Option<ClockMap>,
+    event: Vec<u8>,
 }
 
 /// What the events of a class become.
-#[derive(Clone)]
 struct Class {
     rule: Rule,
     args: Vec<Arg>,
@@ -69,7 +59,6 @@ struct Class {
     losses: Vec<Lost>,
 }
 
-#[derive(Clone)]
 enum Arg {
     /// An integer of so many octets.
     Integer(Leaf, u8, &'static str),
@@ -77,14 +66,25 @@ enum Arg {
     Float(Leaf, u8),
     /// A text as it is.
     Text(Leaf),
-    /// A text of other fields.
+    /// A text made of other fields. Is it of a single one, which the format names?
     Made(Vec<Leaf>, bool),
 }
 
 struct Type {
-    format: Vec<u8>,
+    format: String,
     args: String,
     labels: Vec<Vec<u8>>,
+}
+
+impl Type {
+    /// The number of a string of its enumeration: that of the value, as far as there is room for it.
+    fn label(&mut self, value: u64) -> u64 {
+        let wanted = usize::try_from(value).unwrap_or(MAX_LABELS).min(MAX_LABELS - 1);
+        while self.labels.len() <= wanted {
+            self.labels.push(self.labels.len().to_string().into_bytes());
+        }
+        value.min(self.labels.len() as u64 - 1)
+    }
 }
 
 impl Arg {
@@ -129,14 +129,11 @@ fn type_name(name: &str) -> String {
 }
 
 impl Class {
-    fn of(schema: &Schema, semantics: &Semantics, event: EventClassId) -> Class {
-        let rule = Rule::of(semantics, event);
+    fn new(schema: &Schema, event: EventClassId, rule: Rule) -> Class {
         let (leaves, _) = leaves(schema, event, &rule.places());
         let (mut labels, mut losses) = (None, Vec::new());
-        let mut args: Vec<Arg> = Vec::new();
-        for leaf in leaves {
-            args.push(Self::arg(schema, leaf, &mut labels, &mut losses));
-        }
+        let arg = |leaf| Self::arg(schema, leaf, &mut labels, &mut losses);
+        let mut args: Vec<Arg> = leaves.into_iter().map(arg).collect();
         if args.iter().map(Arg::len).sum::<usize>() > MAX_ARGS {
             // What has no room becomes a text, which needs room itself.
             let (mut room, mut rest, mut typed) = (MAX_ARGS - TEXT_BYTES, Vec::new(), Vec::new());
@@ -222,54 +219,31 @@ fn label_list(mappings: &[Mapping]) -> Option<Vec<Vec<u8>>> {
     Some(labels.into_iter().enumerate().map(label).collect())
 }
 
-impl Log {
-    pub(super) fn new(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Log {
-        let mut losses = Losses::default();
-        sources.iter().for_each(|source| count_headers(&mut losses, source, &[names::CPU], &["id", "timestamp", "v"]));
-        let semantics: Vec<Semantics> = sources.iter().map(|source| Semantics::new(&source.schema)).collect();
-        for (schema, semantics) in sources.iter().map(|source| &source.schema).zip(&semantics) {
-            for at in 0..schema.events().len() {
-                let class = Class::of(schema, semantics, EventClassId(at as u32));
-                class.losses.into_iter().for_each(|kind| losses.add(kind, 1));
-            }
-        }
-        let map = |(clock, source): (&ClockClass, &Source)| source.clock_map(clock);
-        let clocks = clocks(sources);
-        let others = clocks.iter().flatten().filter(|(clock, _)| clock.origin != ClockOrigin::Unix).count();
-        losses.add(Lost::ClockOrigins, others as u64);
-        losses.add(Lost::ClocklessStreams, clocks.iter().filter(|clock| clock.is_none()).count() as u64);
-        let places = sources.iter().enumerate().flat_map(|(at, of)| (0..of.streams.len()).map(move |one| (at, one)));
-        let stream =
-            |((source, stream), clock): ((usize, usize), Option<_>)| Stream { source, stream, clock: clock.map(map) };
-        Log {
-            streams: places.zip(clocks).map(stream).collect(),
-            output: Output::new(path),
-            sources: sources.to_vec(),
-            classes: HashMap::new(),
+impl Converter {
+    pub(super) fn new(path: &OutPath, sources: &[Source]) -> Converter {
+        let mut log = Conversion::new(path, sources, None);
+        let classes = classes(sources, Class::new);
+        let lost = classes.iter().flatten().flat_map(|class| &class.losses);
+        lost.for_each(|&kind| log.losses.add(kind, 1));
+        let mut clock = |&(source, stream): &(usize, usize)| {
+            let source = &sources[source];
+            let clock = known_clock(source, source.streams[stream].class);
+            log.losses.add(Lost::ClockOrigins, clock.is_some_and(|clock| clock.origin != ClockOrigin::Unix).into());
+            log.losses.add(Lost::ClocklessStreams, clock.is_none().into());
+            clock.map(|clock| source.clock_map(clock))
+        };
+        Converter {
+            clocks: log.places.iter().map(&mut clock).collect(),
+            log,
+            classes,
             numbers: HashMap::new(),
             types: Vec::new(),
-            semantics,
-            tracks: Tracks::default(),
-            strings: Strings::new(Spool::new(path, "strings")),
             events: Spool::new(path, "events"),
             count: 0,
             start: None,
             last: 0,
-            losses,
-            scratch: Vec::new(),
+            event: Vec::new(),
         }
-    }
-
-    /// The offset of a text in the string table.
-    fn string(&mut self, mut text: Vec<u8>) -> Result<u32> {
-        self.losses.add(Lost::LongTexts, fields::storable(&mut text).into());
-        let before = self.strings.len();
-        let Some(at) = self.strings.add(&text)? else {
-            self.losses.add(Lost::TextsBeyondTable, 1);
-            return Ok(0);
-        };
-        self.output.grow((self.strings.len() - before) as usize)?;
-        Ok(at)
     }
 
     /// The number of the type of an event, made when it is met first; `None` when there are too many.
@@ -282,8 +256,7 @@ impl Log {
             // Not kept: there may be any number of them.
             return None;
         }
-        let name = key.name(&self.sources[source].schema);
-        let mut format = type_name(&name);
+        let mut format = type_name(&key.name(&self.log.sources[source].schema));
         let mut args = String::new();
         for arg in &of.args {
             format.push(' ');
@@ -291,70 +264,55 @@ impl Log {
             args.push_str(&arg.code());
         }
         let number = u16::try_from(self.types.len()).ok()?;
-        self.types.push(Type { format: format.into_bytes(), args, labels: of.labels.clone() });
+        self.types.push(Type { format, args, labels: of.labels.clone() });
         self.numbers.insert(key, number);
         Some(number)
     }
 
     /// Appends the value of an argument.
-    fn put(&mut self, arg: &Arg, number: u16, schema: &Schema, of: &mut Fields<'_>) -> Result<()> {
-        match arg {
-            Arg::Integer(leaf, len, _) => {
-                let value = of.get(&leaf.place)?.and_then(Value::integer).unwrap_or(0);
-                put_integer(&mut self.scratch, value as u64, *len);
-            }
-            Arg::Enum(leaf, len) => {
-                let value = of.get(&leaf.place)?.and_then(Value::integer).unwrap_or(0) as u64;
-                let mut known = value;
-                if let Some(of) = self.types.get_mut(usize::from(number)) {
-                    // Numbers without a string get one, as far as there is room.
-                    let wanted = usize::try_from(value).unwrap_or(MAX_LABELS).min(MAX_LABELS - 1);
-                    while of.labels.len() <= wanted {
-                        of.labels.push(of.labels.len().to_string().into_bytes());
-                    }
-                    known = value.min(of.labels.len() as u64 - 1);
-                }
-                self.losses.add(Lost::LargeEnumerators, (known != value).into());
-                put_integer(&mut self.scratch, known, *len);
+    fn put(&mut self, arg: &Arg, number: u16, schema: &Schema, fields: &mut Fields<'_>) -> Result<()> {
+        let value = match arg {
+            Arg::Integer(leaf, ..) => fields.get(&leaf.place)?.and_then(Value::integer).unwrap_or(0) as u64,
+            Arg::Enum(leaf, _) => {
+                let value = fields.get(&leaf.place)?.and_then(Value::integer).unwrap_or(0) as u64;
+                let known = self.types.get_mut(usize::from(number)).map_or(value, |of| of.label(value));
+                self.log.losses.add(Lost::LargeEnumerators, (known != value).into());
+                known
             }
             Arg::Float(leaf, len) => {
-                let value = match of.get(&leaf.place)? {
+                let value = match fields.get(&leaf.place)? {
                     Some(Value::Real(value)) => *value,
                     _ => 0.0,
                 };
-                let bits = if *len == 4 { u64::from((value as f32).to_bits()) } else { value.to_bits() };
-                put_integer(&mut self.scratch, bits, *len);
+                if *len == 4 { (value as f32).to_bits().into() } else { value.to_bits() }
             }
             Arg::Text(leaf) => {
-                let text = of.get(&leaf.place)?.and_then(Value::bytes).unwrap_or(&[]).to_vec();
-                let at = self.string(text)?;
-                put_integer(&mut self.scratch, at.into(), TEXT_BYTES as u8);
+                let mut text = fields.get(&leaf.place)?.and_then(Value::bytes).unwrap_or(&[]).to_vec();
+                self.log.text(&mut text)?.into()
             }
             Arg::Made(leaves, is_one) => {
                 let mut text = Vec::new();
-                of.text(schema, leaves, &mut text)?;
+                fields.text(schema, leaves, &mut text)?;
                 // The format names a single one.
                 let name = leaves.first().filter(|leaf| *is_one && !leaf.name.is_empty());
                 let skip = name.map_or(0, |leaf| leaf.name.len() + 1);
-                let at = self.string(text.get(skip..).unwrap_or(&[]).to_vec())?;
-                put_integer(&mut self.scratch, at.into(), TEXT_BYTES as u8);
+                self.log.text(&mut text.get(skip..).unwrap_or(&[]).to_vec())?.into()
             }
-        }
+        };
+        put_integer(&mut self.event, value, arg.len() as u8);
         Ok(())
     }
 
     /// Ns of an event; those without have the time of the event before.
     fn ns(&mut self, stream: usize, event: EventRef<'_>, is_untimed: bool) -> i128 {
-        let clock = self.streams[stream].clock.as_ref().filter(|_| !is_untimed);
+        let clock = self.clocks[stream].as_ref().filter(|_| !is_untimed);
         let Some(ns) = clock.map(|clock| clock.ns(event.cycles())) else {
-            self.losses.add(Lost::UntimedEvents, 1);
+            self.log.losses.add(Lost::UntimedEvents, 1);
             return self.last;
         };
         if self.start.is_none() {
             let stored = stored_ns(ns, false);
-            if stored.is_none() {
-                self.losses.add(Lost::EarlyLogs, 1);
-            }
+            self.log.losses.add(Lost::EarlyLogs, stored.is_none().into());
             let from = if stored.is_some() { ns } else { ns.clamp(0, i128::from(UNIX_FROM) - 1) };
             self.start = Some((from, stored.unwrap_or(from as u64)));
         }
@@ -363,51 +321,39 @@ impl Log {
     }
 }
 
-impl TraceWriter for Log {
+impl TraceWriter for Converter {
     fn losses(&self) -> Losses {
-        self.losses.clone()
+        self.log.losses.clone()
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let Some(&Stream { source, stream: own_stream, .. }) = self.streams.get(stream) else { return Ok(()) };
-        let schema = self.sources[source].schema.clone();
-        let key = (source, event.class());
-        // Taken out, and put back below.
-        let class =
-            self.classes.remove(&key).unwrap_or_else(|| Class::of(&schema, &self.semantics[source], event.class()));
-        let number = self.number(source, event, &class);
-        let number = number.filter(|_| self.count < u32::MAX);
-        let Some(number) = number else {
-            self.classes.insert(key, class);
-            self.losses.add(Lost::MoreEventTypes, 1);
+        let Some(&(source, _)) = self.log.places.get(stream) else { return Ok(()) };
+        let class = self.classes[source][event.class().0 as usize].clone();
+        let schema = self.log.sources[source].schema.clone();
+        let Some(number) = self.number(source, event, &class).filter(|_| self.count < u32::MAX) else {
+            self.log.losses.add(Lost::MoreEventTypes, 1);
             return Ok(());
         };
         let ns = self.ns(stream, event, schema.event(event.class()).is_untimed);
         let start = self.start.map_or(ns, |(start, _)| start);
-        let mut of = Fields::new(event);
-        let place = (&self.sources[..], source, own_stream);
-        let track = self.tracks.of(&class.rule, (event, &mut of), stream, place, &mut self.losses)?;
-        let time = time_of(ns - start, 1, &mut self.losses);
-        self.scratch.clear();
-        self.scratch.reserve(EVENT_BYTES + MAX_ARGS);
-        self.scratch.extend_from_slice(&number.to_be_bytes());
-        self.scratch.extend_from_slice(&(track as u16).to_be_bytes());
-        self.scratch.extend_from_slice(&words(time.to_bits()));
+        let mut fields = Fields::new(event);
+        let track = self.log.track(&class.rule, &mut fields, stream)?;
+        let time = time_of(ns - start, 1, &mut self.log.losses);
+        self.event.clear();
+        self.event.reserve(EVENT_BYTES + MAX_ARGS);
+        self.event.extend_from_slice(&number.to_be_bytes());
+        self.event.extend_from_slice(&(track as u16).to_be_bytes());
+        self.event.extend_from_slice(&words(time.to_bits()));
         for arg in &class.args {
-            self.put(arg, number, &schema, &mut of)?;
+            self.put(arg, number, &schema, &mut fields)?;
         }
-        self.classes.insert(key, class);
         self.count += 1;
-        self.events.write(&self.scratch)?;
-        self.output.grow(self.scratch.len())
+        self.events.write(&self.event)?;
+        self.log.output.grow(self.event.len())
     }
 
     fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
-        self.losses.add_gap(gap);
-        Ok(())
-    }
-
-    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        self.log.losses.add_gap(gap);
         Ok(())
     }
 
@@ -415,30 +361,30 @@ impl TraceWriter for Log {
         let (start, stored) = self.start.unwrap_or_default();
         // The logger's own clock counts ns here.
         let took = u64::try_from(self.last - start).unwrap_or(0);
+        let Converter { log, types, mut events, count, .. } = *self;
+        let Conversion { output, tracks, mut strings, losses, .. } = log;
         let mut head = MAGIC.to_vec();
-        head.extend_from_slice(&self.count.max(1).checked_next_power_of_two().unwrap_or(1 << 31).to_be_bytes());
+        let put_count = |head: &mut Vec<u8>, count: usize| head.extend_from_slice(&(count as u32).to_be_bytes());
+        head.extend_from_slice(&count.max(1).checked_next_power_of_two().unwrap_or(1 << 31).to_be_bytes());
         for value in [stored.saturating_add(took), took, stored, 0] {
             head.extend_from_slice(&words(value));
         }
-        head.extend_from_slice(&(self.types.len() as u32).to_be_bytes());
-        for (of, number) in self.types.iter().zip(1u32..) {
-            put_cstring(&mut head, &of.format);
+        put_count(&mut head, types.len());
+        for (at, of) in types.iter().enumerate() {
+            put_cstring(&mut head, of.format.as_bytes());
             put_cstring(&mut head, of.args.as_bytes());
-            head.extend_from_slice(&number.to_be_bytes());
-            head.extend_from_slice(&(of.labels.len() as u32).to_be_bytes());
+            put_count(&mut head, at + 1);
+            put_count(&mut head, of.labels.len());
             of.labels.iter().for_each(|label| put_cstring(&mut head, label));
         }
-        head.extend_from_slice(&(self.tracks.names.len() as u32).to_be_bytes());
-        self.tracks.names.iter().for_each(|name| put_cstring(&mut head, name));
-        let Log { output, mut strings, mut events, count, losses, .. } = *self;
-        head.extend_from_slice(&(strings.len() as u32).to_be_bytes());
-        let path = output.path().clone();
-        let failed = path.failed(WRITING);
-        output.write(|out| {
-            out.write_all(&head).map_err(&failed)?;
-            strings.copy_to(out)?;
-            out.write_all(&count.to_be_bytes()).map_err(&failed)?;
-            events.copy_to(out)
+        put_count(&mut head, tracks.names.len());
+        tracks.names.iter().for_each(|name| put_cstring(&mut head, name));
+        put_count(&mut head, strings.len() as usize);
+        output.write(|log| {
+            log.put(&head)?;
+            strings.copy_to(log)?;
+            log.put(&count.to_be_bytes())?;
+            events.copy_to(log)
         })?;
         Ok(losses)
     }

@@ -1,6 +1,6 @@
-//! Where events wait until what stands before them in the file is known.
+//! The file of a log, and the files in which events wait until what stands before them is known.
 
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Seek, Write};
 
 use tracemill_format::{OutPath, SinkFile, WAITING};
 use tracemill_model::error::Result;
@@ -41,36 +41,31 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes all of it to the output, and forgets it.
-    pub(super) fn copy_to(&mut self, out: &mut dyn Write) -> Result<()> {
+    /// Writes all of it to the log, and forgets it.
+    pub(super) fn copy_to(&mut self, log: &mut Log<'_>) -> Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let failed = self.output.failed(WAITING);
         let mut file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        let mut buffer = vec![0; 256 << 10];
-        loop {
-            match file.read(&mut buffer).map_err(failed)? {
-                0 => break,
-                len => out.write_all(&buffer[..len]).map_err(failed)?,
-            }
-        }
+        file.rewind().map_err(failed)?;
+        io::copy(&mut BufReader::with_capacity(256 << 10, file), &mut log.file).map_err(failed)?;
         Ok(())
     }
 }
 
-/// The file that is written in the end. Until then it is as long as what waits for it, so that whoever looks at its size
-/// knows.
+/// The file that is written in the end. Until then it is as long as what waits for it, so that its size shows how far
+/// the conversion is.
 pub(super) struct Output {
     path: OutPath,
     file: Option<Box<dyn SinkFile>>,
     waiting: u64,
-    told: u64,
+    /// Its length.
+    len: u64,
 }
 
 impl Output {
     /// An output. Makes no file yet.
     pub(super) fn new(path: &OutPath) -> Output {
-        Output { path: path.clone(), file: None, waiting: 0, told: 0 }
+        Output { path: path.clone(), file: None, waiting: 0, len: 0 }
     }
 
     /// Where it is.
@@ -88,8 +83,8 @@ impl Output {
     /// So many octets more wait for it.
     pub(super) fn grow(&mut self, octets: usize) -> Result<()> {
         self.waiting += octets as u64;
-        if self.file.is_none() || self.waiting - self.told >= STEP {
-            self.told = self.waiting;
+        if self.file.is_none() || self.waiting - self.len >= STEP {
+            self.len = self.waiting;
             let (path, waiting) = (self.path.clone(), self.waiting);
             self.file()?.set_len(waiting).map_err(path.failed(WRITING))?;
         }
@@ -97,13 +92,26 @@ impl Output {
     }
 
     /// Writes it from its beginning on, and ends it there.
-    pub(super) fn write(mut self, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    pub(super) fn write(mut self, fill: impl FnOnce(&mut Log<'_>) -> Result<()>) -> Result<()> {
         let path = self.path.clone();
         let failed = path.failed(WRITING);
         let file = self.file()?;
         file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-        let mut out = BufWriter::with_capacity(256 << 10, file);
-        fill(&mut out)?;
-        out.flush().map_err(failed)
+        let mut log = Log { file: BufWriter::with_capacity(256 << 10, file), path: &path };
+        fill(&mut log)?;
+        log.file.flush().map_err(failed)
+    }
+}
+
+/// The output while it is written.
+pub(super) struct Log<'a> {
+    file: BufWriter<&'a mut dyn SinkFile>,
+    path: &'a OutPath,
+}
+
+impl Log<'_> {
+    /// Appends octets.
+    pub(super) fn put(&mut self, octets: &[u8]) -> Result<()> {
+        self.file.write_all(octets).map_err(self.path.failed(WRITING))
     }
 }

@@ -1,23 +1,23 @@
-//! A log of VPP as itself: what stands before its events as it was, its events as they are.
+//! A log of VPP rewritten: what stands before its events as it was, its events as they are.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ByteOrder, Scope};
+use tracemill_model::schema::Scope;
 
-use super::spool::WRITING;
+use super::elog_values::{put_cstring, put_integer, stored_ns, time_of, words};
+use super::output::WRITING;
 use crate::elog::TIME_BYTES;
 use crate::elog::events::HEADER;
 use crate::elog::format::string_at;
-use crate::elog::header::{Arg, EPOCH_SECONDS, Header, MAGIC, UNIX_FROM, unix_ns};
+use crate::elog::header::{Arg, Header, MAGIC, UNIX_FROM, unix_ns};
 use crate::printf::make_utf8;
 use crate::strings::MAX_TEXT;
 use tracemill_format::lost::{Losses, Lost};
@@ -28,7 +28,7 @@ use tracemill_format::{OutPath, SinkFile};
 const MAX_KNOWN: usize = 1 << 14;
 
 /// Writes a log.
-pub(super) struct Own {
+pub(super) struct Rewriter {
     path: OutPath,
     /// All that stands before the events.
     head: Arc<[u8]>,
@@ -49,9 +49,9 @@ pub(super) struct Own {
     scratch: Vec<u8>,
 }
 
-impl Own {
+impl Rewriter {
     /// `None` when the part does not make a log.
-    pub(super) fn new(path: &OutPath, source: &Source) -> Option<Own> {
+    pub(super) fn new(path: &OutPath, source: &Source) -> Option<Rewriter> {
         let head = source.origin.parts.iter().find(|part| part.name == HEADER)?.bytes.clone();
         let header = Header::read(&head).ok().filter(|header| header.events == head.len())?;
         let clock = source.streams.first().and_then(|stream| source.stream_clock(stream.class));
@@ -69,7 +69,7 @@ impl Own {
                 _ => losses.add(Lost::LogStarts, 1),
             }
         }
-        Some(Own {
+        Some(Rewriter {
             path: path.clone(),
             head,
             moved: times,
@@ -87,24 +87,20 @@ impl Own {
     }
 
     fn out(&mut self) -> Result<&mut BufWriter<Box<dyn SinkFile>>> {
-        if self.out.is_none() {
-            let failed = self.path.failed(WRITING);
-            let mut out = BufWriter::with_capacity(256 << 10, self.path.create(WRITING)?);
-            out.write_all(&self.head).map_err(failed)?;
-            if let Some((saved, started)) = self.moved {
-                // Behind the magic and the size of the ring; the clock of the CPU stands behind each of them.
-                let at = MAGIC.len() as u64 + 4;
-                for (at, time) in [(at, saved), (at + 16, started)] {
-                    out.seek(SeekFrom::Start(at)).and_then(|_| out.write_all(&words(time))).map_err(failed)?;
-                }
-                out.seek(SeekFrom::End(0)).map_err(failed)?;
-            }
-            self.out = Some(out);
+        let unopened = match &mut self.out {
+            Some(out) => return Ok(out),
+            unopened => unopened,
+        };
+        let mut out = BufWriter::with_capacity(256 << 10, self.path.create(WRITING)?);
+        let mut head = self.head.to_vec();
+        if let Some((saved, started)) = self.moved {
+            // Behind the magic and the size of the ring; the clock of the CPU stands behind each of them.
+            let at = MAGIC.len() + 4;
+            head[at..][..8].copy_from_slice(&words(saved));
+            head[at + 16..][..8].copy_from_slice(&words(started));
         }
-        match &mut self.out {
-            Some(out) => Ok(out),
-            None => Err(Error::misuse("the log is not open")),
-        }
+        out.write_all(&head).map_err(self.path.failed(WRITING))?;
+        Ok(unopened.insert(out))
     }
 
     /// Appends the arguments of an event; false when the values are not those of its type.
@@ -133,14 +129,9 @@ impl Own {
                 }
                 (Arg::Text(len), value) => {
                     let Some(text) = value.bytes() else { return false };
-                    let offset = self.offset_of(text).map_or_else(
-                        || {
-                            self.losses.add(Lost::UnknownTexts, 1);
-                            outside(len)
-                        },
-                        u64::from,
-                    );
-                    put_integer(&mut self.scratch, offset, len);
+                    let offset = self.offset_of(text);
+                    self.losses.add(Lost::UnknownTexts, offset.is_none().into());
+                    put_integer(&mut self.scratch, offset.map_or(outside(len), u64::from), len);
                 }
                 (Arg::String, value) => {
                     let Some(text) = value.bytes() else { return false };
@@ -238,18 +229,14 @@ fn hash(text: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-impl TraceWriter for Own {
+impl TraceWriter for Rewriter {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
 
     fn event(&mut self, _stream: usize, event: EventRef<'_>) -> Result<()> {
-        let packet = event.chunk.packet.clone();
-        let schema = packet.plans.schema();
-        let number = schema.event(event.class()).id;
+        let number = event.chunk.packet.plans.schema().event(event.class()).id;
         let of = usize::try_from(number).ok().and_then(|number| self.header.types.get(number));
-        let label_count = of.map_or(0, |of| of.label_count);
-        let args = of.and_then(|of| of.args.clone());
         let ns = self.clock.as_ref().map_or(i128::from(event.cycles()), |clock| clock.ns(event.cycles()));
         // Times far behind the ends are held there when they are read.
         let is_far = matches!(event.cycles(), 0 | u64::MAX) && ns == i128::from(event.cycles());
@@ -261,10 +248,11 @@ impl TraceWriter for Own {
         };
         self.scratch.clear();
         self.scratch.extend_from_slice(&(number as u16).to_be_bytes());
-        let is_put = match args {
+        let is_put = match of.and_then(|of| Some((of.args.as_ref()?, of.label_count))) {
             None => false,
-            Some(args) if self.is_direct => put_decoded(&mut self.scratch, &args, time, event.body()).is_some(),
-            Some(args) => {
+            Some((args, _)) if self.is_direct => put_decoded(&mut self.scratch, args, time, event.body()).is_some(),
+            Some((args, label_count)) => {
+                let args = args.clone();
                 let payload = event.values(Scope::Payload)?.unwrap_or(Value::Null);
                 match payload.member("track").and_then(Value::integer) {
                     None => false,
@@ -296,10 +284,6 @@ impl TraceWriter for Own {
         Ok(())
     }
 
-    fn end_stream(&mut self, _stream: usize) -> Result<()> {
-        Ok(())
-    }
-
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         let (count, at) = (self.count, self.head.len() as u64 - 4);
         let path = self.path.clone();
@@ -319,7 +303,7 @@ fn stored_time(event: EventRef<'_>) -> Option<f64> {
 }
 
 /// Appends track, time and arguments of an event as the log's reader decodes it: other words of long numbers, and
-/// strings with a NUL. `None` when it is cut.
+/// strings with a NUL. `None` when it is truncated.
 fn put_decoded(out: &mut Vec<u8>, args: &[Arg], time: f64, body: &[u8]) -> Option<()> {
     let (track, mut rest) = body.split_at_checked(2)?;
     out.extend_from_slice(track);
@@ -346,115 +330,9 @@ fn put_decoded(out: &mut Vec<u8>, args: &[Arg], time: f64, body: &[u8]) -> Optio
     Some(())
 }
 
-/// Ns since 1970 as a log stores them: from 1970, or from the epoch of newer ones.
-pub(super) fn stored_ns(ns: i128, is_unix: bool) -> Option<u64> {
-    let of_unix = u64::try_from(ns).ok().filter(|&ns| ns >= UNIX_FROM);
-    let of_epoch = u64::try_from(ns - i128::from(EPOCH_SECONDS) * 1_000_000_000).ok().filter(|&ns| ns < UNIX_FROM);
-    if is_unix { of_unix.or(of_epoch) } else { of_epoch.or(of_unix) }
-}
-
-/// A number of 64 bits: its low word stands first.
-pub(super) fn words(value: u64) -> [u8; 8] {
-    value.rotate_left(32).to_be_bytes()
-}
-
-/// Appends the low octets of a number.
-pub(super) fn put_integer(out: &mut Vec<u8>, value: u64, len: u8) {
-    match len {
-        8 => out.extend_from_slice(&words(value)),
-        len => put_uint(out, value, len.into(), ByteOrder::Big),
-    }
-}
-
-/// Appends a string behind its length.
-pub(super) fn put_cstring(out: &mut Vec<u8>, text: &[u8]) {
-    let len = text.len() as u64;
-    match len {
-        0..128 => out.push((len as u8) << 1 | 1),
-        128..16_512 => {
-            let len = len - 128;
-            out.extend([(len as u8) << 2 | 2, (len >> 6) as u8]);
-        }
-        16_512..537_387_424 => {
-            let len = len - 16_512;
-            out.push((len as u8) << 3 | 4);
-            put_uint(out, len >> 5, 3, ByteOrder::Little);
-        }
-        _ => {
-            out.push(0);
-            out.extend_from_slice(&len.to_le_bytes());
-        }
-    }
-    out.extend_from_slice(text);
-}
-
-/// The seconds that a reader takes for these ns; counts those that there are none for. `cycles` says where the time was
-/// held at an end.
-pub(super) fn time_of(ns: i128, cycles: u64, losses: &mut Losses) -> f64 {
-    let near = ns as f64 / 1e9;
-    let is_it = |seconds: &f64| (seconds * 1e9) as i128 == ns;
-    let (mut up, mut down) = (near, near);
-    for _ in 0..4 {
-        if let Some(seconds) = [up, down].into_iter().find(is_it) {
-            return seconds;
-        }
-        (up, down) = (up.next_up(), down.next_down());
-    }
-    match cycles {
-        // Far behind the ends, where readers hold times.
-        0 => -1e12,
-        u64::MAX => 1e12,
-        _ => {
-            losses.add(Lost::RoundedTimes, 1);
-            near
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elog::header::length;
-
-    #[test]
-    fn lengths_come_back() {
-        for len in [0, 1, 127, 128, 129, 191, 192, 16_511, 16_512, 16_543, 16_544, 70_000] {
-            let mut out = Vec::new();
-            put_cstring(&mut out, &vec![b'x'; len]);
-            let (skip, read) = length(&out).unwrap();
-            assert_eq!((read, out.len() - skip), (len as u64, len));
-        }
-    }
-
-    #[test]
-    fn every_ns_of_97_days_has_a_time() {
-        let mut losses = Losses::default();
-        let mut state = 7u64;
-        for bits in 1..53 {
-            for _ in 0..200 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let ns = i128::from(state >> (64 - bits)).min(97 * 86_400 * 1_000_000_000);
-                for ns in [ns, -ns] {
-                    assert_eq!((time_of(ns, 1, &mut losses) * 1e9) as i128, ns);
-                }
-            }
-        }
-        assert!(losses.is_empty());
-        time_of((1 << 60) + 1, 1, &mut losses);
-        assert_eq!(losses.count(Lost::RoundedTimes), 1);
-    }
-
-    #[test]
-    fn starts_are_stored_from_either_epoch() {
-        let epoch = i128::from(EPOCH_SECONDS) * 1_000_000_000;
-        assert_eq!(stored_ns(epoch + 5, false), Some(5));
-        assert_eq!(stored_ns(epoch + 5, true), Some((epoch + 5) as u64));
-        assert_eq!(stored_ns(epoch - 5, false), Some((epoch - 5) as u64));
-        assert_eq!(stored_ns(5, false), None);
-        for (ns, is_unix) in [(epoch + 5, false), (epoch - 5, false), (epoch + 5, true)] {
-            assert_eq!(i128::from(unix_ns(stored_ns(ns, is_unix).unwrap())), ns);
-        }
-    }
 
     #[test]
     fn texts_are_found_where_they_stand() {

@@ -24,14 +24,14 @@ pub(super) const EVENTS_HEAD: usize = HEADER_BYTES as usize + NAME_BYTES + 8;
 const MAX_BEHIND: usize = 1 << 20;
 
 /// Where the parts of a log are.
-pub(super) enum Skeleton {
+pub(super) enum LogParts {
     /// In the sections of a file, of which these have events.
     File { file: Arc<dyn Bytes>, sections: Vec<(Section, Option<Records>)>, is_cut: bool },
     /// Here.
     Made(Vec<Part>),
 }
 
-impl Skeleton {
+impl LogParts {
     /// Those of a container; `records` of a section say how many records it has.
     pub(super) fn new(
         file: &Arc<dyn Bytes>,
@@ -42,14 +42,14 @@ impl Skeleton {
             (*section, records.filter(|_| section.kind == Kind::EVENTS))
         };
         let sections = container.sections.iter().zip(records).map(of_events).collect();
-        Skeleton::File { file: file.clone(), sections, is_cut: container.is_cut }
+        LogParts::File { file: file.clone(), sections, is_cut: container.is_cut }
     }
 
     /// The parts.
     pub(super) fn parts(&self) -> Vec<Part> {
         let (file, sections, is_cut) = match self {
-            Skeleton::Made(parts) => return parts.clone(),
-            Skeleton::File { file, sections, is_cut } => (file.bytes(), sections, *is_cut),
+            LogParts::Made(parts) => return parts.clone(),
+            LogParts::File { file, sections, is_cut } => (file.bytes(), sections, *is_cut),
         };
         let octets = |from: usize, to: usize| file.get(from..to).unwrap_or(&[]);
         let mut parts = vec![part(HEADER.to_string(), octets(0, HEADER_BYTES as usize))];

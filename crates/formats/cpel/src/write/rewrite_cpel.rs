@@ -1,0 +1,239 @@
+//! A CPEL log rewritten: its sections as they were, its records made of its events. A Gist log becomes one so, too.
+
+use std::sync::Arc;
+
+use tracemill_codec::bits::{put_uint, read_uint, u32_at};
+use tracemill_codec::chunk::EventRef;
+use tracemill_model::error::Result;
+use tracemill_model::packet::Gap;
+use tracemill_model::schema::{ByteOrder, Origin, Scope};
+
+use super::known_clock;
+use super::output::{Output, Spool};
+use super::sections::{Times, events_head, log_head, put_record, rate_of, section_head};
+use crate::container::{HEADER_BYTES, Kind, NAME_BYTES};
+use crate::definitions::words;
+use crate::log_parts::{self, BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
+use crate::settings::Wishes;
+use tracemill_format::OutPath;
+use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+
+/// Writes a log.
+pub(super) struct Rewriter {
+    output: Output,
+    header: [u8; HEADER_BYTES as usize],
+    order: ByteOrder,
+    sections: Vec<Section>,
+    /// For each stream the section of its events.
+    streams: Vec<Option<usize>>,
+    behind: Vec<u8>,
+    /// Do events come as the log's reader decodes them?
+    is_direct: bool,
+    losses: Losses,
+    record: Vec<u8>,
+}
+
+enum Section {
+    /// As it is written, header included.
+    Octets(Vec<u8>),
+    /// As it was: its header, and all of a part behind that.
+    Unchanged(Vec<u8>, Arc<[u8]>),
+    Events(Box<Events>),
+}
+
+struct Events {
+    number: String,
+    table: Vec<u8>,
+    rate: u32,
+    times: Times,
+    count: u64,
+    spool: Spool,
+    behind: Vec<u8>,
+}
+
+impl Rewriter {
+    /// `None` when the parts do not make a log.
+    pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
+        let origin = &source.origin;
+        let header: [u8; HEADER_BYTES as usize] = *origin.part(HEADER)?.first_chunk()?;
+        let stored = log_parts::order_of(&header);
+        let order = options.byte_order.unwrap_or(stored);
+        let mut losses = Losses::default();
+        let mut sections = sections(path, origin, (stored, order), &mut losses)?;
+        let of_events = sections.iter().enumerate().filter_map(|(at, section)| match section {
+            Section::Events(events) => Some((at, events.number.clone())),
+            Section::Octets(_) | Section::Unchanged(..) => None,
+        });
+        let of_events: Vec<(usize, String)> = of_events.collect();
+        let mut streams = Vec::new();
+        for stream in &source.streams {
+            // Streams have the number of their section when there are several.
+            let at = match of_events.as_slice() {
+                [(at, _)] => Some(*at),
+                several => {
+                    let number = stream.origin_name.rsplit_once(':').map_or("", |(_, number)| number);
+                    several.iter().find(|(_, of)| of == number).map(|(at, _)| *at)
+                }
+            };
+            if let Some(Section::Events(events)) = at.and_then(|at| sections.get_mut(at))
+                && let Some(clock) = known_clock(source, stream.class)
+            {
+                // The ticks of the clock, at the rate that the section had where that means them.
+                let is_kept = Wishes::default().frequency_of(events.rate) == clock.frequency;
+                let rate = if is_kept { Some(events.rate) } else { rate_of(clock.frequency) };
+                (events.rate, events.times) = Times::new(rate, clock, source);
+            }
+            streams.push(at);
+        }
+        Some(Rewriter {
+            output: Output::new(path),
+            header,
+            order,
+            sections,
+            streams,
+            behind: origin.part(BEHIND).unwrap_or(&[]).to_vec(),
+            is_direct: source.schema.format == origin.format,
+            losses,
+            record: Vec::new(),
+        })
+    }
+}
+
+/// The sections of a log as its parts have them, from one byte order to another; `None` when a part makes no section.
+fn sections(
+    path: &OutPath,
+    origin: &Origin,
+    (from, to): (ByteOrder, ByteOrder),
+    losses: &mut Losses,
+) -> Option<Vec<Section>> {
+    let mut sections = Vec::new();
+    for part in &origin.parts {
+        if part.name.starts_with(SECTION) {
+            sections.push(match unchanged_head(&part.bytes, from, to) {
+                Some(head) => Section::Unchanged(head, part.bytes.clone()),
+                None => {
+                    let (octets, is_known) = section(&part.bytes, from, to)?;
+                    losses.add(Lost::OtherSections, (!is_known && from != to).into());
+                    Section::Octets(octets)
+                }
+            });
+        } else if let Some(number) = part.name.strip_prefix(EVENTS) {
+            let head = part.bytes.get(..EVENTS_HEAD)?;
+            sections.push(Section::Events(Box::new(Events {
+                number: number.to_string(),
+                table: head[HEADER_BYTES as usize..][..NAME_BYTES].to_vec(),
+                rate: u32_at(head, EVENTS_HEAD - 4, from)?,
+                times: Times::Ticks(0),
+                count: 0,
+                spool: Spool::new(path, &part.name),
+                behind: origin.part(&format!("{BEHIND}{number}")).unwrap_or(&[]).to_vec(),
+            })));
+        } else if part.name.starts_with(FAR) {
+            losses.add(Lost::TrailingOctets, 1);
+        }
+    }
+    Some(sections)
+}
+
+/// The header of a section of which everything else stays: a string table, or one of an unknown type.
+fn unchanged_head(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<Vec<u8>> {
+    let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
+    let kind = Kind(read_uint(&head[..4], from) as u32);
+    if kind.record().is_some() || kind != Kind::STRINGS && from != to {
+        return None;
+    }
+    // What is there of a section that was truncated is all of it now.
+    Some(section_head(kind, u32::try_from(data.len()).ok()?.into(), to))
+}
+
+/// A section as it is written, and whether its type is known.
+fn section(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<(Vec<u8>, bool)> {
+    let (head, data) = octets.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
+    let kind = Kind(read_uint(&head[..4], from) as u32);
+    let mut out = section_head(kind, u32::try_from(data.len()).ok()?.into(), to);
+    let is_known = kind == Kind::STRINGS || kind.record().is_some();
+    let split = kind.record().and_then(|(fixed, size)| Some((data.split_at_checked(fixed as usize)?, size as usize)));
+    let Some(((fixed, records), size)) = split else {
+        out.extend_from_slice(data);
+        return Some((out, is_known));
+    };
+    let count = (u32_at(fixed, NAME_BYTES, from)? as usize).min(records.len() / size);
+    out.extend_from_slice(&fixed[..NAME_BYTES]);
+    put_uint(&mut out, count as u64, 4, to);
+    if fixed.len() > NAME_BYTES + 4 {
+        put_uint(&mut out, u32_at(fixed, NAME_BYTES + 4, from)?.into(), 4, to);
+    }
+    let (records, behind) = records.split_at(count * size);
+    let mut records: Vec<&[u8]> = records.chunks_exact(size).collect();
+    if kind == Kind::SYMBOLS {
+        // Readers search in them.
+        records.sort_by_key(|record| u32_at(record, 0, from));
+    }
+    for value in records.iter().flat_map(|record| record.as_chunks::<4>().0) {
+        put_uint(&mut out, read_uint(value, from), 4, to);
+    }
+    out.extend_from_slice(behind);
+    Some((out, is_known))
+}
+
+impl TraceWriter for Rewriter {
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+
+    fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
+        let section = self.streams.get(stream).copied().flatten().and_then(|at| self.sections.get_mut(at));
+        let words = if self.is_direct { words(event.body()) } else { words_of_values(event)? };
+        let (Some(Section::Events(events)), Some(words)) = (section, words) else {
+            self.losses.add(Lost::OtherEvents, 1);
+            return Ok(());
+        };
+        let time = events.times.of(event.cycles(), &mut self.losses);
+        self.record.clear();
+        put_record(&mut self.record, time, words, self.order);
+        events.count += 1;
+        events.spool.write(&self.record)?;
+        self.output.grow(self.record.len())
+    }
+
+    fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
+        self.losses.add_gap(gap);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Losses> {
+        let Rewriter { output, header, order, mut sections, behind, losses, .. } = *self;
+        let date = read_uint(&header[4..], log_parts::order_of(&header)) as u32;
+        let mut head = log_head(sections.len().min(usize::from(u16::MAX)), date, order);
+        head[1] = header[1];
+        output.write(|log| {
+            log.put(&head)?;
+            for section in &mut sections {
+                match section {
+                    Section::Octets(octets) => log.put(octets)?,
+                    Section::Unchanged(head, part) => {
+                        log.put(head)?;
+                        log.put(part.get(head.len()..).unwrap_or(&[]))?;
+                    }
+                    Section::Events(events) => {
+                        let Events { table, rate, count, behind, spool, .. } = &mut **events;
+                        log.put(&events_head(table, *count, *rate, behind.len(), order)?)?;
+                        spool.copy_to(log)?;
+                        log.put(behind)?;
+                    }
+                }
+            }
+            log.put(&behind)
+        })?;
+        Ok(losses)
+    }
+}
+
+/// Code, track and datum of an event that came another way than from its log.
+fn words_of_values(event: EventRef<'_>) -> Result<Option<[u32; 3]>> {
+    let payload = event.values(Scope::Payload)?;
+    let number = |name| Some(payload.as_ref()?.member(name)?.integer()? as u32);
+    let words = || Some([number("code")?, number("track")?, number("datum")?]);
+    Ok(words())
+}
