@@ -171,7 +171,34 @@ impl TraceFiles {
     }
 }
 
+impl DataFile {
+    /// The file that is all of a trace.
+    pub fn alone(found: &Found, bytes: Arc<dyn Bytes>) -> Self {
+        let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        DataFile { path: found.path.clone(), relative, bytes, is_indexed: false }
+    }
+}
+
 impl OpenTrace {
+    /// A trace that is one file, without streams so far.
+    pub fn of_file(found: &Found, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
+        let schema = Arc::new(schema);
+        OpenTrace {
+            name: found.name.clone(),
+            path: found.path.clone(),
+            own_name: String::new(),
+            plans: Arc::new(TracePlans::new(schema.clone())),
+            schema,
+            has_other_bytes: true,
+            reader,
+            streams: Vec::new(),
+            sections: Vec::new(),
+            remarks: Vec::new(),
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// The files of its streams.
     pub fn data_files(&self) -> impl Iterator<Item = &DataFile> {
         self.streams.iter().flat_map(|stream| &stream.files)

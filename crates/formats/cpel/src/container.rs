@@ -1,15 +1,17 @@
 //! The container: a header of 8 octets, then sections of a type and a length (`SPEC.md`, section 1, D1 to D9, D37).
 
 use tracemill_codec::bits::{read_uint, u32_at};
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::notes::Notes;
+use super::diagnostics::Diagnostics;
 
 /// Octets of the file header, and of a section's.
 pub(super) const HEADER_BYTES: u64 = 8;
 /// Octets of the name of a table in the header of a section.
 pub(super) const NAME_BYTES: usize = 64;
+/// Octets of an event's record.
+pub(super) const RECORD_BYTES: u64 = 20;
 
 /// The type of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,7 +41,7 @@ impl Kind {
         match self {
             Kind::SYMBOLS | Kind::TRACK_DEFINITIONS => Some((68, 8)),
             Kind::EVENT_DEFINITIONS => Some((68, 12)),
-            Kind::EVENTS => Some((72, 20)),
+            Kind::EVENTS => Some((72, RECORD_BYTES)),
             _ => None,
         }
     }
@@ -125,17 +127,17 @@ struct Walk {
 }
 
 impl Container {
-    /// Walks over all sections. What cannot be read is told to `notes`.
+    /// Walks over all sections. What cannot be read is told to `diagnostics`.
     ///
     /// # Errors
     /// When the header is cut or says another version; `any_version` reads that as version 1 with a warning (`SPEC.md`,
     /// D40).
-    pub(super) fn read(file: &[u8], any_version: bool, notes: &mut Notes) -> Result<Self> {
+    pub(super) fn read(file: &[u8], any_version: bool, diagnostics: &mut Diagnostics) -> Result<Self> {
         let Some(header) = file.first_chunk::<8>() else {
             let message = format!("the header of a CPEL file has 8 octets, here are {}", file.len());
-            return Err(Error::new(tracemill_model::error::ErrorKind::Truncated, message).at_offset(0));
+            return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
         };
-        let order = ByteOrder::big_if(header[0] & 0x80 == 0);
+        let order = order_of(header);
         let version = header[0] & 0x7f;
         if version != 1 {
             let message = format!("version {version} of CPEL: only version 1 is known");
@@ -146,7 +148,7 @@ impl Container {
                 };
                 return Err(Error::unsupported(message).at_offset(0).with_help(help));
             }
-            notes.warn("versions", 0, format!("{message}; it is read as version 1"));
+            diagnostics.warn("versions", 0, format!("{message}; it is read as version 1"));
         }
         let declared = read_uint(&header[2..4], order) as u32;
         let exact = walk(file, order, declared, false);
@@ -156,7 +158,7 @@ impl Container {
                 let padded = walk(file, order, declared, true);
                 if padded.fault.is_none() && padded.end == file.len() as u64 {
                     let message = "the lengths of string tables leave their padding out; sections are found with it";
-                    notes.warn("lengths without padding", 0, message);
+                    diagnostics.warn("lengths without padding", 0, message);
                     padded
                 } else {
                     exact
@@ -165,17 +167,17 @@ impl Container {
         };
         let is_cut = walk.fault.is_some();
         if let Some(fault) = walk.fault {
-            notes.fault("sections are cut", fault);
+            diagnostics.error("sections are cut", fault);
         } else if walk.end < file.len() as u64 {
             let message = format!("{} octets behind the last section are ignored", file.len() as u64 - walk.end);
-            notes.warn("trailing octets", walk.end, message);
+            diagnostics.warn("trailing octets", walk.end, message);
         }
         let date = read_uint(&header[4..8], order) as u32;
         Ok(Container { order, version, date, sections: walk.sections, is_cut })
     }
 
     /// The fixed header of a section with records; `None`, and a fault, when it is cut.
-    pub(super) fn records(&self, file: &[u8], section: &Section, notes: &mut Notes) -> Option<Records> {
+    pub(super) fn records(&self, file: &[u8], section: &Section, diagnostics: &mut Diagnostics) -> Option<Records> {
         let (header, record) = section.kind.record()?;
         let octets = section.octets(file);
         if section.len < header {
@@ -183,7 +185,7 @@ impl Container {
             if section.len == section.declared {
                 let message =
                     format!("{} has {} octets, its fixed header alone {header}", section.title(), section.len);
-                notes.fault("sections are too short", Error::malformed(message).at_offset(section.at()));
+                diagnostics.error("sections are too short", Error::malformed(message).at_offset(section.at()));
             }
             return None;
         }
@@ -202,13 +204,13 @@ impl Container {
                 (section.declared - header) / record
             );
             let error = Error::malformed(message).at_offset(section.data + NAME_BYTES as u64);
-            notes.fault("counts are too large", error.with_help(format!("{count} whole records are used")));
+            diagnostics.error("counts are too large", error.with_help(format!("{count} whole records are used")));
         } else {
             let left = section.declared - header - declared * record;
             // In a section that the file cuts there is nothing behind the records.
             if left > 0 && section.len == section.declared {
                 let message = format!("{}: {left} octets behind its last record are ignored", section.title());
-                notes.warn("octets behind the last record", section.data + header + declared * record, message);
+                diagnostics.warn("octets behind the last record", section.data + header + declared * record, message);
             }
         }
         let name_len = name.iter().position(|&octet| octet == 0).unwrap_or(NAME_BYTES);
@@ -224,7 +226,7 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
         let word = |behind: usize| u32_at(file, at as usize + behind, order);
         let (Some(kind), Some(declared_len)) = (word(0), word(4)) else {
             let message = format!("the file ends in the header of section {number} of {declared}");
-            let error = Error::new(tracemill_model::error::ErrorKind::Truncated, message).at_offset(at);
+            let error = Error::new(ErrorKind::Truncated, message).at_offset(at);
             walk.fault = Some(error.with_help("the sections before it are used"));
             walk.end = len;
             return walk;
@@ -242,7 +244,7 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
                 section.title(),
                 section.len
             );
-            let error = Error::new(tracemill_model::error::ErrorKind::Truncated, message).at_offset(at);
+            let error = Error::new(ErrorKind::Truncated, message).at_offset(at);
             let help = "its whole records are used; sections behind it cannot be found";
             walk.fault = Some(error.with_help(help));
             walk.end = len;
@@ -253,9 +255,14 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
     walk
 }
 
+/// The byte order that the header of a file has.
+pub(super) fn order_of(header: &[u8]) -> ByteOrder {
+    ByteOrder::big_if(header.first().is_none_or(|first| first & 0x80 == 0))
+}
+
 /// Does a file of `len` octets that begins with `start` begin with a section of a known type that it can hold?
 pub(super) fn is_first(start: &[u8], len: u64) -> bool {
-    let order = ByteOrder::big_if(start.first().is_none_or(|first| first & 0x80 == 0));
+    let order = order_of(start);
     let (Some(kind), Some(section)) = (u32_at(start, 8, order), u32_at(start, 12, order)) else { return false };
     let kind = Kind(kind);
     (kind == Kind::STRINGS || kind.record().is_some()) && u64::from(section) <= len - 16
@@ -267,26 +274,22 @@ pub(super) fn is_first(start: &[u8], len: u64) -> bool {
 /// or a walk that ends exactly at the end of the file.
 pub(super) fn probe(file: &[u8]) -> bool {
     let Some(header) = file.first_chunk::<8>() else { return false };
-    if header[0] & 0x7f == 0 {
-        return false;
-    }
-    let order = ByteOrder::big_if(header[0] & 0x80 == 0);
+    let (version, order) = (header[0] & 0x7f, order_of(header));
     let declared = read_uint(&header[2..4], order) as u32;
-    if declared == 0 {
-        return header[0] & 0x7f == 1 && file.len() == 8;
+    if version == 0 || declared == 0 {
+        return version == 1 && file.len() == 8;
     }
-    let walk = walk(file, order, declared, false);
-    if walk.fault.is_none() && walk.end == file.len() as u64 {
-        return header[0] & 0x7f == 1 || walk.sections.iter().any(|section| is_plain(section, file));
+    let Walk { sections, end, fault } = walk(file, order, declared, false);
+    let is_any = || sections.iter().any(|section| is_believable(section, file));
+    match fault {
+        None if end == file.len() as u64 => version == 1 || is_any(),
+        None if version == 1 => is_any(),
+        _ => sections.first().is_some_and(|first| is_believable(first, file)),
     }
-    walk.sections.first().is_some_and(|first| is_plain(first, file))
-        || (header[0] & 0x7f == 1
-            && walk.fault.is_none()
-            && walk.sections.iter().any(|section| is_plain(section, file)))
 }
 
 /// Does a section of a known type begin with what such a section begins with: a name?
-fn is_plain(section: &Section, file: &[u8]) -> bool {
+fn is_believable(section: &Section, file: &[u8]) -> bool {
     let octets = section.octets(file);
     let text = |octets: &[u8]| octets.iter().all(|&octet| octet >= 0x20 && octet != 0x7f);
     if section.kind == Kind::STRINGS {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{QUICK_BYTES, Render};
 
+use super::fast_text;
 use super::printf::{Format, Names};
-use super::short;
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Ids below this are looked up in a table.
@@ -119,7 +119,7 @@ pub(super) struct Definitions {
     /// Names of the first tracks, where they are the same whatever refers to them.
     track_names: Vec<Option<Box<[u8]>>>,
     /// Those of them that are plain.
-    quick_tracks: short::Names,
+    quick_tracks: fast_text::Names,
     /// The symbols of `%k`.
     pub(super) symbols: Symbols,
     default_name: Format,
@@ -136,7 +136,7 @@ impl Definitions {
             definition.name.as_ref()?.constant().map(Into::into)
         };
         let track_names: Vec<Option<Box<[u8]>>> = (0..KEPT_TRACKS).map(name_of).collect();
-        let quick_tracks = short::Names::new(track_names.iter().map(|name| name.as_deref().unwrap_or_default()));
+        let quick_tracks = fast_text::Names::new(track_names.iter().map(|name| name.as_deref().unwrap_or_default()));
         Definitions {
             by_code,
             events,

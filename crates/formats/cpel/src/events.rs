@@ -12,14 +12,13 @@ use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
 use super::checks::{Limits, Part, Told};
+use super::container::RECORD_BYTES;
 use super::definitions::{Definitions, EVENT_BYTES, NONE};
 use super::log_parts::LogParts;
 use super::order::{Order, Timed};
 use super::strings::StringTable;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
-/// Octets of a record.
-pub(super) const RECORD_BYTES: u64 = 20;
 /// Events of a packet: small enough that its buffers are used again.
 pub(super) const PACKET_EVENTS: u64 = 4096;
 
@@ -52,12 +51,12 @@ pub(super) struct EventSection {
     pub(super) wraps: bool,
     /// Event sections of the file.
     pub(super) sections: usize,
-    times: OnceLock<Times>,
-    told: Told,
+    pub(super) times: OnceLock<Times>,
+    pub(super) told: Told,
 }
 
 /// What one look at all times of a section shows.
-struct Times {
+pub(super) struct Times {
     /// The records in the order of time; `None` when they stand so.
     order: Option<Order>,
     /// Records from which on 2^32 more is added, when times wrap.
@@ -69,35 +68,6 @@ struct Times {
 }
 
 impl EventSection {
-    #[expect(clippy::too_many_arguments, reason = "a plain list of what a section is")]
-    pub(super) fn new(
-        bytes: Arc<dyn Bytes>,
-        title: String,
-        order: ByteOrder,
-        (first, count): (u64, u64),
-        classes: Classes,
-        definitions: Arc<Definitions>,
-        limits: Option<Limits>,
-        octets: Option<Option<StringTable>>,
-        wraps: bool,
-    ) -> Self {
-        EventSection {
-            bytes,
-            title,
-            order,
-            first,
-            count,
-            classes,
-            definitions,
-            limits,
-            octets,
-            wraps,
-            sections: 1,
-            times: OnceLock::new(),
-            told: Told::default(),
-        }
-    }
-
     fn records(&self) -> &[[u8; RECORD_BYTES as usize]] {
         let end = self.first + self.count * RECORD_BYTES;
         let octets = self.bytes.bytes().get(self.first as usize..end as usize).unwrap_or(&[]);

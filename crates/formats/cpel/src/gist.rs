@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::schema::ByteOrder;
 
-use super::container::{NAME_BYTES, Records};
+use super::container::{NAME_BYTES, RECORD_BYTES, Records};
 use super::definitions::{Definitions, EventDefinition, each_twice};
+use super::diagnostics::{Diagnostics, Level};
 use super::elog::header::MAGIC;
-use super::events::RECORD_BYTES;
+use super::log::Log;
 use super::log_parts::{self, LogParts};
-use super::notes::Notes;
-use super::open::{BIG, Log, no_definitions};
 use super::printf::{Budget, Format};
 use super::settings::Wishes;
 use super::strings::{StringTable, Symbols};
@@ -35,7 +35,7 @@ pub(super) fn is_gist(start: &[u8], len: u64) -> bool {
 
 /// Opens a Gist log. The size need not fit when the user names the format.
 pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Result<OpenTrace> {
-    let mut notes = Notes::new(&found.path, wishes.is_strict);
+    let mut diagnostics = Diagnostics::new(&found.path, wishes.is_strict);
     let len = file.bytes().len() as u64;
     let Some(header) = file.bytes().first_chunk::<4>() else {
         return Err(Error::new(ErrorKind::Truncated, "a Gist log begins with its number of events").at_offset(0));
@@ -45,38 +45,43 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     let count = declared.min(room);
     if declared > room {
         let message = format!("the log says that it has {declared} events, the file has room for {room}");
-        notes.fault("counts are too large", Error::malformed(message).at_offset(0).with_help("whole events are used"));
+        diagnostics
+            .error("counts are too large", Error::malformed(message).at_offset(0).with_help("whole events are used"));
     } else if len > HEADER_BYTES + declared * RECORD_BYTES {
         let end = HEADER_BYTES + declared * RECORD_BYTES;
-        notes.warn("trailing octets", end, format!("{} octets behind the last event are ignored", len - end));
+        diagnostics.warn("trailing octets", end, format!("{} octets behind the last event are ignored", len - end));
     }
     if declared == 0 {
-        notes.warn("no events", 0, "the log says that it has no events");
+        diagnostics.warn("no events", 0, "the log says that it has no events");
     }
     let (definitions, texts) = match &wishes.pointdefs {
-        None => (no_definitions(), Vec::new()),
-        Some(path) => read_headers(storage, Path::new(path), &mut notes)?,
+        None => (Definitions::new(Vec::new(), Vec::new(), Symbols::default()), Vec::new()),
+        Some(path) => read_headers(storage, Path::new(path), &mut diagnostics)?,
     };
     let definitions = Arc::new(definitions);
     let mut log = Log::new("gist", definitions.clone());
-    log.schema.byte_order = BIG;
+    log.schema.byte_order = ByteOrder::Big;
     let frequency = wishes.frequency.unwrap_or(0);
     if frequency == 0 && count > 0 {
         let error = Error::new(ErrorKind::Inconsistent, "a Gist log does not say its clock rate: events have no times");
         let error = error.at_offset(0).with_help("--ticks-per-us N gives it");
-        notes.add(super::notes::Level::Warning, "rates are unknown", error);
+        diagnostics.add(Level::Warning, "rates are unknown", error);
     }
     let records = Records { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
     let section = log.add(1, "the log".to_string(), &records, frequency, None, &file, wishes);
     let tables = tables::event_definitions(&definitions).into_iter().collect();
-    Ok(log.finish(found, file, vec![section], tables, LogParts::Made(log_parts::made(&texts)), notes))
+    Ok(log.finish(found, file, vec![section], tables, LogParts::Made(log_parts::made(&texts)), diagnostics))
 }
 
 /// Code, name and format of data, as a header has them.
 type DefinitionText = (u32, Vec<u8>, Vec<u8>);
 
 /// Event definitions of a C header and of those that it names, compiled and as they stand there.
-fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result<(Definitions, Vec<DefinitionText>)> {
+fn read_headers(
+    storage: &dyn Storage,
+    path: &Path,
+    diagnostics: &mut Diagnostics,
+) -> Result<(Definitions, Vec<DefinitionText>)> {
     let (mut events, mut texts) = (Vec::new(), Vec::new());
     let mut budget = Budget::new();
     let mut waiting: Vec<(PathBuf, u32)> = vec![(path.to_path_buf(), 0)];
@@ -106,7 +111,7 @@ fn read_headers(storage: &dyn Storage, path: &Path, notes: &mut Notes) -> Result
     let codes: Vec<u32> = events.iter().map(|event| event.code).collect();
     each_twice(&codes, |at| {
         let message = format!("event code {} is defined twice in the headers: the first counts", codes[at]);
-        notes.warn("event codes are defined twice", 0, message);
+        diagnostics.warn("event codes are defined twice", 0, message);
     });
     Ok((Definitions::new(events, Vec::new(), Symbols::default()), texts))
 }

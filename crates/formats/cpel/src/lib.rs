@@ -6,16 +6,17 @@
 mod checks;
 mod container;
 mod definitions;
+mod diagnostics;
 mod elog;
 mod events;
+mod fast_text;
 mod gist;
+mod log;
 mod log_parts;
-mod notes;
 mod open;
 mod order;
 mod printf;
 mod settings;
-mod short;
 mod strings;
 mod tables;
 #[cfg(test)]

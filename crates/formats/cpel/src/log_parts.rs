@@ -1,22 +1,21 @@
-//! What a log holds beside its events, as a writer needs it to make the log again.
+//! The parts of a log beside its events, of which a writer makes the log again.
 
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::schema::{ByteOrder, Part};
+use tracemill_model::schema::Part;
 
-use super::container::{Container, HEADER_BYTES, Kind, NAME_BYTES, Records, Section};
-use super::events::RECORD_BYTES;
+use super::container::{Container, HEADER_BYTES, Kind, NAME_BYTES, RECORD_BYTES, Records, Section};
 
 /// Name of the part with the header of the file.
 pub(super) const HEADER: &str = "header";
 /// Parts with a section so begin, its number follows: the header of the section, then its data.
 pub(super) const SECTION: &str = "section-";
-/// The same for sections of events, of which all that stands before the events is kept.
+/// Parts with a section of events so begin: all that stands before the events.
 pub(super) const EVENTS: &str = "events-";
-/// What stands in a section of events behind them, and without a number what stands behind all sections.
+/// Parts with the octets of a section behind its events so begin; without a number, those behind all sections.
 pub(super) const BEHIND: &str = "behind-";
-/// The same where it is too much to be kept: empty.
+/// Such a part where it is too much to be kept: empty.
 pub(super) const FAR: &str = "not-kept-";
 /// Octets before the first event of a section, with the header of the section.
 pub(super) const EVENTS_HEAD: usize = HEADER_BYTES as usize + NAME_BYTES + 8;
@@ -120,9 +119,4 @@ pub(super) fn made(definitions: &[(u32, Vec<u8>, Vec<u8>)]) -> Vec<Part> {
         part(format!("{SECTION}2"), &section(Kind::EVENT_DEFINITIONS, &[&name, &count, &records])),
         part(format!("{EVENTS}3"), &section(Kind::EVENTS, &[&name, &[0; 8]])),
     ]
-}
-
-/// The byte order that a header says.
-pub(super) fn order_of(header: &[u8]) -> ByteOrder {
-    ByteOrder::big_if(header.first().is_none_or(|first| first & 0x80 == 0))
 }

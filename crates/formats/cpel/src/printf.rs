@@ -3,7 +3,7 @@
 use tracemill_codec::text::printf::{self, put_signed, put_unsigned};
 use tracemill_model::schema::QUICK_BYTES;
 
-use super::short::{self, STEP, Short, Step, Steps, block};
+use super::fast_text::{self, FastText, STEP, Step, Steps, block};
 use super::strings::{MAX_TEXT, StringTable, Symbols};
 
 /// Largest width and precision (`SPEC.md`, D27).
@@ -253,7 +253,7 @@ impl Compiled {
             _ => false,
         };
         let is_utf8 = std::str::from_utf8(text).is_ok() && !pieces.iter().any(is_text);
-        let is_plain = short::is_plain(text);
+        let is_plain = fast_text::is_plain(text);
         let (shape, constant) = match *pieces.as_slice() {
             [] => (Shape::Constant, &[][..]),
             [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
@@ -275,8 +275,8 @@ impl Compiled {
 
     /// Makes a short text. `None` for what is rare.
     #[inline]
-    fn short<'a>(&self, value: u32, names: Names<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<Short<'a>> {
-        let mut short = Short::new(block);
+    fn short<'a>(&self, value: u32, names: Names<'_>, block: &'a mut [u8; QUICK_BYTES]) -> Option<FastText<'a>> {
+        let mut short = FastText::new(block);
         for step in self.steps.as_deref()? {
             step.before.put(&mut short);
             match step.value {

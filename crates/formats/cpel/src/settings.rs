@@ -38,7 +38,7 @@ pub(super) static CPEL: &[Setting] = &[
     ),
 ];
 
-/// What the user asked.
+/// The wishes of the user.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Wishes {
     /// Frequency of clocks whose rate is not in the file, in Hz.
@@ -84,9 +84,14 @@ impl Wishes {
                 return Err(Error::misuse(format!("--{WRAP} `{other}`: only counters of 32 bits can be extended")));
             }
         };
-        let pointdefs = settings.get(POINTDEFS).map(str::to_string);
-        let octets = settings.get(OCTETS).is_some();
-        Ok(Wishes { octets, frequency, unit, wraps, pointdefs, ..Wishes::default() })
+        Ok(Wishes {
+            frequency,
+            unit,
+            wraps,
+            octets: settings.get(OCTETS).is_some(),
+            pointdefs: settings.get(POINTDEFS).map(str::to_string),
+            ..Wishes::default()
+        })
     }
 
     /// The frequency of a clock in Hz, from the rate in the file (`SPEC.md`, D18); 0 when unknown.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::schema::QUICK_BYTES;
 
-use super::short::Strings;
+use super::fast_text::Strings;
 
 /// Octets of a text that are shown: many events may name one long string.
 pub(super) const MAX_TEXT: usize = 64 << 10;

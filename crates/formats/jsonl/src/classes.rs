@@ -13,9 +13,10 @@ use super::clock::origin;
 use super::line::{PACKET_CONTEXT, STREAM_SCOPES, TimeKind};
 use super::shape::Shape;
 use super::survey::{ContextInfo, Survey};
+use tracemill_format::Stream;
 
 /// Streams of one class; contexts of more packets at once share them.
-const MAX_LANES: usize = 1 << 12;
+const MAX_STREAMS: usize = 1 << 12;
 /// Classes that a new one is compared with.
 const MAX_COMPARED: usize = 64;
 
@@ -44,18 +45,12 @@ pub(super) struct EventKind {
     is_untimed: bool,
 }
 
-/// A stream: its name, its class, its packets.
-pub(super) struct Lane {
-    pub(super) name: String,
-    pub(super) class: StreamClassId,
-    pub(super) packets: Vec<Packet>,
-}
-
 /// A trace of a file.
 pub(super) struct TraceKind {
     pub(super) name: Option<String>,
     pub(super) schema: Schema,
-    pub(super) lanes: Vec<Lane>,
+    /// Without their file.
+    pub(super) streams: Vec<Stream>,
 }
 
 /// The classes of a file, and which lines have which.
@@ -80,9 +75,9 @@ impl Kinds {
         let mut traces: Vec<TraceKind> = Vec::new();
         for at in 0..survey.traces.len() {
             let name = survey.traces[at].clone();
-            traces.push(TraceKind { name, schema: kinds.schema(survey, at), lanes: Vec::new() });
+            traces.push(TraceKind { name, schema: kinds.schema(survey, at), streams: Vec::new() });
         }
-        kinds.lanes(survey, file_name, &mut traces);
+        kinds.streams(survey, file_name, &mut traces);
         (kinds, traces)
     }
 
@@ -234,54 +229,54 @@ impl Kinds {
     }
 
     /// Streams: lines of one class and CPU, and of these such that the packets follow each other.
-    fn lanes(&self, survey: &mut Survey, file_name: &str, traces: &mut [TraceKind]) {
+    fn streams(&self, survey: &mut Survey, file_name: &str, traces: &mut [TraceKind]) {
         let mut of_class: BTreeMap<(usize, Option<u32>), Vec<usize>> = BTreeMap::new();
         for (at, context) in survey.contexts.iter().enumerate() {
             of_class.entry((self.stream_of[context.stream], context.cpu)).or_default().push(at);
         }
         // For each context its trace and its stream there.
-        let mut lane_of = vec![(0, 0); survey.contexts.len()];
+        let mut stream_in = vec![(0, 0); survey.contexts.len()];
         for (&(stream, cpu), contexts) in &of_class {
             let of = &self.streams[stream];
             let group = &survey.groups[of.group];
-            let lanes = &mut traces[group.trace].lanes;
-            let first = lanes.len();
-            for (&context, lane) in contexts.iter().zip(lanes_of(contexts, &survey.contexts)) {
-                while lanes.len() <= first + lane {
+            let streams = &mut traces[group.trace].streams;
+            let first = streams.len();
+            for (&context, place) in contexts.iter().zip(streams_of(contexts, &survey.contexts)) {
+                while streams.len() <= first + place {
                     let mut name = format!("{file_name}:stream{}", group.id.unwrap_or(0));
                     if let Some(cpu) = cpu {
                         name += &format!("_cpu{cpu}");
                     }
-                    lanes.push(Lane { name, class: of.class, packets: Vec::new() });
+                    streams.push(Stream { name, class: of.class, id: None, files: Vec::new(), packets: Vec::new() });
                 }
-                lane_of[context] = (group.trace, first + lane);
+                stream_in[context] = (group.trace, first + place);
             }
         }
         for trace in traces.iter_mut() {
             let mut taken: HashMap<String, u32> = HashMap::new();
-            for lane in &mut trace.lanes {
-                let count = taken.entry(lane.name.clone()).or_default();
+            for stream in &mut trace.streams {
+                let count = taken.entry(stream.name.clone()).or_default();
                 *count += 1;
                 if *count > 1 {
-                    lane.name += &format!("_{count}");
+                    stream.name += &format!("_{count}");
                 }
             }
         }
         for (index, packet) in survey.packets.iter().enumerate() {
-            let (trace, lane) = lane_of[packet.context];
+            let (trace, place) = stream_in[packet.context];
             let kind = &self.streams[self.stream_of[survey.contexts[packet.context].stream]];
             let range = match kind.time {
                 TimeKind::None => None,
                 TimeKind::Ns => packet.range_ns.or(packet.before.map(|(_, ns)| (ns, ns))),
                 _ => packet.range.or(packet.before.map(|(time, _)| (time, time))),
             };
-            let lane = &mut traces[trace].lanes[lane];
+            let stream = &mut traces[trace].streams[place];
             let bits = packet.bytes * 8;
-            lane.packets.push(Packet {
+            stream.packets.push(Packet {
                 index: index as u64,
                 begin_cycles: range.map(|(low, _)| kind.cycles(low)),
                 end_cycles: range.map(|(_, high)| kind.cycles(high)),
-                ..Packet::new(lane.class, packet.at, bits)
+                ..Packet::new(stream.class, packet.at, bits)
             });
         }
     }
@@ -295,24 +290,24 @@ impl StreamKind {
     }
 }
 
-/// The lanes of contexts: two of them that have lines in the same part of the file are not in one.
-fn lanes_of(contexts: &[usize], of: &[ContextInfo]) -> Vec<usize> {
+/// The streams of contexts: two of them that have lines in the same part of the file are not in one.
+fn streams_of(contexts: &[usize], of: &[ContextInfo]) -> Vec<usize> {
     let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut count = 0;
-    let lane = |&context: &usize| {
+    let stream = |&context: &usize| {
         let (first, last) = of[context].lines;
-        let free = ends.peek().is_some_and(|Reverse((end, _))| *end < first) || count >= MAX_LANES;
-        let lane = match if free { ends.pop() } else { None } {
-            Some(Reverse((_, lane))) => lane,
+        let free = ends.peek().is_some_and(|Reverse((end, _))| *end < first) || count >= MAX_STREAMS;
+        let stream = match if free { ends.pop() } else { None } {
+            Some(Reverse((_, stream))) => stream,
             None => {
                 count += 1;
                 count - 1
             }
         };
-        ends.push(Reverse((last, lane)));
-        lane
+        ends.push(Reverse((last, stream)));
+        stream
     };
-    contexts.iter().map(lane).collect()
+    contexts.iter().map(stream).collect()
 }
 
 fn join_all<const N: usize>(a: &[Option<Shape>; N], b: &[Option<Shape>; N]) -> Option<[Option<Shape>; N]> {

@@ -18,13 +18,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 
 use classes::Kinds;
 use reader::Reader;
 use survey::Survey;
-use tracemill_format::{DataFile, EntryKind, Format, Found, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{DataFile, EntryKind, Format, Found, OpenContext, OpenTrace, Storage};
 
 /// Canonical lines.
 pub static FORMAT: Format = Format::new(&["jsonl"], "canonical event lines (`print --format jsonl`)", probe, open)
@@ -58,41 +57,22 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
         let message = "the file was cut while it was read";
         return vec![Err(Error::malformed(message).in_file(&found.path).at_offset(file.len_now()))];
     }
-    let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (kinds, traces) = Kinds::new(&mut survey, &found.path, &relative);
+    let data = DataFile::alone(found, file.clone());
+    let (kinds, traces) = Kinds::new(&mut survey, &found.path, &data.relative);
     let (mut faults, mut warnings) = (std::mem::take(&mut survey.faults), std::mem::take(&mut survey.warnings));
     if traces.is_empty() {
         let error = faults.into_iter().next().unwrap_or_else(|| Error::malformed("the file has no line of an event"));
         return vec![Err(error.in_file(&found.path))];
     }
-    let reader =
-        Arc::new(Reader { file: file.clone(), path: found.path.clone(), survey, kinds, waiting: Mutex::default() });
+    let reader = Arc::new(Reader { file, path: found.path.clone(), survey, kinds, waiting: Mutex::default() });
     let open_one = |trace: classes::TraceKind| {
-        let schema = Arc::new(trace.schema);
-        let data =
-            DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file.clone(), is_indexed: false };
-        let stream = |lane: classes::Lane| Stream {
-            name: lane.name,
-            class: lane.class,
-            id: None,
-            files: vec![data.clone()],
-            packets: lane.packets,
-        };
-        Ok(OpenTrace {
-            name: trace.name.unwrap_or_else(|| found.name.clone()),
-            path: found.path.clone(),
-            own_name: String::new(),
-            plans: Arc::new(TracePlans::new(schema.clone())),
-            schema,
-            has_other_bytes: true,
-            reader: reader.clone(),
-            streams: trace.lanes.into_iter().map(stream).collect(),
-            sections: Vec::new(),
-            remarks: Vec::new(),
-            // Those of the file are told with its first trace.
-            faults: std::mem::take(&mut faults),
-            warnings: std::mem::take(&mut warnings),
-        })
+        let mut opened = OpenTrace::of_file(found, trace.schema, reader.clone());
+        opened.name = trace.name.unwrap_or(opened.name);
+        opened.streams = trace.streams;
+        opened.streams.iter_mut().for_each(|stream| stream.files.push(data.clone()));
+        // Those of the file are reported with its first trace.
+        (opened.faults, opened.warnings) = (std::mem::take(&mut faults), std::mem::take(&mut warnings));
+        Ok(opened)
     };
     traces.into_iter().map(open_one).collect()
 }

@@ -168,7 +168,7 @@ impl Reader {
         begins[index]
     }
 
-    /// Notes where the packet behind `index` begins.
+    /// Diagnostics where the packet behind `index` begins.
     fn set_begin(&self, index: usize, begin: Begin) {
         let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
         if begins.len() == index {

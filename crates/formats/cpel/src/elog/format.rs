@@ -7,8 +7,8 @@ use tracemill_codec::text::printf::{number, put_signed, put_unsigned};
 use tracemill_model::schema::QUICK_BYTES;
 
 use super::header::{Arg, EventType};
+use crate::fast_text::{self, FastText, Strings, block, is_plain};
 use crate::printf::{make_utf8, padded, put_short};
-use crate::short::{self, Short, Strings, block, is_plain};
 use crate::strings::{MAX_TEXT, nul_at};
 
 /// Largest width and precision.
@@ -22,9 +22,9 @@ pub(super) struct Format {
     args: Box<[Arg]>,
     labels: Arc<[Box<[u8]>]>,
     /// The first of them, those that are plain.
-    quick_labels: short::Names,
+    quick_labels: fast_text::Names,
     /// How a text is made where all is at known places and in the usual forms.
-    steps: Option<Box<[short::Step<Step>]>>,
+    steps: Option<Box<[fast_text::Step<Step>]>>,
     /// Are texts that are made so printable ASCII when the strings in them are?
     is_plain: bool,
 }
@@ -47,12 +47,12 @@ enum Step {
 }
 
 /// The steps of a format; `None` when it is long, or needs more than those.
-fn steps(text: &[u8], pieces: &[Piece], args: &[Arg]) -> Option<Box<[short::Step<Step>]>> {
+fn steps(text: &[u8], pieces: &[Piece], args: &[Arg]) -> Option<Box<[fast_text::Step<Step>]>> {
     if text.len() > QUICK_BYTES {
         return None;
     }
     // Behind a string nothing is at a known place.
-    let (mut at, mut args, mut steps) = (Some(0u16), args.iter(), short::Steps::new());
+    let (mut at, mut args, mut steps) = (Some(0u16), args.iter(), fast_text::Steps::new());
     for piece in pieces {
         let spec = match *piece {
             Piece::Literal(from, to) => {
@@ -138,7 +138,7 @@ impl Format {
         }
         push_literal(&mut pieces, literal, text.len());
         let (steps, is_plain) = (steps(text, &pieces, &args), is_plain(text));
-        let quick_labels = short::Names::new(of.labels.iter().take(KEPT_LABELS).map(|label| &label[..]));
+        let quick_labels = fast_text::Names::new(of.labels.iter().take(KEPT_LABELS).map(|label| &label[..]));
         let (pieces, args, labels) = (pieces.into(), args.into(), of.labels.clone());
         Format { text: padded(text), pieces, args, labels, quick_labels, steps, is_plain }
     }
@@ -172,8 +172,8 @@ impl Format {
         args: &[u8],
         (quick, strings): (&Strings, impl Fn() -> &'s [u8]),
         block: &'b mut [u8; QUICK_BYTES],
-    ) -> Option<Short<'b>> {
-        let mut short = Short::new(block);
+    ) -> Option<FastText<'b>> {
+        let mut short = FastText::new(block);
         for step in self.steps.as_deref()? {
             step.before.put(&mut short);
             let word = |at: u16| -> Option<u32> {

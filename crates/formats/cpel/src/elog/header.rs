@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::short::{Names, Strings};
+use crate::fast_text::{Names, Strings};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 /// The magic: the length of a text, and the text.

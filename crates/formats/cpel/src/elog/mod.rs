@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{
     ByteOrder, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind,
@@ -17,9 +16,9 @@ use tracemill_model::schema::{
     StringClass, StringLength, Summary,
 };
 
-use super::notes::Notes;
-use super::open::structure;
-use super::short::Strings;
+use super::diagnostics::Diagnostics;
+use super::fast_text::Strings;
+use super::log::structure;
 use super::strings::{MAX_TEXT, long_string};
 use super::tables::{number, table, text};
 use events::Reader;
@@ -48,8 +47,8 @@ pub(super) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<Ope
 fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<OpenTrace> {
     let header = Arc::new(Header::read(file.bytes())?);
     let len = file.bytes().len();
-    let mut notes = Notes::new(&found.path, false);
-    look(&header, file.bytes(), &mut notes);
+    let mut diagnostics = Diagnostics::new(&found.path, false);
+    look(&header, file.bytes(), &mut diagnostics);
     let mut schema = schema(&header);
     let default_clock = Some(clock(&mut schema));
     let stream = schema.add_stream(StreamClass { id: 0, default_clock, ..StreamClass::default() });
@@ -57,55 +56,47 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
     for of in 0..header.types.len() {
         add_class(&mut schema, stream, &header, of, &file, short_names);
     }
-    let relative = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let data = DataFile { path: found.path.clone(), relative: relative.clone(), bytes: file, is_indexed: false };
+    let data = DataFile::alone(found, file);
     let reader = Reader::new(header.clone(), data.bytes.clone());
     let mut packets = events::packets(&header, len, stream);
     if let Some(error) = reader.look(data.bytes.bytes(), &mut packets) {
-        notes.fault("events are cut", error);
+        diagnostics.error("events are cut", error);
     }
-    let schema = Arc::new(schema);
-    let [faults, warnings, remarks] = notes.finish();
-    Ok(OpenTrace {
-        name: found.name.clone(),
-        path: found.path.clone(),
-        own_name: String::new(),
-        plans: Arc::new(TracePlans::new(schema.clone())),
-        schema,
-        has_other_bytes: true,
-        reader: Arc::new(reader),
-        streams: vec![Stream { name: relative, class: stream, id: None, files: vec![data], packets }],
-        sections: tables(&header),
-        remarks,
-        faults,
-        warnings,
-    })
+    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
+    trace.streams = vec![Stream { name: data.relative.clone(), class: stream, id: None, files: vec![data], packets }];
+    trace.sections = tables(&header);
+    [trace.faults, trace.warnings, trace.remarks] = diagnostics.finish();
+    Ok(trace)
 }
 
 /// What is odd about the parts before the events.
-fn look(header: &Header, file: &[u8], notes: &mut Notes) {
+fn look(header: &Header, file: &[u8], diagnostics: &mut Diagnostics) {
     for (at, of) in header.types.iter().enumerate() {
         if of.args.is_none() {
             let args = String::from_utf8_lossy(&of.format_args).into_owned();
             let error = Error::malformed(format!("event type {at} has arguments that cannot be read: `{args}`"));
             let help = "reading ends at the first event of this type";
-            notes.fault("arguments cannot be read", error.at_offset(of.at).with_help(help));
+            diagnostics.error("arguments cannot be read", error.at_offset(of.at).with_help(help));
         }
         if of.number as usize != at + 1 {
             let message = format!("event type {at} says that its number is {}, not {}", of.number, at + 1);
-            notes.remark("types have other numbers", of.at, message);
+            diagnostics.remark("types have other numbers", of.at, message);
         }
     }
     if !header.ring.is_power_of_two() {
         let message = format!("the ring had {} entries, no power of two", header.ring);
-        notes.remark("rings", MAGIC.len() as u64, message);
+        diagnostics.remark("rings", MAGIC.len() as u64, message);
     }
     let texts =
         header.types.iter().flat_map(|of| [&of.format[..]].into_iter().chain(of.labels.iter().map(|label| &**label)));
     let longest = texts.chain(header.tracks.iter().map(|track| &track[..])).map(<[u8]>::len).max().unwrap_or(0);
     let (at, len) = long_string(header.strings(file)).map_or((0, longest), |(at, len)| (header.strings.0 + at, len));
     if len > MAX_TEXT {
-        notes.warn("strings are long", at as u64, format!("a string has {len} octets: texts show {MAX_TEXT} of them"));
+        diagnostics.warn(
+            "strings are long",
+            at as u64,
+            format!("a string has {len} octets: texts show {MAX_TEXT} of them"),
+        );
     }
     let kept: usize = header.types.iter().map(|of| of.labels.len()).sum();
     if let Some(of) = header.types.iter().find(|of| of.labels.len() < of.label_count as usize) {
@@ -114,16 +105,16 @@ fn look(header: &Header, file: &[u8], notes: &mut Notes) {
             of.labels.len(),
             of.at
         );
-        notes.warn("enumerations are long", of.at, message);
+        diagnostics.warn("enumerations are long", of.at, message);
     }
     let left = file.len() - header.events;
     if header.count == 0 && left > 0 {
         let message = format!("{left} octets where events would be are ignored: the log says that it has none");
-        notes.warn("trailing octets", header.events as u64, message);
+        diagnostics.warn("trailing octets", header.events as u64, message);
     } else if header.count > 0 && left == 0 {
         let message = format!("the log says that it has {} events, the file ends before the first", header.count);
         let error = Error::new(ErrorKind::Truncated, message).at_offset(header.events as u64);
-        notes.fault("events are cut", error);
+        diagnostics.error("events are cut", error);
     }
 }
 

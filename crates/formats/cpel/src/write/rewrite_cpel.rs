@@ -11,9 +11,9 @@ use tracemill_model::schema::{ByteOrder, Origin, Scope};
 use super::known_clock;
 use super::output::{Output, Spool};
 use super::sections::{Times, events_head, log_head, put_record, rate_of, section_head};
-use crate::container::{HEADER_BYTES, Kind, NAME_BYTES};
+use crate::container::{HEADER_BYTES, Kind, NAME_BYTES, order_of};
 use crate::definitions::words;
-use crate::log_parts::{self, BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
+use crate::log_parts::{BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
 use crate::settings::Wishes;
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
@@ -57,7 +57,7 @@ impl Rewriter {
     pub(super) fn new(path: &OutPath, source: &Source, options: &WriteOptions) -> Option<Rewriter> {
         let origin = &source.origin;
         let header: [u8; HEADER_BYTES as usize] = *origin.part(HEADER)?.first_chunk()?;
-        let stored = log_parts::order_of(&header);
+        let stored = order_of(&header);
         let order = options.byte_order.unwrap_or(stored);
         let mut losses = Losses::default();
         let mut sections = sections(path, origin, (stored, order), &mut losses)?;
@@ -204,7 +204,7 @@ impl TraceWriter for Rewriter {
 
     fn finish(self: Box<Self>) -> Result<Losses> {
         let Rewriter { output, header, order, mut sections, behind, losses, .. } = *self;
-        let date = read_uint(&header[4..], log_parts::order_of(&header)) as u32;
+        let date = read_uint(&header[4..], order_of(&header)) as u32;
         let mut head = log_head(sections.len().min(usize::from(u16::MAX)), date, order);
         head[1] = header[1];
         output.write(|log| {

@@ -5,8 +5,7 @@ use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, ClockClass};
 
-use crate::container::{HEADER_BYTES, Kind, NAME_BYTES};
-use crate::events::RECORD_BYTES;
+use crate::container::{HEADER_BYTES, Kind, NAME_BYTES, RECORD_BYTES};
 use crate::log_parts::EVENTS_HEAD;
 use crate::settings::Wishes;
 use tracemill_format::lost::{Losses, Lost};

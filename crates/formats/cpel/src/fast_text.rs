@@ -53,7 +53,7 @@ impl Names {
 }
 
 /// A text being made.
-pub(super) struct Short<'a> {
+pub(super) struct FastText<'a> {
     block: &'a mut [u8; SIZE],
     len: usize,
     is_full: bool,
@@ -61,11 +61,11 @@ pub(super) struct Short<'a> {
     is_unsure: bool,
 }
 
-impl<'a> Short<'a> {
+impl<'a> FastText<'a> {
     /// An empty text.
     #[inline]
     pub(super) fn new(block: &'a mut [u8; SIZE]) -> Self {
-        Short { block, len: 0, is_full: false, is_unsure: false }
+        FastText { block, len: 0, is_full: false, is_unsure: false }
     }
 
     /// Its length, when all of it fits.
@@ -216,7 +216,7 @@ impl Literal {
 
     /// Appends it.
     #[inline]
-    pub(super) fn put(&self, short: &mut Short<'_>) {
+    pub(super) fn put(&self, short: &mut FastText<'_>) {
         short.put_block(&self.block, usize::from(self.len));
     }
 }
@@ -331,9 +331,9 @@ mod tests {
         }
     }
 
-    fn made(make: impl Fn(&mut Short<'_>)) -> Option<String> {
+    fn made(make: impl Fn(&mut FastText<'_>)) -> Option<String> {
         let mut scratch = vec![0xff; 3];
-        let mut short = Short::new(block(&mut scratch)?);
+        let mut short = FastText::new(block(&mut scratch)?);
         make(&mut short);
         let len = short.finish()?;
         Some(String::from_utf8(scratch[..len].to_vec()).unwrap())

@@ -1,43 +1,43 @@
-//! What is to be said about a file: the first few of each kind, then how many more there are.
+//! Errors, warnings and remarks about a file: the first few of each kind, then how many more there are.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use tracemill_model::error::{Error, ErrorKind};
 
-/// Messages of one kind that are told one by one.
+/// Messages of one kind that are reported one by one.
 const MAX_OF_KIND: u64 = 8;
 
 /// How bad something is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Level {
     /// Something cannot be read: exit status 3.
-    Fault,
+    Error,
     /// The user should know.
     Warning,
-    /// Only `check` tells.
+    /// Only `check` reports it.
     Remark,
 }
 
-/// Faults, warnings and remarks about one file.
+/// Errors, warnings and remarks about one file.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct Diagnostics {
     path: PathBuf,
     is_strict: bool,
-    told: Vec<(Level, Error)>,
-    /// For each kind how many there were, and where the first one was that is not told.
+    reported: Vec<(Level, Error)>,
+    /// For each kind how many there were, and where the first one was that is not reported.
     kinds: HashMap<&'static str, (Level, u64, u64)>,
 }
 
-impl Notes {
+impl Diagnostics {
     /// About a file; `is_strict` when the user asked for `--strict`.
     pub(super) fn new(path: &Path, is_strict: bool) -> Self {
-        Notes { path: path.to_path_buf(), is_strict, told: Vec::new(), kinds: HashMap::new() }
+        Diagnostics { path: path.to_path_buf(), is_strict, reported: Vec::new(), kinds: HashMap::new() }
     }
 
-    /// A fault; `kind` says in the plural what it is: `sections are cut`.
-    pub(super) fn fault(&mut self, kind: &'static str, error: Error) {
-        self.add(Level::Fault, kind, error);
+    /// An error; `kind` names it in the plural: `sections are cut`.
+    pub(super) fn error(&mut self, kind: &'static str, error: Error) {
+        self.add(Level::Error, kind, error);
     }
 
     /// A warning.
@@ -46,12 +46,12 @@ impl Notes {
     }
 
     /// A name that no NUL ends: a warning, an error for those who want it strict (`SPEC.md`, D11).
-    pub(super) fn cut_name(&mut self, offset: u64, message: impl Into<String>) {
-        let level = if self.is_strict { Level::Fault } else { Level::Warning };
+    pub(super) fn unterminated_name(&mut self, offset: u64, message: impl Into<String>) {
+        let level = if self.is_strict { Level::Error } else { Level::Warning };
         self.add(level, "names are not terminated", inconsistent(offset, message));
     }
 
-    /// Something that only `check` tells.
+    /// Something that only `check` reports.
     pub(super) fn remark(&mut self, kind: &'static str, offset: u64, message: impl Into<String>) {
         self.add(Level::Remark, kind, inconsistent(offset, message));
     }
@@ -62,22 +62,22 @@ impl Notes {
         let (_, count, first_more) = self.kinds.entry(kind).or_insert((level, 0, 0));
         *count += 1;
         if *count <= MAX_OF_KIND {
-            self.told.push((level, error.in_file(&self.path)));
+            self.reported.push((level, error.in_file(&self.path)));
         } else if *count == MAX_OF_KIND + 1 {
             *first_more = offset;
         }
     }
 
-    /// Faults, warnings and remarks.
+    /// Errors, warnings and remarks.
     pub(super) fn finish(mut self) -> [Vec<Error>; 3] {
         let mut more: Vec<_> = self.kinds.iter().filter(|(_, (_, count, _))| *count > MAX_OF_KIND).collect();
         more.sort_by_key(|(kind, (_, _, first))| (*first, **kind));
         for (kind, (level, count, first)) in more {
             let message = format!("{} more like these: {kind}", count - MAX_OF_KIND);
-            self.told.push((*level, inconsistent(*first, message).in_file(&self.path)));
+            self.reported.push((*level, inconsistent(*first, message).in_file(&self.path)));
         }
-        [Level::Fault, Level::Warning, Level::Remark].map(|level| {
-            let of_level = self.told.iter().filter(|(of, _)| *of == level);
+        [Level::Error, Level::Warning, Level::Remark].map(|level| {
+            let of_level = self.reported.iter().filter(|(of, _)| *of == level);
             of_level.map(|(_, error)| error.clone()).collect()
         })
     }
@@ -93,12 +93,12 @@ mod tests {
 
     #[test]
     fn many_of_a_kind_are_counted() {
-        let mut notes = Notes::new(Path::new("f"), false);
+        let mut diagnostics = Diagnostics::new(Path::new("f"), false);
         for at in 0..20 {
-            notes.warn("definitions stand twice", at, format!("code {at}"));
+            diagnostics.warn("definitions stand twice", at, format!("code {at}"));
         }
-        notes.remark("tables are not padded", 3, "table");
-        let [faults, warnings, remarks] = notes.finish();
+        diagnostics.remark("tables are not padded", 3, "table");
+        let [faults, warnings, remarks] = diagnostics.finish();
         assert!(faults.is_empty());
         assert_eq!(warnings.len(), 9);
         assert_eq!(warnings[8].message(), "12 more like these: definitions stand twice");
