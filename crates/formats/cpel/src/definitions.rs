@@ -1,5 +1,6 @@
 //! What codes, tracks and data are called: definitions of all sections together (`SPEC.md`, D15, D16, D24).
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,25 +28,19 @@ pub(super) struct ById {
 }
 
 impl ById {
-    /// The ids of definitions in their order; the first of equal ones counts. The others are given to `twice`.
-    pub(super) fn new(ids: &[u32], mut twice: impl FnMut(usize)) -> Self {
+    /// The ids of definitions in their order, no two of them equal.
+    fn new(ids: impl Iterator<Item = u32>) -> Self {
         let mut by_id = ById::default();
-        let mut sorted: Vec<(u32, u32)> = ids.iter().enumerate().map(|(at, &id)| (id, at as u32)).collect();
+        let mut sorted: Vec<(u32, u32)> = ids.zip(0..).collect();
         sorted.sort_unstable();
-        let mut again = Vec::new();
-        let mut before = None;
         for (id, at) in sorted {
-            if before.replace(id) == Some(id) {
-                again.push(at as usize);
-            } else if id < DENSE {
+            if id < DENSE {
                 by_id.dense.resize(id as usize + 1, NONE);
                 by_id.dense[id as usize] = at;
             } else {
                 by_id.sparse.push((id, at));
             }
         }
-        again.sort_unstable();
-        again.into_iter().for_each(&mut twice);
         by_id
     }
 
@@ -65,24 +60,15 @@ impl ById {
 
 /// Leaves the first definition of each id.
 fn first_of_each<T>(mut definitions: Vec<T>, id: impl Fn(&T) -> u32) -> (ById, Vec<T>) {
-    let ids: Vec<u32> = definitions.iter().map(&id).collect();
-    let mut twice = Vec::new();
-    let by_id = ById::new(&ids, |at| twice.push(at));
-    if twice.is_empty() {
-        return (by_id, definitions);
-    }
-    let (mut at, mut next) = (0, twice.iter().peekable());
-    definitions.retain(|_| {
-        at += 1;
-        next.next_if_eq(&&(at - 1)).is_none()
-    });
-    let ids: Vec<u32> = definitions.iter().map(&id).collect();
-    (ById::new(&ids, |_| {}), definitions)
+    let mut known = HashSet::new();
+    definitions.retain(|definition| known.insert(id(definition)));
+    (ById::new(definitions.iter().map(&id)), definitions)
 }
 
-/// Calls `tell` with the index of each id that stands a second time.
-pub(super) fn each_twice(ids: &[u32], tell: impl FnMut(usize)) {
-    ById::new(ids, tell);
+/// Calls `report` with the index of each id that stands a second time.
+pub(super) fn each_twice(ids: &[u32], report: impl FnMut(usize)) {
+    let mut known = HashSet::new();
+    ids.iter().enumerate().filter(|(_, id)| !known.insert(**id)).map(|(at, _)| at).for_each(report);
 }
 
 /// The definition of an event code.
@@ -290,10 +276,13 @@ mod tests {
 
     #[test]
     fn the_first_of_equal_ids_counts() {
+        let ids = [7, 3, 7, 70_000, 0, 70_000, u32::MAX, 7];
         let mut twice = Vec::new();
-        let by_id = ById::new(&[7, 3, 7, 70_000, 0, 70_000, u32::MAX, 7], |at| twice.push(at));
+        each_twice(&ids, |at| twice.push(at));
         assert_eq!(twice, [2, 5, 7]);
-        assert_eq!([0, 3, 7, 70_000, u32::MAX].map(|id| by_id.get(id)), [4, 1, 0, 3, 6]);
+        let (by_id, left) = first_of_each(ids.to_vec(), |&id| id);
+        assert_eq!(left, [7, 3, 70_000, 0, u32::MAX]);
+        assert_eq!(left.iter().map(|&id| by_id.get(id)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         assert_eq!([1, 8, 65_535, 65_536, u32::MAX - 1].map(|id| by_id.get(id)), [NONE; 5]);
     }
 }

@@ -13,7 +13,7 @@ use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
 use super::checks::{Limits, Part, Told};
 use super::container::RECORD_BYTES;
-use super::definitions::{Definitions, EVENT_BYTES, NONE};
+use super::definitions::{Definitions, EVENT_BYTES, NONE, words};
 use super::log_parts::LogParts;
 use super::order::{Order, Timed};
 use super::strings::StringTable;
@@ -55,7 +55,7 @@ pub(super) struct EventSection {
     pub(super) told: Told,
 }
 
-/// What one look at all times of a section shows.
+/// The findings of one look at all times of a section.
 pub(super) struct Times {
     /// The records in the order of time; `None` when they stand so.
     order: Option<Order>,
@@ -161,7 +161,7 @@ impl EventSection {
         packets.collect()
     }
 
-    /// What is odd about its times; told once.
+    /// Warnings about its times, for its first packet.
     fn warnings(&self) -> Vec<Error> {
         let times = self.times();
         let far = if times.far_back.is_some() { "a time goes back by more than 2^63" } else { "time goes back" };
@@ -176,19 +176,20 @@ impl EventSection {
         let (times, records) = (self.times(), self.records());
         let from = (packet * PACKET_EVENTS).min(records.len() as u64) as usize;
         let to = (from + PACKET_EVENTS as usize).min(records.len());
-        let mut columns = Columns::with_capacity(to - from);
+        let mut columns = Columns {
+            out: Vec::with_capacity((to - from) * EVENT_BYTES),
+            cycles: Vec::with_capacity(to - from),
+            classes: Vec::with_capacity(to - from),
+            bad: [None; 2],
+        };
         let places = from as u64..to as u64;
         let order = times.order.as_ref().map(|order| order.records(&InFile { section: self, records, times }, places));
+        let picked = order.iter().flatten().filter_map(|&at| records.get(at as usize));
         match (&order, self.order) {
             (None, ByteOrder::Big) => self.read_each::<false>(records[from..to].iter(), &mut columns),
             (None, ByteOrder::Little) => self.read_each::<true>(records[from..to].iter(), &mut columns),
-            (Some(order), byte_order) => {
-                let picked = order.iter().filter_map(|&at| records.get(at as usize));
-                match byte_order {
-                    ByteOrder::Big => self.read_each::<false>(picked, &mut columns),
-                    ByteOrder::Little => self.read_each::<true>(picked, &mut columns),
-                }
-            }
+            (Some(_), ByteOrder::Big) => self.read_each::<false>(picked, &mut columns),
+            (Some(_), ByteOrder::Little) => self.read_each::<true>(picked, &mut columns),
         }
         // Which record an event was.
         let record_of = |event: usize| match &order {
@@ -211,9 +212,8 @@ impl EventSection {
             for (event, code, datum) in columns.bad.iter().flatten() {
                 tell(*event, Part::Datum, *datum, *code);
             }
-            let word = |octets: &[u8]| octets.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-            let events = columns.out.as_chunks::<EVENT_BYTES>().0.iter();
-            let events = events.map(|event| (word(event), word(&event[4..])));
+            let events = columns.out.as_chunks::<EVENT_BYTES>().0.iter().filter_map(|event| words(event));
+            let events = events.map(|[code, track, _]| (code, track));
             limits.look(&self.definitions, events, |event, part, offset| tell(event, part, offset, 0));
         }
         let mut starts: Vec<u32> = (0..columns.cycles.len() as u32).map(|at| at * EVENT_BYTES as u32 * 8).collect();
@@ -222,8 +222,8 @@ impl EventSection {
             for (event, start) in events.as_chunks::<EVENT_BYTES>().0.iter().zip(&mut starts) {
                 *start = columns.out.len() as u32 * 8;
                 columns.out.extend_from_slice(event);
-                let word = |at: usize| event[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-                self.definitions.put_octets([word(0), word(4), word(8)], strings.as_ref(), &mut columns.out);
+                let event = words(event).unwrap_or_default();
+                self.definitions.put_octets(event, strings.as_ref(), &mut columns.out);
             }
         }
         let bodies = starts.clone();
@@ -256,35 +256,20 @@ impl EventSection {
             if u64::from(datum) >= good && by_offset.get(definition as usize) == Some(&true) {
                 columns.bad[usize::from(u64::from(datum) >= table_len)].get_or_insert((event, code, datum));
             }
-            let mut octets = [0; EVENT_BYTES];
-            octets[..4].copy_from_slice(&code.to_le_bytes());
-            octets[4..8].copy_from_slice(&track.to_le_bytes());
-            octets[8..].copy_from_slice(&datum.to_le_bytes());
-            columns.out.extend_from_slice(&octets);
+            columns.out.extend_from_slice([code, track, datum].map(u32::to_le_bytes).as_flattened());
             columns.cycles.push(cycles);
             columns.classes.push(class);
         }
     }
 }
 
-/// What reading a packet fills.
+/// The columns of a packet that is read.
 struct Columns {
     out: Vec<u8>,
     cycles: Vec<u64>,
     classes: Vec<u32>,
     /// The first datum that names a string without a NUL, and the first one outside of the table: event, code, datum.
     bad: [Option<(usize, u32, u32)>; 2],
-}
-
-impl Columns {
-    fn with_capacity(events: usize) -> Self {
-        Columns {
-            out: Vec::with_capacity(events * EVENT_BYTES),
-            cycles: Vec::with_capacity(events),
-            classes: Vec::with_capacity(events),
-            bad: [None; 2],
-        }
-    }
 }
 
 /// Records and their times.
@@ -311,7 +296,7 @@ impl Timed for InFile<'_> {
 }
 
 impl Times {
-    /// What wraps add to the time of a record.
+    /// The ticks that wraps add to the time of a record.
     fn added(&self, record: u32) -> u64 {
         (self.wraps.partition_point(|&wrap| wrap <= record) as u64) << 32
     }
@@ -326,7 +311,7 @@ impl Times {
 pub(super) struct Reader {
     /// For each stream class its section.
     pub(super) sections: Vec<EventSection>,
-    /// What the file holds beside events.
+    /// The parts of the file beside events.
     pub(super) log_parts: LogParts,
 }
 
@@ -342,17 +327,13 @@ impl PacketReader for Reader {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets[index];
         let file = &stream.files[packet.file as usize];
-        let Some(section) = self.sections.get(stream.class.0 as usize) else {
-            return Err(Error::malformed("the stream has no event section"));
-        };
+        let section = self.sections.get(stream.class.0 as usize);
+        let section = section.ok_or_else(|| Error::malformed("the stream has no event section"))?;
         let mut warnings = if index == 0 { section.warnings() } else { Vec::new() };
         let mut faults = Vec::new();
         let (out, spine) = section.read(packet.index, &mut faults, &mut warnings);
-        let mut packet = packet.clone();
-        packet.content_bits = out.len() as u64 * 8;
-        let mut opened = OpenedPacket::new(PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine));
-        opened.faults = faults;
-        opened.warnings = warnings;
-        Ok(opened)
+        let packet = Packet { content_bits: out.len() as u64 * 8, ..packet.clone() };
+        let data = PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine);
+        Ok(OpenedPacket { faults, warnings, ..OpenedPacket::new(data) })
     }
 }

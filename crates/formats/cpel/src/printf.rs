@@ -11,7 +11,7 @@ const MAX_WIDTH: u16 = 1024;
 /// A longer format is read anew for each text.
 const MAX_COMPILED: usize = 4096;
 
-/// What texts refer to.
+/// The tables that texts refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     /// The table that `%s` looks into.
@@ -62,21 +62,13 @@ enum Shape {
 enum Piece {
     /// Octets of the format as they are.
     Literal(u32, u32),
-    /// A value in base 10 without more, signed.
-    Signed,
-    /// The same, unsigned.
-    Unsigned,
-    /// A value in base 16 without more.
-    Hex,
-    /// A value in base 16, filled with zeros to so many digits.
-    WideHex(u8),
-    /// A string without more.
-    String,
+    /// A conversion that a short text can have.
+    Value(Value),
     /// A conversion with all that C knows.
     Full(Spec),
 }
 
-/// A value in a short text.
+/// A value without width or precision, but zeros before one in base 16.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Signed,
@@ -93,7 +85,7 @@ struct Spec {
     bits: u8,
 }
 
-/// What compiled formats may take together, in octets: definitions may share one long text.
+/// Memory that compiled formats may take together, in octets: definitions may share one long text.
 pub(super) struct Budget(usize);
 
 impl Budget {
@@ -126,13 +118,10 @@ impl Format {
     /// Appends the text of a value, in UTF-8: bad octets become U+FFFD (`SPEC.md`, D12).
     #[inline]
     pub(super) fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
-        match self {
-            Format::Short(compiled) => compiled.render(value, names, out),
-            Format::Long(table, offset) => {
-                if let Some(text) = table.string(*offset) {
-                    Compiled::new(text).render(value, names, out);
-                }
-            }
+        let begin = out.len();
+        self.put_octets(value, names, out);
+        if !matches!(self, Format::Short(compiled) if compiled.is_utf8) {
+            make_utf8(out, begin);
         }
     }
 
@@ -203,7 +192,7 @@ impl Format {
     pub(super) fn has_string(&self) -> bool {
         let Format::Short(compiled) = self else { return false };
         let is_string = |piece: &Piece| match piece {
-            Piece::String => true,
+            Piece::Value(Value::String) => true,
             Piece::Full(spec) => spec.of_c.letter == b's',
             _ => false,
         };
@@ -248,7 +237,7 @@ impl Compiled {
         }
         push_literal(&mut pieces, literal, text.len());
         let is_text = |piece: &Piece| match piece {
-            Piece::String => true,
+            Piece::Value(Value::String) => true,
             Piece::Full(spec) => matches!(spec.of_c.letter, b's' | b'c' | b'k'),
             _ => false,
         };
@@ -257,7 +246,7 @@ impl Compiled {
         let (shape, constant) = match *pieces.as_slice() {
             [] => (Shape::Constant, &[][..]),
             [Piece::Literal(from, to)] if is_utf8 => (Shape::Constant, &text[from as usize..to as usize]),
-            [Piece::String] => (Shape::String, &[][..]),
+            [Piece::Value(Value::String)] => (Shape::String, &[][..]),
             _ => (Shape::Other, &[][..]),
         };
         let (constant, steps) = (constant.into(), steps(text, &pieces));
@@ -296,14 +285,6 @@ impl Compiled {
         Some(short)
     }
 
-    fn render(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
-        let begin = out.len();
-        self.put(value, names, out);
-        if !self.is_utf8 {
-            make_utf8(out, begin);
-        }
-    }
-
     fn put(&self, value: u32, names: Names<'_>, out: &mut Vec<u8>) {
         let begin = out.len();
         for piece in &self.pieces {
@@ -312,11 +293,10 @@ impl Compiled {
             }
             match *piece {
                 Piece::Literal(from, to) => put_short(out, &self.text, from as usize..to as usize),
-                Piece::Signed => put_signed(out, i64::from(value as i32)),
-                Piece::Unsigned => put_unsigned(out, u64::from(value)),
-                Piece::Hex => put_hex(out, value),
-                Piece::WideHex(width) => put_wide_hex(out, value, width),
-                Piece::String => match names.strings.and_then(|table| table.string(value)) {
+                Piece::Value(Value::Signed) => put_signed(out, i64::from(value as i32)),
+                Piece::Value(Value::Unsigned) => put_unsigned(out, u64::from(value)),
+                Piece::Value(Value::Hex(width)) => put_hex(out, value.into(), width),
+                Piece::Value(Value::String) => match names.strings.and_then(|table| table.string(value)) {
                     Some(text) => out.extend_from_slice(text),
                     None => put_bad_string(out, value),
                 },
@@ -335,11 +315,7 @@ fn steps(text: &[u8], pieces: &[Piece]) -> Option<Box<[Step<Value>]>> {
     for piece in pieces {
         match *piece {
             Piece::Literal(from, to) => steps.push_text(text.get(from as usize..to as usize)?),
-            Piece::Signed => steps.push(Value::Signed),
-            Piece::Unsigned => steps.push(Value::Unsigned),
-            Piece::Hex => steps.push(Value::Hex(1)),
-            Piece::WideHex(width) => steps.push(Value::Hex(width)),
-            Piece::String => steps.push(Value::String),
+            Piece::Value(value) => steps.push(value),
             Piece::Full(_) => return None,
         }
     }
@@ -356,7 +332,7 @@ pub(super) fn make_utf8(out: &mut Vec<u8>, begin: usize) {
     }
 }
 
-/// What stands behind a `%`: its length, and the conversion; without one it is a `%` (`%%`, also with flags between).
+/// The conversion behind a `%`, with its length; without one it is a `%` (`%%`, also with flags between).
 fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
     let (mut of_c, mut at) = printf::Spec::flags(text);
     of_c.width = printf::number(text, &mut at, MAX_WIDTH);
@@ -379,11 +355,11 @@ fn conversion(text: &[u8]) -> Option<(usize, Option<Piece>)> {
     let spec = Spec { of_c, bits };
     let piece = match of_c.letter {
         b'%' => return Some((at, None)),
-        b'd' | b'i' if is_bare => Piece::Signed,
-        b'u' if is_bare => Piece::Unsigned,
-        b'x' if is_bare => Piece::Hex,
-        b's' if is_bare => Piece::String,
-        b'x' if spec.is_wide_hex() => Piece::WideHex(of_c.width as u8),
+        b'd' | b'i' if is_bare => Piece::Value(Value::Signed),
+        b'u' if is_bare => Piece::Value(Value::Unsigned),
+        b'x' if is_bare => Piece::Value(Value::Hex(1)),
+        b's' if is_bare => Piece::Value(Value::String),
+        b'x' if spec.is_wide_hex() => Piece::Value(Value::Hex(of_c.width as u8)),
         b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' | b's' | b'p' | b'k' => Piece::Full(spec),
         _ => return None,
     };
@@ -409,15 +385,10 @@ impl Spec {
                 }
             },
             b'k' => {
-                let mut text = Vec::new();
-                match names.symbols.find(value) {
-                    Some((name, far)) => {
-                        text.extend_from_slice(name);
-                        text.extend_from_slice(b"+0x");
-                        put_hex(&mut text, far);
-                    }
-                    None => text.extend_from_slice(format!("{value:#010x}").as_bytes()),
-                }
+                let text = match names.symbols.find(value) {
+                    Some((name, far)) => [name, format!("+{far:#x}").as_bytes()].concat(),
+                    None => format!("{value:#010x}").into_bytes(),
+                };
                 self.of_c.put_text(&text, out);
             }
             b'c' => {
@@ -469,21 +440,9 @@ pub(super) fn put_short(out: &mut Vec<u8>, text: &[u8], range: std::ops::Range<u
     }
 }
 
-/// Appends a number in base 16, with zeros up to a width of at most 8.
-#[inline]
-fn put_wide_hex(out: &mut Vec<u8>, value: u32, width: u8) {
-    let digits = (8 - value.leading_zeros() / 4).max(u32::from(width)).clamp(1, 8) as usize;
-    let mut text = [0u8; 8];
-    for (pair, octet) in text.as_chunks_mut::<2>().0.iter_mut().zip(value.to_be_bytes()) {
-        *pair = [octet >> 4, octet & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
-    }
-    out.extend_from_slice(&text[8 - digits..]);
-}
-
-/// Appends a number in base 16 without leading zeros.
-#[inline]
-fn put_hex(out: &mut Vec<u8>, value: u32) {
-    let count = (8 - value.leading_zeros() / 4).max(1);
+/// Appends a number in base 16, with zeros up to a width.
+pub(super) fn put_hex(out: &mut Vec<u8>, value: u64, width: u8) {
+    let count = (16 - value.leading_zeros() / 4).max(width.into()).max(1);
     for digit in (0..count).rev() {
         out.push(b"0123456789abcdef"[(value >> (digit * 4) & 15) as usize]);
     }
@@ -497,10 +456,10 @@ mod tests {
         let table = StringTable::of_text(b"table\0str\xffing\0".to_vec());
         let symbols = Symbols::new(vec![table.clone()], vec![(0x1000, 0, 6), (0x2000, 0, 0)]);
         let mut out = b"kept \xff".to_vec();
-        Compiled::new(format).render(value, Names { strings: Some(&table), symbols: &symbols }, &mut out);
-        let slow = out.split_off(6);
         let format = Format::Short(Box::new(Compiled::new(format)));
         let names = Names { strings: Some(&table), symbols: &symbols };
+        format.render(value, names, &mut out);
+        let slow = out.split_off(6);
         assert_eq!(format.text_of(value, names, &mut b"old".to_vec()), slow);
         slow
     }

@@ -61,15 +61,10 @@ impl StringTable {
         self.to - self.from
     }
 
-    /// The string at an offset: to its NUL, or to the end of the table (`SPEC.md`, D11); its first [`MAX_TEXT`] octets.
+    /// The string at an offset.
     #[inline]
     pub(super) fn string(&self, offset: u32) -> Option<&[u8]> {
-        let rest = self.octets().get(offset as usize..)?;
-        if rest.is_empty() {
-            return None;
-        }
-        let rest = &rest[..rest.len().min(MAX_TEXT)];
-        Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
+        string_at(self.octets(), offset.into())
     }
 
     /// The length of that string, or what is too long for a short text, and the octets from its first one to the end of
@@ -85,6 +80,14 @@ impl StringTable {
     pub(super) fn is_terminated(&self, offset: u32) -> bool {
         self.octets().get(offset as usize..).is_some_and(|rest| memchr::memchr(0, rest).is_some())
     }
+}
+
+/// The string at an offset of a table: to its NUL, or to the end of the table (`SPEC.md`, D11); its first [`MAX_TEXT`] octets.
+#[inline]
+pub(super) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
+    let rest = strings.get(usize::try_from(offset).ok()?..).filter(|rest| !rest.is_empty())?;
+    let rest = &rest[..rest.len().min(MAX_TEXT)];
+    Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
 }
 
 /// A string that is longer than what is shown of one: where it begins, and its octets. Looks at few places.

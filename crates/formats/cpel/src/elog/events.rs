@@ -1,25 +1,26 @@
-//! The events of a VPP event log: they have no index, so they are found from the front, piece by piece.
+//! Events of VPP's event logs: they have no index, so they are found from the front, piece by piece.
 //!
 //! A packet is a stretch of [`SLICE_BYTES`] of the file and holds the events that begin in it. Where its first event
 //! begins is known when the events before it were walked over; reading in order finds that on its way. So opening a file
 //! reads no event, and memory does not grow with the file but for eight octets a stretch.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{EventClassId, Part, StreamClassId};
+use tracemill_model::schema::{ByteOrder, EventClassId, Part, StreamClassId};
 
 use super::header::{Arg, EVENT_BYTES, EventType, Header, length};
 use super::{TIME_BYTES, TRACK_BYTES};
 use crate::strings::MAX_TEXT;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
-/// The part with all that stands before the events.
+/// Name of the part with all that stands before the events.
 pub(crate) const HEADER: &str = "header";
 /// Octets of a packet.
 const SLICE_BYTES: usize = 64 << 10;
@@ -35,14 +36,17 @@ pub(super) struct Reader {
     header: Arc<Header>,
     file: Arc<dyn Bytes>,
     start_ns: u64,
-    /// What reading needs of each type.
+    /// The facts that reading needs, by type.
     kinds: Vec<Kind>,
     /// For each packet that was reached where its first event begins.
     begins: Mutex<Vec<Begin>>,
-    told: Told,
+    /// A bit for each [`Once`] that was reported.
+    reported: AtomicU8,
+    /// Was the end of the events that comes early reported?
+    has_reported_end: AtomicBool,
 }
 
-/// What reading needs of a type.
+/// A type as reading needs it.
 struct Kind {
     /// Octets of its arguments when each event has the same, and no more than [`BLOCK`].
     len: Option<u32>,
@@ -74,18 +78,16 @@ impl Kind {
     }
 }
 
-/// What is told once for a file.
-#[derive(Default)]
-struct Told {
-    track: AtomicBool,
-    label: AtomicBool,
-    string: AtomicBool,
-    size: AtomicBool,
-    text: AtomicBool,
-    time: AtomicBool,
-    no_number: AtomicBool,
-    /// What ends the events early.
-    end: AtomicBool,
+/// What is reported once for a file.
+#[derive(Clone, Copy)]
+enum Once {
+    Track,
+    Label,
+    Text,
+    LongEvent,
+    HugeEvent,
+    FarTime,
+    NoNumber,
 }
 
 /// Where the first event of a packet begins.
@@ -113,11 +115,11 @@ pub(super) fn packets(header: &Header, len: usize, class: StreamClassId) -> Vec<
 }
 
 /// Takes the events of a packet.
-trait Sink {
+trait Visitor {
     /// An event, cut into its type, its octets, and the arguments in them.
     fn event(&mut self, at: usize, type_index: usize, event: &[u8]);
 
-    /// The same where the event has few octets, `len` for its arguments: what stands before them, and them with what
+    /// An event of few octets, `len` for its arguments: what stands before them, and them with what
     /// follows.
     #[inline]
     fn short_event(&mut self, at: usize, type_index: usize, _kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
@@ -128,7 +130,7 @@ trait Sink {
 /// Walks over events only.
 struct Skip;
 
-impl Sink for Skip {
+impl Visitor for Skip {
     #[inline]
     fn event(&mut self, _: usize, _: usize, _: &[u8]) {}
 }
@@ -139,7 +141,7 @@ struct Times<'a> {
     range: Option<(u64, u64)>,
 }
 
-impl Sink for Times<'_> {
+impl Visitor for Times<'_> {
     fn event(&mut self, _: usize, _: usize, event: &[u8]) {
         let Some(&[_, _, _, _, time @ ..]) = event.first_chunk::<EVENT_BYTES>() else { return };
         let cycles = self.reader.cycles(time);
@@ -153,7 +155,8 @@ impl Reader {
         let begin = Begin { at: header.events, index: 0, is_lost: false };
         let start_ns = header.start_ns();
         let kinds = header.types.iter().map(|of| Kind::new(of, header.strings.1 as u64)).collect();
-        Reader { header, file, start_ns, kinds, begins: Mutex::new(vec![begin]), told: Told::default() }
+        let (reported, has_reported_end) = (AtomicU8::new(0), AtomicBool::new(false));
+        Reader { header, file, start_ns, kinds, begins: Mutex::new(vec![begin]), reported, has_reported_end }
     }
 
     /// Where packet `index` begins.
@@ -176,9 +179,9 @@ impl Reader {
         }
     }
 
-    /// Gives the events that begin before `end`; the first one behind them, and the fault that ended the walk.
+    /// Gives the events that begin before `end`; the first one behind them, and the error that ended the walk.
     #[inline]
-    fn walk<S: Sink>(&self, file: &[u8], begin: Begin, end: usize, sink: &mut S) -> (Begin, Option<Error>) {
+    fn walk<V: Visitor>(&self, file: &[u8], begin: Begin, end: usize, visitor: &mut V) -> (Begin, Option<Error>) {
         let Begin { mut at, mut index, is_lost } = begin;
         if is_lost {
             return (begin, None);
@@ -192,7 +195,7 @@ impl Reader {
                 if let Some(kind) = self.kinds.get(number)
                     && let Some(len) = kind.len
                 {
-                    sink.short_event(at, number, kind, event, (len as usize).min(BLOCK));
+                    visitor.short_event(at, number, kind, event, (len as usize).min(BLOCK));
                     at += EVENT_BYTES + len as usize;
                     index += 1;
                     continue;
@@ -204,7 +207,9 @@ impl Reader {
                     error.at_offset(at as u64).with_help(format!("the rest of the file, {left} octets, is skipped"));
                 (Begin { at, index, is_lost: true }, Some(error))
             };
-            let Some(&[a, b, ..]) = rest.first_chunk::<EVENT_BYTES>() else { return lost(self.cut(index, rest.len())) };
+            let Some(&[a, b, ..]) = rest.first_chunk::<EVENT_BYTES>() else {
+                return lost(self.truncated(index, rest.len()));
+            };
             let number = usize::from(u16::from_be_bytes([a, b]));
             let Some(of) = types.get(number) else {
                 let message = format!("event {index} is of type {number}; the file has {} types", types.len());
@@ -223,17 +228,17 @@ impl Reader {
                     Some(args) => args_len(args, &rest[EVENT_BYTES..]).map(|len| EVENT_BYTES + len),
                 },
             };
-            let Some(len) = len else { return lost(self.cut(index, rest.len())) };
-            sink.event(at, number, &rest[..len]);
+            let Some(len) = len else { return lost(self.truncated(index, rest.len())) };
+            visitor.event(at, number, &rest[..len]);
             at += len;
             index += 1;
         }
         if index == self.header.count {
-            // What follows is told by the packet that holds the last event.
+            // The packet that holds the last event reports what follows.
             return (Begin { at, index, is_lost: at < end }, None);
         }
         let is_short = at == file.len();
-        let error = is_short.then(|| self.cut(index, 0).at_offset(at as u64));
+        let error = is_short.then(|| self.truncated(index, 0).at_offset(at as u64));
         (Begin { at, index, is_lost: is_short }, error)
     }
 
@@ -249,7 +254,7 @@ impl Reader {
         }
     }
 
-    /// The same for ns before 1970, or too many.
+    /// A time before 1970, or one that is too large.
     #[cold]
     fn far_cycles(&self, product: f64) -> u64 {
         let ns = product as i128;
@@ -258,7 +263,7 @@ impl Reader {
     }
 
     /// Finds the times of packets when there are few, so that `info` knows when a log begins and ends.
-    /// What ends the events early is told then.
+    /// An end of the events that comes early is returned then.
     pub(super) fn look(&self, file: &[u8], packets: &mut [Packet]) -> Option<Error> {
         if packets.len() > MAX_LOOK {
             return None;
@@ -274,11 +279,17 @@ impl Reader {
             packet.end_cycles = times.range.map(|range| range.1);
             end = end.or(fault);
         }
-        self.told.end.store(end.is_some(), Ordering::Relaxed);
+        self.has_reported_end.store(end.is_some(), Ordering::Relaxed);
         end
     }
 
-    fn cut(&self, index: u32, left: usize) -> Error {
+    /// Is it the first time that this is reported?
+    fn is_first(&self, once: Once) -> bool {
+        let bit = 1 << once as u8;
+        self.reported.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    fn truncated(&self, index: u32, left: usize) -> Error {
         let message = match left {
             0 => format!("the file says that it has {} events and ends behind {index}", self.header.count),
             _ => format!("the file ends in event {index} of {}: {left} octets are left", self.header.count),
@@ -287,12 +298,12 @@ impl Reader {
     }
 }
 
-/// Is the time stored as no number?
+/// Is a stored time no number?
 fn is_no_number(time: [u8; 8]) -> bool {
     f64::from_bits(u64::from_be_bytes(time).rotate_left(32)).is_nan()
 }
 
-/// Octets of arguments when each event says; `None` when they are cut.
+/// Octets of arguments when each event says; `None` when they are truncated.
 fn args_len(args: &[Arg], octets: &[u8]) -> Option<usize> {
     let mut at = 0usize;
     for arg in args {
@@ -328,31 +339,23 @@ impl PacketReader for Reader {
         let mut decoder = Decoder {
             reader: self,
             out: Vec::with_capacity(SLICE_BYTES),
-            spine: Spine {
-                cycles: Vec::with_capacity(SLICE_EVENTS),
-                classes: Vec::with_capacity(SLICE_EVENTS),
-                starts: Vec::with_capacity(SLICE_EVENTS),
-                bodies: Vec::with_capacity(SLICE_EVENTS),
-                ..Spine::default()
-            },
+            spine: Spine::default(),
             faults: Vec::new(),
             warnings: Vec::new(),
             strings_len: self.header.strings.1 as u64,
         };
+        decoder.spine.reserve(SLICE_EVENTS);
         let (next, fault) = self.walk(octets, begin, end, &mut decoder);
         self.set_begin(index + 1, next);
         let Decoder { out, spine, mut faults, mut warnings, .. } = decoder;
-        faults.extend(fault.filter(|_| !self.told.end.load(Ordering::Relaxed)));
+        faults.extend(fault.filter(|_| !self.has_reported_end.load(Ordering::Relaxed)));
         if begin.index < self.header.count && next.index == self.header.count && next.at < octets.len() {
             let message = format!("{} octets behind the last event are ignored", octets.len() - next.at);
             warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(next.at as u64));
         }
-        let mut packet = packet.clone();
-        packet.content_bits = out.len() as u64 * 8;
-        let mut opened = OpenedPacket::new(PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine));
-        opened.faults = faults;
-        opened.warnings = warnings;
-        Ok(opened)
+        let packet = Packet { content_bits: out.len() as u64 * 8, ..packet.clone() };
+        let data = PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine);
+        Ok(OpenedPacket { faults, warnings, ..OpenedPacket::new(data) })
     }
 
     fn call_events(&self) -> &'static [tracemill_format::calls::CallEvents] {
@@ -370,7 +373,7 @@ struct Decoder<'a> {
     strings_len: u64,
 }
 
-impl Sink for Decoder<'_> {
+impl Visitor for Decoder<'_> {
     #[inline]
     fn short_event(&mut self, at: usize, type_index: usize, kind: &Kind, event: &[u8; SHORT_BYTES], len: usize) {
         if !kind.is_plain {
@@ -378,16 +381,7 @@ impl Sink for Decoder<'_> {
         }
         let &[_, _, t0, t1, a, b, c, d, e, f, g, h, ref args @ ..] = event;
         let bits = self.out.len() as u32 * 8;
-        let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
-        if cycles == 0 || cycles == u64::MAX {
-            self.far(at);
-        } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
-            self.no_number(at);
-        }
-        let track = u16::from_be_bytes([t0, t1]);
-        if usize::from(track) >= self.reader.header.tracks.len() {
-            self.bad_track(at, track);
-        }
+        let cycles = self.check_head(at, [t0, t1], [a, b, c, d, e, f, g, h]);
         // A block of fixed size, of which the end is forgotten.
         let mut block = [0; TIME_BYTES + TRACK_BYTES + BLOCK];
         block[..TIME_BYTES].copy_from_slice(&[a, b, c, d, e, f, g, h]);
@@ -409,26 +403,16 @@ impl Sink for Decoder<'_> {
     #[inline]
     fn event(&mut self, at: usize, type_index: usize, event: &[u8]) {
         let Some(&[_, _, t0, t1, a, b, c, d, e, f, g, h]) = event.first_chunk::<EVENT_BYTES>() else { return };
-        let header = &self.reader.header;
-        let of = &header.types[type_index];
+        let of = &self.reader.header.types[type_index];
+        if event.len() > MAX_EVENT_BYTES {
+            return self.huge_event(at, event.len());
+        }
         if event.len() > MAX_TEXT {
-            self.long(at, event.len());
-            if event.len() > MAX_EVENT_BYTES {
-                return self.too_long(at, event.len());
-            }
+            self.long_event(at, event.len());
         }
         let bits = self.out.len() as u32 * 8;
-        let cycles = self.reader.cycles([a, b, c, d, e, f, g, h]);
-        if cycles == 0 || cycles == u64::MAX {
-            self.far(at);
-        } else if cycles == self.reader.start_ns && is_no_number([a, b, c, d, e, f, g, h]) {
-            self.no_number(at);
-        }
+        let cycles = self.check_head(at, [t0, t1], [a, b, c, d, e, f, g, h]);
         self.out.extend_from_slice(&[a, b, c, d, e, f, g, h, t0, t1]);
-        let track = u16::from_be_bytes([t0, t1]);
-        if usize::from(track) >= header.tracks.len() {
-            self.bad_track(at, track);
-        }
         let octets = &event[EVENT_BYTES..];
         match of.args_len {
             Some(_) if of.is_plain => {
@@ -446,6 +430,22 @@ impl Sink for Decoder<'_> {
 }
 
 impl Decoder<'_> {
+    /// Checks track and time of an event; the time.
+    #[inline]
+    fn check_head(&mut self, at: usize, track: [u8; 2], time: [u8; 8]) -> u64 {
+        let cycles = self.reader.cycles(time);
+        if cycles == 0 || cycles == u64::MAX {
+            self.far_time(at);
+        } else if cycles == self.reader.start_ns && is_no_number(time) {
+            self.no_number(at);
+        }
+        let track = u16::from_be_bytes(track);
+        if usize::from(track) >= self.reader.header.tracks.len() {
+            self.bad_track(at, track);
+        }
+        cycles
+    }
+
     fn put_args(&mut self, at: usize, of: &EventType, octets: &[u8]) {
         let mut from = 0;
         for &arg in of.args.iter().flatten() {
@@ -491,10 +491,7 @@ impl Decoder<'_> {
     /// Is an index or an offset, big endian, one that there is?
     #[inline]
     fn check(&mut self, at: usize, arg: Arg, of: &EventType, value: &[u8]) {
-        let number = match *value {
-            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-            _ => value.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
-        };
+        let number = read_uint(value, ByteOrder::Big);
         let most = if let Arg::Enum(_) = arg { of.label_count.into() } else { self.strings_len };
         if number >= most {
             self.bad_index(at, arg, number, most);
@@ -503,64 +500,57 @@ impl Decoder<'_> {
 
     #[cold]
     fn bad_track(&mut self, at: usize, track: u16) {
-        if self.reader.told.track.swap(true, Ordering::Relaxed) {
-            return;
-        }
         let tracks = self.reader.header.tracks.len();
         let message = format!("an event of track {track}; the file has {tracks} tracks; said once for the file");
-        self.faults.push(Error::malformed(message).at_offset(at as u64 + 2).with_help("the event has no track name"));
+        self.error(Once::Track, Error::malformed(message).at_offset(at as u64 + 2), "the event has no track name");
     }
 
     #[cold]
     fn bad_index(&mut self, at: usize, arg: Arg, number: u64, most: u64) {
-        let (told, message) = match arg {
-            Arg::Enum(_) => (
-                &self.reader.told.label,
-                format!("the enumeration index {number}; the type has {most} strings; said once for the file"),
-            ),
-            _ => (
-                &self.reader.told.string,
-                format!("the string offset {number}; the string table has {most} octets; said once for the file"),
-            ),
+        let (once, message) = match arg {
+            Arg::Enum(_) => (Once::Label, format!("the enumeration index {number}; the type has {most} strings")),
+            _ => (Once::Text, format!("the string offset {number}; the string table has {most} octets")),
         };
-        if !told.swap(true, Ordering::Relaxed) {
-            self.faults.push(Error::malformed(message).at_offset(at as u64).with_help("the value has no text"));
-        }
+        let error = Error::malformed(format!("{message}; said once for the file")).at_offset(at as u64);
+        self.error(once, error, "the value has no text");
     }
 
     /// A time at one of the ends of what is kept.
     #[cold]
-    fn far(&mut self, at: usize) {
-        if !self.reader.told.time.swap(true, Ordering::Relaxed) {
-            let message = "the time of an event is not between 1970 and 2554: it is held there; said once";
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
-        }
+    fn far_time(&mut self, at: usize) {
+        let message = "the time of an event is not between 1970 and 2554: it is held there; said once";
+        self.warn(Once::FarTime, at + 4, message);
     }
 
     /// A time that is no number.
     #[cold]
     fn no_number(&mut self, at: usize) {
-        if !self.reader.told.no_number.swap(true, Ordering::Relaxed) {
-            let message = "the time of an event is no number: it is shown at the start of the log; said once";
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
-        }
+        let message = "the time of an event is no number: it is shown at the start of the log; said once";
+        self.warn(Once::NoNumber, at + 4, message);
     }
 
     #[cold]
-    fn long(&mut self, at: usize, len: usize) {
-        if len <= MAX_EVENT_BYTES && !self.reader.told.text.swap(true, Ordering::Relaxed) {
-            let message = format!(
-                "an event of {len} octets: its text may end behind {MAX_TEXT}, its arguments are whole; said once"
-            );
+    fn long_event(&mut self, at: usize, len: usize) {
+        let message =
+            format!("an event of {len} octets: its text may end behind {MAX_TEXT}, its arguments are whole; said once");
+        self.warn(Once::LongEvent, at, &message);
+    }
+
+    #[cold]
+    fn huge_event(&mut self, at: usize, len: usize) {
+        let message = format!("an event of {len} octets, more than the limit of {MAX_EVENT_BYTES}; said once");
+        self.error(Once::HugeEvent, Error::unsupported(message).at_offset(at as u64), "the event is skipped");
+    }
+
+    fn error(&mut self, once: Once, error: Error, help: &str) {
+        if self.reader.is_first(once) {
+            self.faults.push(error.with_help(help));
+        }
+    }
+
+    fn warn(&mut self, once: Once, at: usize, message: &str) {
+        if self.reader.is_first(once) {
             self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64));
-        }
-    }
-
-    #[cold]
-    fn too_long(&mut self, at: usize, len: usize) {
-        if !self.reader.told.size.swap(true, Ordering::Relaxed) {
-            let message = format!("an event of {len} octets, more than the limit of {MAX_EVENT_BYTES}; said once");
-            self.faults.push(Error::unsupported(message).at_offset(at as u64).with_help("the event is skipped"));
         }
     }
 }

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_codec::text::printf::{number, put_signed, put_unsigned};
-use tracemill_model::schema::QUICK_BYTES;
+use tracemill_model::schema::{ByteOrder, QUICK_BYTES};
 
 use super::header::{Arg, EventType};
 use crate::fast_text::{self, FastText, Strings, block, is_plain};
-use crate::printf::{make_utf8, padded, put_short};
-use crate::strings::{MAX_TEXT, nul_at};
+use crate::printf::{make_utf8, padded, put_hex, put_short};
+use crate::strings::{MAX_TEXT, nul_at, string_at};
 
 /// Largest width and precision.
 const MAX_WIDTH: u16 = 1024;
@@ -197,11 +198,7 @@ impl Format {
                 }
                 Some(Step::Label(at, len)) => {
                     let octets = args.get(usize::from(at)..usize::from(at) + usize::from(len))?;
-                    let index = match *octets {
-                        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-                        _ => octets.iter().fold(0u64, |index, &octet| index << 8 | u64::from(octet)),
-                    };
-                    let index = usize::try_from(index).ok()?;
+                    let index = usize::try_from(read_uint(octets, ByteOrder::Big)).ok()?;
                     match self.quick_labels.get(index) {
                         Some((block, len)) => short.put_block(block, len),
                         None => {
@@ -253,10 +250,7 @@ impl Format {
         };
         let (octets, rest) = args.split_at_checked(usize::from(len))?;
         *args = rest;
-        let number = match *octets {
-            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-            _ => octets.iter().fold(0u64, |number, &octet| number << 8 | u64::from(octet)),
-        };
+        let number = read_uint(octets, ByteOrder::Big);
         Some(match kind {
             Arg::Float(4) => Value::Float(f32::from_bits(number as u32).into()),
             Arg::Float(_) => Value::Float(f64::from_bits(number)),
@@ -276,15 +270,7 @@ fn near_nul(octets: &[u8]) -> Option<usize> {
     nul_at(&octets[..octets.len().min(QUICK_BYTES)])
 }
 
-/// The string at an offset of the string table of a file.
-#[inline]
-pub(crate) fn string_at(strings: &[u8], offset: u64) -> Option<&[u8]> {
-    let rest = strings.get(usize::try_from(offset).ok()?..).filter(|rest| !rest.is_empty())?;
-    let rest = &rest[..rest.len().min(MAX_TEXT)];
-    Some(&rest[..nul_at(rest).unwrap_or(rest.len())])
-}
-
-/// What stands behind a `%`, with its length.
+/// The conversion behind a `%`, with its length.
 fn conversion(text: &[u8]) -> Option<(usize, Spec)> {
     let mut spec =
         Spec { justify: b'+', zeros: false, width: 0, precision: None, is_long: false, letter: 0, is_bare: false };
@@ -334,7 +320,7 @@ impl Spec {
         }
     }
 
-    /// Widths only fill; they never cut (`SPEC.md`, D35).
+    /// Widths only fill; they never truncate (`SPEC.md`, D35).
     #[cold]
     fn pad(&self, missing: usize, begin: usize, out: &mut Vec<u8>) {
         let left = match self.justify {
@@ -352,7 +338,7 @@ impl Spec {
         match self.letter {
             b'd' if self.is_long => put_signed(out, number as i64),
             b'd' => put_signed(out, i64::from(number as i32)),
-            b'x' => put_in_base_16(number, out),
+            b'x' => put_hex(out, number, 1),
             b'X' => out.extend_from_slice(format!("{number:X}").as_bytes()),
             b'o' => out.extend_from_slice(format!("{number:o}").as_bytes()),
             b'p' => out.extend_from_slice(format!("{number:#x}").as_bytes()),
@@ -394,13 +380,6 @@ impl Spec {
         } else if out[from..].starts_with(b"0.") {
             out.remove(from);
         }
-    }
-}
-
-fn put_in_base_16(number: u64, out: &mut Vec<u8>) {
-    let count = (16 - number.leading_zeros() / 4).max(1);
-    for digit in (0..count).rev() {
-        out.push(b"0123456789abcdef"[(number >> (digit * 4) & 15) as usize]);
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{
@@ -19,7 +20,7 @@ use tracemill_model::schema::{
 use super::diagnostics::Diagnostics;
 use super::fast_text::Strings;
 use super::log::structure;
-use super::strings::{MAX_TEXT, long_string};
+use super::strings::{MAX_TEXT, long_string, string_at};
 use super::tables::{number, table, text};
 use events::Reader;
 use format::Format;
@@ -261,9 +262,8 @@ impl Render for EventText {
                 return true;
             }
             Made::String => {
-                let offset = own.iter().fold(0u64, |offset, &octet| offset << 8 | u64::from(octet));
                 let strings = self.header.strings(self.file.bytes());
-                let Some(text) = format::string_at(strings, offset) else { return false };
+                let Some(text) = string_at(strings, read_uint(own, ByteOrder::Big)) else { return false };
                 out.extend_from_slice(text);
             }
         }
