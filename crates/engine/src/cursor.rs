@@ -1,5 +1,6 @@
 //! Reading one stream: from packets to chunks, in the order of the stream.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
@@ -23,24 +24,52 @@ pub struct Cursor {
     reader: Arc<dyn PacketReader>,
     stream: Arc<Stream>,
     filter: SpineFilter,
-    has_clock: bool,
-    next_packet: usize,
-    end_packet: usize,
-    open: Option<OpenPacket>,
-    clock: u64,
-    floor: u64,
-    went_back: bool,
-    queue: std::collections::VecDeque<Item>,
+    whole: WholePackets,
     max_events: usize,
     progress: Option<Arc<Progress>>,
-    /// Files that were cut while we read them, and to what length.
-    cut: Vec<(u32, u64)>,
-    gives_packets: bool,
-    gives_empty_packets: bool,
-    /// All packets were read, and the losses behind the last one told.
+    at: Position,
+    order: Order,
+    damage: Damage,
+    /// Items that were found together with one that was given.
+    queue: VecDeque<Item>,
+}
+
+/// The packets that are given as they are, where all of their events are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WholePackets {
+    None,
+    /// Those without events that say when they began.
+    Empty,
+    All,
+}
+
+/// How far a stream was read.
+struct Position {
+    next_packet: usize,
+    end_packet: usize,
+    /// The packet of which events are left.
+    open: Option<OpenPacket>,
+    clock: u64,
+    /// All packets were read, and the losses behind the last one reported.
     is_done: bool,
-    /// Faults of packets that opening found, with file and packet, in the order of both.
-    found: std::collections::VecDeque<(u32, u64, Error)>,
+}
+
+/// The order of the events of a stream.
+struct Order {
+    has_clock: bool,
+    /// The largest clock value so far.
+    floor: u64,
+    /// Time went back, and that was reported.
+    went_back: bool,
+}
+
+/// Damage that is known beside that of the packet that is read.
+#[derive(Default)]
+struct Damage {
+    /// Files that were truncated while we read them, and to what length.
+    truncated: Vec<(u32, u64)>,
+    /// Errors of packets that opening found, with file and packet, in the order of both.
+    found: VecDeque<(u32, u64, Error)>,
 }
 
 struct OpenPacket {
@@ -69,21 +98,13 @@ impl Cursor {
             reader: trace.reader.clone(),
             stream,
             filter,
-            has_clock: clock.is_some(),
-            next_packet,
-            end_packet,
-            open: None,
-            clock: 0,
-            floor: 0,
-            went_back: false,
-            queue: std::collections::VecDeque::new(),
+            whole: WholePackets::None,
             max_events: max_events.max(1),
             progress: None,
-            cut: Vec::new(),
-            gives_packets: false,
-            gives_empty_packets: false,
-            is_done: false,
-            found: std::collections::VecDeque::new(),
+            at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false },
+            order: Order { has_clock: clock.is_some(), floor: 0, went_back: false },
+            damage: Damage::default(),
+            queue: VecDeque::new(),
         }
     }
 
@@ -110,7 +131,7 @@ impl Cursor {
                 *fault = fault.clone().losing_nothing();
             }
         }
-        self.found = found.into();
+        self.damage.found = found.into();
     }
 
     /// Gives packets as they are where all their events are wanted, instead of looking for those.
@@ -118,12 +139,16 @@ impl Cursor {
         // Without a beginning a packet's clock continues from the one before, which must be read then.
         let are_timed = || self.stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
         let has_all = self.filter.classes.is_none();
-        self.gives_packets = has_all && (self.filter.cycles.is_none() || are_timed());
+        if has_all && (self.filter.cycles.is_none() || are_timed()) {
+            self.whole = WholePackets::All;
+        }
     }
 
     /// Gives packets that hold no events and say when they began, too.
     pub fn give_empty_packets(&mut self) {
-        self.gives_empty_packets = self.filter.classes.is_none();
+        if self.filter.classes.is_none() {
+            self.whole = WholePackets::Empty;
+        }
     }
 
     /// Are all events of a packet in the wanted range, as far as its times tell?
@@ -138,7 +163,7 @@ impl Cursor {
     /// Counts what is read in `progress`, and what there is to read now.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
-        let packets = &self.stream.packets[self.next_packet..self.end_packet];
+        let packets = &self.stream.packets[self.at.next_packet..self.at.end_packet];
         progress.add_total(packets.iter().map(packet_bytes).sum());
         self.count_in(progress);
         self
@@ -162,22 +187,22 @@ impl Cursor {
             if let Some(item) = self.queue.pop_front() {
                 return Some(item);
             }
-            match self.open.take() {
+            match self.at.open.take() {
                 Some(packet) => {
                     if let Some(ready) = self.read_chunk(packet) {
                         self.queue.push_front(Item::Chunk(ready));
                     }
                 }
                 None => {
-                    if self.next_packet < self.end_packet {
+                    if self.at.next_packet < self.at.end_packet {
                         self.open_packet();
-                    } else if !std::mem::replace(&mut self.is_done, true)
-                        && let Some(behind) = self.stream.packets.get(self.end_packet)
+                    } else if !std::mem::replace(&mut self.at.is_done, true)
+                        && let Some(behind) = self.stream.packets.get(self.at.end_packet)
                     {
                         // What was lost before a packet behind the wanted time may have been lost within it.
-                        self.push_gaps(behind.clone(), self.end_packet);
+                        self.push_gaps(behind.clone(), self.at.end_packet);
                     } else {
-                        return self.found.pop_front().map(|(_, _, fault)| Item::Fault(fault));
+                        return self.damage.found.pop_front().map(|(_, _, fault)| Item::Fault(fault));
                     }
                 }
             }
@@ -185,21 +210,22 @@ impl Cursor {
     }
 
     fn open_packet(&mut self) {
-        let packet = &self.stream.packets[self.next_packet];
+        let packet = &self.stream.packets[self.at.next_packet];
         let is_before = |found: &(u32, u64, Error)| (found.0, found.1) <= (packet.file, packet.index);
-        let before = self.found.iter().take_while(|found| is_before(found)).count();
-        self.queue.extend(self.found.drain(..before).map(|(_, _, fault)| Item::Fault(fault)));
-        let is_gone = self.cut.iter().any(|&(file, len)| file == packet.file && packet.offset_bytes >= len);
+        let before = self.damage.found.iter().take_while(|found| is_before(found)).count();
+        self.queue.extend(self.damage.found.drain(..before).map(|(_, _, fault)| Item::Fault(fault)));
+        let is_gone =
+            self.damage.truncated.iter().any(|&(file, len)| file == packet.file && packet.offset_bytes >= len);
         if is_gone {
             self.add_done(packet_bytes(packet));
-            self.next_packet += 1;
+            self.at.next_packet += 1;
             return;
         }
-        self.push_gaps(packet.clone(), self.next_packet);
-        self.next_packet += 1;
-        let packet = &self.stream.packets[self.next_packet - 1];
+        self.push_gaps(packet.clone(), self.at.next_packet);
+        self.at.next_packet += 1;
+        let packet = &self.stream.packets[self.at.next_packet - 1];
         let file = &self.stream.files[packet.file as usize];
-        match self.reader.open_packet(&self.plans, &self.stream, self.next_packet - 1, self.clock) {
+        match self.reader.open_packet(&self.plans, &self.stream, self.at.next_packet - 1, self.at.clock) {
             Err(error) => {
                 self.add_done(packet_bytes(packet));
                 let len_now = file.bytes.len_now();
@@ -213,7 +239,7 @@ impl Cursor {
             }
             Ok(opened) => {
                 let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
-                let is_kept = self.gives_packets && opened.can_be_copied;
+                let is_kept = self.whole == WholePackets::All && opened.can_be_copied;
                 self.queue.extend(opened.faults.into_iter().map(|fault| Item::Fault(place(fault))));
                 self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
                 self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
@@ -227,11 +253,11 @@ impl Cursor {
                 }
                 let is_there = file.bytes.len_now() >= packet.offset_bytes + packet_bytes(packet);
                 let is_whole = is_kept && is_there && self.is_whole(packet);
-                if is_whole && let Some(times) = sound_times(&data, self.filter.cycles, self.floor) {
-                    self.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
+                if is_whole && let Some(times) = sound_times(&data, self.filter.cycles, self.order.floor) {
+                    self.at.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
                     self.add_done(packet_bytes(&data.packet));
-                    if self.has_clock {
-                        self.floor = times.largest;
+                    if self.order.has_clock {
+                        self.order.floor = times.largest;
                         if let Some((start_bits, before, now)) = times.back {
                             self.tell_back(&data, start_bits, before, now);
                         }
@@ -240,17 +266,17 @@ impl Cursor {
                     return;
                 }
                 let (pos, state) = (data.first_event(), data.state.clone());
-                self.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
+                self.at.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
             }
         }
     }
 
     /// The fault of a file that was cut, once for each.
     fn cut_fault(&mut self, file: u32, packet: u64, len_now: u64) -> Option<Error> {
-        if self.cut.iter().any(|&(cut, _)| cut == file) {
+        if self.damage.truncated.iter().any(|&(cut, _)| cut == file) {
             return None;
         }
-        self.cut.push((file, len_now));
+        self.damage.truncated.push((file, len_now));
         let error = cut_while_read(len_now).in_packet(packet);
         Some(error.in_file(&self.stream.files[file as usize].path))
     }
@@ -295,7 +321,8 @@ impl Cursor {
             }
             Some(classes) => {
                 let inner = ChunkSink::new(&mut chunk, self.max_events);
-                let mut sink = Selecting { inner, classes, left: SELECT_SPAN, largest: self.floor, floors, back: None };
+                let mut sink =
+                    Selecting { inner, classes, left: SELECT_SPAN, largest: self.order.floor, floors, back: None };
                 let end = data.scan(&mut packet.pos, &mut packet.state, &mut sink);
                 let (largest, back) = (sink.largest, sink.back);
                 selected = Some((std::mem::take(&mut sink.floors), largest, back));
@@ -304,9 +331,9 @@ impl Cursor {
         };
         let gone = self.drop_vanished(&mut chunk, &packet);
         // What was read from bytes that are gone moved no clock.
-        self.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.clock) } else { packet.state.clock };
+        self.at.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.at.clock) } else { packet.state.clock };
         let of = &packet.data.packet;
-        if self.gives_empty_packets
+        if self.whole == WholePackets::Empty
             && (is_fresh && chunk.is_empty() && !gone && end == ScanEnd::Complete)
             && (of.begin_cycles.is_some() && self.is_whole(of))
         {
@@ -318,14 +345,14 @@ impl Cursor {
         self.add_done(read - packet.counted);
         packet.counted = read;
         match end {
-            ScanEnd::Full if !gone => self.open = Some(packet),
+            ScanEnd::Full if !gone => self.at.open = Some(packet),
             ScanEnd::Fault(fault) if !gone => self.push_fault(&fault, &packet),
             _ => {}
         }
-        if self.open.is_none()
-            && let Some(end) = packet_end(&self.stream, self.next_packet)
+        if self.at.open.is_none()
+            && let Some(end) = packet_end(&self.stream, self.at.next_packet)
         {
-            self.clock = self.clock.max(end);
+            self.at.clock = self.at.clock.max(end);
         }
         let floors = match selected {
             None => self.floors(&chunk),
@@ -373,10 +400,10 @@ impl Cursor {
 
     /// The largest clock value so far for each event, where it is not the event's own; a step back is told once.
     fn floors(&mut self, chunk: &Chunk) -> Option<Vec<u64>> {
-        if !self.has_clock {
+        if !self.order.has_clock {
             return None;
         }
-        let mut largest = self.floor;
+        let mut largest = self.order.floor;
         let mut back = None;
         for (at, &cycles) in chunk.cycles.iter().enumerate() {
             if cycles < largest {
@@ -384,7 +411,7 @@ impl Cursor {
             }
             largest = largest.max(cycles);
         }
-        let floor = std::mem::replace(&mut self.floor, largest);
+        let floor = std::mem::replace(&mut self.order.floor, largest);
         let (at, before) = back?;
         self.tell_back(&chunk.packet, chunk.start_bits(at), before, chunk.cycles[at]);
         let mut largest = floor;
@@ -403,10 +430,10 @@ impl Cursor {
         largest: u64,
         back: Option<(u64, u64, u64)>,
     ) -> Option<Vec<u64>> {
-        if !self.has_clock {
+        if !self.order.has_clock {
             return None;
         }
-        self.floor = largest;
+        self.order.floor = largest;
         if let Some((start_bits, before, now)) = back {
             self.tell_back(&chunk.packet, start_bits, before, now);
         }
@@ -415,7 +442,7 @@ impl Cursor {
     }
 
     fn tell_back(&mut self, data: &PacketData, start_bits: u64, before: u64, now: u64) {
-        if std::mem::replace(&mut self.went_back, true) {
+        if std::mem::replace(&mut self.order.went_back, true) {
             return;
         }
         let packet = &data.packet;
@@ -432,7 +459,7 @@ impl Cursor {
 
     /// Keeps the events of the wanted time range.
     fn keep_range(&self, ready: &mut ReadyChunk) {
-        let Some((first, last)) = self.filter.cycles.filter(|_| self.has_clock) else { return };
+        let Some((first, last)) = self.filter.cycles.filter(|_| self.order.has_clock) else { return };
         let cycles = &ready.chunk.cycles;
         if cycles.iter().all(|&at| first <= at && at <= last) {
             return;

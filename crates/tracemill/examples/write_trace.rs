@@ -24,6 +24,8 @@ pub(crate) fn run(path: &str) -> Result<Traces> {
 }
 
 pub(crate) fn main() -> Result<()> {
-    run(&std::env::args().nth(1).unwrap_or("made".into()))?.count()[0].streams.iter().for_each(|of| println!("{of:?}"));
+    for of in &run(&std::env::args().nth(1).unwrap_or("made".into()))?.count()[0].streams {
+        println!("{:?} events, {:?} discarded", of.events(), of.discarded_events);
+    }
     Ok(())
 }
