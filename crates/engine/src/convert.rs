@@ -181,14 +181,14 @@ pub fn convert(
         None => {
             let mut writer = (target.create)(&path, &sources, &write).map_err(&named)?;
             let is_known = is_sound || write.is_cut;
-            if writer.needs_sound_packets() && !is_known && conversion.read_all().is_none() {
+            if writer.needs().sound_packets && !is_known && conversion.read_all().is_none() {
                 write.is_cut = true;
                 writer = (target.create)(&path, &sources, &write).map_err(&named)?;
             }
             writer
         }
     };
-    if write.merge && target.is_folder && !writer.joins_traces() {
+    if write.merge && target.is_folder && !writer.needs().joined_traces {
         let error = Error::misuse(format!("--merge cannot write {}", target.names.first().unwrap_or(&"")));
         return Err(error.with_help("it writes ctf2 and ctf1.8, which become everything else; files hold all traces"));
     }
@@ -313,7 +313,7 @@ impl Feed<'_> {
     fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
         let cursors = timeline::cursors(of.session, of.streams, of.selection);
-        let takes_packets = self.matcher.is_none() && self.writer.takes_packets();
+        let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
         for (at, mut cursor) in cursors.into_iter().enumerate() {
             if takes_packets {
                 cursor.give_packets();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Extent, OutPath};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
@@ -60,8 +60,7 @@ pub struct Splitter<'a> {
     first_ns: Option<i128>,
     events: u64,
     schema_losses: Losses,
-    takes_packets: bool,
-    joins_traces: bool,
+    needs: Needs,
     losses: Losses,
 }
 
@@ -96,8 +95,12 @@ impl<'a> Splitter<'a> {
             first_ns: None,
             events: 0,
             schema_losses: probe.losses(),
-            joins_traces: probe.joins_traces(),
-            takes_packets: by == SplitBy::Stream && probe.takes_packets(),
+            needs: Needs {
+                whole_packets: by == SplitBy::Stream && probe.needs().whole_packets,
+                // Its parts are told that they hold some of the events only.
+                sound_packets: false,
+                ..probe.needs()
+            },
             losses: Losses::default(),
         })
     }
@@ -183,8 +186,8 @@ impl<'a> Splitter<'a> {
 }
 
 impl TraceWriter for Splitter<'_> {
-    fn joins_traces(&self) -> bool {
-        self.joins_traces
+    fn needs(&self) -> Needs {
+        self.needs
     }
 
     fn losses(&self) -> Losses {
@@ -208,10 +211,6 @@ impl TraceWriter for Splitter<'_> {
                 self.part(|| name_of(&values, several))?.event(stream, event)
             }
         }
-    }
-
-    fn takes_packets(&self) -> bool {
-        self.takes_packets
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {

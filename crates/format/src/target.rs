@@ -143,17 +143,23 @@ pub struct WriteOptions {
     pub settings: Settings,
 }
 
+/// The forms of traces and packets that a writer takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// It makes one trace of several sources ([`WriteOptions::merge`]). A writer of a file always does.
+    pub joined_traces: bool,
+    /// It takes packets whole, as they are ([`TraceWriter::packet`]).
+    pub whole_packets: bool,
+    /// It keeps packets that it could not put together of some of their events. All of them must be sound then; of others
+    /// it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
+    pub sound_packets: bool,
+}
+
 /// Writes events.
 pub trait TraceWriter {
-    /// Does it make one trace of several sources ([`WriteOptions::merge`])? What is a file always does.
-    fn joins_traces(&self) -> bool {
-        false
-    }
-
-    /// Does it keep packets that it could not put together of some of their events? Then all of them must be sound;
-    /// of others it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
-    fn needs_sound_packets(&self) -> bool {
-        false
+    /// What it needs of those who give it events.
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
     /// What the target cannot hold of what is known before the first event. Counted in fields, classes or streams.
@@ -164,11 +170,6 @@ pub trait TraceWriter {
     /// # Errors
     /// When the output cannot be written; nothing more can be done then.
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()>;
-
-    /// Would it take packets whole, as they are ([`TraceWriter::packet`])?
-    fn takes_packets(&self) -> bool {
-        false
-    }
 
     /// Writes a packet of a stream as it is, with all its events. Only when it takes packets.
     ///

@@ -14,7 +14,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use crate::lost::{Losses, Lost};
-use crate::target::{Source, TraceWriter};
+use crate::target::{Needs, Source, TraceWriter};
 
 /// A writer of traces that are kept apart: `make` chooses the one of each source, by its place and origin.
 ///
@@ -41,12 +41,13 @@ struct Writers {
 }
 
 impl TraceWriter for Writers {
-    fn joins_traces(&self) -> bool {
-        self.writers.iter().all(|writer| writer.joins_traces())
-    }
-
-    fn needs_sound_packets(&self) -> bool {
-        self.writers.iter().any(|writer| writer.needs_sound_packets())
+    fn needs(&self) -> Needs {
+        let of = |need: fn(&Needs) -> bool| self.writers.iter().map(move |writer| need(&writer.needs()));
+        Needs {
+            joined_traces: of(|needs| needs.joined_traces).all(|has| has),
+            whole_packets: of(|needs| needs.whole_packets).all(|has| has),
+            sound_packets: of(|needs| needs.sound_packets).any(|has| has),
+        }
     }
 
     fn losses(&self) -> Losses {
@@ -58,10 +59,6 @@ impl TraceWriter for Writers {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         let (writer, stream) = self.place_of[stream];
         self.writers[writer].event(stream, event)
-    }
-
-    fn takes_packets(&self) -> bool {
-        self.writers.iter().all(|writer| writer.takes_packets())
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {

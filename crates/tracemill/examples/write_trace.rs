@@ -1,6 +1,5 @@
 //! Writes a trace from two threads that lost events, and reads it back: `.. --example write_trace -- made`.
-use tracemill::write::{Ctf2, string, u32, u64};
-use tracemill::{Result, Traces};
+use tracemill::{Result, Traces, write::Ctf2, write::string, write::u32, write::u64};
 
 pub(crate) fn run(path: &str) -> Result<Traces> {
     let trace = Ctf2::create(path)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::OutPath;
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::target::{Needs, Source, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Schema;
@@ -131,8 +131,8 @@ pub(super) fn text_of(dialect: Dialect, schema: &Schema, marks: &Marks, comment:
 }
 
 impl TraceWriter for Converter {
-    fn joins_traces(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs { joined_traces: true, ..Needs::default() }
     }
 
     fn losses(&self) -> Losses {

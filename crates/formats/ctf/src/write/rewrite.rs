@@ -3,7 +3,7 @@
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::OutPath;
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::target::{Needs, Source, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::StreamClassId;
@@ -32,12 +32,8 @@ impl Rewriter {
 }
 
 impl TraceWriter for Rewriter {
-    fn joins_traces(&self) -> bool {
-        true
-    }
-
-    fn needs_sound_packets(&self) -> bool {
-        !self.can_be_cut
+    fn needs(&self) -> Needs {
+        Needs { joined_traces: true, whole_packets: true, sound_packets: !self.can_be_cut }
     }
 
     fn losses(&self) -> Losses {
@@ -47,10 +43,6 @@ impl TraceWriter for Rewriter {
     #[inline]
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         self.streams[stream].event(event)
-    }
-
-    fn takes_packets(&self) -> bool {
-        true
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {

@@ -39,7 +39,7 @@ use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
 use crate::write::names_of;
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{OutPath, Setting};
 
 /// Options of both targets.
@@ -383,8 +383,8 @@ impl TraceWriter for Writer {
         self.streams[stream].event(trace, event)
     }
 
-    fn takes_packets(&self) -> bool {
-        self.takes_packets
+    fn needs(&self) -> Needs {
+        Needs { whole_packets: self.takes_packets, ..Needs::default() }
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
