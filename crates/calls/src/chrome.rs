@@ -7,10 +7,10 @@ use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
 
 use crate::consistency::is_consistent;
-use crate::follow::{Follower, SCHEDULE};
+use crate::follow::{Follower, SCHEDULE, Shown};
 use crate::select::CallOptions;
 use crate::tasks::task_name;
-use crate::text::Micros;
+use crate::text::{Micros, entry};
 
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 64 << 10;
@@ -109,15 +109,19 @@ impl Chrome<'_> {
     fn header(&mut self, names: &[Vec<u8>]) {
         self.add("{\"traceEvents\":[\n");
         for (task, name) in self.source.tasks().iter().zip(names) {
-            let name = json(&String::from_utf8_lossy(name));
+            let (tid, name) = (task.tid, json(&String::from_utf8_lossy(name)));
             for what in ["process_name", "thread_name"] {
-                let tid = task.tid;
-                self.separate();
-                self.add(&format!(
-                    "{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\",\"args\":{{\"name\":\"[{tid}] {name}\"}}}}"
-                ));
+                self.metadata(&tid.to_string(), what, &format!("[{tid}] {name}"));
             }
         }
+    }
+
+    /// Appends the name of a process or a thread, as it stands in a string.
+    fn metadata(&mut self, ids: &str, what: &str, name: &str) {
+        self.separate();
+        self.add(&format!(
+            "{{\"ts\":0,\"ph\":\"M\",\"pid\":{ids},\"name\":\"{what}\",\"args\":{{\"name\":\"{name}\"}}}}"
+        ));
     }
 
     fn footer(&mut self) {
@@ -142,31 +146,17 @@ impl Chrome<'_> {
     }
 
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
-        let at = record.task as usize;
-        if !follower.is_shown(record) {
-            return;
-        }
-        match record.kind {
-            CallKind::Entry if follower.enter(record) => {
-                self.call(follower, record, true);
-                follower.entered(at);
+        let Some(Shown { place, .. }) = follower.step(record) else { return };
+        match (record.kind, record.address) {
+            (CallKind::Entry | CallKind::Exit, _) => self.call(follower, record, place),
+            // uftrace writes the end of it only.
+            (CallKind::Event, event_id::SCHED_OUT_PREEMPTED) if !self.options.is_balanced => {}
+            (CallKind::Event, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED) => {
+                let name = Rc::from(SCHEDULE);
+                self.event(record.task as usize, record.time, place, &name, record.is_sched_out(), None);
             }
-            CallKind::Exit => {
-                if follower.left_call(at).is_some() {
-                    follower.leaving(at);
-                    self.call(follower, record, false);
-                }
-                follower.left(at);
-            }
-            CallKind::Event if follower.is_event_shown(record) => match record.address {
-                event_id::SCHED_OUT => self.schedule(follower, record, true),
-                // The peer writes the end of it only.
-                event_id::SCHED_OUT_PREEMPTED if self.options.is_balanced => self.schedule(follower, record, true),
-                event_id::SCHED_IN => self.schedule(follower, record, false),
-                event_id::TASK_NAME => self.task_name(record),
-                _ => {}
-            },
-            _ => {}
+            (CallKind::Event, event_id::TASK_NAME) => self.task_name(record),
+            (CallKind::Event | CallKind::Lost, _) => {}
         }
     }
 
@@ -178,49 +168,33 @@ impl Chrome<'_> {
         let task = &self.source.tasks()[record.task as usize];
         let (pid, tid) = (task.pid, task.tid);
         if pid != tid {
-            self.separate();
-            let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_name\"");
-            self.add(&format!("{head},\"args\":{{\"name\":\"[{tid}] {name}\"}}}}"));
-            return;
+            return self.metadata(&format!("{pid},\"tid\":{tid}"), "thread_name", &format!("[{tid}] {name}"));
         }
         for what in ["process_name", "thread_name"] {
-            self.separate();
-            let head = format!("{{\"ts\":0,\"ph\":\"M\",\"pid\":{tid},\"name\":\"{what}\"");
-            self.add(&format!("{head},\"args\":{{\"name\":\"{name}\"}}}}"));
+            self.metadata(&tid.to_string(), what, &name);
         }
     }
 
-    fn call(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_entry: bool) {
+    fn call(&mut self, follower: &mut Follower<'_>, record: &CallRecord, place: isize) {
+        let is_entry = record.kind == CallKind::Entry;
         let values = (record.has_values && !self.options.no_values).then_some(record);
         let at = record.task as usize;
-        let place = follower.tasks[at].stack_count - isize::from(is_entry);
         if !follower.options.no_library_calls
             && let Some(Some(name)) = self.names.get(record.symbol as usize)
         {
             let name = name.clone();
             return self.event(at, record.time, place, &name, is_entry, values);
         }
-        let known = follower.known(record.symbol, record.address).symbol;
-        if follower.options.no_library_calls && known.is_library_call {
+        if follower.is_skipped_library_call(record.symbol, record.address) {
             return;
         }
+        let known = follower.known(record.symbol, record.address).symbol;
         let name: Rc<str> = json(&known.name).into();
         // Addresses without symbol share their ids.
         if !known.name.starts_with('<') {
-            let at = record.symbol as usize;
-            if self.names.len() <= at {
-                self.names.resize(at + 1, None);
-            }
-            self.names[at] = Some(name.clone());
+            *entry(&mut self.names, record.symbol) = Some(name.clone());
         }
         self.event(at, record.time, place, &name, is_entry, values);
-    }
-
-    /// A time without processor begins or ends.
-    fn schedule(&mut self, follower: &Follower<'_>, record: &CallRecord, is_entry: bool) {
-        let at = record.task as usize;
-        let place = follower.tasks[at].stack_count - isize::from(is_entry);
-        self.event(at, record.time, place, &Rc::from(SCHEDULE), is_entry, None);
     }
 
     /// A call, or what is one for the stack, begins or ends at a place of the stack.
@@ -278,7 +252,7 @@ impl Chrome<'_> {
     }
 }
 
-/// What stands between time and name of the ends and of the begins of a task: process and task, the latter unless it is the
+/// Text between time and name of the ends and of the begins of a task: process and task, the latter unless it is the
 /// former.
 fn ids(task: &CallTask) -> [String; 2] {
     let tid = if task.pid == task.tid { String::new() } else { format!(",\"tid\":{}", task.tid) };

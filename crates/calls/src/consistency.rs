@@ -8,6 +8,7 @@
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream};
 
 use crate::follow::{Special, special};
+use crate::text::entry;
 
 /// Can all calls be followed from their entries to their exits? Damage and lost records say no. `tids`: the tasks that are
 /// wanted, unless it is empty.
@@ -77,14 +78,12 @@ impl Functions<'_> {
 
     #[cold]
     fn look_up(&mut self, record: &CallRecord) -> Special {
-        let at = record.symbol as usize;
         // An address has no name that says anything.
-        let found =
-            if at == 0 { Special::None } else { special(&self.source.symbol(record.symbol, record.address).name) };
-        if self.known.len() <= at {
-            self.known.resize(at + 1, None);
-        }
-        self.known[at] = Some(found);
+        let found = match record.symbol {
+            0 => Special::None,
+            symbol => special(&self.source.symbol(symbol, record.address).name),
+        };
+        *entry(&mut self.known, record.symbol) = Some(found);
         found
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, ColorStyle, DumpOptions, Findings, ValueStyle};
 
-use crate::follow::Follower;
+use crate::follow::{Follower, Shown};
 use crate::report::{FunctionStats, ReportOptions, Times};
 use crate::select::CallOptions;
 use crate::tasks::{TaskStats, TaskTree};
@@ -74,77 +74,27 @@ pub fn write_replay(
     let mut list = List::new("records");
     let mut values = Vec::new();
     while let Some(record) = follower.next() {
-        if !follower.is_shown(&record) {
+        if record.is_call() && follower.is_skipped_library_call(record.symbol, record.address) {
             continue;
         }
-        let at = record.task as usize;
-        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
-        let known = is_call.then(|| follower.known(record.symbol, record.address).symbol);
-        if follower.options.no_library_calls && known.as_ref().is_some_and(|known| known.is_library_call) {
+        let Some(Shown { place, depth }) = follower.step(&record) else { continue };
+        let ended = follower.left_call(record.task as usize);
+        if record.kind == CallKind::Event && ended.is_none() {
             continue;
         }
-        let frame = follower.left_call(at);
-        let (word, depth, duration) = match record.kind {
-            CallKind::Entry => {
-                if !follower.enter(&record) {
-                    continue;
-                }
-                let depth = follower.tasks[at].display_depth;
-                follower.entered(at);
-                ("entry", depth, None)
-            }
-            CallKind::Exit => {
-                let depth = frame.map(|_| follower.leaving(at));
-                follower.left(at);
-                let (Some(depth), Some(frame)) = (depth, frame) else { continue };
-                ("exit", depth, Some(frame.time))
-            }
-            CallKind::Event if follower.is_event_shown(&record) && frame.is_some() => {
-                ("event", follower.tasks[at].display_depth, None)
-            }
-            CallKind::Event => continue,
-            CallKind::Lost => ("lost", follower.tasks[at].display_depth, None),
-        };
-        let tid = source.tasks()[at].tid;
         let text = list.item();
-        let _ = write!(text, "{{\"type\":\"{word}\",\"tid\":{tid}");
-        if record.kind != CallKind::Lost {
-            let _ = write!(text, ",\"ns\":{}", record.time);
-        }
-        let _ = write!(text, ",\"depth\":{depth}");
-        match (&known, record.kind) {
-            (Some(known), _) => {
-                let _ = write!(text, ",\"name\":{},\"address\":{}", quoted(&known.name), record.address);
-                if let Some(module) = &known.module {
-                    let _ = write!(text, ",\"module\":{}", quoted(module));
-                }
-            }
-            (None, CallKind::Lost) => {
-                let _ = write!(text, ",\"lost\":{}", record.address);
-            }
-            (None, _) => {
-                let _ = write!(text, ",\"name\":{}", quoted(&source.event_name(&record)));
-            }
-        }
-        if let Some(duration) = duration {
-            let _ = write!(text, ",\"duration_ns\":{duration}");
+        put_head(text, &mut follower, &record, depth);
+        if record.kind == CallKind::Exit
+            && let Some(frame) = follower.tasks[record.task as usize].frame(place)
+        {
+            let _ = write!(text, ",\"duration_ns\":{}", frame.time);
             // Its beginning was not seen: the task began inside of it, or records were lost.
-            if frame.is_some_and(|frame| frame.address != record.address) {
+            if frame.address != record.address {
                 *text += ",\"without_entry\":true";
             }
         }
         if record.has_values && has_values {
-            values.clear();
-            let key = match record.kind {
-                CallKind::Entry => "arguments",
-                CallKind::Exit => "return_value",
-                _ => "data",
-            };
-            match record.kind {
-                CallKind::Event => source.put_event_data(&record, &mut values),
-                _ => source.put_values(&record, ValueStyle::Text(ColorStyle::None), &mut values),
-            }
-            let _ = write!(text, ",\"{key}\":{}", quoted(&String::from_utf8_lossy(&values)));
+            put_values(text, source, &record, &mut values);
         }
         text.push('}');
         list.flush(out)?;
@@ -163,6 +113,50 @@ pub fn write_replay(
     }
     list.end(out)?;
     Ok(follower.take_findings())
+}
+
+/// Begins the object of a record: its type, task, time, depth and name.
+fn put_head(text: &mut String, follower: &mut Follower<'_>, record: &CallRecord, depth: i32) {
+    let tid = follower.source.tasks()[record.task as usize].tid;
+    let _ = write!(text, "{{\"type\":\"{}\",\"tid\":{tid}", word(record.kind));
+    if record.kind != CallKind::Lost {
+        let _ = write!(text, ",\"ns\":{}", record.time);
+    }
+    let _ = write!(text, ",\"depth\":{depth}");
+    let _ = match record.kind {
+        CallKind::Entry | CallKind::Exit => {
+            let known = follower.known(record.symbol, record.address).symbol;
+            let _ = write!(text, ",\"name\":{},\"address\":{}", quoted(&known.name), record.address);
+            known.module.as_ref().map_or(Ok(()), |module| write!(text, ",\"module\":{}", quoted(module)))
+        }
+        CallKind::Lost => write!(text, ",\"lost\":{}", record.address),
+        CallKind::Event => write!(text, ",\"name\":{}", quoted(&follower.source.event_name(record))),
+    };
+}
+
+/// Appends the values of a record; `values` is storage.
+fn put_values(text: &mut String, source: &dyn CallSource, record: &CallRecord, values: &mut Vec<u8>) {
+    values.clear();
+    let key = match record.kind {
+        CallKind::Entry => "arguments",
+        CallKind::Exit => "return_value",
+        CallKind::Event | CallKind::Lost => "data",
+    };
+    match record.kind {
+        CallKind::Event => source.put_event_data(record, values),
+        _ => source.put_values(record, ValueStyle::Text(ColorStyle::None), values),
+    }
+    let _ = write!(text, ",\"{key}\":{}", quoted(&String::from_utf8_lossy(values)));
+}
+
+/// The type of a record.
+fn word(kind: CallKind) -> &'static str {
+    match kind {
+        CallKind::Entry => "entry",
+        CallKind::Exit => "exit",
+        CallKind::Event => "event",
+        CallKind::Lost => "lost",
+    }
 }
 
 fn put_times(text: &mut String, name: &str, times: &Times, calls: u64) {
@@ -301,14 +295,13 @@ pub fn write_records(
         if failed.is_err() || options.no_events && record.kind == CallKind::Event {
             return;
         }
-        let (word, name) = match record.kind {
-            CallKind::Entry => ("entry", source.symbol(record.symbol, record.address).name),
-            CallKind::Exit => ("exit", source.symbol(record.symbol, record.address).name),
-            CallKind::Event => ("event", source.event_name(record)),
-            CallKind::Lost => ("lost", String::new()),
+        let name = match record.kind {
+            CallKind::Entry | CallKind::Exit => source.symbol(record.symbol, record.address).name,
+            CallKind::Event => source.event_name(record),
+            CallKind::Lost => String::new(),
         };
         let text = list.item();
-        let _ = write!(text, "{{\"type\":\"{word}\"");
+        let _ = write!(text, "{{\"type\":\"{}\"", word(record.kind));
         if let Some(task) = source.tasks().get(record.task as usize) {
             let _ = write!(text, ",\"tid\":{}", task.tid);
         }

@@ -7,6 +7,7 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod branches;
 pub mod chrome;
 mod consistency;
 pub mod distribution;

@@ -1,8 +1,6 @@
 //! The records of all streams in the order of time.
 
-use tracemill_format::calls::{
-    CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id,
-};
+use tracemill_format::calls::{CallJudge, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id};
 
 use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFilter, TimeFilter};
 
@@ -132,7 +130,7 @@ impl<'a> Merged<'a> {
     pub(crate) fn take_sched_in(&mut self, stream: usize, task: u32, time: u64) -> Option<CallRecord> {
         let head = self.heads.get_mut(stream)?;
         let record = *head.block.get(head.at)?;
-        if record.task != task || record.kind != CallKind::Event || record.address != event_id::SCHED_IN {
+        if record.task != task || !record.is_event(event_id::SCHED_IN) {
             return None;
         }
         head.at += 1;

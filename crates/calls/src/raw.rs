@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions};
+use tracemill_format::calls::{CallOrigin, CallRecord, CallSource, DumpOptions};
 
-use crate::follow::Follower;
+use crate::follow::{Follower, between, between_of_all};
 use crate::select::{CallOptions, Stretch};
 
 /// Writes the records of each task, one task after the other.
@@ -17,14 +17,13 @@ pub fn write(
     options: DumpOptions<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let between = crate::follow::between(source, &calls);
-    let between_of_all = crate::follow::between_of_all(source, &calls);
     let tids = calls.tids.clone();
-    let mut want = chooser(source, calls);
+    let (between, between_of_all) = (between(source, &calls), between_of_all(source, &calls));
+    let mut want = chooser(source, calls, between);
     source.dump(DumpOptions { between, between_of_all, tids: &tids, ..options }, &mut want, out)
 }
 
-/// Shows `see` the same records.
+/// Shows `see` the records that [`write`] writes.
 ///
 /// # Errors
 /// None: nothing is written.
@@ -34,10 +33,9 @@ pub(crate) fn each(
     options: DumpOptions<'_>,
     see: &mut dyn FnMut(&CallRecord),
 ) -> io::Result<()> {
-    let between = crate::follow::between(source, &calls);
-    let between_of_all = crate::follow::between_of_all(source, &calls);
     let tids = calls.tids.clone();
-    let mut want = chooser(source, calls);
+    let (between, between_of_all) = (between(source, &calls), between_of_all(source, &calls));
+    let mut want = chooser(source, calls, between);
     let (mut stretch, mut task) = (between.map(Stretch::new), None);
     let mut both = |record: &CallRecord| {
         if task.replace((record.task, record.origin)) != Some((record.task, record.origin)) {
@@ -54,8 +52,11 @@ pub(crate) fn each(
 }
 
 /// Selection of records.
-fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&CallRecord) -> bool + 'a {
-    let between = crate::follow::between(source, &calls);
+fn chooser<'a>(
+    source: &'a dyn CallSource,
+    calls: CallOptions,
+    between: Option<(u64, u64)>,
+) -> impl FnMut(&CallRecord) -> bool + 'a {
     let mut follower = Follower::detached(source, calls);
     move |record: &CallRecord| {
         // What system and kernel tell stands in files of their own, away from the functions that options name.
@@ -66,27 +67,7 @@ fn chooser<'a>(source: &'a dyn CallSource, calls: CallOptions) -> impl FnMut(&Ca
         if between.is_some_and(|(from, to)| !(from..=to).contains(&record.time)) {
             return false;
         }
-        let at = record.task as usize;
-        let is_library_call = match record.kind {
-            CallKind::Entry | CallKind::Exit if follower.options.no_library_calls => {
-                follower.known(record.symbol, record.address).symbol.is_library_call
-            }
-            _ => false,
-        };
-        match record.kind {
-            CallKind::Entry if follower.enter(record) => follower.entered(at),
-            CallKind::Entry => return false,
-            CallKind::Exit => {
-                let is_shown = follower.left_call(at).is_some();
-                if is_shown {
-                    follower.leaving(at);
-                }
-                follower.left(at);
-                return is_shown && !is_library_call;
-            }
-            CallKind::Event => return follower.is_event_shown(record),
-            CallKind::Lost => {}
-        }
-        !is_library_call
+        let is_shown = follower.step_seen(record).is_some();
+        is_shown && !(record.is_call() && follower.is_skipped_library_call(record.symbol, record.address))
     }
 }

@@ -6,10 +6,10 @@ use tracemill_format::calls::{
     CallKind, CallOrigin, CallRecord, CallSource, CallSymbol, Color, ColorStyle, Findings, ValueStyle, event_id,
 };
 
-use crate::follow::{Follower, Frame, Plain};
+use crate::follow::{FastStep, Follower, Frame};
 use crate::select::CallOptions;
 use crate::tasks::task_name;
-use crate::text::{put_blanks, put_padded, put_painted_time, put_time, time_text};
+use crate::text::{entry, put_blanks, put_padded, put_painted_time, put_source_line, put_time, time_text};
 
 /// A column before the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +45,6 @@ impl ReplayField {
         ("module", ReplayField::Module),
     ];
 
-    /// The field of a name.
-    pub fn by_name(name: &str) -> Option<ReplayField> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
-    }
-
     /// Its header, as wide as its values.
     fn header(self) -> &'static str {
         match self {
@@ -72,12 +67,10 @@ pub struct ReplayOptions {
     pub fields: Vec<ReplayField>,
     /// An empty line where the task changes.
     pub task_newline: bool,
-    /// Each task in a column of its own.
-    pub column_view: bool,
-    /// Blanks from one column to the next, halved.
-    pub column_offset: i32,
-    /// Do not join an entry and an exit with nothing between them to one line.
-    pub no_merge: bool,
+    /// Each task in a column of its own: blanks from one column to the next, halved.
+    pub column_offset: Option<i32>,
+    /// What a line stands for.
+    pub lines: ReplayLines,
     /// Leave out the names of functions at their ends.
     pub no_comment: bool,
     /// Leave out arguments and return values.
@@ -86,8 +79,18 @@ pub struct ReplayOptions {
     pub module_names: bool,
     /// Where the source text of functions begins.
     pub source_lines: bool,
-    /// One line for each record, without stacks.
-    pub flat: bool,
+}
+
+/// Records that a line of a replay stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplayLines {
+    /// One, or an entry and an exit with nothing between them.
+    #[default]
+    Joined,
+    /// One.
+    Single,
+    /// One, without stacks.
+    Flat,
 }
 
 impl Default for ReplayOptions {
@@ -95,14 +98,12 @@ impl Default for ReplayOptions {
         ReplayOptions {
             fields: vec![ReplayField::Duration, ReplayField::Tid],
             task_newline: false,
-            column_view: false,
-            column_offset: 8,
-            no_merge: false,
+            column_offset: None,
+            lines: ReplayLines::Joined,
             no_comment: false,
             no_values: false,
             module_names: false,
             source_lines: false,
-            flat: false,
         }
     }
 }
@@ -132,20 +133,21 @@ pub fn write(
         names: source.tasks().iter().map(|task| task.first_name.clone()).collect(),
         tids: source.tasks().iter().map(|task| format!("[{:6}]", task.tid.unsigned_abs())).collect(),
         usual: source.tasks().iter().map(|task| usual(task.tid, options).filter(|_| !colors.is_colored())).collect(),
-        lines: Vec::new(),
+        calls: Vec::new(),
         columns: 0,
         last_task: None,
         flat_count: 0,
     };
     replay.header();
     let mut before = 0;
-    let is_plain = replay.is_plain();
+    let has_fast_path = replay.has_fast_path();
     loop {
-        while is_plain && replay.plain(&mut before) {
-            if replay.text.len() >= BUFFER {
-                out.write_all(&replay.text)?;
-                replay.text.clear();
-            }
+        if replay.text.len() >= BUFFER {
+            out.write_all(&replay.text)?;
+            replay.text.clear();
+        }
+        if has_fast_path && replay.fast(&mut before) {
+            continue;
         }
         let Some(record) = replay.follower.next() else { break };
         replay.see_name(&record);
@@ -159,10 +161,6 @@ pub fn write(
             before = record.time;
         }
         replay.record(&record);
-        if replay.text.len() >= BUFFER {
-            out.write_all(&replay.text)?;
-            replay.text.clear();
-        }
     }
     replay.remaining();
     out.write_all(&replay.text)?;
@@ -191,18 +189,16 @@ struct Replay<'a> {
     tids: Vec<String>,
     /// The usual columns of each task, with room for the duration.
     usual: Vec<Option<[u8; USUAL]>>,
-    /// By symbol: what lines say of a call of it, once it was met.
-    lines: Vec<Option<Lines>>,
+    /// By symbol: texts of its calls, once it was met.
+    calls: Vec<Option<CallTexts>>,
     columns: i32,
     last_task: Option<usize>,
     /// Records that were shown flat.
     flat_count: u64,
 }
 
-/// What lines say of a call behind its columns: of one without callees, of its beginning and its end. Nothing where more
-/// than its name decides.
-#[derive(Default)]
-struct Lines {
+/// Texts behind the columns of a line: for a call without callees, and for the beginning and the end of another one.
+struct CallTexts {
     leaf: Box<[u8]>,
     entry: Box<[u8]>,
     exit: Box<[u8]>,
@@ -224,8 +220,8 @@ impl Replay<'_> {
         if self.options.fields.is_empty() {
             return;
         }
-        // As the peer, which looks at the first record.
-        if !self.options.flat && self.follower.has_records() {
+        // As uftrace, which looks at the first record.
+        if self.options.lines != ReplayLines::Flat && self.follower.has_records() {
             for (at, field) in self.options.fields.iter().enumerate() {
                 self.text.push(if at == 0 { b'#' } else { b' ' });
                 self.text.extend_from_slice(field.header().as_bytes());
@@ -240,98 +236,81 @@ impl Replay<'_> {
 
     /// Tasks get names as records pass by.
     fn see_name(&mut self, record: &CallRecord) {
-        if record.kind == CallKind::Event && record.address == event_id::TASK_NAME {
+        if record.is_event(event_id::TASK_NAME) {
             self.scratch.clear();
             self.follower.source.put_event_data(record, &mut self.scratch);
             self.names[record.task as usize] = task_name(&self.scratch).to_vec();
         }
     }
 
-    /// May lines be put together from what was made before?
-    fn is_plain(&self) -> bool {
-        let ReplayOptions { task_newline, column_view, no_merge, module_names, source_lines, flat, .. } = *self.options;
-        let is_special = task_newline || column_view || no_merge || module_names || source_lines || flat;
-        self.follower.is_plain() && !is_special && self.colors == ColorStyle::None
+    /// May lines be put together from texts that were made before?
+    fn has_fast_path(&self) -> bool {
+        let ReplayOptions { task_newline, column_offset, lines, module_names, source_lines, .. } = *self.options;
+        let is_special = task_newline || column_offset.is_some() || module_names || source_lines;
+        let is_usual = lines == ReplayLines::Joined && self.colors == ColorStyle::None;
+        self.follower.has_fast_path() && is_usual && !is_special
     }
 
     /// Shows the next call, or the next end of one, when nothing is special about it: true when it did.
     #[inline]
-    fn plain(&mut self, before: &mut u64) -> bool {
-        let Some(&CallRecord { time, symbol, task, has_values, kind, .. }) = self.follower.ready() else {
-            return false;
-        };
+    fn fast(&mut self, before: &mut u64) -> bool {
+        let Some(&CallRecord { time, symbol, task, has_values, .. }) = self.follower.ready() else { return false };
         let at = task as usize;
-        let (Some(Some(lines)), Some(usual)) = (self.lines.get(symbol as usize), &self.usual[at]) else {
-            // What was learned is used the next time.
-            return matches!(kind, CallKind::Entry | CallKind::Exit) && self.learn(symbol);
-        };
-        if has_values || time < *before || time == 0 || lines.leaf.is_empty() {
+        let Some(usual) = &self.usual[at] else { return false };
+        // What was learned is used the next time.
+        let Some(Some(texts)) = self.calls.get(symbol as usize) else { return self.learn() };
+        if has_values || time < *before || time == 0 {
             return false;
         }
-        let Some((plain, depth)) = self.follower.take_plain() else { return false };
+        let Some((step, depth)) = self.follower.take_fast() else { return false };
         *before = time;
-        self.follower.first_time = self.follower.first_time.min(time);
         let shown = &mut self.tasks[at];
         (shown.time_before, shown.time) = (shown.time, time);
         let mut columns = *usual;
-        let (line, depth) = match plain {
-            Plain::Leaf(taken) => {
+        let (text, depth) = match step {
+            FastStep::Leaf(taken) => {
                 columns[1..11].copy_from_slice(&time_text(taken));
-                (&lines.leaf, depth)
+                (&texts.leaf, depth)
             }
-            Plain::Entered => (&lines.entry, depth),
-            Plain::Left(taken) => {
+            FastStep::Entered => (&texts.entry, depth),
+            FastStep::Left(taken) => {
                 columns[1..11].copy_from_slice(&time_text(taken));
-                (&lines.exit, depth - 1)
+                (&texts.exit, depth - 1)
             }
         };
         self.text.extend_from_slice(&columns);
         put_blanks(&mut self.text, usize::try_from(depth).unwrap_or(0) * 2);
-        self.text.extend_from_slice(line);
+        self.text.extend_from_slice(text);
         true
     }
 
-    /// Makes the lines of a symbol; false when there are none.
+    /// Makes the texts of the calls of the next record's symbol; false when it has none.
     #[cold]
-    fn learn(&mut self, symbol: u32) -> bool {
-        let Some(&CallRecord { address, task, .. }) = self.follower.ready() else { return false };
-        if symbol == 0 || self.usual[task as usize].is_none() {
-            return false;
-        }
-        if self.lines.len() <= symbol as usize {
-            self.lines.resize_with(symbol as usize + 1, || None);
-        }
-        if !self.follower.simply_returns(symbol, address) {
-            self.lines[symbol as usize] = Some(Lines::default());
-            return false;
-        }
-        let name = self.follower.known(symbol, address).symbol.name.clone();
+    fn learn(&mut self) -> bool {
+        let call = self.follower.ready().filter(|record| record.is_call() && record.symbol > 0);
+        let Some(&CallRecord { symbol, address, .. }) = call else { return false };
+        let known = self.follower.known(symbol, address).symbol;
+        let name = &known.name;
         let call = if name.ends_with(')') { name.clone() } else { format!("{name}()") };
         let comment = if self.options.no_comment { String::new() } else { format!(" /* {name} */") };
-        let boxed = |text: String| text.into_bytes().into_boxed_slice();
-        let lines = Lines {
-            leaf: boxed(format!("{call};\n")),
-            entry: boxed(format!("{call} {{\n")),
-            exit: boxed(format!("}}{comment}\n")),
-        };
-        self.lines[symbol as usize] = Some(lines);
+        *entry(&mut self.calls, symbol) = Some(CallTexts {
+            leaf: format!("{call};\n").into_bytes().into(),
+            entry: format!("{call} {{\n").into_bytes().into(),
+            exit: format!("}}{comment}\n").into_bytes().into(),
+        });
         true
     }
 
     fn record(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        if self.options.flat {
+        if self.options.lines == ReplayLines::Flat {
             return self.flat(record);
         }
         if record.kind == CallKind::Lost {
             return self.lost(record);
         }
-        let is_call = record.kind != CallKind::Event;
-        if is_call && self.follower.options.no_library_calls {
-            let known = self.follower.known(record.symbol, record.address);
-            if known.symbol.is_library_call {
-                return;
-            }
+        if record.is_call() && self.follower.is_skipped_library_call(record.symbol, record.address) {
+            return;
         }
         let shown = &mut self.tasks[at];
         (shown.time_before, shown.time) = (shown.time, record.time);
@@ -344,41 +323,31 @@ impl Replay<'_> {
 
     fn entry(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        if !self.follower.enter(record) {
-            return;
-        }
-        let depth = self.follower.tasks[at].display_depth;
+        let Some(entered) = self.follower.enter(record) else { return };
+        let place = entered.place;
         self.newline(at);
         let rule = self.follower.rule(record.symbol).map(|rule| (rule.has_backtrace, rule.color));
-        if rule.is_some_and(|(has_backtrace, _)| has_backtrace) {
-            self.backtrace(at);
+        let (has_backtrace, color) = rule.unwrap_or_default();
+        if has_backtrace {
+            self.backtrace(at, place);
         }
-        let color = rule.and_then(|(_, color)| color);
         self.tasks[at].color = color.unwrap_or(Color::Green);
-        let depth = depth + self.column(at);
-        let place = self.follower.tasks[at].stack_count - 1;
-        let next = if self.options.no_merge { None } else { self.skip(record, i32::from(record.depth)) };
+        let depth = entered.depth + self.column(at);
+        let is_joined = self.options.lines == ReplayLines::Joined;
+        let next = if is_joined { self.skip(record, i32::from(record.depth)) } else { None };
         let leaf =
             next.filter(|next| next.task == record.task && next.depth == record.depth && next.kind == CallKind::Exit);
-        if leaf.is_some() {
-            self.follower.take_peeked();
+        match leaf {
+            Some(_) => self.follower.leave_at_once(entered),
+            None => self.follower.go_in(entered),
         }
         let frame = self.follower.tasks[at].frame(place).copied();
         self.fields(at, frame.as_ref(), leaf.is_some());
         self.indent(depth);
         let known = self.follower.known(record.symbol, record.address).symbol;
-        match color {
-            None => {
-                self.text.extend_from_slice(known.name.as_bytes());
-                self.module(&known);
-            }
-            Some(color) => {
-                self.colors.put(&mut self.text, color, &known.name);
-                self.painted_module(&known, color);
-            }
-        }
-        let has_values = record.has_values && !self.options.no_values;
-        if has_values {
+        self.put(color, &known.name);
+        self.module(&known, color);
+        if record.has_values && !self.options.no_values {
             self.text.push(b'(');
             self.values(record);
             self.text.push(b')');
@@ -390,54 +359,49 @@ impl Replay<'_> {
             Some(exit) => {
                 self.return_value(&exit);
                 self.text.push(b';');
-                self.source_line(record.symbol);
-                self.text.push(b'\n');
-                self.follower.left(at);
             }
-            None => {
-                self.text.extend_from_slice(b" {");
-                self.source_line(record.symbol);
-                self.text.push(b'\n');
-                self.follower.entered_at(at, place);
-            }
+            None => self.text.extend_from_slice(b" {"),
         }
+        if self.options.source_lines && !self.options.no_comment {
+            let source = self.follower.source;
+            put_source_line(&mut self.text, source, record.symbol, self.colors, [" /* ", " */"]);
+        }
+        self.text.push(b'\n');
     }
 
     fn exit(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        if let Some(frame) = self.follower.left_call(at) {
-            let depth = self.follower.leaving(at) + self.column(at);
-            self.newline(at);
-            self.fields(at, Some(&frame), true);
-            self.indent(depth);
-            self.text.push(b'}');
-            if record.has_values && !self.options.no_values {
-                self.return_value(record);
-                self.text.push(b';');
-            }
-            if !self.options.no_comment {
-                let known = self.follower.known(record.symbol, record.address).symbol;
-                self.text.extend_from_slice(self.colors.begin(Color::Gray).as_bytes());
-                self.text.extend_from_slice(b" /* ");
-                self.text.extend_from_slice(known.name.as_bytes());
-                self.module(&known);
-                self.text.extend_from_slice(b" */");
-                self.text.extend_from_slice(self.colors.end().as_bytes());
-            }
-            self.text.push(b'\n');
+        let Some(shown) = self.follower.step_seen(record) else { return };
+        let frame = self.follower.tasks[at].frame(shown.place).copied();
+        let depth = shown.depth + self.column(at);
+        self.newline(at);
+        self.fields(at, frame.as_ref(), true);
+        self.indent(depth);
+        self.text.push(b'}');
+        if record.has_values && !self.options.no_values {
+            self.return_value(record);
+            self.text.push(b';');
         }
-        self.follower.left(at);
+        if !self.options.no_comment {
+            let known = self.follower.known(record.symbol, record.address).symbol;
+            self.text.extend_from_slice(self.colors.begin(Color::Gray).as_bytes());
+            self.text.extend_from_slice(b" /* ");
+            self.text.extend_from_slice(known.name.as_bytes());
+            self.module(&known, None);
+            self.text.extend_from_slice(b" */");
+            self.text.extend_from_slice(self.colors.end().as_bytes());
+        }
+        self.text.push(b'\n');
     }
 
     /// A record as a line of its own.
     fn flat(&mut self, record: &CallRecord) {
         let at = record.task as usize;
         let Some(frame) = self.follower.tasks[at].frame(isize::from(record.depth as i16)).copied() else { return };
-        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
-        let known = is_call.then(|| self.follower.known(record.symbol, record.address).symbol);
-        if self.follower.options.no_library_calls && known.as_ref().is_some_and(|known| known.is_library_call) {
+        if record.is_call() && self.follower.is_skipped_library_call(record.symbol, record.address) {
             return;
         }
+        let known = record.is_call().then(|| self.follower.known(record.symbol, record.address).symbol);
         let (count, tid) = (self.flat_count, self.follower.source.tasks()[at].tid);
         self.flat_count += 1;
         let (time, depth) = (record.time, record.depth);
@@ -456,9 +420,8 @@ impl Replay<'_> {
     }
 
     /// The callers of a call, before its line.
-    fn backtrace(&mut self, at: usize) {
-        let count = self.follower.tasks[at].stack_count - 1;
-        let frames = self.follower.tasks[at].below(count).to_vec();
+    fn backtrace(&mut self, at: usize, place: isize) {
+        let frames = self.follower.tasks[at].below(place).to_vec();
         for (place, frame) in frames.iter().enumerate() {
             self.text.push(b' ');
             for &field in &self.options.fields {
@@ -474,16 +437,6 @@ impl Replay<'_> {
             let known = self.follower.known(frame.symbol, frame.address).symbol;
             let line = format!("/* [{place:2}] {} */\n", known.name);
             self.colors.put(&mut self.text, Color::Gray, &line);
-        }
-    }
-
-    fn source_line(&mut self, symbol: u32) {
-        if self.options.source_lines
-            && !self.options.no_comment
-            && let Some((file, line)) = self.follower.source.source_line(symbol)
-        {
-            let place = format!(" /* {}:{line} */", self.colors.escaped(&file));
-            self.colors.put(&mut self.text, Color::Gray, &place);
         }
     }
 
@@ -503,15 +456,13 @@ impl Replay<'_> {
 
     fn event(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        if !self.follower.is_event_shown(record) {
-            return;
-        }
+        let Some(event) = self.follower.step_seen(record) else { return };
         self.newline(at);
-        let mut depth = self.follower.tasks[at].display_depth + self.column(at);
+        let mut depth = event.depth + self.column(at);
         let mut shown = *record;
         let mut is_sched_in = record.address == event_id::SCHED_IN;
         if record.is_sched_out()
-            && !self.options.no_merge
+            && self.options.lines == ReplayLines::Joined
             && let Some(next) = self.skip(record, 0)
             && next.task == record.task
             && next.address == event_id::SCHED_IN
@@ -527,11 +478,7 @@ impl Replay<'_> {
             depth = 0;
         }
         let Some(frame) = self.follower.left_call(at) else { return };
-        if is_sched_in && frame.time > 0 {
-            self.fields(at, Some(&frame), true);
-        } else {
-            self.fields(at, None, false);
-        }
+        self.fields(at, Some(&frame).filter(|frame| is_sched_in && frame.time > 0), true);
         let color = self.tasks[at].color;
         self.text.extend_from_slice(self.colors.begin(color).as_bytes());
         self.indent(depth);
@@ -578,13 +525,7 @@ impl Replay<'_> {
             }
             self.follower.take_peeked();
             self.see_name(&next);
-            match next.kind {
-                CallKind::Entry => {
-                    self.follower.enter(&next);
-                }
-                CallKind::Exit => self.follower.left(next.task as usize),
-                _ => {}
-            }
+            self.follower.pass_over(&next);
             if !self.follower.is_enabled {
                 return None;
             }
@@ -594,15 +535,13 @@ impl Replay<'_> {
     /// Is the record, which is not taken yet, one that is not shown?
     fn is_skipped(&mut self, current: u32, next: &CallRecord) -> bool {
         let at = next.task as usize;
-        // The peer looks for its name in the program of the task that is shown.
+        // uftrace looks for its name in the program of the task that is shown.
         let is_known = |source: &dyn CallSource| {
             let program = |task: u32| source.program_at(task as usize, next.time).0;
             next.task == current || program(next.task) == program(current)
         };
-        let options = &self.follower.options;
-        let (no_library_calls, all_events) = (options.no_library_calls, options.all_events);
-        let is_kernel = next.origin == CallOrigin::Kernel && !options.all_kernel;
-        if is_kernel && self.follower.tasks[at].user_stack_count == 0 {
+        let is_inside = self.follower.tasks[at].user_stack_count > 0;
+        if next.origin == CallOrigin::Kernel && !self.follower.options.all_kernel && !is_inside {
             return true;
         }
         if next.kind == CallKind::Event {
@@ -612,13 +551,10 @@ impl Replay<'_> {
                 let is_asked = source.has_reference() && next.origin != CallOrigin::Kernel;
                 is_asked && source.program_at(at, next.time).0.is_none()
             };
-            if self.follower.tasks[at].user_stack_count == 0 && (!all_events || is_unknown()) {
+            if !is_inside && (!self.follower.options.all_events || is_unknown()) {
                 return true;
             }
-        } else if no_library_calls
-            && self.follower.known(next.symbol, next.address).symbol.is_library_call
-            && is_known(self.follower.source)
-        {
+        } else if self.follower.is_skipped_library_call(next.symbol, next.address) && is_known(self.follower.source) {
             return true;
         }
         if next.kind != CallKind::Exit {
@@ -707,39 +643,36 @@ impl Replay<'_> {
 
     /// How far a task's calls are moved to the right, in steps of indentation.
     fn column(&mut self, at: usize) -> i32 {
-        if !self.options.column_view {
-            return 0;
-        }
+        let Some(offset) = self.options.column_offset else { return 0 };
         let column = *self.tasks[at].column.get_or_insert_with(|| {
             self.columns += 1;
             self.columns - 1
         });
-        column * self.options.column_offset
+        column * offset
     }
 
     fn newline(&mut self, at: usize) {
         if !self.options.task_newline {
             return;
         }
-        if self.last_task.is_some_and(|last| last != at) {
-            if !self.options.fields.is_empty() {
-                for field in &self.options.fields {
-                    put_blanks(&mut self.text, field.header().len() + 1);
-                }
-                self.text.extend_from_slice(b" | ");
-            }
+        if self.last_task.replace(at).is_some_and(|last| last != at) {
+            self.empty_fields();
             self.text.push(b'\n');
         }
-        self.last_task = Some(at);
+    }
+
+    fn empty_fields(&mut self) {
+        if self.options.fields.is_empty() {
+            return;
+        }
+        for field in &self.options.fields {
+            put_blanks(&mut self.text, field.header().len() + 1);
+        }
+        self.text.extend_from_slice(b" | ");
     }
 
     fn inverted(&mut self, at: usize) {
-        if !self.options.fields.is_empty() {
-            for field in &self.options.fields {
-                put_blanks(&mut self.text, field.header().len() + 1);
-            }
-            self.text.extend_from_slice(b" | ");
-        }
+        self.empty_fields();
         self.text.extend_from_slice(self.colors.begin(Color::Red).as_bytes());
         self.text.push(b' ');
         self.indent(self.follower.tasks[at].display_depth + 1);
@@ -760,23 +693,20 @@ impl Replay<'_> {
         }
     }
 
-    fn module(&mut self, known: &CallSymbol) {
+    fn put(&mut self, color: Option<Color>, text: &str) {
+        match color {
+            Some(color) => self.colors.put(&mut self.text, color, text),
+            None => self.text.extend_from_slice(text.as_bytes()),
+        }
+    }
+
+    /// Appends the library of a call to one, when it is wanted.
+    fn module(&mut self, known: &CallSymbol, color: Option<Color>) {
         if self.options.module_names
             && known.is_library_call
             && let Some(module) = self.follower.source.library_of(&known.name)
         {
-            self.text.push(b'@');
-            self.text.extend_from_slice(module.as_bytes());
-        }
-    }
-
-    /// Appends the name of the module, in a color.
-    fn painted_module(&mut self, known: &CallSymbol, color: Color) {
-        let from = self.text.len();
-        self.module(known);
-        let module = self.text.split_off(from);
-        if !module.is_empty() {
-            self.colors.put(&mut self.text, color, module);
+            self.put(color, &format!("@{module}"));
         }
     }
 

@@ -78,6 +78,11 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
+    /// Are the calls of a task wanted?
+    pub(crate) fn wants_task(&self, tid: i64) -> bool {
+        self.tids.is_empty() || self.tids.contains(&tid)
+    }
+
     /// May an empty graph be empty because of what was asked for? As in uftrace, only some of the options count.
     pub(crate) fn has_filter(&self) -> bool {
         self.rules.has_filters || self.time_filter > 0 || self.depth != CallOptions::default().depth
@@ -158,8 +163,7 @@ impl Limits {
     }
 
     fn of_rules(&self, record: &CallRecord) -> (Rule, u64, u64) {
-        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
-        let rule = if is_call { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
+        let rule = if record.is_call() { self.rules.of(record.symbol).copied() } else { None }.unwrap_or_default();
         let mut below = self.below.borrow_mut();
         let Some(below) = below.get_mut(record.task as usize) else {
             return (rule, self.threshold, self.rules.size);
@@ -198,10 +202,9 @@ impl Limits {
 impl CallJudge for Limits {
     fn see(&mut self, record: &CallRecord) -> Judgement {
         let (rule, threshold, size) = self.of(record);
-        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
         Judgement {
             threshold,
-            is_dropped: is_call && self.is_small(record, size),
+            is_dropped: record.is_call() && self.is_small(record, size),
             is_unwanted: self.is_unwanted(&rule),
             is_shown: rule.is_traced,
         }
@@ -390,7 +393,7 @@ impl<'a> SchedFilter<'a> {
     }
 
     fn take(&mut self, record: CallRecord) {
-        if record.kind == CallKind::Event && record.address == event_id::SCHED_IN {
+        if record.is_event(event_id::SCHED_IN) {
             let is_open = |(waiting, is_open): &(CallRecord, bool)| *is_open && waiting.task == record.task;
             if let Some(at) = self.waiting.iter().rposition(is_open) {
                 if record.time.wrapping_sub(self.waiting[at].0.time) < self.threshold {

@@ -8,8 +8,8 @@ use tracemill_format::calls::{
     CallKind, CallOrigin, CallRecord, CallSource, CallTask, Color, ColorStyle, Findings, event_id,
 };
 
+use crate::branches::{Branches, put_empty_columns, put_headers};
 use crate::follow::Follower;
-use crate::graph::put_indent;
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_padded, put_painted_time};
 
@@ -37,12 +37,11 @@ pub(crate) fn names(follower: &Follower<'_>) -> Vec<Vec<u8>> {
             if records.first().is_some_and(|record| record.origin == CallOrigin::Task) {
                 break;
             }
-            let is_name =
-                |record: &&CallRecord| record.kind == CallKind::Event && record.address == event_id::TASK_NAME;
-            for record in records.iter().filter(is_name).filter(|record| (from..=to).contains(&record.time)) {
-                if !follower.is_wanted(record) {
-                    continue;
-                }
+            let is_name = |record: &&CallRecord| {
+                let is_in_time = (from..=to).contains(&record.time);
+                is_in_time && record.is_event(event_id::TASK_NAME) && follower.is_wanted(record)
+            };
+            for record in records.iter().filter(is_name) {
                 let name = &mut names[record.task as usize];
                 if record.time >= name.0 {
                     data.clear();
@@ -94,11 +93,6 @@ impl TaskColumn {
         ("func", TaskColumn::Calls),
         ("name", TaskColumn::Name),
     ];
-
-    /// The column of a name.
-    pub fn by_name(name: &str) -> Option<TaskColumn> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, column)| column)
-    }
 }
 
 /// The statistics of all tasks that left a call, in the order of the letters of their ids, and what was wrong with the
@@ -123,18 +117,12 @@ pub fn tasks(source: &dyn CallSource, options: CallOptions) -> (Vec<TaskStats>, 
         match record.kind {
             CallKind::Entry | CallKind::Lost => continue,
             CallKind::Exit if !follower.is_seen(&record) => continue,
-            CallKind::Exit => {
-                if follower.left_call(at).is_none() {
-                    follower.left(at);
-                    continue;
-                }
-                follower.leaving(at);
+            CallKind::Exit if follower.left_call(at).is_none() => {
+                follower.left(at);
+                continue;
             }
-            CallKind::Event => {
-                if !follower.is_shown(&record) || !follower.is_event_shown(&record) {
-                    continue;
-                }
-            }
+            CallKind::Event if follower.step(&record).is_none() => continue,
+            CallKind::Exit | CallKind::Event => {}
         }
         last[at] = record.time;
         if record.kind == CallKind::Event && !times[at].take(&record) {
@@ -266,11 +254,6 @@ impl TaskGraphField {
         ("self", TaskGraphField::Own),
     ];
 
-    /// The field of a name.
-    pub fn by_name(name: &str) -> Option<TaskGraphField> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
-    }
-
     fn header(self) -> &'static str {
         match self {
             TaskGraphField::Total => "TOTAL TIME",
@@ -302,29 +285,7 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
     let mut seen: Vec<Option<(u64, u64)>> = vec![None; count];
     while let Some(record) = follower.next() {
         let at = record.task as usize;
-        if !follower.is_seen(&record) {
-            continue;
-        }
-        let is_shown = match record.kind {
-            CallKind::Entry => {
-                let is_shown = follower.enter(&record);
-                if is_shown {
-                    follower.entered(at);
-                }
-                is_shown
-            }
-            CallKind::Exit => {
-                let is_shown = follower.left_call(at).is_some();
-                if is_shown {
-                    follower.leaving(at);
-                }
-                follower.left(at);
-                is_shown
-            }
-            CallKind::Event => follower.is_shown(&record) && follower.is_event_shown(&record),
-            CallKind::Lost => true,
-        };
-        if !is_shown {
+        if follower.step(&record).is_none() {
             continue;
         }
         match &mut seen[at] {
@@ -333,12 +294,10 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
             seen => *seen = Some((record.time, record.time)),
         }
         if record.kind == CallKind::Event {
-            match record.address {
-                event_id::SCHED_OUT_PREEMPTED => waiting[at].since = record.time,
-                _ => {
-                    waiting[at].take(&record);
-                }
+            if record.address == event_id::SCHED_OUT_PREEMPTED {
+                waiting[at].since = record.time;
             }
+            waiting[at].take(&record);
         }
     }
     let times = seen.iter().zip(&mut waiting).map(|(seen, waiting)| {
@@ -379,15 +338,12 @@ pub fn write_tree(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut text = b"========== TASK GRAPH ==========\n".to_vec();
-    if !fields.is_empty() {
-        for (at, field) in fields.iter().enumerate() {
-            text.extend_from_slice(if at == 0 { b"# " } else { b"  " });
-            text.extend_from_slice(field.header().as_bytes());
-        }
-        text.extend_from_slice(b"   TASK NAME\n");
+    let headers: Vec<&str> = fields.iter().map(|field| field.header()).collect();
+    if put_headers(&mut text, &headers, "   TASK NAME") {
+        text.push(b'\n');
     }
-    let mut printer =
-        Printer { tasks: source.tasks(), tree, fields, threshold, colors, lines: Vec::new(), text: &mut text };
+    let (tasks, branches) = (source.tasks(), Branches::default());
+    let mut printer = Printer { tasks, tree, fields, headers, threshold, colors, branches, text: &mut text };
     if let Some(first) = tree.first.filter(|&first| tree.times[first].0 >= threshold) {
         printer.task(first, None, 0);
     }
@@ -400,8 +356,9 @@ struct Printer<'a> {
     tree: &'a TaskTree,
     fields: &'a [TaskGraphField],
     threshold: u64,
+    headers: Vec<&'static str>,
     colors: ColorStyle,
-    lines: Vec<bool>,
+    branches: Branches,
     text: &'a mut Vec<u8>,
 }
 
@@ -424,7 +381,7 @@ impl Printer<'_> {
     /// Writes a task and those that it began; true when an empty line is wanted behind it.
     fn task(&mut self, at: usize, parent: Option<usize>, level: usize) -> bool {
         self.fields(at);
-        put_indent(self.text, &self.lines, level, true);
+        self.branches.put(self.text, level, true);
         let name = [&*self.colors.escaped_bytes(&self.tree.names[at]), b"\n"].concat();
         match parent {
             // A thread.
@@ -442,7 +399,7 @@ impl Printer<'_> {
             let place = siblings.iter().position(|&sibling| sibling == at).unwrap_or(0);
             if !siblings[place + 1..].iter().any(|&sibling| self.is_shown(sibling)) {
                 let is_forked = self.tasks[at].pid != self.tasks[parent].pid;
-                self.set_line((level - 1).saturating_sub(usize::from(is_forked)), false);
+                self.branches.set((level - 1).saturating_sub(usize::from(is_forked)), false);
             }
         }
         let mut is_blank = false;
@@ -451,26 +408,19 @@ impl Printer<'_> {
                 continue;
             }
             let is_forked = self.tasks[child].pid != self.tasks[at].pid;
-            self.set_line(level, true);
+            self.branches.set(level, true);
             let below = level + 1 + usize::from(is_forked);
             if is_blank || is_forked {
-                self.empty_fields();
-                put_indent(self.text, &self.lines, below, false);
+                put_empty_columns(self.text, &self.headers);
+                self.branches.put(self.text, below, false);
                 self.text.push(b'\n');
                 is_blank = false;
             }
             is_blank |= self.task(child, Some(at), below);
             is_blank |= is_forked && place + 1 < children.len();
         }
-        self.set_line(level, false);
+        self.branches.set(level, false);
         is_blank
-    }
-
-    fn set_line(&mut self, level: usize, is_there: bool) {
-        if self.lines.len() <= level {
-            self.lines.resize(level + 1, false);
-        }
-        self.lines[level] = is_there;
     }
 
     fn fields(&mut self, at: usize) {
@@ -486,15 +436,6 @@ impl Printer<'_> {
                     self.text.push(b']');
                 }
             }
-        }
-        if !self.fields.is_empty() {
-            self.text.extend_from_slice(b" : ");
-        }
-    }
-
-    fn empty_fields(&mut self) {
-        for field in self.fields {
-            put_blanks(self.text, field.header().len() + 2);
         }
         if !self.fields.is_empty() {
             self.text.extend_from_slice(b" : ");

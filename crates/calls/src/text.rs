@@ -1,6 +1,6 @@
-//! How times look, and small helps for columns.
+//! Forms of times, and what lines of several commands share.
 
-use tracemill_format::calls::{Color, ColorStyle};
+use tracemill_format::calls::{CallSource, Color, ColorStyle};
 
 /// Names of units of time, and how many of one make the next.
 const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m", 60), (" h", 24)];
@@ -10,7 +10,7 @@ pub fn put_time(out: &mut Vec<u8>, ns: u64) {
     out.extend_from_slice(&time_text(ns));
 }
 
-/// The same with a colored unit from ms on.
+/// Appends a time in ns in ten columns, its unit colored from ms on.
 pub(crate) fn put_painted_time(out: &mut Vec<u8>, ns: u64, colors: ColorStyle) {
     let text = time_text(ns);
     let (number, unit) = text.split_at(8);
@@ -135,6 +135,33 @@ const TWO_DIGITS: [u8; 200] = {
     }
     digits
 };
+
+/// Appends where the source text of a function begins, between two brackets; nothing when it is not known.
+pub(crate) fn put_source_line(
+    out: &mut Vec<u8>,
+    source: &dyn CallSource,
+    symbol: u32,
+    colors: ColorStyle,
+    [open, close]: [&str; 2],
+) {
+    if let Some((file, line)) = source.source_line(symbol) {
+        colors.put(out, Color::Gray, format!("{open}{}:{line}{close}", colors.escaped(&file)));
+    }
+}
+
+/// The entry of a symbol in a list that grows with the symbols that are met.
+pub(crate) fn entry<T: Default>(list: &mut Vec<T>, symbol: u32) -> &mut T {
+    let at = symbol as usize;
+    if list.len() <= at {
+        list.resize_with(at + 1, T::default);
+    }
+    &mut list[at]
+}
+
+/// The option of a name, of those with their names.
+pub fn by_name<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
+    all.iter().find(|(known, _)| *known == name).map(|&(_, option)| option)
+}
 
 /// Appends blanks.
 pub fn put_blanks(out: &mut Vec<u8>, count: usize) {

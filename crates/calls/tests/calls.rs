@@ -5,7 +5,7 @@ use std::io;
 use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_calls::graph::{self, GraphOptions};
-use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
+use tracemill_calls::replay::{self, ReplayField, ReplayLines, ReplayOptions};
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
 use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
@@ -214,7 +214,7 @@ fn options_leave_calls_out() {
     assert_eq!(replayed(&calls, options, &bare()), "main() {\n  work();\n} /* main */\n");
     let options = CallOptions { tids: vec![8], ..CallOptions::default() };
     assert_eq!(replayed(&calls, options, &bare()), "");
-    let look = ReplayOptions { no_merge: true, no_comment: true, ..bare() };
+    let look = ReplayOptions { lines: ReplayLines::Single, no_comment: true, ..bare() };
     let text = replayed(&calls, CallOptions::default(), &look);
     assert_eq!(text, "main() {\n  work() {\n    leaf() {\n    }\n  }\n}\n");
     let look = ReplayOptions { fields: vec![ReplayField::Time, ReplayField::Delta], ..bare() };
@@ -704,7 +704,7 @@ fn stretches_of_time_begin_anywhere() {
 #[test]
 fn flat_lines_and_source_lines() {
     let calls = Calls::of(vec![nested()]);
-    let look = ReplayOptions { flat: true, ..ReplayOptions::default() };
+    let look = ReplayOptions { lines: ReplayLines::Flat, ..ReplayOptions::default() };
     let text = replayed(&calls, CallOptions::default(), &look);
     assert!(text.starts_with("\n[0] ==> 7/0: ip (main), time (100)\n"), "{text}");
     assert!(text.ends_with("[5] <== 7/0: ip (main), time (1400:1300)\n"), "{text}");

@@ -10,7 +10,7 @@ pub(crate) fn between(source: &dyn CallSource, options: &CallOptions) -> Option<
     (!range.is_whole()).then(|| range.between(first_time(source, options).unwrap_or(0)))
 }
 
-/// The same where the records of all tasks count: elapsed time begins with the first one of any task.
+/// The first and the last time of the wanted records where those of all tasks count: elapsed time begins with the first one of any task.
 pub(crate) fn between_of_all(source: &dyn CallSource, options: &CallOptions) -> Option<(u64, u64)> {
     let range = &options.range;
     let first = || (0..source.stream_count()).filter_map(|stream| first_record(source, stream)).map(|it| it.time).min();
@@ -25,15 +25,13 @@ fn first_record(source: &dyn CallSource, stream: usize) -> Option<CallRecord> {
     records.first().filter(|record| record.origin == CallOrigin::Task).copied()
 }
 
-/// With a time filter the peer reads all that the system tells before anything else, and elapsed time begins with the first
+/// With a time filter uftrace reads all that the system reports before anything else, and elapsed time begins with the first
 /// of that, wherever it is shown, unless calls are earlier.
 fn first_of_system(source: &dyn CallSource, options: &CallOptions) -> Option<u64> {
     if options.time_filter == 0 {
         return None;
     }
-    let is_wanted = |record: &CallRecord| {
-        options.tids.is_empty() || options.tids.contains(&source.tasks()[record.task as usize].tid)
-    };
+    let is_wanted = |record: &CallRecord| options.wants_task(source.tasks()[record.task as usize].tid);
     (0..source.stream_count()).find_map(|stream| {
         let (mut stream, mut records, mut goes_on) = (source.open(stream), Vec::new(), true);
         while goes_on {
@@ -59,8 +57,7 @@ pub(super) fn first_time(source: &dyn CallSource, options: &CallOptions) -> Opti
     let (mut unwanted, mut first): (Option<u64>, Option<u64>) = (None, None);
     for stream in 0..source.stream_count() {
         let Some(record) = first_record(source, stream) else { continue };
-        let is_wanted = options.tids.is_empty() || options.tids.contains(&source.tasks()[record.task as usize].tid);
-        if is_wanted {
+        if options.wants_task(source.tasks()[record.task as usize].tid) {
             first.get_or_insert(record.time);
         } else if record.kind != CallKind::Event || options.all_events {
             unwanted = Some(unwanted.map_or(record.time, |time| time.min(record.time)));

@@ -5,20 +5,22 @@
 //! says the depth. A time without processor counts as a call on the stack.
 
 mod begin;
+mod fast;
 mod names;
 mod order;
-mod plain;
 mod shown;
 mod stack;
+mod step;
 
 use tracemill_format::calls::{CallRecord, CallSource, Findings};
 
 pub(crate) use begin::{between, between_of_all};
+pub(crate) use fast::FastStep;
 pub(crate) use names::{PREEMPTED, SCHEDULE, Special, special};
-pub(crate) use plain::Plain;
 
 pub use names::Known;
 pub use stack::{Frame, TaskState};
+pub use step::Shown;
 
 use crate::merge::Merged;
 use crate::select::CallOptions;
@@ -92,7 +94,7 @@ impl<'a> Follower<'a> {
             peeked: None,
             has_all_tasks: options.tids.is_empty(),
             tasks: vec![state; tasks.len()],
-            wanted: tasks.iter().map(|task| options.tids.is_empty() || options.tids.contains(&task.tid)).collect(),
+            wanted: tasks.iter().map(|task| options.wants_task(task.tid)).collect(),
             parents: tasks.iter().map(|task| (task.parent != 0).then(|| parent(task.parent)).flatten()).collect(),
             is_enabled: !options.is_disabled,
             has_rules: !options.rules.is_empty(),
@@ -161,8 +163,8 @@ impl<'a> Follower<'a> {
         Some(record)
     }
 
-    /// Is nothing special about any call, but for what its task and its name say?
-    pub(crate) fn is_plain(&self) -> bool {
+    /// May calls take the fast path: is nothing special about any, but for what its task and its name say?
+    pub(crate) fn has_fast_path(&self) -> bool {
         let is_special = self.has_rules || self.is_estimated || self.options.no_library_calls;
         self.has_all_tasks && self.is_enabled && !is_special && !self.options.only_kernel
     }

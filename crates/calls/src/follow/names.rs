@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tracemill_format::calls::{CallSymbol, event_id};
 
 use super::Follower;
+use crate::text::entry;
 
 /// Properties of a symbol id.
 #[derive(Clone, Debug)]
@@ -28,8 +29,7 @@ pub(crate) enum Special {
 impl Follower<'_> {
     /// Properties of the symbol of an address.
     pub fn known(&mut self, symbol: u32, address: u64) -> Known {
-        let at = symbol as usize;
-        if let Some(Some(known)) = self.known.get(at) {
+        if let Some(Some(known)) = self.known.get(symbol as usize) {
             return known.clone();
         }
         let mut found = self.source.symbol(symbol, address);
@@ -49,18 +49,8 @@ impl Follower<'_> {
         if is_event {
             return known;
         }
-        if self.known.len() <= at {
-            self.known.resize(at + 1, None);
-        }
-        self.known[at] = Some(known.clone());
+        *entry(&mut self.known, symbol) = Some(known.clone());
         known
-    }
-
-    /// Is the symbol one whose name says all about its calls, and whose calls simply return?
-    pub(crate) fn simply_returns(&mut self, symbol: u32, address: u64) -> bool {
-        symbol > 0
-            && self.known(symbol, address).special == Special::None
-            && matches!(self.known.get(symbol as usize), Some(Some(_)))
     }
 
     #[inline]

@@ -30,6 +30,24 @@ pub struct Frame {
     pub(super) depth_left: i32,
 }
 
+impl Frame {
+    /// Begins a call.
+    #[inline]
+    fn begin(&mut self, record: &CallRecord) {
+        (self.address, self.symbol) = (record.address, record.symbol);
+        (self.time, self.child_time) = (record.time, 0);
+        (self.is_open, self.is_kernel) = (true, record.origin == CallOrigin::Kernel);
+    }
+
+    /// Ends it; how long it took, in ns.
+    #[inline]
+    fn end(&mut self, time: u64) -> u64 {
+        let taken = if self.is_open { time.wrapping_sub(self.time) } else { 0 };
+        (self.is_open, self.time, self.child_time) = (false, taken, self.child_time.min(taken));
+        taken
+    }
+}
+
 /// Functions that do not simply return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Jump {
@@ -93,25 +111,19 @@ impl TaskState {
     /// Puts a call of the task itself on the stack, when nothing is special about the task and there is room; false
     /// when it was left to others.
     #[inline]
-    pub(super) fn account_plain(&mut self, record: &CallRecord) -> bool {
-        let is_plain = self.is_begun & !self.has_lost & !self.is_in_kernel;
+    fn account_fast(&mut self, record: &CallRecord) -> bool {
+        let is_usual = self.is_begun & !self.has_lost & !self.is_in_kernel;
         let Ok(count) = usize::try_from(self.stack_count) else { return false };
-        if !is_plain || count >= self.frames.len() {
+        if !is_usual || count >= self.frames.len() {
             return false;
         }
         if record.kind == CallKind::Entry {
-            let frame = &mut self.frames[count];
-            (frame.address, frame.symbol, frame.time, frame.child_time) =
-                (record.address, record.symbol, record.time, 0);
-            (frame.is_open, frame.is_kernel) = (true, false);
+            self.frames[count].begin(record);
             self.stack_count += 1;
             self.user_stack_count += 1;
         } else {
             let Some(below) = count.checked_sub(1) else { return false };
-            let frame = &mut self.frames[below];
-            let taken = if frame.is_open { record.time.wrapping_sub(frame.time) } else { 0 };
-            frame.is_open = false;
-            (frame.time, frame.child_time) = (taken, frame.child_time.min(taken));
+            let taken = self.frames[below].end(record.time);
             if let Some(parent) = below.checked_sub(1).and_then(|parent| self.frames.get_mut(parent)) {
                 parent.child_time = parent.child_time.wrapping_add(taken);
             }
@@ -121,6 +133,20 @@ impl TaskState {
         self.last_time = record.time;
         self.is_last_of_system = false;
         true
+    }
+
+    /// Leaves out the call at a place.
+    pub(super) fn hide(&mut self, place: isize) {
+        if let Some(frame) = self.frame(place) {
+            frame.is_hidden = true;
+        }
+    }
+
+    /// Adds the time of the call at a place to that of its caller's callees.
+    fn add_to_caller(&mut self, place: isize, ns: u64) {
+        if let Some(caller) = self.frame(place - 1) {
+            caller.child_time = caller.child_time.wrapping_add(ns);
+        }
     }
 
     /// The places from the first up to `count`.
@@ -149,8 +175,7 @@ impl Follower<'_> {
     #[inline]
     pub(crate) fn account(&mut self, record: &CallRecord) {
         let at = record.task as usize;
-        let is_call = matches!(record.kind, CallKind::Entry | CallKind::Exit);
-        if is_call && record.origin == CallOrigin::Task && self.tasks[at].account_plain(record) {
+        if record.is_call() && record.origin == CallOrigin::Task && self.tasks[at].account_fast(record) {
             self.first_time = self.first_time.min(record.time);
             return;
         }
@@ -161,9 +186,8 @@ impl Follower<'_> {
     pub(super) fn account_any(&mut self, at: usize, record: &CallRecord) {
         self.tasks[at].last_time = record.time;
         self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
-        match record.origin {
-            CallOrigin::System => self.last_system_time = record.time,
-            CallOrigin::Task | CallOrigin::Kernel | CallOrigin::Outside => {}
+        if record.origin == CallOrigin::System {
+            self.last_system_time = record.time;
         }
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {
@@ -189,27 +213,14 @@ impl Follower<'_> {
         }
         match kind {
             CallKind::Entry => {
-                let count = task.stack_count;
-                if let Some(frame) = task.frame(count) {
-                    frame.address = record.address;
-                    frame.symbol = record.symbol;
-                    frame.time = record.time;
-                    frame.child_time = 0;
-                    frame.is_open = true;
-                    frame.is_kernel = is_kernel;
+                if let Some(frame) = task.frame(task.stack_count) {
+                    frame.begin(record);
                 }
             }
             CallKind::Exit => {
-                let count = task.stack_count;
-                let Some(frame) = task.frame(count - 1) else { return self.count(at, kind, record) };
-                let taken = if frame.is_open { record.time.wrapping_sub(frame.time) } else { 0 };
-                frame.is_open = false;
-                frame.time = taken;
-                frame.child_time = frame.child_time.min(taken);
-                if count > 1
-                    && let Some(parent) = task.frame(count - 2)
-                {
-                    parent.child_time = parent.child_time.wrapping_add(taken);
+                let place = task.stack_count - 1;
+                if let Some(taken) = task.frame(place).map(|frame| frame.end(record.time)) {
+                    task.add_to_caller(place, taken);
                 }
             }
             CallKind::Lost => self.lose(at, record.time),
@@ -229,9 +240,7 @@ impl Follower<'_> {
                 task.user_stack_count += isize::from(is_own);
             }
             CallKind::Exit => {
-                if task.stack_count > 0 {
-                    task.stack_count -= 1;
-                }
+                task.stack_count -= isize::from(task.stack_count > 0);
                 if is_own && task.user_stack_count > 0 {
                     task.user_stack_count -= 1;
                 }
@@ -301,28 +310,29 @@ impl Follower<'_> {
             let taken = lost_time.wrapping_sub(frame.time);
             frame.time = taken;
             frame.child_time = frame.child_time.min(taken);
-            if place > 0
-                && let Some(parent) = task.frame(place - 1)
-            {
-                parent.child_time = parent.child_time.wrapping_add(taken);
-            }
+            task.add_to_caller(place, taken);
         }
     }
 
     /// Closes the call on top of a task at `last`: what it was, unless it began later or was none.
     pub fn close(&mut self, task: usize, last: u64) -> Option<Frame> {
-        let task = &mut self.tasks[task];
-        task.stack_count -= 1;
-        let count = task.stack_count;
-        let frame = task.frame(count)?;
-        if frame.address == 0 || frame.time > last {
+        let top = &mut self.tasks[task];
+        if top.frame(top.stack_count - 1).is_none_or(|frame| frame.address == 0) {
+            top.stack_count -= 1;
             return None;
         }
+        self.close_any(task, last)
+    }
+
+    /// Closes the call on top of a task at `last`, though its entry may be unknown; `None` when it began later.
+    pub(crate) fn close_any(&mut self, task: usize, last: u64) -> Option<Frame> {
+        let task = &mut self.tasks[task];
+        task.stack_count -= 1;
+        let place = task.stack_count;
+        let frame = task.frame(place).filter(|frame| frame.time <= last)?;
         frame.time = (last - frame.time).max(frame.child_time);
         let frame = *frame;
-        if let Some(parent) = task.frame(count - 1) {
-            parent.child_time = parent.child_time.wrapping_add(frame.time);
-        }
+        task.add_to_caller(place, frame.time);
         Some(frame)
     }
 }

@@ -4,24 +4,41 @@ use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, even
 
 use super::GraphOptions;
 use super::tree::{Builder, Way};
-use crate::follow::{Follower, Frame, PREEMPTED, Plain, SCHEDULE};
+use crate::follow::{FastStep, Follower, Frame, PREEMPTED, SCHEDULE, Shown};
 use crate::select::CallOptions;
 
 pub(super) struct Graph<'a> {
     pub(super) follower: Follower<'a>,
     pub(super) builder: Builder,
-    pub(super) function: Option<&'a str>,
+    function: Option<&'a str>,
     /// The program of each task, and the times between which it holds.
-    pub(super) programs: Vec<(Option<usize>, (u64, u64))>,
+    programs: Vec<(Option<usize>, (u64, u64))>,
     /// Process of each task, and the process that forked it.
-    pub(super) processes: Vec<(i64, i64)>,
+    processes: Vec<(i64, i64)>,
     /// What the last record of each task says: where a task begins with the end of its calls.
-    pub(super) last_addresses: Vec<u64>,
+    last_addresses: Vec<u64>,
     /// The same of what the system told last, of any task, and which tasks it was the last record of.
-    pub(super) last_of_system: u64,
-    pub(super) is_last_shared: Vec<bool>,
-    /// By symbol: the number of its name and one, the largest number where more than its name decides; 0 when not known.
-    pub(super) plain: Vec<usize>,
+    last_of_system: u64,
+    is_last_shared: Vec<bool>,
+}
+
+/// A call that begins or ends.
+#[derive(Clone, Copy)]
+struct Change {
+    task: usize,
+    time: u64,
+    address: u64,
+    symbol: u32,
+    /// Place of the call on the stack.
+    place: isize,
+    is_entry: bool,
+}
+
+impl Change {
+    /// The end of a call whose exit is missing.
+    fn end_of(task: usize, time: u64, place: isize, frame: &Frame) -> Self {
+        Change { task, time, address: frame.address, symbol: frame.symbol, place, is_entry: false }
+    }
 }
 
 impl<'a> Graph<'a> {
@@ -37,44 +54,34 @@ impl<'a> Graph<'a> {
             last_addresses: vec![0; tasks.len()],
             last_of_system: 0,
             is_last_shared: vec![false; tasks.len()],
-            plain: Vec::new(),
         };
         graph.build();
         graph
     }
 
-    pub(super) fn build(&mut self) {
-        let mut time = 0;
-        let is_plain = self.follower.is_plain() && self.function.is_none();
+    fn build(&mut self) {
+        let mut last = 0;
+        let has_fast_path = self.follower.has_fast_path() && self.function.is_none();
         loop {
-            while is_plain && self.plain(&mut time) {}
+            while has_fast_path && self.fast(&mut last) {}
             let Some(record) = self.follower.next() else { break };
-            let at = record.task as usize;
-            *self.last_address(&record) = record.address;
-            self.is_last_shared[at] = self.is_shared(&record);
+            let CallRecord { time, address, symbol, kind, .. } = record;
+            let task = record.task as usize;
+            *self.last_address(&record) = address;
+            self.is_last_shared[task] = self.is_shared(&record);
             if !self.follower.is_shown(&record) {
                 continue;
             }
-            if record.kind == CallKind::Lost {
-                self.lost(&record, time);
-                continue;
+            if kind != CallKind::Lost {
+                last = time;
             }
-            time = record.time;
-            match record.kind {
-                CallKind::Entry if self.follower.enter(&record) => {
-                    self.record(&record);
-                    self.follower.entered(at);
+            let Some(Shown { place, .. }) = self.follower.step_seen(&record) else { continue };
+            match kind {
+                CallKind::Entry | CallKind::Exit => {
+                    self.change(Change { task, time, address, symbol, place, is_entry: kind == CallKind::Entry });
                 }
-                CallKind::Entry => {}
-                CallKind::Exit => {
-                    if self.follower.left_call(at).is_some() {
-                        self.follower.leaving(at);
-                        self.record(&record);
-                    }
-                    self.follower.left(at);
-                }
-                CallKind::Event if self.follower.is_event_shown(&record) => self.event(&record),
-                _ => {}
+                CallKind::Event => self.event(&record, place),
+                CallKind::Lost => self.lost(task, last, address),
             }
         }
         self.remaining();
@@ -90,27 +97,23 @@ impl<'a> Graph<'a> {
 
     /// Adds the next call, or its end, when nothing is special about it: true when it did.
     #[inline]
-    pub(super) fn plain(&mut self, last: &mut u64) -> bool {
+    fn fast(&mut self, last: &mut u64) -> bool {
         let Some(&CallRecord { time, symbol, task, address, .. }) = self.follower.ready() else { return false };
         let at = task as usize;
-        let name = match self.plain.get(symbol as usize) {
-            Some(&name) if name > 0 => name - 1,
-            _ => return symbol > 0 && self.learn(symbol, address),
-        };
+        let Some(name) = self.builder.known_symbol(symbol) else { return false };
         let (program, valid) = self.programs[at];
         let place = &self.builder.places[at];
         let (Some(tree), Some(node)) = (place.tree, place.node) else { return false };
         let is_here = program == Some(tree) && place.node_tree == tree && valid.0 <= time && valid.1 == u64::MAX;
-        let is_odd = place.has_moved || place.has_lost || place.enabled == 0 || name == usize::MAX - 1;
+        let is_odd = place.has_moved || place.has_lost || place.enabled == 0;
         if !is_here || is_odd || !self.builder.trees[tree].forks.is_empty() {
             return false;
         }
-        let Some((plain, _)) = self.follower.take_plain() else { return false };
+        let Some((step, _)) = self.follower.take_fast() else { return false };
         (*last, self.last_addresses[at], self.is_last_shared[at]) = (time, address, false);
-        self.follower.first_time = self.follower.first_time.min(time);
         let count = self.follower.tasks[at].stack_count;
-        match plain {
-            Plain::Leaf(taken) => {
+        match step {
+            FastStep::Leaf(taken) => {
                 *last = time.wrapping_add(taken);
                 let frame = self.follower.tasks[at].frame(count).copied();
                 self.builder.enter(at, name, frame, self.processes[at].0);
@@ -121,11 +124,11 @@ impl<'a> Graph<'a> {
                 }
                 place.node = Some(node);
             }
-            Plain::Entered => {
+            FastStep::Entered => {
                 let frame = self.follower.tasks[at].frame(count - 1).copied();
                 self.builder.enter(at, name, frame, self.processes[at].0);
             }
-            Plain::Left(taken) => {
+            FastStep::Left(taken) => {
                 let Some(frame) = self.follower.tasks[at].frame(count) else { return true };
                 let left = &mut self.builder.trees[tree].nodes[node];
                 left.time = left.time.wrapping_add(taken);
@@ -136,21 +139,8 @@ impl<'a> Graph<'a> {
         true
     }
 
-    /// Finds the name of a symbol out; false when more than the name decides what its calls do.
-    #[cold]
-    pub(super) fn learn(&mut self, symbol: u32, address: u64) -> bool {
-        let at = symbol as usize;
-        if self.plain.len() <= at {
-            self.plain.resize(at + 1, 0);
-        }
-        let is_plain = self.follower.simply_returns(symbol, address);
-        self.plain[at] =
-            if is_plain { self.builder.symbol(&mut self.follower, symbol, address) + 1 } else { usize::MAX };
-        is_plain
-    }
-
-    /// Finds the tree of a task at a time; false when there is none.
-    pub(super) fn move_to(&mut self, at: usize, time: u64, address: u64) -> bool {
+    /// Finds the tree of a task at a time; false when there is none. `open` calls of the task are open.
+    fn move_to(&mut self, at: usize, time: u64, address: u64, open: isize) -> bool {
         let (program, valid) = &mut self.programs[at];
         if time < valid.0 || time >= valid.1 {
             (*program, *valid) = self.follower.source.program_at(at, time);
@@ -160,12 +150,12 @@ impl<'a> Graph<'a> {
         place.has_moved |= place.tree.is_some() && place.tree != tree;
         place.tree = tree;
         if self.function.is_none() && place.node.is_none() {
-            self.start(at, address);
+            self.start(at, address, open);
         }
         tree.is_some()
     }
 
-    pub(super) fn start(&mut self, at: usize, address: u64) {
+    fn start(&mut self, at: usize, address: u64, open: isize) {
         let place = &mut self.builder.places[at];
         let Some(index) = place.tree else { return };
         place.enabled += 1;
@@ -180,7 +170,7 @@ impl<'a> Graph<'a> {
         let task = &self.follower.tasks[at];
         // Where only the kernel is wanted, the way begins behind what the task itself called.
         let skipped = if self.follower.options.only_kernel { task.user_stack_count } else { 0 };
-        let frames = task.below(task.stack_count).iter().skip(usize::try_from(skipped).unwrap_or(0));
+        let frames = task.below(open).iter().skip(usize::try_from(skipped).unwrap_or(0));
         let frames: Vec<_> = frames.map(|frame| (frame.address, frame.symbol)).collect();
         if frames.is_empty() {
             return;
@@ -195,26 +185,25 @@ impl<'a> Graph<'a> {
     }
 
     /// A task whose first call is met when all calls end: the root gets the address of its last record.
-    pub(super) fn start_at_end(&mut self, at: usize) {
+    fn start_at_end(&mut self, at: usize) {
         let address = if self.is_last_shared[at] { self.last_of_system } else { self.last_addresses[at] };
         if let Some(tree) = self.builder.places[at].tree {
             self.builder.trees[tree].nodes[0].address = address;
         }
     }
 
-    /// Does the peer keep the record in the one place that it has for all that the system tells?
-    pub(super) fn is_shared(&self, record: &CallRecord) -> bool {
+    /// Does uftrace keep the record in the one place that it has for all that the system tells?
+    fn is_shared(&self, record: &CallRecord) -> bool {
         record.origin == CallOrigin::System && self.follower.options.time_filter == 0
     }
 
     /// Where the address of the last record of a task is kept.
-    pub(super) fn last_address(&mut self, record: &CallRecord) -> &mut u64 {
+    fn last_address(&mut self, record: &CallRecord) -> &mut u64 {
         if self.is_shared(record) { &mut self.last_of_system } else { &mut self.last_addresses[record.task as usize] }
     }
 
-    pub(super) fn end(&mut self, at: usize) {
-        let count = self.follower.tasks[at].stack_count;
-        let frame = self.follower.tasks[at].frame(count).copied();
+    fn end(&mut self, at: usize, place: isize) {
+        let frame = self.follower.tasks[at].frame(place).copied();
         let place = &mut self.builder.places[at];
         if place.enabled == 0 {
             return;
@@ -230,97 +219,61 @@ impl<'a> Graph<'a> {
         }
     }
 
-    pub(super) fn record(&mut self, record: &CallRecord) {
-        let at = record.task as usize;
-        if !self.move_to(at, record.time, record.address) {
+    fn change(&mut self, change: Change) {
+        let Change { task, time, address, symbol, place, is_entry } = change;
+        let open = place + isize::from(is_entry);
+        if !self.move_to(task, time, address, open) || self.follower.is_skipped_library_call(symbol, address) {
             return;
         }
-        if self.follower.is_skipped_library_call(record.symbol, record.address) {
-            return;
-        }
-        let name = self.builder.symbol(&mut self.follower, record.symbol, record.address);
-        let is_entry = record.kind == CallKind::Entry;
-        if self.builder.places[at].enabled > 0 {
-            self.add(at, name, record.address, is_entry);
+        let name = self.builder.symbol(&mut self.follower, symbol, address);
+        if self.builder.places[task].enabled > 0 {
+            self.builder.add(&mut self.follower, (task, place), (name, address), is_entry, 0);
         }
         if self.function.is_some_and(|function| self.builder.names[name] == function) {
-            if is_entry {
-                self.start(at, record.address);
-            } else {
-                self.end(at);
+            match is_entry {
+                true => self.start(task, address, open),
+                false => self.end(task, place),
             }
         }
     }
 
-    #[inline]
-    pub(super) fn add(&mut self, at: usize, name: usize, address: u64, is_entry: bool) {
-        let count = self.follower.tasks[at].stack_count;
-        if is_entry {
-            let frame = self.follower.tasks[at].frame(count - 1).copied();
-            self.builder.enter(at, name, frame, self.processes[at].0);
-        } else {
-            let frame = self.follower.tasks[at].frame(count).copied();
-            self.builder.leave(at, frame, address, self.processes[at].1, 0);
-        }
-    }
-
-    pub(super) fn event(&mut self, record: &CallRecord) {
+    fn event(&mut self, record: &CallRecord, place: isize) {
         let at = record.task as usize;
         let name = match record.address {
             event_id::SCHED_IN | event_id::SCHED_OUT => SCHEDULE,
             event_id::SCHED_OUT_PREEMPTED => PREEMPTED,
             _ => return,
         };
-        if self.move_to(at, record.time, record.address) && self.builder.places[at].enabled > 0 {
+        let open = self.follower.tasks[at].stack_count;
+        if self.move_to(at, record.time, record.address, open) && self.builder.places[at].enabled > 0 {
             let name = self.builder.name(name);
-            self.add(at, name, record.address, record.address != event_id::SCHED_IN);
+            self.builder.add(&mut self.follower, (at, place), (name, record.address), record.is_sched_out(), 0);
             *self.last_address(record) = event_id::SCHED_IN;
         }
     }
 
-    pub(super) fn lost(&mut self, record: &CallRecord, time: u64) {
-        let at = record.task as usize;
+    fn lost(&mut self, at: usize, time: u64, address: u64) {
         if self.follower.tasks[at].user_stack_count == 0 {
             return;
         }
-        while self.follower.tasks[at].stack_count >= self.follower.tasks[at].user_stack_count {
-            if let Some(frame) = self.follower.left_call(at).filter(|frame| frame.is_open) {
-                self.exit_of(at, time, frame);
-            }
-            self.follower.left(at);
-            self.follower.tasks[at].stack_count -= 1;
+        for (place, frame) in self.follower.end_at_loss(at) {
+            self.change(Change::end_of(at, time, place, &frame));
         }
-        self.move_to(at, time, record.address);
+        self.move_to(at, time, address, self.follower.tasks[at].stack_count);
         self.builder.places[at].has_lost = true;
     }
 
-    pub(super) fn exit_of(&mut self, at: usize, time: u64, frame: Frame) {
-        let record = CallRecord {
-            time,
-            address: frame.address,
-            values: 0,
-            symbol: frame.symbol,
-            task: at as u32,
-            values_len: 0,
-            depth: 0,
-            kind: CallKind::Exit,
-            origin: CallOrigin::Task,
-            has_values: false,
-        };
-        self.record(&record);
-    }
-
-    pub(super) fn remaining(&mut self) {
+    fn remaining(&mut self) {
         for at in 0..self.follower.tasks.len() {
             let last = self.follower.end_of(at);
             while self.follower.tasks[at].stack_count > 0 {
-                if let Some(frame) = self.follower.close(at, last) {
-                    let program = self.programs[at].0;
-                    if self.function.is_none() && program.is_none() && self.move_to(at, last, frame.address) {
-                        self.start_at_end(at);
-                    }
-                    self.exit_of(at, last, frame);
+                let Some(frame) = self.follower.close(at, last) else { continue };
+                let place = self.follower.tasks[at].stack_count;
+                let is_first = self.function.is_none() && self.programs[at].0.is_none();
+                if is_first && self.move_to(at, last, frame.address, place) {
+                    self.start_at_end(at);
                 }
+                self.change(Change::end_of(at, last, place, &frame));
             }
         }
     }

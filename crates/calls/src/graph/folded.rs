@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tracemill_format::calls::{CallKind, CallSource, Findings, event_id};
 
 use super::tree::{Builder, Flat, Node};
-use crate::follow::{Follower, SCHEDULE};
+use crate::follow::{Follower, SCHEDULE, Shown};
 use crate::select::CallOptions;
 
 /// Writes stacks with the samples that they take, one a line, as flame graphs are made of; `sample` is the time of a
@@ -112,36 +112,23 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
         place.tree = Some(0);
     }
     let mut follower = Follower::new(source, calls);
-    while let Some(record) = follower.next() {
-        if !follower.is_shown(&record) {
-            continue;
+    let mut fold = |follower: &mut Follower<'_>, (at, place): (usize, isize), (symbol, address), kind| {
+        if kind != CallKind::Event && follower.is_skipped_library_call(symbol, address) {
+            return;
         }
-        let at = record.task as usize;
-        match record.kind {
-            CallKind::Entry if follower.enter(&record) => {
-                if !follower.is_skipped_library_call(record.symbol, record.address) {
-                    let name = builder.symbol(&mut follower, record.symbol, record.address);
-                    fold(&mut follower, &mut builder, at, name, record.address, true, sample);
-                }
-                follower.entered(at);
-            }
-            CallKind::Exit => {
-                if follower.left_call(at).is_some() {
-                    follower.leaving(at);
-                    if !follower.is_skipped_library_call(record.symbol, record.address) {
-                        fold(&mut follower, &mut builder, at, 0, record.address, false, sample);
-                    }
-                }
-                follower.left(at);
-            }
-            CallKind::Event if follower.is_event_shown(&record) => {
-                if matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT) {
-                    let name = builder.name(SCHEDULE);
-                    let is_entry = record.address == event_id::SCHED_OUT;
-                    fold(&mut follower, &mut builder, at, name, record.address, is_entry, sample);
-                }
-            }
-            _ => {}
+        let (name, is_entry) = match kind {
+            CallKind::Entry => (builder.symbol(follower, symbol, address), true),
+            CallKind::Event => (builder.name(SCHEDULE), address == event_id::SCHED_OUT),
+            CallKind::Exit | CallKind::Lost => (0, false),
+        };
+        builder.places[at].node.get_or_insert(0);
+        builder.add(follower, (at, place), (name, address), is_entry, sample);
+    };
+    while let Some(record) = follower.next() {
+        let Some(Shown { place, .. }) = follower.step(&record) else { continue };
+        let is_folded = record.is_call() || matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT);
+        if is_folded && record.kind != CallKind::Lost {
+            fold(&mut follower, (record.task as usize, place), (record.symbol, record.address), record.kind);
         }
     }
     for at in 0..follower.tasks.len() {
@@ -150,34 +137,12 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
             // Neither does an exit count where a trigger put everything out.
             let closed = follower.close(at, last).filter(|frame| !frame.is_hidden && follower.is_enabled);
             if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
-                if !follower.is_skipped_library_call(frame.symbol, frame.address) {
-                    fold(&mut follower, &mut builder, at, 0, frame.address, false, sample);
-                }
+                let place = follower.tasks[at].stack_count;
+                fold(&mut follower, (at, place), (frame.symbol, frame.address), CallKind::Exit);
                 follower.left(at);
             }
         }
     }
     let findings = follower.take_findings();
     (builder, findings)
-}
-
-fn fold(
-    follower: &mut Follower<'_>,
-    builder: &mut Builder,
-    at: usize,
-    name: usize,
-    address: u64,
-    is_entry: bool,
-    sample: u64,
-) {
-    builder.places[at].node.get_or_insert(0);
-    let count = follower.tasks[at].stack_count;
-    let task = &follower.source.tasks()[at];
-    if is_entry {
-        let frame = follower.tasks[at].frame(count - 1).copied();
-        builder.enter(at, name, frame, task.pid);
-    } else {
-        let frame = follower.tasks[at].frame(count).copied();
-        builder.leave(at, frame, address, task.parent, sample);
-    }
 }

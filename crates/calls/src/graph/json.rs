@@ -10,7 +10,7 @@ use super::tree::Flat;
 use crate::json::{List, quoted};
 use crate::select::CallOptions;
 
-/// Writes the same as JSON: for each program its ways to the function, and its calls as nodes that name their callers.
+/// Writes graphs as JSON: for each program its ways to the function, and its calls as nodes that name their callers.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -24,8 +24,7 @@ pub fn write_json(
     let mut graph = Graph::built(source, calls, options);
     let mut list = List::new("graphs");
     for (program, tree) in programs.iter().zip(&graph.builder.trees) {
-        let root = &tree.nodes[0];
-        if tree.ways.is_empty() && root.time == 0 && root.children.is_empty() {
+        if tree.is_empty() {
             continue;
         }
         let title = options.function.as_deref().unwrap_or(&program.name);

@@ -12,7 +12,6 @@ pub use json::write_json;
 pub use print::write;
 
 pub(crate) use folded::flat;
-pub(crate) use print::put_indent;
 pub(crate) use tree::Flat;
 
 /// How a graph looks.
@@ -53,11 +52,6 @@ impl GraphField {
         ("self", GraphField::Own),
         ("addr", GraphField::Address),
     ];
-
-    /// The field of a name.
-    pub fn by_name(name: &str) -> Option<GraphField> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
-    }
 
     fn header(self) -> &'static str {
         match self {

@@ -7,9 +7,10 @@ use tracemill_format::calls::{CallSource, Color, ColorStyle, Findings, event_id}
 use super::build::Graph;
 use super::tree::{Node, Tree};
 use super::{GraphField, GraphOptions};
+use crate::branches::{Branches, put_empty_columns, put_headers};
 use crate::follow::SCHEDULE;
 use crate::select::CallOptions;
-use crate::text::{put_blanks, put_painted_time};
+use crate::text::{put_blanks, put_painted_time, put_source_line};
 
 /// Writes the graph of each program; gives what was wrong with the source.
 ///
@@ -31,10 +32,10 @@ pub fn write(
     let mut is_empty = true;
     for at in order {
         let tree = &graph.builder.trees[at];
-        let root = &tree.nodes[0];
-        if tree.ways.is_empty() && root.time == 0 && root.children.is_empty() {
+        if tree.is_empty() {
             continue;
         }
+        let root = &tree.nodes[0];
         is_empty = false;
         let title = &*colors.escaped(options.function.as_deref().unwrap_or(&programs[at].name));
         let id = programs[at].id.get(..16).unwrap_or(&programs[at].id);
@@ -46,9 +47,9 @@ pub fn write(
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
             let names = &graph.builder.names;
-            let mut printer =
-                Printer { source, tree, names, title, options, colors, lines: Vec::new(), text: &mut text };
-            printer.tree();
+            let headers: Vec<&str> = options.fields.iter().map(|field| field.header()).collect();
+            let (branches, text) = (Branches::default(), &mut text);
+            Printer { source, tree, names, title, options, headers, colors, branches, text }.tree();
         }
         out.write_all(&text)?;
         text.clear();
@@ -71,15 +72,12 @@ fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec
         for (depth, &(address, symbol)) in way.frames.iter().enumerate() {
             let name = source.symbol(symbol, address).name;
             let name = colors.escaped(&name);
-            text.extend_from_slice(format!("   [{depth}] {name} ({})\n", hex(address)).as_bytes());
+            // As `%#lx` of C.
+            let address = if address == 0 { "0".into() } else { format!("{address:#x}") };
+            text.extend_from_slice(format!("   [{depth}] {name} ({address})\n").as_bytes());
         }
         text.push(b'\n');
     }
-}
-
-/// As `%#lx` of C.
-pub(super) fn hex(address: u64) -> String {
-    if address == 0 { "0".into() } else { format!("{address:#x}") }
 }
 
 struct Printer<'a> {
@@ -88,21 +86,15 @@ struct Printer<'a> {
     names: &'a [String],
     title: &'a str,
     options: &'a GraphOptions,
+    headers: Vec<&'static str>,
     colors: ColorStyle,
-    /// For each level: does a line go down there?
-    lines: Vec<bool>,
+    branches: Branches,
     text: &'a mut Vec<u8>,
 }
 
 impl Printer<'_> {
     fn tree(&mut self) {
-        let fields = &self.options.fields;
-        for (at, field) in fields.iter().enumerate() {
-            self.text.extend_from_slice(if at == 0 { b"# " } else { b"  " });
-            self.text.extend_from_slice(field.header().as_bytes());
-        }
-        if !fields.is_empty() {
-            self.text.extend_from_slice(b"   FUNCTION");
+        if put_headers(self.text, &self.headers, "   FUNCTION") {
             if self.options.source_lines {
                 self.colors.put(self.text, Color::Gray, " [SOURCE]");
             }
@@ -119,22 +111,22 @@ impl Printer<'_> {
         while let Some(step) = steps.pop() {
             match step {
                 Step::Blank(level) => {
-                    self.empty_fields();
-                    self.indent(level, false);
+                    put_empty_columns(self.text, &self.headers);
+                    self.branches.put(self.text, level, false);
                     self.text.push(b'\n');
                 }
-                Step::Done(level) => self.set_line(level, false),
+                Step::Done(level) => self.branches.set(level, false),
                 Step::Node { node, level, has_line, is_last } => {
                     self.node(node, level, has_line);
                     let Node { children, parent, .. } = &self.tree.nodes[node];
                     let siblings = parent.map_or(0, |parent| self.tree.nodes[parent].children.len());
                     let mut below = level;
                     if children.len() > 1 {
-                        self.set_line(level, true);
+                        self.branches.set(level, true);
                         below += 1;
                     }
                     if siblings > 1 && level > 0 && is_last {
-                        self.set_line(level - 1, false);
+                        self.branches.set(level - 1, false);
                     }
                     steps.push(Step::Done(level));
                     for (at, &child) in children.iter().enumerate().rev() {
@@ -149,13 +141,6 @@ impl Printer<'_> {
             }
         }
         self.text.push(b'\n');
-    }
-
-    fn set_line(&mut self, level: usize, is_there: bool) {
-        if self.lines.len() <= level {
-            self.lines.resize(level + 1, false);
-        }
-        self.lines[level] = is_there;
     }
 
     fn node(&mut self, at: usize, level: usize, has_line: bool) {
@@ -174,7 +159,7 @@ impl Printer<'_> {
         if !self.options.fields.is_empty() {
             self.text.extend_from_slice(b" : ");
         }
-        self.indent(level, has_line);
+        self.branches.put(self.text, level, has_line);
         let is_root = at == 0;
         let calls = if is_root && self.options.function.is_none() { 1 } else { node.calls };
         let name = match is_root {
@@ -184,41 +169,9 @@ impl Printer<'_> {
             false => &self.names[node.name],
         };
         self.text.extend_from_slice(format!("({calls}) {name}").as_bytes());
-        if self.options.source_lines
-            && !is_root
-            && let Some((file, line)) = self.source.source_line(node.symbol)
-        {
-            let place = format!(" [{}:{line}]", self.colors.escaped(&file));
-            self.colors.put(self.text, Color::Gray, &place);
+        if self.options.source_lines && !is_root {
+            put_source_line(self.text, self.source, node.symbol, self.colors, [" [", "]"]);
         }
         self.text.push(b'\n');
-    }
-
-    fn empty_fields(&mut self) {
-        for field in &self.options.fields {
-            put_blanks(self.text, field.header().len() + 2);
-        }
-        if !self.options.fields.is_empty() {
-            self.text.extend_from_slice(b" : ");
-        }
-    }
-
-    fn indent(&mut self, level: usize, has_line: bool) {
-        put_indent(self.text, &self.lines, level, has_line);
-    }
-}
-
-/// Appends what stands before a name: lines that go down, and one to the name.
-pub(crate) fn put_indent(text: &mut Vec<u8>, lines: &[bool], level: usize, has_line: bool) {
-    let is_line = |at: usize| lines.get(at).copied().unwrap_or(false);
-    let last = if has_line { (0..level).rev().find(|&at| is_line(at)) } else { None };
-    for at in 0..level {
-        let piece = match last {
-            Some(last) if at == last => b" +-",
-            Some(last) if at > last => b"---",
-            None if has_line => b"---",
-            _ => [b"   ", b" | "][usize::from(is_line(at))],
-        };
-        text.extend_from_slice(piece);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::follow::{Follower, Frame};
+use crate::text::entry;
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
@@ -51,9 +52,12 @@ impl Tree {
     pub(super) fn new() -> Tree {
         Tree { nodes: vec![Node::default()], forks: Vec::new(), ways: Vec::new() }
     }
-}
 
-impl Tree {
+    /// Does it hold nothing that is shown?
+    pub(super) fn is_empty(&self) -> bool {
+        self.ways.is_empty() && self.nodes[0].time == 0 && self.nodes[0].children.is_empty()
+    }
+
     /// Its nodes in a list.
     pub(super) fn flat(&self, names: &[String], root: &str) -> Vec<Flat> {
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| Flat {
@@ -130,22 +134,39 @@ impl Builder {
         self.names.len() - 1
     }
 
+    /// The number of the name of a symbol that was met.
+    #[inline]
+    pub(super) fn known_symbol(&self, symbol: u32) -> Option<usize> {
+        self.by_symbol.get(symbol as usize)?.checked_sub(1)
+    }
+
     #[inline]
     pub(super) fn symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
-        match self.by_symbol.get(symbol as usize) {
-            Some(&name) if name > 0 => name - 1,
-            _ => {
-                let known = follower.known(symbol, address).symbol;
-                let name = self.name(&known.name);
-                if symbol > 0 && !known.name.starts_with(['<', '&']) {
-                    let at = symbol as usize;
-                    if self.by_symbol.len() <= at {
-                        self.by_symbol.resize(at + 1, 0);
-                    }
-                    self.by_symbol[at] = name + 1;
-                }
-                name
+        self.known_symbol(symbol).unwrap_or_else(|| {
+            let known = follower.known(symbol, address).symbol;
+            let name = self.name(&known.name);
+            if symbol > 0 && !known.name.starts_with(['<', '&']) {
+                *entry(&mut self.by_symbol, symbol) = name + 1;
             }
+            name
+        })
+    }
+
+    /// A task calls or leaves a function, whose call has a place on its stack; `address` is that of the record.
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        follower: &mut Follower<'_>,
+        (at, place): (usize, isize),
+        (name, address): (usize, u64),
+        is_entry: bool,
+        sample: u64,
+    ) {
+        let frame = follower.tasks[at].frame(place).copied();
+        let task = &follower.source.tasks()[at];
+        match is_entry {
+            true => self.enter(at, name, frame, task.pid),
+            false => self.leave(at, frame, address, task.parent, sample),
         }
     }
 
@@ -190,7 +211,7 @@ impl Builder {
     /// A task leaves a function. `address` is that of the record, `parent` the process that forked the task. The times of
     /// callees count in whole samples, when there are samples.
     #[inline]
-    pub(super) fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
+    fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
         let place = &mut self.places[task];
         let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
         // What the kernel still leaves was entered before records were lost.

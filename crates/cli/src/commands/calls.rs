@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_calls::rules::Rules;
-use tracemill_calls::text::{parse_time, parse_timestamp};
+use tracemill_calls::text::{by_name, parse_time, parse_timestamp};
 use tracemill_calls::{CallOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -207,6 +207,15 @@ fn time_range(text: &str) -> Result<TimeRange, Error> {
     let ((start, is_start_elapsed), (stop, is_stop_elapsed)) =
         (end(start).ok_or_else(wrong)?, end(stop).ok_or_else(wrong)?);
     Ok(TimeRange { start, is_start_elapsed, stop, is_stop_elapsed })
+}
+
+/// The columns of a list of names, of those with names: [`fields`].
+pub(crate) fn fields_of<T: Copy + PartialEq>(
+    text: Option<&str>,
+    defaults: Vec<T>,
+    all: &[(&'static str, T)],
+) -> Result<Vec<T>, Error> {
+    fields(text, defaults, |name| by_name(all, name), all.iter().map(|(name, _)| *name))
 }
 
 /// The names of a list of columns: those of `defaults` first when it begins with `+`; none for `none`.

@@ -32,9 +32,8 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
         return tasks(args, open, call_options);
     }
     let defaults = GraphOptions::default();
-    let names = GraphField::ALL.iter().map(|(name, _)| *name);
     let options = GraphOptions {
-        fields: calls::fields(args.fields.as_deref(), defaults.fields, GraphField::by_name, names)?,
+        fields: calls::fields_of(args.fields.as_deref(), defaults.fields, &GraphField::ALL)?,
         function,
         source_lines: args.srcline,
     };
@@ -57,9 +56,8 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
 /// Shows which task began which.
 fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) -> Result<Outcome, Error> {
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let names = TaskGraphField::ALL.iter().map(|(name, _)| *name);
     let defaults = vec![TaskGraphField::Total, TaskGraphField::Own, TaskGraphField::Tid];
-    let fields = calls::fields(args.fields.as_deref(), defaults, TaskGraphField::by_name, names)?;
+    let fields = calls::fields_of(args.fields.as_deref(), defaults, &TaskGraphField::ALL)?;
     let threshold = call_options.time_filter;
     let (tree, findings) = tasks::tree(source, call_options);
     let mut sink = Sink::open(args.calls.output.as_deref())?;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use tracemill_calls::json;
-use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
+use tracemill_calls::replay::{self, ReplayField, ReplayLines, ReplayOptions};
 use tracemill_model::error::Error;
 
 use super::calls;
@@ -20,18 +20,19 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
         let is_elapsed = call_options.range.is_elapsed();
         defaults.fields.insert(0, if is_elapsed { ReplayField::Elapsed } else { ReplayField::Time });
     }
-    let names = ReplayField::ALL.iter().map(|(name, _)| *name);
     let options = ReplayOptions {
-        fields: calls::fields(args.fields.as_deref(), defaults.fields, ReplayField::by_name, names)?,
+        fields: calls::fields_of(args.fields.as_deref(), defaults.fields, &ReplayField::ALL)?,
         task_newline: args.task_newline,
-        column_view: args.column_view,
-        column_offset: args.column_offset,
-        no_merge: args.no_merge,
+        column_offset: args.column_view.then_some(args.column_offset),
+        lines: match (args.flat, args.no_merge) {
+            (true, _) => ReplayLines::Flat,
+            (false, true) => ReplayLines::Single,
+            (false, false) => ReplayLines::Joined,
+        },
         no_comment: args.no_comment,
         no_values: args.no_args,
         module_names: args.libname,
         source_lines: args.srcline,
-        flat: args.flat,
     };
     let mut sink = Sink::open(args.calls.output.as_deref())?;
     let written = match args.format {

@@ -6,6 +6,7 @@ use std::path::Path;
 use tracemill_calls::json;
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::tasks::{self, TaskColumn};
+use tracemill_calls::text::by_name;
 use tracemill_format::calls::CallSource;
 use tracemill_model::error::Error;
 
@@ -89,12 +90,12 @@ fn of_tasks(
     source: &dyn CallSource,
 ) -> Result<Option<tracemill_format::calls::Findings>, Error> {
     let names = || TaskColumn::ALL.iter().map(|(name, _)| *name);
-    let by_name = |name: &str| TaskColumn::by_name(name).filter(|&column| column != TaskColumn::Name);
+    let column = |name: &str| by_name(&TaskColumn::ALL, name).filter(|&column| column != TaskColumn::Name);
     let defaults = vec![TaskColumn::Total, TaskColumn::Own, TaskColumn::Tid, TaskColumn::Calls];
-    let columns = calls::fields(args.fields.as_deref(), defaults, by_name, names())?;
+    let columns = calls::fields(args.fields.as_deref(), defaults, column, names())?;
     let mut keys = Vec::new();
     for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
-        keys.push(TaskColumn::by_name(name).ok_or_else(|| no_key(name, names()))?);
+        keys.push(by_name(&TaskColumn::ALL, name).ok_or_else(|| no_key(name, names()))?);
     }
     if keys.is_empty() {
         keys.push(TaskColumn::Total);

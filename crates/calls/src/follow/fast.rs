@@ -1,12 +1,13 @@
-//! The short road for calls about which nothing is special.
+//! The fast path for calls about which nothing is special.
 
 use tracemill_format::calls::{CallKind, CallOrigin};
 
+use super::names::{Known, Special};
 use super::{Follower, Frame};
 
-/// What was done with a call without going through all that may be special about it.
+/// A change of a stack by a call about which nothing is special.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plain {
+pub(crate) enum FastStep {
     /// It was entered and left at once, and took so long.
     Leaf(u64),
     /// It was entered; another call follows in it.
@@ -16,20 +17,24 @@ pub(crate) enum Plain {
 }
 
 impl Follower<'_> {
-    /// Takes the next record, and the one behind it when they are a leaf, where [`Follower::is_plain`] holds and the
-    /// function is none of those that do not simply return; `None`, and nothing is taken, when something else is special.
-    /// It is what `next`, `enter`, `entered`, `left_call`, `leaving` and `left` do together. With it goes the indentation.
+    /// Takes the next record, and the one behind it when they are a leaf, where [`Follower::has_fast_path`] holds; `None`,
+    /// and nothing is taken, when something is special about it. It does what [`Follower::next`] and [`Follower::step`] do
+    /// together. With it goes the indentation.
     #[inline]
-    pub(crate) fn take_plain(&mut self) -> Option<(Plain, i32)> {
+    pub(crate) fn take_fast(&mut self) -> Option<(FastStep, i32)> {
         let record = self.run.get(self.run_at)?;
+        // A function that was not met yet may be one that does not simply return.
+        let Some(Some(Known { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
+            return None;
+        };
         let task = self.tasks.get_mut(record.task as usize)?;
-        let is_plain = task.is_begun & !task.has_lost & !task.is_in_kernel & task.is_display_depth_set;
-        if !is_plain || task.out_count > 0 || record.origin != CallOrigin::Task {
+        let is_usual = task.is_begun & !task.has_lost & !task.is_in_kernel & task.is_display_depth_set;
+        if !is_usual || task.out_count > 0 || record.origin != CallOrigin::Task {
             return None;
         }
         let count = usize::try_from(task.stack_count).ok()?;
-        let depth = task.display_depth;
-        let plain = if record.kind == CallKind::Entry {
+        let (depth, time) = (task.display_depth, record.time);
+        let step = if record.kind == CallKind::Entry {
             let next = self.run.get(self.run_at + 1).filter(|next| next.task == record.task)?;
             // A call that is too deep, or whose first callee is, may be left out.
             if next.origin != CallOrigin::Task || task.depth_left < 2 {
@@ -65,7 +70,7 @@ impl Follower<'_> {
                 task.user_stack_count = task.user_stack_count.max(0);
                 task.last_time = next.time;
                 self.run_at += 2;
-                Plain::Leaf(taken)
+                FastStep::Leaf(taken)
             } else {
                 task.depth_left -= 1;
                 task.stack_count += 1;
@@ -73,7 +78,7 @@ impl Follower<'_> {
                 task.display_depth += 1;
                 task.last_time = record.time;
                 self.run_at += 1;
-                Plain::Entered
+                FastStep::Entered
             }
         } else if record.kind == CallKind::Exit {
             let (below, from) = task.frames.split_at_mut_checked(count.checked_sub(1)?)?;
@@ -92,11 +97,12 @@ impl Follower<'_> {
             task.display_depth = (depth - 1).max(0);
             task.last_time = record.time;
             self.run_at += 1;
-            Plain::Left(taken)
+            FastStep::Left(taken)
         } else {
             return None;
         };
         task.is_last_of_system = false;
-        Some((plain, depth))
+        self.first_time = self.first_time.min(time);
+        Some((step, depth))
     }
 }

@@ -1,0 +1,460 @@
+//! Statistics of functions: how often they were called, how long they took.
+
+mod difference;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, Color, ColorStyle, Findings, event_id};
+
+pub use difference::{DiffPolicy, write_difference};
+
+use crate::distribution::Distribution;
+use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, Shown};
+use crate::select::CallOptions;
+use crate::text::{by_name, entry, put_blanks, put_padded, put_painted_time, put_source_line, put_time};
+
+/// Sum, smallest and largest of times in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Sum, without recursive calls.
+    pub sum: u64,
+    /// Sum of recursive calls.
+    pub recursive: u64,
+    /// Smallest.
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times { sum: 0, recursive: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+impl Times {
+    #[inline]
+    fn add(&mut self, ns: u64, is_recursive: bool) {
+        let sum = if is_recursive { &mut self.recursive } else { &mut self.sum };
+        *sum = sum.wrapping_add(ns);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// The mean, recursive calls included.
+    pub fn mean(&self, calls: u64) -> u64 {
+        self.sum.wrapping_add(self.recursive).checked_div(calls).unwrap_or(0)
+    }
+}
+
+/// Statistics of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionStats {
+    /// Its name.
+    pub name: String,
+    /// Calls.
+    pub calls: u64,
+    /// Size in bytes; 0 when unknown.
+    pub size: u64,
+    /// Times from entry to exit.
+    pub total: Times,
+    /// Self times: without those of callees.
+    pub own: Times,
+    /// Symbol of the call that was left last.
+    pub symbol: u32,
+    /// How the times are spread, from entry to exit and without callees, when that is wanted.
+    pub spread: Option<Box<(Distribution, Distribution)>>,
+}
+
+/// A column of the table, or a key to sort by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Sum of all times.
+    Total,
+    /// Mean.
+    TotalMean,
+    /// Smallest.
+    TotalMin,
+    /// Largest.
+    TotalMax,
+    /// Sum of self times: without those of callees.
+    Own,
+    /// Mean.
+    OwnMean,
+    /// Smallest.
+    OwnMin,
+    /// Largest.
+    OwnMax,
+    /// Number of calls.
+    Calls,
+    /// Size of the function.
+    Size,
+    /// A percentile of the times.
+    TotalPercentile(u8),
+    /// A percentile of the self times: without those of callees.
+    OwnPercentile(u8),
+    /// Its name: a key only.
+    Name,
+}
+
+impl Column {
+    /// All of them with the names that options use.
+    pub const ALL: [(&'static str, Column); 11] = [
+        ("total", Column::Total),
+        ("total-avg", Column::TotalMean),
+        ("total-min", Column::TotalMin),
+        ("total-max", Column::TotalMax),
+        ("self", Column::Own),
+        ("self-avg", Column::OwnMean),
+        ("self-min", Column::OwnMin),
+        ("self-max", Column::OwnMax),
+        ("call", Column::Calls),
+        ("size", Column::Size),
+        ("func", Column::Name),
+    ];
+
+    /// Those that uftrace does not have.
+    pub const PERCENTILES: [(&'static str, Column); 6] = [
+        ("total-p50", Column::TotalPercentile(50)),
+        ("total-p90", Column::TotalPercentile(90)),
+        ("total-p99", Column::TotalPercentile(99)),
+        ("self-p50", Column::OwnPercentile(50)),
+        ("self-p90", Column::OwnPercentile(90)),
+        ("self-p99", Column::OwnPercentile(99)),
+    ];
+
+    /// The column of a name; `_` is `-`.
+    pub fn by_name(name: &str) -> Option<Column> {
+        let name = name.replace('_', "-");
+        by_name(&Column::ALL, &name).or_else(|| by_name(&Column::PERCENTILES, &name))
+    }
+
+    /// Must the spread of times be known for it?
+    pub fn needs_spread(self) -> bool {
+        matches!(self, Column::TotalPercentile(_) | Column::OwnPercentile(_))
+    }
+
+    fn is_count(self) -> bool {
+        matches!(self, Column::Calls | Column::Size)
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            Column::TotalPercentile(50) => "Total p50",
+            Column::TotalPercentile(90) => "Total p90",
+            Column::TotalPercentile(_) => "Total p99",
+            Column::OwnPercentile(50) => "Self p50",
+            Column::OwnPercentile(90) => "Self p90",
+            Column::OwnPercentile(_) => "Self p99",
+            Column::Total => "Total time",
+            Column::TotalMean => "Total avg",
+            Column::TotalMin => "Total min",
+            Column::TotalMax => "Total max",
+            Column::Own => "Self time",
+            Column::OwnMean => "Self avg",
+            Column::OwnMin => "Self min",
+            Column::OwnMax => "Self max",
+            Column::Calls => "Calls",
+            Column::Size => "Size",
+            Column::Name => "",
+        }
+    }
+
+    /// The value of a function.
+    pub fn value(self, stats: &FunctionStats) -> u64 {
+        match self {
+            Column::Total => stats.total.sum,
+            Column::TotalMean => stats.total.mean(stats.calls),
+            Column::TotalMin => stats.total.min,
+            Column::TotalMax => stats.total.max,
+            Column::Own => stats.own.sum,
+            Column::OwnMean => stats.own.mean(stats.calls),
+            Column::OwnMin => stats.own.min,
+            Column::OwnMax => stats.own.max,
+            Column::Calls => stats.calls,
+            Column::Size => stats.size,
+            Column::TotalPercentile(part) => stats.spread.as_ref().map_or(0, |spread| spread.0.percentile(part.into())),
+            Column::OwnPercentile(part) => stats.spread.as_ref().map_or(0, |spread| spread.1.percentile(part.into())),
+            Column::Name => 0,
+        }
+    }
+}
+
+/// How the table looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Keys to sort by, largest first; names in their order.
+    pub keys: Vec<Column>,
+    /// Where the source text of functions begins.
+    pub source_lines: bool,
+    /// How the times are spread, in a table of powers of two.
+    pub histogram: bool,
+    /// Colors.
+    pub colors: ColorStyle,
+}
+
+impl ReportOptions {
+    /// Must the spread of times be known?
+    pub fn needs_spread(&self) -> bool {
+        self.histogram || self.columns.iter().chain(&self.keys).any(|column| column.needs_spread())
+    }
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        ReportOptions {
+            columns: vec![Column::Total, Column::Own, Column::Calls],
+            keys: vec![Column::Total],
+            source_lines: false,
+            histogram: false,
+            colors: ColorStyle::None,
+        }
+    }
+}
+
+/// The statistics of all functions of a source, in the order of their names, and what was wrong with it.
+/// How times are spread is found out when that is wanted: it costs time and memory.
+pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool) -> (Vec<FunctionStats>, Findings) {
+    let mut table = Table {
+        by_name: HashMap::new(),
+        by_symbol: Vec::new(),
+        all: Vec::new(),
+        sizes: vec![0; source.tasks().len()],
+        has_spread,
+    };
+    let mut follower = Follower::new(source, options);
+    let has_fast_path = follower.has_fast_path();
+    loop {
+        while has_fast_path && table.fast(&mut follower) {}
+        let Some(record) = follower.next() else { break };
+        table.record(&mut follower, &record);
+    }
+    table.remaining(&mut follower);
+    table.all.sort_by(|a, b| a.name.cmp(&b.name));
+    (table.all, follower.take_findings())
+}
+
+struct Table {
+    by_name: HashMap<String, usize>,
+    /// By symbol id: the number of the function, from 1, and the size of the symbol.
+    by_symbol: Vec<(u32, u32)>,
+    all: Vec<FunctionStats>,
+    /// For each task the size of the function that it was in last: where a name stands for several functions, and for
+    /// times without processor, the last one counts.
+    sizes: Vec<u64>,
+    has_spread: bool,
+}
+
+impl Table {
+    /// Takes the next call, or its end, when nothing is special about it: true when it did.
+    #[inline]
+    fn fast(&mut self, follower: &mut Follower<'_>) -> bool {
+        let Some(&CallRecord { symbol, address, task, .. }) = follower.ready() else { return false };
+        let Some((step, _)) = follower.take_fast() else { return false };
+        if step != FastStep::Entered {
+            let at = task as usize;
+            let node = self.of_symbol(follower, at, symbol, address);
+            self.add(follower, at, follower.tasks[at].stack_count, node);
+        }
+        true
+    }
+
+    #[inline]
+    fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord) {
+        let at = record.task as usize;
+        let Some(Shown { place, .. }) = follower.step(record) else { return };
+        match record.kind {
+            CallKind::Exit if !follower.is_skipped_library_call(record.symbol, record.address) => {
+                let node = self.of_symbol(follower, at, record.symbol, record.address);
+                self.add(follower, at, place, node);
+            }
+            CallKind::Event if record.address == event_id::SCHED_IN => {
+                let name = match follower.tasks[at].frame(place).map(|frame| frame.address) {
+                    Some(event_id::SCHED_OUT) => SCHEDULE,
+                    Some(event_id::SCHED_OUT_PREEMPTED) => PREEMPTED,
+                    _ => return,
+                };
+                let node = self.of_name(name);
+                self.add(follower, at, place, node);
+            }
+            CallKind::Lost => {
+                for (place, frame) in follower.end_at_loss(at) {
+                    let node = self.of_symbol(follower, at, frame.symbol, frame.address);
+                    self.add(follower, at, place, node);
+                }
+            }
+            CallKind::Entry | CallKind::Exit | CallKind::Event => {}
+        }
+    }
+
+    /// Calls that are open at the end last until the task's last record.
+    fn remaining(&mut self, follower: &mut Follower<'_>) {
+        for at in 0..follower.tasks.len() {
+            let last = follower.end_of(at);
+            while follower.tasks[at].stack_count > 0 {
+                let Some(frame) = follower.close_any(at, last) else { continue };
+                let node = match frame.address {
+                    event_id::SCHED_IN => self.of_name(SCHEDULE),
+                    address => self.of_symbol(follower, at, frame.symbol, address),
+                };
+                self.add(follower, at, follower.tasks[at].stack_count, node);
+            }
+        }
+    }
+
+    #[inline]
+    fn of_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
+        match self.by_symbol.get(symbol as usize) {
+            Some(&(node, size)) if node > 0 => {
+                self.sizes[task] = size.into();
+                self.all[node as usize - 1].symbol = symbol;
+                node as usize - 1
+            }
+            _ => self.new_symbol(follower, task, symbol, address),
+        }
+    }
+
+    #[cold]
+    fn new_symbol(&mut self, follower: &mut Follower<'_>, task: usize, symbol: u32, address: u64) -> usize {
+        let known = follower.known(symbol, address).symbol;
+        let node = self.of_name(&known.name);
+        self.sizes[task] = known.size;
+        self.all[node].symbol = symbol;
+        if symbol > 0 && !known.name.starts_with('<') {
+            *entry(&mut self.by_symbol, symbol) = (node as u32 + 1, u32::try_from(known.size).unwrap_or(u32::MAX));
+        }
+        node
+    }
+
+    fn of_name(&mut self, name: &str) -> usize {
+        if let Some(&node) = self.by_name.get(name) {
+            return node;
+        }
+        self.by_name.insert(name.to_string(), self.all.len());
+        self.all.push(FunctionStats { name: name.to_string(), ..FunctionStats::default() });
+        self.all.len() - 1
+    }
+
+    /// Adds the call that was at a place of the stack.
+    #[inline]
+    fn add(&mut self, follower: &mut Follower<'_>, at: usize, place: isize, node: usize) {
+        let task = &mut follower.tasks[at];
+        let Some(&mut frame) = task.frame(place) else { return };
+        let is_recursive = task.below(place).iter().any(|below| below.address == frame.address);
+        let stats = &mut self.all[node];
+        stats.total.add(frame.time, is_recursive);
+        stats.own.add(frame.time.wrapping_sub(frame.child_time), false);
+        stats.calls += 1;
+        if self.has_spread {
+            let spread = stats.spread.get_or_insert_default();
+            spread.0.add(frame.time);
+            spread.1.add(frame.time.wrapping_sub(frame.child_time));
+        }
+        if self.sizes[at] > 0 {
+            stats.size = self.sizes[at];
+        }
+    }
+}
+
+/// Puts functions in order: the largest first, by each key in its turn.
+pub(crate) fn sort(functions: &mut [FunctionStats], keys: &[Column]) {
+    functions.sort_by(|a, b| {
+        let mut orders = keys.iter().map(|key| match key {
+            Column::Name => a.name.cmp(&b.name),
+            key => key.value(b).cmp(&key.value(a)),
+        });
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+}
+
+/// Writes the table.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn write(
+    source: &dyn CallSource,
+    mut functions: Vec<FunctionStats>,
+    options: &ReportOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    sort(&mut functions, &options.keys);
+    let mut text = Vec::new();
+    let headers: Vec<(&str, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
+    put_headers(&mut text, &headers, 2, options.source_lines, options.colors);
+    for stats in &functions {
+        for &column in &options.columns {
+            put_blanks(&mut text, 2);
+            match column.is_count() {
+                true => put_padded(&mut text, column.value(stats), 10, b' '),
+                false => put_painted_time(&mut text, column.value(stats), options.colors),
+            }
+        }
+        put_blanks(&mut text, 2);
+        put_name(&mut text, source, (&stats.name, stats.symbol), options);
+    }
+    if options.histogram {
+        for stats in &functions {
+            put_histogram(&mut text, stats);
+        }
+    }
+    out.write_all(&text)
+}
+
+/// Headers with their widths, `space` blanks before each, and the line below them.
+fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_source: bool, colors: ColorStyle) {
+    if headers.is_empty() {
+        return;
+    }
+    for (header, width) in headers {
+        put_blanks(text, space);
+        text.extend_from_slice(format!("{header:>width$}").as_bytes());
+    }
+    put_blanks(text, space);
+    text.extend_from_slice(b"Function");
+    if has_source {
+        colors.put(text, Color::Gray, " [Source]");
+    }
+    text.push(b'\n');
+    for &(_, width) in headers.iter().chain([&("", 20)]) {
+        put_blanks(text, space);
+        text.extend(std::iter::repeat_n(b'=', width));
+    }
+    text.push(b'\n');
+}
+
+/// Appends a name, and where the source text of its function begins when that is wanted.
+fn put_name(text: &mut Vec<u8>, source: &dyn CallSource, (name, symbol): (&str, u32), options: &ReportOptions) {
+    text.extend_from_slice(options.colors.escaped(name).as_bytes());
+    if options.source_lines {
+        put_source_line(text, source, symbol, options.colors, [" [", "]"]);
+    }
+    text.push(b'\n');
+}
+
+/// Marks in the longest line of a histogram.
+const BAR: u64 = 50;
+
+fn put_histogram(text: &mut Vec<u8>, stats: &FunctionStats) {
+    let Some(spread) = &stats.spread else { return };
+    let powers = spread.0.powers();
+    let largest = powers.iter().map(|&(_, count)| count).max().unwrap_or(0);
+    text.extend_from_slice(format!("\n# {} ({} calls)\n", stats.name, stats.calls).as_bytes());
+    for (from, count) in powers {
+        put_blanks(text, 2);
+        put_time(text, from);
+        text.extend_from_slice(b" ..");
+        put_time(text, if from == 0 { 2 } else { from.saturating_mul(2) });
+        put_blanks(text, 2);
+        put_padded(text, count, 10, b' ');
+        let marks = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(largest.max(1))) as usize;
+        if marks > 0 {
+            text.extend_from_slice(b"  ");
+            text.extend(std::iter::repeat_n(b'#', marks));
+        }
+        text.push(b'\n');
+    }
+}
