@@ -371,10 +371,7 @@ pub fn leb128_wide(bytes: &[u8], signed: bool) -> Wide {
 
 /// Appends an integer of any width.
 pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder) {
-    let filler = match value.limbs.last() {
-        Some(&last) if value.signed && last >> 63 == 1 => u64::MAX,
-        _ => 0,
-    };
+    let filler = if value.is_negative() { u64::MAX } else { 0 };
     let bit = |at: u32| value.limbs.get(at as usize / 64).unwrap_or(&filler) >> (at % 64) & 1;
     let bytes = len_bits.div_ceil(8);
     for byte in 0..bytes {
@@ -411,7 +408,7 @@ pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
 /// Appends a LEB128 integer of any width.
 pub fn put_leb_wide(out: &mut Vec<u8>, value: &Wide) {
     let len_bits = value.limbs.len() as u32 * 64;
-    let is_negative = value.signed && value.limbs.last().is_some_and(|&last| last >> 63 == 1);
+    let is_negative = value.is_negative();
     let bit = |at: u32| match value.limbs.get(at as usize / 64) {
         Some(limb) => limb >> (at % 64) & 1 == 1,
         None => is_negative,

@@ -6,7 +6,7 @@
 
 use tracemill_model::schema::{ByteOrder, Encoding};
 
-use crate::bits::{Wide, put_fixed, put_leb, put_leb_wide, put_uint, put_wide, uint_bytes};
+use crate::bits::{Wide, put_fixed, put_leb, put_leb_wide, put_uint, put_wide, uint_bytes, zero_at};
 use crate::plan::{NodeId, Visitor};
 
 /// How the field of a node is written.
@@ -221,24 +221,17 @@ impl Encoder<'_> {
     fn count(&mut self, node: NodeId, count: u64) {
         match self.encode(node) {
             Encode::Counted(order) => put_uint(self.out, count, 8, order),
-            Encode::CountedAt(at, order) => {
-                self.select(at, &uint_bytes(count, order));
-            }
+            Encode::CountedAt(at, order) => self.select(at, &uint_bytes(count, order)),
             _ => {}
         }
     }
 
     fn text(&mut self, bytes: &[u8]) {
-        let end = memchr(bytes);
+        let end = zero_at(bytes).unwrap_or(bytes.len());
         self.shortfalls.cut_texts += u64::from(end < bytes.len());
         self.out.extend_from_slice(&bytes[..end]);
         self.out.push(0);
     }
-}
-
-/// Index of the first zero, or the length.
-fn memchr(bytes: &[u8]) -> usize {
-    bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())
 }
 
 /// The code units of a string and a zero; a piece of a unit at the end becomes U+FFFD.
@@ -318,12 +311,9 @@ impl Visitor for Encoder<'_> {
     #[inline]
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
         self.align(node);
-        match self.encode(node) {
-            Encode::Parts | Encode::Nothing => {}
-            _ => {
-                self.count(node, bytes.len() as u64);
-                self.out.extend_from_slice(bytes);
-            }
+        if !matches!(self.encode(node), Encode::Parts | Encode::Nothing) {
+            self.count(node, bytes.len() as u64);
+            self.out.extend_from_slice(bytes);
         }
     }
 

@@ -27,6 +27,7 @@ impl ReadHeader for Plan {
 
 /// A header whose fields all stand at fixed places: nothing, or an id and a time stamp, or both forms of LTTng
 /// (CTF 1.8.3, 6.1.1 and 6.1.2), where the id selects between a compact and an extended rest.
+#[derive(Default)]
 pub(crate) struct FastHeader {
     /// The part that is read first.
     prefix: Part,
@@ -140,15 +141,7 @@ struct Part {
 impl FastHeader {
     pub(crate) fn of(schema: &Schema, shared: &SharedSlots, root: Option<FieldClassId>) -> Option<Self> {
         let Some(root) = root else {
-            let (prefix, arms) = (Part::default(), Vec::new());
-            return Some(FastHeader {
-                prefix,
-                selector: None,
-                slot: None,
-                arms,
-                known: Known::NOTHING,
-                one_word: None,
-            });
+            return Some(FastHeader::default());
         };
         let is_selector = shared.has_scope(Scope::EventHeader, &header_selectors(schema, root));
         if is_selector || has_placement(schema, root) || shared.mixes_orders {
@@ -157,14 +150,7 @@ impl FastHeader {
         let class = schema.field_class(root);
         let align = class.align_bits;
         let FieldKind::Struct(structure) = &class.kind else { return None };
-        let mut header = FastHeader {
-            prefix: Part::default(),
-            selector: None,
-            slot: None,
-            arms: Vec::new(),
-            known: Known::NOTHING,
-            one_word: None,
-        };
+        let mut header = FastHeader::default();
         let mut pieces: Vec<Option<Piece>> = Vec::new();
         for (at, member) in structure.members.iter().enumerate() {
             let class = schema.field_class(member.class);

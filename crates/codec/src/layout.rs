@@ -1,6 +1,8 @@
 //! Sizes, references and parts of field classes, without data.
 
-use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringLength};
+use tracemill_model::schema::{
+    BlobClass, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringClass, StringLength,
+};
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
 ///
@@ -16,20 +18,16 @@ use tracemill_model::schema::{FieldClass, FieldClassId, FieldKind, FieldPath, Le
 /// assert_eq!(min_bits(&schema, array), 48);
 /// ```
 pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
-    match &schema.field_class(id).kind {
-        FieldKind::Integer(class) => u64::from(if class.is_variable_length() { 8 } else { class.len_bits }),
-        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => u64::from(class.len_bits),
-        FieldKind::Float(class) => u64::from(class.len_bits),
+    let class = schema.field_class(id);
+    if let Some(bits) = leaf_bits(class) {
+        return bits;
+    }
+    match &class.kind {
         FieldKind::String(class) => match &class.length {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
-            StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
             StringLength::Bytes(length) => length_bits(schema, length),
         },
-        FieldKind::Blob(class) => match &class.length {
-            Length::Static(bytes) => bytes.saturating_mul(8),
-            _ => length_bits(schema, &class.length),
-        },
-        FieldKind::Rendered(class) => u64::from(class.len_bytes) * 8,
+        FieldKind::Blob(class) => length_bits(schema, &class.length),
         FieldKind::Struct(class) => {
             class.members.iter().map(|member| min_bits(schema, member.class)).fold(0, u64::saturating_add)
         }
@@ -37,10 +35,12 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
             Length::Static(len) => len.saturating_mul(min_bits(schema, class.element)),
             length => length_bits(schema, length),
         },
-        FieldKind::Optional(_) => 0,
         FieldKind::Variant(class) => {
             class.options.iter().map(|option| min_bits(schema, option.class)).min().unwrap_or(0)
         }
+        FieldKind::Optional(_) => 0,
+        // The one leaf without a fixed size that is left: an integer of variable length.
+        _ => 8,
     }
 }
 
@@ -60,14 +60,8 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
             Some(u64::from(class.len_bits))
         }
         FieldKind::Float(class) => Some(u64::from(class.len_bits)),
-        FieldKind::String(class) => match &class.length {
-            StringLength::Bytes(Length::Static(bytes)) => Some(bytes.saturating_mul(8)),
-            _ => None,
-        },
-        FieldKind::Blob(class) => match &class.length {
-            Length::Static(bytes) => Some(bytes.saturating_mul(8)),
-            _ => None,
-        },
+        FieldKind::String(StringClass { length: StringLength::Bytes(Length::Static(bytes)), .. })
+        | FieldKind::Blob(BlobClass { length: Length::Static(bytes), .. }) => Some(bytes.saturating_mul(8)),
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
     }

@@ -9,6 +9,9 @@ use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, Sco
 use crate::quick::Quick;
 use crate::spine::{EventFault, ScanEnd, SpineSink};
 
+/// The scopes of an event's plan, in the order of its sections.
+const EVENT_SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+
 /// The plans of one trace. Shared by all threads.
 pub struct TracePlans {
     schema: Arc<Schema>,
@@ -26,12 +29,6 @@ pub struct TracePlans {
 /// Something that is made on first use, on cache lines of its own.
 #[repr(align(64))]
 struct Line<T>(OnceLock<T>);
-
-impl<T> Line<T> {
-    fn new() -> Self {
-        Line(OnceLock::new())
-    }
-}
 
 /// Something that is made on first use, in one cache line with another.
 #[repr(align(32))]
@@ -91,21 +88,19 @@ impl TracePlans {
     /// Plans of a schema; compiles nothing but the packet header.
     pub fn new(schema: Arc<Schema>) -> Self {
         let shared = SharedSlots::of(&schema);
-        let mut roots: ScopeRoots = [None; 6];
-        roots[Scope::PacketHeader as usize] = schema.packet_header;
-        let mut compiler = Compiler::skip(&schema, &shared, roots, Known::START);
-        compiler.add(Scope::PacketHeader);
-        let packet_header = compiler.finish();
-        let mut streams = Vec::new();
-        streams.resize_with(schema.streams().len(), OnceLock::new);
-        let mut events = Vec::new();
-        events.resize_with(schema.events().len(), OnceLock::new);
-        let mut quick = Vec::new();
-        quick.resize_with(schema.events().len(), || HalfLine(OnceLock::new()));
-        let mut short = Vec::new();
-        short.resize_with(schema.events().len(), Line::new);
-        let row_packet_header = OnceLock::new();
-        TracePlans { schema, shared, packet_header, row_packet_header, streams, events, quick, short }
+        let compiler = Compiler::skip(&schema, &shared, packet_roots(&schema), Known::START);
+        let packet_header = compiler.plan(&[Scope::PacketHeader]);
+        let count = schema.events().len();
+        TracePlans {
+            shared,
+            packet_header,
+            row_packet_header: OnceLock::new(),
+            streams: (0..schema.streams().len()).map(|_| OnceLock::new()).collect(),
+            events: (0..count).map(|_| OnceLock::new()).collect(),
+            quick: (0..count).map(|_| HalfLine(OnceLock::new())).collect(),
+            short: (0..count).map(|_| Line(OnceLock::new())).collect(),
+            schema,
+        }
     }
 
     /// The schema.
@@ -122,12 +117,9 @@ impl TracePlans {
     ) -> Result<(), EventFault> {
         let start = *pos_bits;
         self.packet_header.skip(input, pos_bits, state).map_err(|fault| {
-            let mut roots: ScopeRoots = [None; 6];
-            roots[Scope::PacketHeader as usize] = self.schema.packet_header;
-            let compiler = Compiler::row(&self.schema, &self.shared, roots, Known::NOTHING).without_roles();
-            let mut compiler = compiler.with_order_checks();
-            compiler.add(Scope::PacketHeader);
-            explain_scope(&compiler.finish(), Scope::PacketHeader, input, start, pos_bits, state, fault)
+            let compiler = self.rows(packet_roots(&self.schema), Known::NOTHING).with_order_checks();
+            let plan = compiler.plan(&[Scope::PacketHeader]);
+            explain_scope(&plan, Scope::PacketHeader, input, start, pos_bits, state, fault)
         })
     }
 
@@ -149,35 +141,24 @@ impl TracePlans {
 
     /// The plan of a packet header for visitors; begins at the start of the packet.
     pub fn packet_header_rows(&self) -> &Plan {
-        self.row_packet_header.get_or_init(|| {
-            let mut roots: ScopeRoots = [None; 6];
-            roots[Scope::PacketHeader as usize] = self.schema.packet_header;
-            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, Known::START).without_roles();
-            compiler.add(Scope::PacketHeader);
-            compiler.finish()
-        })
+        self.row_packet_header
+            .get_or_init(|| self.rows(packet_roots(&self.schema), Known::START).plan(&[Scope::PacketHeader]))
     }
 
     /// The plan of a packet context for visitors; begins behind the packet header.
     pub fn packet_context_rows(&self, stream: StreamClassId) -> &Plan {
         self.stream(stream).row_packet_context.get_or_init(|| {
-            let roots = self.stream_roots(stream);
             // Contexts are few: each is checked whenever it is shown.
-            let compiler = Compiler::row(&self.schema, &self.shared, roots, self.packet_header.known).without_roles();
-            let mut compiler = compiler.with_order_checks();
-            compiler.add(Scope::PacketContext);
-            compiler.finish()
+            let compiler = self.rows(self.stream_roots(stream), self.packet_header.known).with_order_checks();
+            compiler.plan(&[Scope::PacketContext])
         })
     }
 
     /// The plan of an event header for visitors.
     pub fn header_rows(&self, stream: StreamClassId) -> &Plan {
-        self.stream(stream).row_header.get_or_init(|| {
-            let roots = self.stream_roots(stream);
-            let mut compiler = Compiler::row(&self.schema, &self.shared, roots, Known::NOTHING).without_roles();
-            compiler.add(Scope::EventHeader);
-            compiler.finish()
-        })
+        self.stream(stream)
+            .row_header
+            .get_or_init(|| self.rows(self.stream_roots(stream), Known::NOTHING).plan(&[Scope::EventHeader]))
     }
 
     /// The plan of an event for visitors: its sections are common context, specific context and payload.
@@ -217,8 +198,7 @@ impl TracePlans {
     }
 
     fn refers_to_header(&self, id: EventClassId) -> bool {
-        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-        let mut stack: Vec<_> = scopes.iter().filter_map(|&scope| self.schema.scope_root(scope, id)).collect();
+        let mut stack: Vec<_> = EVENT_SCOPES.iter().filter_map(|&scope| self.schema.scope_root(scope, id)).collect();
         while let Some(id) = stack.pop() {
             let class = self.schema.field_class(id);
             if crate::layout::reference(class).is_some_and(|path| path.scope == Scope::EventHeader) {
@@ -250,6 +230,11 @@ impl TracePlans {
             .get_or_init(|| Short::of(self.event_flat_rows(id), self.needs_header(id), self.shared.len()))
     }
 
+    /// A compiler for visitors that know roles already.
+    fn rows(&self, roots: ScopeRoots, known: Known) -> Compiler<'_> {
+        Compiler::row(&self.schema, &self.shared, roots, known).without_roles()
+    }
+
     fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
         let class = self.schema.stream(id);
         [self.schema.packet_header, class.packet_context, class.event_header, class.common_context, None, None]
@@ -258,17 +243,12 @@ impl TracePlans {
     fn compile_stream(&self, id: StreamClassId) -> StreamPlans {
         let class = self.schema.stream(id);
         let roots = self.stream_roots(id);
-        let mut compiler = Compiler::skip(&self.schema, &self.shared, roots, self.packet_header.known);
-        compiler.add(Scope::PacketContext);
-        let packet_context = compiler.finish();
+        let skip = |known| Compiler::skip(&self.schema, &self.shared, roots, known);
+        let packet_context = skip(self.packet_header.known).plan(&[Scope::PacketContext]);
         let align_bits = class.event_header.map_or(1, |root| self.schema.field_class(root).align_bits);
         let header = match FastHeader::of(&self.schema, &self.shared, class.event_header) {
             Some(fast) => Header::Fast(fast),
-            None => {
-                let mut compiler = Compiler::skip(&self.schema, &self.shared, roots, Known::aligned(align_bits));
-                compiler.add(Scope::EventHeader);
-                Header::General(compiler.finish())
-            }
+            None => Header::General(skip(Known::aligned(align_bits)).plan(&[Scope::EventHeader])),
         };
         StreamPlans {
             packet_context,
@@ -287,17 +267,13 @@ impl TracePlans {
             Header::Fast(fast) => fast.known,
             Header::General(plan) => plan.known,
         };
-        let rows = || Compiler::row(&self.schema, &self.shared, roots, known).without_roles();
-        let mut compiler = match form {
+        let compiler = match form {
             Form::Skip => Compiler::skip(&self.schema, &self.shared, roots, known),
-            Form::Row => rows(),
-            Form::Checked => rows().with_order_checks(),
-            Form::Flat => rows().flat(),
+            Form::Row => self.rows(roots, known),
+            Form::Checked => self.rows(roots, known).with_order_checks(),
+            Form::Flat => self.rows(roots, known).flat(),
         };
-        compiler.add(Scope::CommonContext);
-        compiler.add(Scope::SpecificContext);
-        compiler.add(Scope::Payload);
-        compiler.finish()
+        compiler.plan(&EVENT_SCOPES)
     }
 
     /// Decodes a faulty event again with the plan that knows names.
@@ -306,7 +282,7 @@ impl TracePlans {
         let checked = self.shared.mixes_orders.then(|| self.compile_event(class, Form::Checked));
         let plan = checked.as_ref().unwrap_or_else(|| self.event_rows(class));
         let mut pos = body_bits;
-        for (section, scope) in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload].into_iter().enumerate() {
+        for (section, scope) in EVENT_SCOPES.into_iter().enumerate() {
             if let Err(fault) = plan.run_section(section, input, &mut pos, state, &mut NoVisitor) {
                 let path = format!("{}{}", scope.key(), plan.path(fault.node));
                 return EventFault::Field { fault, class: Some(class), path };
@@ -435,15 +411,17 @@ impl<'a> Scanner<'a> {
     fn header_fault(self, input: Input<'_>, start_bits: u64, state: &mut State, fault: Fault) -> EventFault {
         let stream = self.stream.ids.stream;
         let checked = self.plans.shared.mixes_orders.then(|| {
-            let (schema, roots) = (&self.plans.schema, self.plans.stream_roots(stream));
-            let compiler = Compiler::row(schema, &self.plans.shared, roots, Known::NOTHING).without_roles();
-            let mut compiler = compiler.with_order_checks();
-            compiler.add(Scope::EventHeader);
-            compiler.finish()
+            let compiler = self.plans.rows(self.plans.stream_roots(stream), Known::NOTHING);
+            compiler.with_order_checks().plan(&[Scope::EventHeader])
         });
         let plan = checked.as_ref().unwrap_or_else(|| self.plans.header_rows(stream));
         explain_scope(plan, Scope::EventHeader, input, start_bits, &mut { start_bits }, state, fault)
     }
+}
+
+/// The roots of a plan of packet headers.
+fn packet_roots(schema: &Schema) -> ScopeRoots {
+    [schema.packet_header, None, None, None, None, None]
 }
 
 /// Decodes a scope that has a fault again with a plan for visitors, which knows names and exact places.

@@ -10,7 +10,7 @@ use crate::schema::StreamClassId;
 /// let packet = Packet { content_bits: 4000, begin_cycles: Some(7), ..Packet::new(StreamClassId(0), 0, 4096) };
 /// assert_eq!(packet.total_bits - packet.content_bits, 96, "bits of padding");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Packet {
     /// Index of its file among the files of the stream.
     pub file: u32,
@@ -43,21 +43,7 @@ pub struct Packet {
 impl Packet {
     /// The first packet of a file, all of it content, whose header states no stream, times or losses.
     pub fn new(class: StreamClassId, offset_bytes: u64, total_bits: u64) -> Self {
-        Packet {
-            file: 0,
-            index: 0,
-            offset_bytes,
-            total_bits,
-            content_bits: total_bits,
-            class,
-            stream_id: None,
-            begin_cycles: None,
-            end_cycles: None,
-            discarded_snapshot: None,
-            sequence: None,
-            discarded_before: 0,
-            lost_packets_before: 0,
-        }
+        Packet { offset_bytes, total_bits, content_bits: total_bits, class, ..Packet::default() }
     }
 }
 

@@ -144,37 +144,17 @@ impl<'a> Fields<'a> {
 impl Table {
     /// The keys of a plan's fields.
     pub fn new(schema: &Schema, plan: &Plan) -> Self {
-        let mut nodes = Vec::with_capacity(plan.nodes.len());
-        for root in plan.roots.iter().flatten() {
-            add(schema, plan.nodes[*root as usize].class, Piece::new(""), &mut nodes);
-        }
-        Table { nodes }
-    }
-}
-
-/// Adds the nodes of a field in the order in which the plan numbered them.
-fn add(schema: &Schema, id: FieldClassId, before: Piece, nodes: &mut Vec<NodeJson>) {
-    let class = schema.field_class(id);
-    nodes.push(NodeJson { before, kind: kind(schema, id) });
-    match &class.kind {
-        FieldKind::Struct(structure) => {
-            let is_tuple = structure.is_tuple();
-            for (at, member) in structure.members.iter().enumerate() {
-                let before = match is_tuple {
-                    true => Piece::new(if at > 0 { "," } else { "" }),
-                    false => key(at > 0, &member.name),
-                };
-                add(schema, member.class, before, nodes);
-            }
-        }
-        FieldKind::Array(array) => add(schema, array.element, Piece::new(""), nodes),
-        FieldKind::Optional(optional) => add(schema, optional.content, Piece::new(""), nodes),
-        FieldKind::Variant(variant) => {
-            for option in &variant.options {
-                add(schema, option.class, Piece::new(""), nodes);
-            }
-        }
-        _ => {}
+        let nodes = plan.nodes.iter().zip(0..).map(|(node, id): (_, NodeId)| {
+            let parent = schema.field_class(plan.nodes[node.parent as usize].class);
+            let is_first = id <= node.parent + 1;
+            let before = match &parent.kind {
+                FieldKind::Struct(class) if node.parent != id && !class.is_tuple() => key(!is_first, &node.name),
+                FieldKind::Struct(_) if !is_first => Piece::new(","),
+                _ => Piece::new(""),
+            };
+            NodeJson { before, kind: kind(schema, node.class) }
+        });
+        Table { nodes: nodes.collect() }
     }
 }
 
@@ -255,7 +235,7 @@ impl<'a> Printer<'a> {
     }
 
     /// A number with its labels or flags around it.
-    fn with_labels(&mut self, node: NodeId, value: i128, put: impl Fn(&mut Out)) {
+    fn with_labels(&mut self, node: NodeId, value: i128, is_set: impl Fn(&Mapping) -> bool, put: impl Fn(&mut Out)) {
         let json = &mut self.table.nodes[node as usize];
         self.out.put_piece(&json.before);
         match &mut json.kind {
@@ -267,8 +247,7 @@ impl<'a> Printer<'a> {
             Kind::Flags(flags) => {
                 self.out.put(b"{\"value\":");
                 put(self.out);
-                let names: Vec<&str> =
-                    flags.iter().filter(|flag| has_flag(flag, value)).map(|flag| &*flag.label).collect();
+                let names: Vec<&str> = flags.iter().filter(|flag| is_set(flag)).map(|flag| &*flag.label).collect();
                 put_list(self.out, b",\"flags\":[", &names);
             }
             _ => put(self.out),
@@ -349,7 +328,7 @@ impl Visitor for Printer<'_> {
             self.begin(node);
             return self.out.put_u64(value);
         }
-        self.with_labels(node, i128::from(value), |out| out.put_u64(value));
+        self.with_labels(node, value.into(), |flag| has_flag(flag, value.into()), |out| out.put_u64(value));
     }
 
     #[inline]
@@ -358,21 +337,14 @@ impl Visitor for Printer<'_> {
             self.begin(node);
             return self.out.put_i64(value);
         }
-        self.with_labels(node, i128::from(value), |out| out.put_i64(value));
+        self.with_labels(node, value.into(), |flag| has_flag(flag, value.into()), |out| out.put_i64(value));
     }
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
         let text = value.to_decimal();
-        if let Kind::Flags(flags) = &self.table.nodes[node as usize].kind {
-            self.out.put_piece(&self.table.nodes[node as usize].before);
-            self.out.put(b"{\"value\":");
-            self.out.put(text.as_bytes());
-            let set = flags.iter().filter(|flag| has_wide_flag(flag, value));
-            let names: Vec<&str> = set.map(|flag| &*flag.label).collect();
-            return put_list(self.out, b",\"flags\":[", &names);
-        }
         // Labels are of at most 127 bits; a larger number has none.
-        self.with_labels(node, value.to_i128().unwrap_or(i128::MIN), |out| out.put(text.as_bytes()));
+        let number = value.to_i128().unwrap_or(i128::MIN);
+        self.with_labels(node, number, |flag| has_wide_flag(flag, value), |out| out.put(text.as_bytes()));
     }
 
     fn boolean(&mut self, node: NodeId, value: bool) {

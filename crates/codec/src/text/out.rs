@@ -235,10 +235,7 @@ impl Out {
 
     #[cold]
     fn put_far_ns(&mut self, ns: i128) {
-        if ns < 0 {
-            self.put_byte(b'-');
-        }
-        self.put_fmt(format_args!("{}", ns.unsigned_abs()));
+        self.put_fmt(format_args!("{ns}"));
     }
 
     /// Appends a number below 10^9 with nine digits.
@@ -417,12 +414,11 @@ pub fn put_g(out: &mut Out, value: f64) {
         out.put(digits);
     } else {
         let whole = exponent as usize + 1;
-        let bytes = digits;
-        out.put(&bytes[..whole.min(bytes.len())]);
-        out.put(&b"000000"[..whole.saturating_sub(bytes.len())]);
-        if bytes.len() > whole {
+        out.put(&digits[..whole.min(digits.len())]);
+        out.put(&b"000000"[..whole.saturating_sub(digits.len())]);
+        if digits.len() > whole {
             out.put_byte(b'.');
-            out.put(&bytes[whole..]);
+            out.put(&digits[whole..]);
         }
     }
 }

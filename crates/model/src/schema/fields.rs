@@ -77,7 +77,7 @@ impl LabelList {
 }
 
 /// An integer of fixed or variable length.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct IntegerClass {
     /// Width in bits; 0 for a variable-length (LEB128) integer.
     pub len_bits: u32,
@@ -100,16 +100,7 @@ pub struct IntegerClass {
 impl IntegerClass {
     /// A little-endian decimal unsigned integer.
     pub fn unsigned(len_bits: u32) -> Self {
-        IntegerClass {
-            len_bits,
-            byte_order: ByteOrder::Little,
-            reversed_bits: false,
-            signed: false,
-            base: DisplayBase::Decimal,
-            mappings: None,
-            is_character: false,
-            clock: None,
-        }
+        IntegerClass { len_bits, ..IntegerClass::default() }
     }
 
     /// Whether it is a LEB128 integer.
@@ -192,31 +183,20 @@ impl Encoding {
     /// assert_eq!(Encoding::Ascii.to_utf8(b"h\xff"), "h\u{fffd}");
     /// ```
     pub fn to_utf8(self, bytes: &[u8]) -> String {
+        // A piece of a unit at the end is a bad one.
+        let piece = (!bytes.len().is_multiple_of(self.unit_bytes())).then_some(None);
+        let text = |chars: &mut dyn Iterator<Item = Option<char>>| -> String {
+            chars.chain(piece).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        };
         let units16 = |read: fn([u8; 2]) -> u16| {
-            let units = bytes.chunks_exact(2).map(move |chunk| read([chunk[0], chunk[1]]));
-            let mut text: String =
-                char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-            if !bytes.len().is_multiple_of(2) {
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-            text
+            let units = bytes.as_chunks().0.iter().map(|unit| read(*unit));
+            text(&mut char::decode_utf16(units).map(Result::ok))
         };
-        let units32 = |read: fn([u8; 4]) -> u32| {
-            let units = bytes.chunks_exact(4).map(move |chunk| read([chunk[0], chunk[1], chunk[2], chunk[3]]));
-            let mut text: String =
-                units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-            if !bytes.len().is_multiple_of(4) {
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-            text
-        };
+        let units32 =
+            |read: fn([u8; 4]) -> u32| text(&mut bytes.as_chunks().0.iter().map(|unit| char::from_u32(read(*unit))));
         match self {
             Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
-            Encoding::Ascii => {
-                let text =
-                    bytes.iter().map(|&byte| if byte.is_ascii() { byte.into() } else { char::REPLACEMENT_CHARACTER });
-                text.collect()
-            }
+            Encoding::Ascii => text(&mut bytes.iter().map(|&byte| byte.is_ascii().then_some(byte.into()))),
             Encoding::Utf16Be => units16(u16::from_be_bytes),
             Encoding::Utf16Le => units16(u16::from_le_bytes),
             Encoding::Utf32Be => units32(u32::from_be_bytes),

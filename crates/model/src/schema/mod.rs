@@ -17,7 +17,7 @@ pub use fields::*;
 pub struct FieldClassId(pub u32);
 
 /// Names one [`StreamClass`] of a [`Schema`]; not the numeric id that the trace itself uses.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct StreamClassId(pub u32);
 
 /// Names one [`EventClass`] of a [`Schema`]; not the numeric id that the trace itself uses.
@@ -186,11 +186,12 @@ impl Roles {
 }
 
 /// Origin of a clock: the meaning of its zero.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ClockOrigin {
     /// The Unix epoch, 1970-01-01T00:00:00Z.
     Unix,
     /// Unknown.
+    #[default]
     Unknown,
     /// Named by the producer: two clocks of one custom origin can be compared.
     Custom {
@@ -204,7 +205,7 @@ pub enum ClockOrigin {
 }
 
 /// A clock class.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClockClass {
     /// The id by which the metadata refers to it (CTF 1.8: its name).
     pub id: Arc<str>,
@@ -242,18 +243,9 @@ impl ClockClass {
         ClockClass {
             id: id.into(),
             name: Some(id.into()),
-            namespace: None,
-            uid: None,
-            description: None,
             frequency: 1_000_000_000,
             seconds: 1,
-            precision: None,
-            accuracy: None,
-            offset_seconds: 0,
-            offset_cycles: 0,
-            offset_ns: 0,
-            origin: ClockOrigin::Unknown,
-            has_made_cycles: false,
+            ..ClockClass::default()
         }
     }
 }
@@ -307,7 +299,7 @@ pub struct StreamClass {
 }
 
 /// An event class.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventClass {
     /// Numeric id in its stream class.
     pub id: u64,
@@ -364,19 +356,7 @@ pub struct Summary {
 impl EventClass {
     /// An event class without name, context or payload.
     pub fn new(id: u64, stream: StreamClassId) -> Self {
-        EventClass {
-            id,
-            stream,
-            name: None,
-            namespace: None,
-            uid: None,
-            log_level: None,
-            emf_uri: None,
-            specific_context: None,
-            payload: None,
-            is_untimed: false,
-            open_ids: None,
-        }
+        EventClass { id, stream, ..EventClass::default() }
     }
 }
 
@@ -436,7 +416,7 @@ impl Origin {
 /// let open = schema.add_event(open).expect("the first of its id in the stream");
 /// assert_eq!(schema.scope_root(Scope::Payload, open), Some(payload));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// Name of the format, as in `--input-format`: `ctf1.8`, `ctf2`.
     pub format: &'static str,
@@ -477,26 +457,7 @@ pub struct Schema {
 impl Schema {
     /// An empty schema of a format.
     pub fn new(format: &'static str) -> Self {
-        Schema {
-            format,
-            version: (0, 0),
-            uuid: None,
-            name: None,
-            namespace: None,
-            uid: None,
-            byte_order: ByteOrder::Little,
-            environment: Vec::new(),
-            packet_header: None,
-            summary: None,
-            has_peer_text: false,
-            origin: None,
-            has_coded_names: false,
-            field_classes: Vec::new(),
-            clocks: Vec::new(),
-            streams: Vec::new(),
-            stream_ids: HashMap::new(),
-            events: Vec::new(),
-        }
+        Schema { format, ..Schema::default() }
     }
 
     /// This schema with text lines in the form of babeltrace2.
@@ -563,13 +524,7 @@ impl Schema {
 
     /// Adds a stream class; `None` when its numeric id is taken.
     pub fn add_stream(&mut self, stream: StreamClass) -> Option<StreamClassId> {
-        let id = StreamClassId(self.streams.len() as u32);
-        if self.stream_ids.contains_key(&stream.id) {
-            return None;
-        }
-        self.stream_ids.insert(stream.id, id);
-        self.streams.push(stream);
-        Some(id)
+        (!self.stream_ids.contains_key(&stream.id)).then(|| self.add_twin_stream(stream))
     }
 
     /// Adds a stream class that may have the numeric id of another one: [`Schema::stream_by_id`] finds the first. Only
@@ -603,14 +558,7 @@ impl Schema {
 
     /// Adds an event class to its stream class; `None` when its numeric id is taken there.
     pub fn add_event(&mut self, event: EventClass) -> Option<EventClassId> {
-        let id = EventClassId(self.events.len() as u32);
-        let stream = &mut self.streams[event.stream.0 as usize];
-        if stream.events.contains_key(&event.id) {
-            return None;
-        }
-        stream.events.insert(event.id, id);
-        self.events.push(event);
-        Some(id)
+        (!self.stream(event.stream).events.contains_key(&event.id)).then(|| self.add_twin_event(event))
     }
 
     /// Adds an event class that may have the numeric id of another one in its stream class; it stands under the next

@@ -68,11 +68,7 @@ impl Compiler<'_> {
             Some((stride, last)) if stride == last => before.join(before.advance(u64::from(stride))),
             _ => Known::NOTHING,
         };
-        let parent = std::mem::replace(&mut self.at.parent, node);
-        self.at.steps.push(PathStep::Element);
-        self.field(element, Arc::from(""));
-        self.at.steps.pop();
-        self.at.parent = parent;
+        self.child(node, PathStep::Element, element, Arc::from(""));
         self.emit(Op::EndArray { node, counter, begin });
         self.slots.loops -= 1;
         let end = self.here();
@@ -156,22 +152,18 @@ impl Compiler<'_> {
         let before = self.at.known;
         let mut after: Option<Known> = None;
         let (mut targets, mut jumps) = (Vec::new(), Vec::new());
-        let parent = std::mem::replace(&mut self.at.parent, node);
         for (at, (class, name)) in options.into_iter().enumerate() {
             targets.push(self.here());
             self.at.known = before;
             if let Some(slot) = marks[at] {
                 self.emit(Op::Set { slot, value: 1 });
             }
-            self.at.steps.push(PathStep::Option(at as u32));
-            self.field(class, name);
-            self.at.steps.pop();
+            self.child(node, PathStep::Option(at as u32), class, name);
             self.visit(Op::EndVariant { node });
             jumps.push(self.here());
             self.emit(Op::Jump { to: 0 });
             after = Some(after.map_or(self.at.known, |known| known.join(self.at.known)));
         }
-        self.at.parent = parent;
         let end = self.here();
         for jump in jumps {
             self.out.ops[jump as usize] = Op::Jump { to: end };
@@ -235,11 +227,7 @@ impl Compiler<'_> {
 
     /// The content of an optional, and where its absence goes on.
     fn content(&mut self, node: NodeId, content: FieldClassId) -> u32 {
-        let parent = std::mem::replace(&mut self.at.parent, node);
-        self.at.steps.push(PathStep::Content);
-        self.field(content, Arc::from(""));
-        self.at.steps.pop();
-        self.at.parent = parent;
+        self.child(node, PathStep::Content, content, Arc::from(""));
         self.visit(Op::EndOptional { node });
         self.here()
     }

@@ -188,6 +188,12 @@ impl<'s> Compiler<'s> {
         self.out.ends.push(self.out.ops.len() as u32);
     }
 
+    /// The plan of some scopes, a section for each.
+    pub fn plan(mut self, scopes: &[Scope]) -> Plan {
+        scopes.iter().for_each(|&scope| self.add(scope));
+        self.finish()
+    }
+
     /// The finished plan.
     pub fn finish(mut self) -> Plan {
         self.flush();
@@ -431,6 +437,10 @@ impl<'s> Compiler<'s> {
         }
         self.unit(class);
         self.check_order(class, node);
+        let depth = self.at.depth;
+        if matches!(class.kind, FieldKind::Array(_) | FieldKind::Optional(_) | FieldKind::Variant(_)) {
+            self.at.depth += 1;
+        }
         match &class.kind {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
@@ -477,13 +487,9 @@ impl<'s> Compiler<'s> {
                     self.emit(Op::Base { slot: self.bases.first.saturating_add(self.bases.open) });
                     self.bases.open += 1;
                 }
-                let parent = std::mem::replace(&mut self.at.parent, node);
                 for (at, member) in structure.members.iter().enumerate() {
-                    self.at.steps.push(PathStep::Member(at as u32));
-                    self.field(member.class, member.name.clone());
-                    self.at.steps.pop();
+                    self.child(node, PathStep::Member(at as u32), member.class, member.name.clone());
                 }
-                self.at.parent = parent;
                 self.bases.open -= u16::from(has_base);
                 self.visit(Op::EndStruct { node });
                 let end_align = class.placement.end_align_bits;
@@ -496,14 +502,10 @@ impl<'s> Compiler<'s> {
                 }
             }
             FieldKind::Array(array) => {
-                self.at.depth += 1;
                 self.array(class, array.element, &array.length, node);
-                self.at.depth -= 1;
             }
             FieldKind::Optional(OptionalClass { selector, presence: Presence::Unmarked(index), content }) => {
-                self.at.depth += 1;
                 self.unmarked(node, selector, *index, *content);
-                self.at.depth -= 1;
             }
             FieldKind::Optional(optional) => {
                 let ranges = match &optional.presence {
@@ -512,23 +514,29 @@ impl<'s> Compiler<'s> {
                     Presence::Ranges(ranges) => ranges.iter().map(|&range| (range, 1)).collect(),
                     Presence::Unmarked(_) => Vec::new(),
                 };
-                self.at.depth += 1;
                 self.optional(node, &optional.selector, ranges, optional.content);
-                self.at.depth -= 1;
             }
             FieldKind::Variant(variant) => {
                 let ranges = variant.options.iter().enumerate();
                 let ranges = ranges.flat_map(|(at, option)| option.ranges.iter().map(move |&range| (range, at as u32)));
                 let options =
                     variant.options.iter().map(|option| (option.class, option.name.clone().unwrap_or_default()));
-                self.at.depth += 1;
                 self.variant(node, &variant.selector, ranges.collect(), options.collect());
-                self.at.depth -= 1;
             }
         }
+        self.at.depth = depth;
         if let Some(Place::At { offset_bytes }) = class.place {
             self.at.placed = layout::leaf_bits(class).and_then(|bits| bits.checked_add(u64::from(offset_bytes) * 8));
         }
+    }
+
+    /// A field one step below a node.
+    fn child(&mut self, node: NodeId, step: PathStep, class: FieldClassId, name: Arc<str>) {
+        let parent = std::mem::replace(&mut self.at.parent, node);
+        self.at.steps.push(step);
+        self.field(class, name);
+        self.at.steps.pop();
+        self.at.parent = parent;
     }
 
     /// Goes to where a field says that it is, unless the field before it ends there.
