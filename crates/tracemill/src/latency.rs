@@ -8,6 +8,7 @@ use tracemill_engine::filter::{ColumnList, KeyBy};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::{Error, Result};
+use tracemill_semantics::names;
 
 use crate::events::{Chosen, Events};
 
@@ -67,7 +68,7 @@ impl<'t> Latency<'t> {
         let session = &self.events.traces.session;
         let Chosen { streams, selection, filter } = self.events.chosen()?;
         let by = match self.by.is_empty() {
-            true => KeyBy::First(&["track"]),
+            true => KeyBy::First(&[names::TRACK.0]),
             false => {
                 let columns = ColumnList::parse(&self.by.join(",")).and_then(|list| list.bind(session));
                 KeyBy::Paths(columns.map_err(|error| misuse_of("by", error))?)
