@@ -1,4 +1,5 @@
-//! Names of members that TSDL has no place for, as identifiers that say which names they stand for.
+//! Rules of names in TSDL, and names of members that it has no place for as identifiers that say which names they stand
+//! for.
 //!
 //! Every character that no identifier has becomes `_xHEX_`, and so does an underscore that begins what looks like one of
 //! those. So no two names become the same, and every name can be had back. Metadata that hold such names say so in a
@@ -8,6 +9,80 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Schema, VariantOption};
+
+/// Can TSDL have it as a name?
+pub(super) fn is_identifier(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Is it a word of TSDL?
+pub(super) fn is_word(text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "align",
+        "callsite",
+        "char",
+        "clock",
+        "const",
+        "double",
+        "enum",
+        "env",
+        "event",
+        "float",
+        "floating_point",
+        "int",
+        "integer",
+        "long",
+        "short",
+        "signed",
+        "stream",
+        "string",
+        "struct",
+        "trace",
+        "typealias",
+        "typedef",
+        "unsigned",
+        "variant",
+        "void",
+        "_Bool",
+        "_Complex",
+        "_Imaginary",
+    ];
+    WORDS.contains(&text)
+}
+
+/// A name as TSDL can have it: every other character becomes `_xHEX_`.
+pub(super) fn identifier(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 1);
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            text.push(c);
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(text, "_x{:x}_", c as u32);
+        }
+    }
+    if is_identifier(&text) { text } else { format!("_{text}") }
+}
+
+/// A string literal of C. `letters` are the control characters with an escape of their own, the others are octal.
+pub(super) fn quoted(text: &str, letters: &[(char, char)]) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match letters.iter().find(|(of, _)| *of == c) {
+            Some((_, letter)) => out.extend(['\\', *letter]),
+            None if matches!(c, '"' | '\\') => out.extend(['\\', c]),
+            None if c.is_ascii_control() => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\{:03o}", c as u32);
+            }
+            None => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
 
 /// Line of metadata whose names of members are coded.
 pub(super) const MARK: &str = "/* tracemill: members are named in code, _xHEX_ is a character */";
@@ -119,7 +194,14 @@ fn plain_options(schema: &mut Schema, tag: FieldClassId, value: FieldClassId) {
 
 #[cfg(test)]
 mod tests {
-    use super::{coded, plain};
+    use super::{coded, identifier, plain, quoted};
+
+    #[test]
+    fn names_become_identifiers() {
+        assert_eq!(identifier("a b"), "a_x20_b");
+        assert_eq!(identifier("9a"), "_9a");
+        assert_eq!(quoted("a\"\\\n\t\u{1}", &[('\n', 'n')]), "\"a\\\"\\\\\\n\\011\\001\"");
+    }
 
     #[test]
     fn every_name_can_be_had_back() {

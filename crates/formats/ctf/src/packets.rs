@@ -19,7 +19,7 @@ use tracemill_format::{EntryKind, OpenTrace, OpenedPacket, PacketReader, Storage
 pub(crate) const METADATA_PART: &str = "metadata";
 
 /// First number of a packet.
-const MAGIC: u64 = 0xC1FC_1FC1;
+pub(crate) const MAGIC: u64 = 0xC1FC_1FC1;
 
 /// A packet header and context, decoded.
 pub(crate) struct Header {

@@ -154,7 +154,7 @@ impl<'v> Reader<'v> {
         let type_name = self.object.required_string("type")?;
         let Some((what, known)) = type_properties(type_name) else { return Err(self.unknown_type(type_name)) };
         self.object.what = what;
-        self.object.check_properties(known)?;
+        self.object.check_typed(known)?;
         let kind = match type_name {
             "fixed-length-bit-array" => self.bit_array()?,
             "fixed-length-bit-map" => self.bit_map()?,
@@ -365,8 +365,7 @@ impl<'v> Reader<'v> {
             if let Some(first) = names.insert(Arc::clone(&name), members.len() as u32) {
                 let span = member.required("name")?.span;
                 let message = format!("two members of a structure are named {}", quoted(&name));
-                let first = values[first as usize].span.place(source);
-                return Err(span.malformed(source, message).with_related("the first one", first));
+                return Err(member.second(span, message, values[first as usize].span));
             }
             let node = self.part(&member, "field-class")?;
             member.check_properties(&["name", "field-class", "attributes", "extensions"])?;
@@ -419,8 +418,7 @@ impl<'v> Reader<'v> {
                 let span = option.required("name")?.span;
                 if let Some(first) = names.insert(Arc::clone(name), span) {
                     let message = format!("two options of a variant are named {}", quoted(name));
-                    let error = span.malformed(source, message);
-                    return Err(error.with_related("the first one", first.place(source)));
+                    return Err(option.second(span, message, first));
                 }
             }
             let ranges = ranges::selector_ranges(source, option.required("selector-field-ranges")?)?;
@@ -446,117 +444,56 @@ fn is_with_length(members: &[NodeMember]) -> bool {
     is_number && location.is_sibling(&length.name)
 }
 
-/// A type of field class, what to call it in errors, and its properties.
+/// A type of field class, its name in errors, and the properties that not all of them have.
 type TypeEntry = (&'static str, &'static str, &'static [&'static str]);
 
 const TYPES: [TypeEntry; 18] = [
-    (
-        "fixed-length-bit-array",
-        "a bit array field class",
-        &["type", "length", "byte-order", "bit-order", "alignment", "attributes", "extensions"],
-    ),
-    (
-        "fixed-length-bit-map",
-        "a bit map field class",
-        &["type", "length", "byte-order", "bit-order", "alignment", "flags", "attributes", "extensions"],
-    ),
-    (
-        "fixed-length-boolean",
-        "a boolean field class",
-        &["type", "length", "byte-order", "bit-order", "alignment", "attributes", "extensions"],
-    ),
+    ("fixed-length-bit-array", "a bit array field class", &["length", "byte-order", "bit-order", "alignment"]),
+    ("fixed-length-bit-map", "a bit map field class", &["length", "byte-order", "bit-order", "alignment", "flags"]),
+    ("fixed-length-boolean", "a boolean field class", &["length", "byte-order", "bit-order", "alignment"]),
     (
         "fixed-length-unsigned-integer",
         "a fixed-length unsigned integer field class",
-        &[
-            "type",
-            "length",
-            "byte-order",
-            "bit-order",
-            "alignment",
-            "preferred-display-base",
-            "mappings",
-            "roles",
-            "attributes",
-            "extensions",
-        ],
+        &["length", "byte-order", "bit-order", "alignment", "preferred-display-base", "mappings", "roles"],
     ),
     (
         "fixed-length-signed-integer",
         "a fixed-length signed integer field class",
-        &[
-            "type",
-            "length",
-            "byte-order",
-            "bit-order",
-            "alignment",
-            "preferred-display-base",
-            "mappings",
-            "attributes",
-            "extensions",
-        ],
+        &["length", "byte-order", "bit-order", "alignment", "preferred-display-base", "mappings"],
     ),
     (
         "fixed-length-floating-point-number",
         "a floating point number field class",
-        &["type", "length", "byte-order", "bit-order", "alignment", "attributes", "extensions"],
+        &["length", "byte-order", "bit-order", "alignment"],
     ),
     (
         "variable-length-unsigned-integer",
         "a variable-length unsigned integer field class",
-        &["type", "preferred-display-base", "mappings", "roles", "attributes", "extensions"],
+        &["preferred-display-base", "mappings", "roles"],
     ),
     (
         "variable-length-signed-integer",
         "a variable-length signed integer field class",
-        &["type", "preferred-display-base", "mappings", "attributes", "extensions"],
+        &["preferred-display-base", "mappings"],
     ),
-    (
-        "null-terminated-string",
-        "a null-terminated string field class",
-        &["type", "encoding", "attributes", "extensions"],
-    ),
-    (
-        "static-length-string",
-        "a static-length string field class",
-        &["type", "length", "encoding", "attributes", "extensions"],
-    ),
-    (
-        "dynamic-length-string",
-        "a dynamic-length string field class",
-        &["type", "length-field-location", "encoding", "attributes", "extensions"],
-    ),
-    (
-        "static-length-blob",
-        "a static-length blob field class",
-        &["type", "length", "media-type", "roles", "attributes", "extensions"],
-    ),
-    (
-        "dynamic-length-blob",
-        "a dynamic-length blob field class",
-        &["type", "length-field-location", "media-type", "attributes", "extensions"],
-    ),
-    (
-        "structure",
-        "a structure field class",
-        &["type", "member-classes", "minimum-alignment", "attributes", "extensions"],
-    ),
+    ("null-terminated-string", "a null-terminated string field class", &["encoding"]),
+    ("static-length-string", "a static-length string field class", &["length", "encoding"]),
+    ("dynamic-length-string", "a dynamic-length string field class", &["length-field-location", "encoding"]),
+    ("static-length-blob", "a static-length blob field class", &["length", "media-type", "roles"]),
+    ("dynamic-length-blob", "a dynamic-length blob field class", &["length-field-location", "media-type"]),
+    ("structure", "a structure field class", &["member-classes", "minimum-alignment"]),
     (
         "static-length-array",
         "a static-length array field class",
-        &["type", "element-field-class", "minimum-alignment", "length", "attributes", "extensions"],
+        &["element-field-class", "minimum-alignment", "length"],
     ),
     (
         "dynamic-length-array",
         "a dynamic-length array field class",
-        &["type", "element-field-class", "minimum-alignment", "length-field-location", "attributes", "extensions"],
+        &["element-field-class", "minimum-alignment", "length-field-location"],
     ),
-    (
-        "optional",
-        "an optional field class",
-        &["type", "field-class", "selector-field-location", "selector-field-ranges", "attributes", "extensions"],
-    ),
-    ("variant", "a variant field class", &["type", "options", "selector-field-location", "attributes", "extensions"]),
+    ("optional", "an optional field class", &["field-class", "selector-field-location", "selector-field-ranges"]),
+    ("variant", "a variant field class", &["options", "selector-field-location"]),
 ];
 
 fn type_properties(type_name: &str) -> Option<(&'static str, &'static [&'static str])> {

@@ -90,10 +90,9 @@ impl<'a> Reader<'a> {
     }
 
     fn preamble(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_properties(&["type", "version", "uuid", "attributes", "extensions"])?;
+        fragment.check_typed(&["version", "uuid"])?;
         if let Some(first) = self.preamble {
-            let error = fragment.span.malformed(self.source, "a second preamble, expected only one");
-            return Err(error.with_related("the first one", first.place(self.source)));
+            return Err(fragment.second(fragment.span, "a second preamble, expected only one", first));
         }
         let version = fragment.required("version")?;
         match version.kind {
@@ -124,12 +123,15 @@ impl<'a> Reader<'a> {
     }
 
     fn alias(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_properties(&["type", "name", "field-class", "attributes", "extensions"])?;
+        fragment.check_typed(&["name", "field-class"])?;
         let name = fragment.required_string("name")?;
         let span = fragment.required("name")?.span;
         if let Some(first) = self.aliases.0.get(name) {
-            let error = span.malformed(self.source, format!("two field class aliases are named {}", quoted(name)));
-            return Err(error.with_related("the first one", first.span.place(self.source)));
+            return Err(fragment.second(
+                span,
+                format!("two field class aliases are named {}", quoted(name)),
+                first.span,
+            ));
         }
         let node = self.aliases.field_class(self.source, fragment.required("field-class")?, 1)?;
         self.aliases.0.insert(name.into(), Alias { span, node });
@@ -137,19 +139,9 @@ impl<'a> Reader<'a> {
     }
 
     fn trace_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_properties(&[
-            "type",
-            "namespace",
-            "name",
-            "uid",
-            "environment",
-            "packet-header-field-class",
-            "attributes",
-            "extensions",
-        ])?;
+        fragment.check_typed(&["namespace", "name", "uid", "environment", "packet-header-field-class"])?;
         if let Some(first) = self.trace_class {
-            let error = fragment.span.malformed(self.source, "a second trace class, expected at most one");
-            return Err(error.with_related("the first one", first.place(self.source)));
+            return Err(fragment.second(fragment.span, "a second trace class, expected at most one", first));
         }
         if let Some(first) = self.streams.values().min_by_key(|span| span.start) {
             let error = fragment.span.malformed(self.source, "a trace class after a data stream class");
@@ -182,8 +174,7 @@ impl<'a> Reader<'a> {
     }
 
     fn clock_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_properties(&[
-            "type",
+        fragment.check_typed(&[
             "id",
             "namespace",
             "name",
@@ -194,14 +185,11 @@ impl<'a> Reader<'a> {
             "precision",
             "accuracy",
             "description",
-            "attributes",
-            "extensions",
         ])?;
         let id: Arc<str> = fragment.required_string("id")?.into();
         let span = fragment.required("id")?.span;
         if let Some((_, first)) = self.clocks.get(&id) {
-            let error = span.malformed(self.source, format!("two clock classes have the id {}", quoted(&id)));
-            return Err(error.with_related("the first one", first.place(self.source)));
+            return Err(fragment.second(span, format!("two clock classes have the id {}", quoted(&id)), *first));
         }
         let frequency =
             fragment.integer("frequency", 1, u64::MAX.into())?.ok_or_else(|| fragment.missing("frequency"))? as u64;
@@ -261,8 +249,7 @@ impl<'a> Reader<'a> {
     }
 
     fn stream_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_properties(&[
-            "type",
+        fragment.check_typed(&[
             "id",
             "namespace",
             "name",
@@ -271,14 +258,11 @@ impl<'a> Reader<'a> {
             "packet-context-field-class",
             "event-record-header-field-class",
             "event-record-common-context-field-class",
-            "attributes",
-            "extensions",
         ])?;
         let id = fragment.unsigned("id")?.unwrap_or(0);
         let span = id_span(&fragment);
         if let Some(first) = self.streams.insert(id, span) {
-            let error = span.malformed(self.source, format!("two data stream classes have the id `{id}`"));
-            return Err(error.with_related("the first one", first.place(self.source)));
+            return Err(fragment.second(span, format!("two data stream classes have the id `{id}`"), first));
         }
         let default_clock = self.default_clock(&fragment)?;
         let has_clock = default_clock.is_some();
@@ -320,8 +304,7 @@ impl<'a> Reader<'a> {
     }
 
     fn event_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_properties(&[
-            "type",
+        fragment.check_typed(&[
             "id",
             "data-stream-class-id",
             "namespace",
@@ -329,8 +312,6 @@ impl<'a> Reader<'a> {
             "uid",
             "specific-context-field-class",
             "payload-field-class",
-            "attributes",
-            "extensions",
         ])?;
         let id = fragment.unsigned("id")?.unwrap_or(0);
         let stream_id = fragment.unsigned("data-stream-class-id")?.unwrap_or(0);
@@ -342,8 +323,7 @@ impl<'a> Reader<'a> {
         let span = id_span(&fragment);
         if let Some(first) = self.events.insert((stream, id), span) {
             let message = format!("two event record classes of the data stream class `{stream_id}` have the id `{id}`");
-            let error = span.malformed(self.source, message);
-            return Err(error.with_related("the first one", first.place(self.source)));
+            return Err(fragment.second(span, message, first));
         }
         let parent = self.schema.stream(stream);
         let has_clock = parent.default_clock.is_some();
@@ -402,7 +382,7 @@ impl<'a> Reader<'a> {
         Ok(Some(class))
     }
 
-    /// A fault inside an alias may be one only because of where the alias is used: adds that place.
+    /// Adds where an alias is used to an error inside it, which may be one only there.
     fn say_use(&self, error: Error, user: Span) -> Error {
         match &error.place().text {
             Some(text) if text.offset < user.start || text.offset >= user.end => {

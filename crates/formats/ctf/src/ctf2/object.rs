@@ -52,6 +52,11 @@ impl<'v> Object<'v> {
         Ok(())
     }
 
+    /// Refuses properties that are not in `own` or those of every fragment and field class.
+    pub(super) fn check_typed(&self, own: &[&str]) -> Result<()> {
+        self.check_properties(&[&["type"], own, &["attributes", "extensions"]].concat())
+    }
+
     /// An extension may change the format itself, so a reader that does not know it must stop (CTF 2, 5.1).
     fn refuse_extensions(&self, value: &'v Value<'v>) -> Result<()> {
         for namespace in Object::new(self.source, value, "extensions")?.properties {
@@ -126,6 +131,11 @@ impl<'v> Object<'v> {
     /// An array property.
     pub(super) fn array(&self, name: &str) -> Result<Option<&'v [Value<'v>]>> {
         self.optional(name).map(|value| array(self.source, name, value)).transpose()
+    }
+
+    /// The error about something that may stand once only; `first` is where it stands already.
+    pub(super) fn second(&self, span: Span, message: impl Into<String>, first: Span) -> Error {
+        span.malformed(self.source, message).with_related("the first one", first.place(self.source))
     }
 
     fn as_string(&self, name: &str, value: &'v Value<'v>) -> Result<&'v str> {

@@ -1,4 +1,4 @@
-//! Walking over tokens: what both parsers do in the same way.
+//! Walks over tokens, as both parsers do.
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ pub(super) struct Cursor<'s> {
     tokens: Vec<Token>,
     pub(super) at: usize,
     depth: u32,
-    /// What was passed over.
+    /// Warnings of things that were passed over.
     pub(super) warnings: Vec<Error>,
 }
 
@@ -180,6 +180,33 @@ impl<'s> Cursor<'s> {
 
     pub(super) fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Opens the block of attributes that is next.
+    pub(super) fn begin_block(&mut self, what: &str) -> Result<()> {
+        self.expect(b'{', &format!("of the {what}"))?;
+        self.enter()
+    }
+
+    /// The name of the next attribute of a block, or nothing behind its end. `mark` may stand before a name.
+    pub(super) fn attribute(&mut self, what: &str, mark: Option<u8>) -> Result<Option<Spanned<String>>> {
+        while self.accept(b';') {}
+        if self.accept(b'}') {
+            self.leave();
+            return Ok(None);
+        }
+        mark.map(|mark| self.accept(mark));
+        self.identifier(&format!("an attribute of the {what}, or `}}`")).map(Some)
+    }
+
+    /// The `=` behind the name of an attribute.
+    pub(super) fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
+        self.expect(b'=', &format!("behind `{}`", name.value)).map(|_| ())
+    }
+
+    /// Is the last token that was taken a `}`?
+    pub(super) fn is_behind_brace(&self) -> bool {
+        self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).is_some_and(|of| of.kind == TokenKind::Symbol(b'}'))
     }
 
     /// Passes over an attribute that nobody knows, up to its `;`, with a warning.

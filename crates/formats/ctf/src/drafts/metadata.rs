@@ -10,9 +10,10 @@ use super::lexer::{self, Token, TokenKind};
 use super::transform::{self, Schemes, Stored, Undo};
 use super::types::Metadata;
 use super::{tail, v11, v16};
+use crate::tsdl::order_of_magic;
 
 /// First number of a packet, of metadata too.
-pub(super) const MAGIC: u32 = 0xC1FC_1FC1;
+pub(super) const MAGIC: u32 = crate::packets::MAGIC as u32;
 /// Bytes of the fixed packet headers.
 pub(super) const HEADER_11: usize = 48;
 pub(super) const HEADER_16: usize = 24;
@@ -43,16 +44,9 @@ pub(super) struct Loaded {
     pub(super) faults: Vec<Error>,
 }
 
-/// The byte order that the magic number at the start of a packet tells.
+/// The byte order of the magic number at the start of a packet.
 pub(super) fn magic_order(bytes: &[u8]) -> Option<ByteOrder> {
-    let magic = *bytes.first_chunk::<4>()?;
-    if u32::from_le_bytes(magic) == MAGIC {
-        Some(ByteOrder::Little)
-    } else if u32::from_be_bytes(magic) == MAGIC {
-        Some(ByteOrder::Big)
-    } else {
-        None
-    }
+    order_of_magic(MAGIC, bytes)
 }
 
 /// Does a file begin like metadata of the drafts? `is_whole` says whether these are all its bytes.

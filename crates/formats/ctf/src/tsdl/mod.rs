@@ -33,6 +33,7 @@ mod tests;
 use tracemill_model::error::Result;
 use tracemill_model::schema::Schema;
 
+pub(crate) use packetized::order_of_magic;
 pub use packetized::{Flavour, Metadata, probe, read_text};
 
 /// Turns a metadata text into a schema.

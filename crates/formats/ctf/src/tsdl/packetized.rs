@@ -42,7 +42,7 @@ pub struct Metadata {
 /// block says that it is something else. A signature of another version is recognised, so that [`read_text`] can
 /// refuse it by name.
 pub fn probe(bytes: &[u8]) -> Option<Flavour> {
-    match magic_order(bytes) {
+    match order_of_magic(MAGIC, bytes) {
         Some(order) => Some(Flavour::Packetized(order)),
         None if signature_version(bytes).is_some() || looks_like_tsdl(bytes) => Some(Flavour::Text),
         None => None,
@@ -56,7 +56,7 @@ pub fn probe(bytes: &[u8]) -> Option<Flavour> {
 /// encrypted packets and signatures of other versions. A last packet that is cut short and invalid UTF-8 are faults of
 /// the returned value.
 pub fn read_text(bytes: &[u8]) -> Result<Metadata> {
-    match magic_order(bytes) {
+    match order_of_magic(MAGIC, bytes) {
         Some(order) => unpack(bytes, order),
         None => {
             let metadata = Metadata { text: String::new(), byte_order: None, uuid: None, faults: Vec::new() };
@@ -65,14 +65,13 @@ pub fn read_text(bytes: &[u8]) -> Result<Metadata> {
     }
 }
 
-fn magic_order(bytes: &[u8]) -> Option<ByteOrder> {
-    let magic = *bytes.first_chunk::<4>()?;
-    if u32::from_le_bytes(magic) == MAGIC {
-        Some(ByteOrder::Little)
-    } else if u32::from_be_bytes(magic) == MAGIC {
-        Some(ByteOrder::Big)
-    } else {
-        None
+/// The byte order in which a number stands at the start of some bytes.
+pub(crate) fn order_of_magic(magic: u32, bytes: &[u8]) -> Option<ByteOrder> {
+    let first = *bytes.first_chunk::<4>()?;
+    match magic {
+        _ if u32::from_le_bytes(first) == magic => Some(ByteOrder::Little),
+        _ if u32::from_be_bytes(first) == magic => Some(ByteOrder::Big),
+        _ => None,
     }
 }
 

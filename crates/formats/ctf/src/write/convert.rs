@@ -11,8 +11,8 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Schema;
 
-use super::fields::Marks;
 use super::mapping::{Headers, Mapping, has_own_ids};
+use super::marks::Marks;
 use super::packets::StreamWriter;
 use super::{Dialect, comment, merge, metadata, names_of, origin, tsdl, write_metadata};
 

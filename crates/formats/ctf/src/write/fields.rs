@@ -4,7 +4,7 @@
 //! whole byte, see [`tracemill_codec::encode`]). Trees keep their shape, so that the paths of lengths and selectors stay
 //! true; where the dialect lacks a class, it becomes another one and is counted as a loss.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tracemill_codec::encode::Encode;
@@ -16,9 +16,10 @@ use tracemill_model::schema::{
     StringLength, StructClass, VariantClass, VariantOption,
 };
 
+use super::Dialect;
 use super::encodes::Special;
-use super::{Dialect, tsdl};
-use crate::names;
+use super::marks::{Mark, Marks, before, is_one_each, joined};
+use crate::names::{self, is_identifier, is_word};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::remap::{self, owner_of};
 
@@ -308,22 +309,12 @@ impl<'a> Mapper<'a> {
         narrowed.into_iter().filter(|mapping| !mapping.ranges.is_empty()).collect()
     }
 
-    /// Each label once: an object of JSON has each key once.
+    /// The labels as the output can hold them.
     fn mappings(&mut self, mappings: &Arc<[Mapping]>) -> Arc<[Mapping]> {
         if self.dialect == Dialect::Ctf18 {
             return self.narrow_mappings(mappings);
         }
-        if is_one_each(mappings) {
-            return mappings.iter().filter(|mapping| !mapping.ranges.is_empty()).cloned().collect();
-        }
-        let mut joined: Vec<Mapping> = Vec::new();
-        for mapping in mappings.iter().filter(|mapping| !mapping.ranges.is_empty()) {
-            match joined.iter_mut().find(|other| other.label == mapping.label) {
-                Some(other) => other.ranges.extend_from_slice(&mapping.ranges),
-                None => joined.push(mapping.clone()),
-            }
-        }
-        joined.into()
+        joined(mappings)
     }
 
     fn blob(&mut self, class: &BlobClass) -> Result<FieldClassId> {
@@ -478,7 +469,7 @@ impl<'a> Mapper<'a> {
             // What looks like code would be read as code, and words of the language are no names.
             let is_plain = is_identifier(&mapping.label)
                 && names::coded(&mapping.label) == *mapping.label
-                && !tsdl::is_word(&mapping.label)
+                && !is_word(&mapping.label)
                 // Readers take one underscore away.
                 && option.name.as_deref() == Some(mapping.label.strip_prefix('_').unwrap_or(&mapping.label));
             (ranges == option.ranges && is_plain).then(|| mapping.label.clone())
@@ -641,9 +632,6 @@ pub(super) struct Selectors {
     pub bytes: u16,
 }
 
-/// The step of a path that means the first member of the structure around the field itself.
-pub(super) const BEFORE: u32 = u32::MAX;
-
 /// The name itself unless another one has it.
 pub(super) fn free_name(name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc<str>>) -> Arc<str> {
     let mut free = if taken.contains(name) && !raw.is_empty() { raw.clone() } else { name.clone() };
@@ -654,11 +642,6 @@ pub(super) fn free_name(name: &Arc<str>, raw: &Arc<str>, taken: &mut HashSet<Arc
     free
 }
 
-/// The path of the member before a field, in a structure of the two.
-fn before() -> FieldPath {
-    FieldPath { scope: Scope::Payload, steps: vec![PathStep::Member(BEFORE)] }
-}
-
 fn string(encoding: Encoding) -> FieldKind {
     FieldKind::String(StringClass { encoding, length: StringLength::NullTerminated })
 }
@@ -666,13 +649,6 @@ fn string(encoding: Encoding) -> FieldKind {
 /// Bytes of the tag of a variant.
 fn tag_bytes(class: &VariantClass) -> u8 {
     if class.options.len() <= 256 { 1 } else { 2 }
-}
-
-/// Can TSDL have it as a name?
-pub(super) fn is_identifier(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The values of some ranges that are in none of others.
@@ -689,26 +665,6 @@ pub(super) fn without(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     }
     left
 }
-
-/// Stands each label once, and with values?
-pub(super) fn is_one_each(mappings: &Arc<[Mapping]>) -> bool {
-    let mut known = HashSet::new();
-    mappings.iter().all(|mapping| !mapping.ranges.is_empty() && known.insert(&mapping.label))
-}
-
-/// What a class of CTF 2 stands for that CTF 2 lacks.
-#[derive(Clone, Debug)]
-pub(super) enum Mark {
-    /// A structure of a length and what has it: the length is no field.
-    WithLength,
-    /// A bit array: a bit map without flags.
-    BitMap,
-    /// An enumeration: its labels with the values of each, some of them several times.
-    Mappings(Arc<[Mapping]>),
-}
-
-/// Marks of classes of the output.
-pub(super) type Marks = HashMap<FieldClassId, Mark>;
 
 #[cfg(test)]
 mod tests {

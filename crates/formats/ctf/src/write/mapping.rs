@@ -16,7 +16,8 @@ use tracemill_model::schema::{
 
 use super::Dialect;
 use super::encodes::{Mapped, Special, encodes, fillers};
-use super::fields::{Mapper, Marks, Moved, Selectors, free_name};
+use super::fields::{Mapper, Moved, Selectors, free_name};
+use super::marks::Marks;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 use tracemill_format::writer::STORED;

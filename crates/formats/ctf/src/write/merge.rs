@@ -11,8 +11,8 @@ use tracemill_model::schema::{
     ClockClass, ClockId, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind, Schema, StreamClass, StreamClassId,
 };
 
-use super::fields::Marks;
 use super::mapping::{Mapping, has_own_ids};
+use super::marks::Marks;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 

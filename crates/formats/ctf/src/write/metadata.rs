@@ -10,8 +10,8 @@ use tracemill_model::schema::{
     Schema, Scope, StreamClass, StringLength,
 };
 
-use super::fields::{BEFORE, Mark, Marks};
 use super::json::{Object, put_string};
+use super::marks::{BEFORE, Mark, Marks};
 use crate::ctf2::attributes::NAMESPACE;
 use crate::ctf2::locations::origin_text;
 

@@ -13,6 +13,7 @@ mod encodes;
 mod fields;
 mod json;
 mod mapping;
+mod marks;
 mod merge;
 mod metadata;
 mod packets;
@@ -21,8 +22,6 @@ mod same;
 mod shift;
 mod translate;
 mod tsdl;
-
-pub(crate) use self::tsdl::identifier;
 
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
 use super::mapping::{EventMapping, Mapping, context_members};
 use crate::lttng_index;
+use crate::packets::MAGIC;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::WriteOptions;
 use tracemill_format::{OutFile, OutPath};
 
-pub(super) const MAGIC: u64 = 0xC1FC_1FC1;
 /// A packet ends at this size even where that of the input goes on.
 const MAX_PACKET: usize = 16 << 20;
 

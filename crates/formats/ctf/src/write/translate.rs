@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use tracemill_codec::layout;
 use tracemill_model::schema::{
-    BlobClass, FieldClass, FieldClassId, FieldKind, Length, Mapping, Placement, Role, Schema, StringClass, StringLength,
+    BlobClass, ClockId, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Origin, Placement, Role, Schema,
+    StringClass, StringLength, VariantClass,
 };
 
-use super::fields::{Mark, Marks, free_name, is_one_each, without};
+use super::fields::{free_name, without};
 use super::mapping::moved_clock;
+use super::marks::{Mark, Marks, is_one_each, joined};
 use super::metadata;
 use crate::ctf2;
 use tracemill_format::target::Source;
 
 /// The metadata of CTF 2 that describe the packets of a source as they are; `None` when CTF 2 has no words for them.
-pub(super) fn metadata_of(source: &Source, origin: Option<Arc<tracemill_model::schema::Origin>>) -> Option<Vec<u8>> {
+pub(super) fn metadata_of(source: &Source, origin: Option<Arc<Origin>>) -> Option<Vec<u8>> {
     let from = &source.schema;
     let mut to = Schema::clone(from);
     let mut marks = Marks::new();
@@ -24,13 +26,13 @@ pub(super) fn metadata_of(source: &Source, origin: Option<Arc<tracemill_model::s
     to.origin = origin;
     to.name = Some(Arc::from(source.own_name.as_str())).filter(|name: &Arc<str>| !name.is_empty());
     for at in 0..to.clocks().len() {
-        let id = tracemill_model::schema::ClockId(at as u32);
+        let id = ClockId(at as u32);
         let clock = moved_clock(to.clock(id), source.correction_ns);
         *to.clock_mut(id) = clock;
     }
     for at in 0..to.field_class_count() {
         let id = FieldClassId(at as u32);
-        let class = translated(from, from.field_class(id), id, &mut marks)?;
+        let class = translated(from.field_class(id), id, &mut marks)?;
         to.set_field_class(id, class);
     }
     let comment = super::comment(from);
@@ -40,7 +42,7 @@ pub(super) fn metadata_of(source: &Source, origin: Option<Arc<tracemill_model::s
     is_same(&to, &back).then_some(text)
 }
 
-fn translated(from: &Schema, class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option<FieldClass> {
+fn translated(class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option<FieldClass> {
     if class.placement != Placement::default() || class.place.is_some() {
         return None;
     }
@@ -68,13 +70,17 @@ fn translated(from: &Schema, class: &FieldClass, id: FieldClassId, marks: &mut M
             class.align_bits = 8;
         }
         FieldKind::Array(array) if matches!(array.length, Length::Inline(_)) => return None,
-        FieldKind::Array(_) | FieldKind::Blob(_) | FieldKind::BitArray(_) | FieldKind::Boolean(_) => {}
         FieldKind::BitMap(bits) => {
             if bits.flags.is_empty() || !is_one_each(&bits.flags) {
                 return None;
             }
         }
-        FieldKind::Float(_) | FieldKind::Optional(_) => {}
+        FieldKind::Array(_)
+        | FieldKind::Blob(_)
+        | FieldKind::BitArray(_)
+        | FieldKind::Boolean(_)
+        | FieldKind::Float(_)
+        | FieldKind::Optional(_) => {}
         FieldKind::Struct(structure) => {
             let mut taken = HashSet::new();
             if structure.is_tuple() {
@@ -103,20 +109,7 @@ fn translated(from: &Schema, class: &FieldClass, id: FieldClassId, marks: &mut M
         }
         FieldKind::Rendered(_) => return None,
     }
-    let _ = from;
     Some(class)
-}
-
-/// Each label once, with all its values.
-fn joined(mappings: &[Mapping]) -> Arc<[Mapping]> {
-    let mut joined: Vec<Mapping> = Vec::new();
-    for mapping in mappings.iter().filter(|mapping| !mapping.ranges.is_empty()) {
-        match joined.iter_mut().find(|other| other.label == mapping.label) {
-            Some(other) => other.ranges.extend_from_slice(&mapping.ranges),
-            None => joined.push(mapping.clone()),
-        }
-    }
-    joined.into()
 }
 
 /// Do both describe the same bytes?
@@ -170,7 +163,7 @@ fn is_same_class(a: &Schema, of_a: FieldClassId, b: &Schema, of_b: FieldClassId)
 fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
     match (a, b) {
         (FieldKind::Integer(a), FieldKind::Integer(b)) => {
-            let layout = |of: &tracemill_model::schema::IntegerClass| {
+            let layout = |of: &IntegerClass| {
                 (of.len_bits, of.signed, of.len_bits > 8 && of.byte_order != a.byte_order, of.reversed_bits)
             };
             layout(a) == layout(b) && a.byte_order == b.byte_order && a.mappings.is_some() == b.mappings.is_some()
@@ -179,7 +172,7 @@ fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
             a.members.iter().map(|member| &member.name).eq(b.members.iter().map(|member| &member.name))
         }
         (FieldKind::Variant(a), FieldKind::Variant(b)) => {
-            let options = |of: &tracemill_model::schema::VariantClass| -> Vec<_> {
+            let options = |of: &VariantClass| -> Vec<_> {
                 of.options.iter().map(|option| (option.name.clone(), option.ranges.clone())).collect()
             };
             options(a) == options(b)

@@ -10,9 +10,9 @@ use tracemill_model::schema::{
     IntegerClass, Length, Member, PathStep, Role, Schema, Scope, StreamClass,
 };
 
-use super::fields::{BEFORE, is_identifier};
+use super::marks::BEFORE;
 use super::metadata::{Roots, class_at, member_names, stream_roots};
-use crate::names;
+use crate::names::{self, identifier, is_identifier, is_word};
 use tracemill_codec::text::uuid_text;
 
 /// Writes the metadata of a schema whose fields have classes of CTF 1.8 only.
@@ -48,20 +48,6 @@ fn clock_name(clock: &ClockClass) -> String {
     identifier(&clock.id)
 }
 
-/// A name as TSDL can have it: every other character becomes `_xHEX_`.
-pub(crate) fn identifier(name: &str) -> String {
-    let mut text = String::with_capacity(name.len() + 1);
-    for c in name.chars() {
-        if c.is_ascii_alphanumeric() || c == '_' {
-            text.push(c);
-        } else {
-            // Writing to a string does not fail.
-            let _ = write!(text, "_x{:x}_", c as u32);
-        }
-    }
-    if is_identifier(&text) { text } else { format!("_{text}") }
-}
-
 /// The name of a member.
 pub(super) fn member_name(name: &str) -> String {
     format!("_{}", names::coded(name))
@@ -76,58 +62,9 @@ fn option_name(name: &str) -> String {
     }
 }
 
-/// Is it a word of the language?
-pub(super) fn is_word(text: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "align",
-        "callsite",
-        "char",
-        "clock",
-        "const",
-        "double",
-        "enum",
-        "env",
-        "event",
-        "float",
-        "floating_point",
-        "int",
-        "integer",
-        "long",
-        "short",
-        "signed",
-        "stream",
-        "string",
-        "struct",
-        "trace",
-        "typealias",
-        "typedef",
-        "unsigned",
-        "variant",
-        "void",
-        "_Bool",
-        "_Complex",
-        "_Imaginary",
-    ];
-    WORDS.contains(&text)
-}
-
+/// A string of TSDL.
 fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(out, "\\{:03o}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    names::quoted(text, &[('\n', 'n'), ('\t', 't'), ('\r', 'r')])
 }
 
 fn order_text(order: ByteOrder) -> &'static str {
@@ -453,8 +390,6 @@ mod tests {
 
     #[test]
     fn names_become_identifiers() {
-        assert_eq!(identifier("a b"), "a_x20_b");
-        assert_eq!(identifier("9a"), "_9a");
         assert_eq!(member_name("9a"), "_9a");
         assert_eq!(member_name("int"), "_int");
         assert_eq!(member_name("a-b"), "_a_x2d_b");

@@ -1,9 +1,9 @@
 //! Tokens to a tree. Accepts the spellings that the damaged text of the proposal shows (`SPEC.md`, D2).
 
+use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
 use super::super::cursor::{Cursor, Spanned, set_once};
-use super::super::lexer::TokenKind;
 use super::super::types::{Form, Order};
 use super::ast::{Body, Entry, Event, Section, Trace, TypeRef};
 use super::resolve::BUILT_IN;
@@ -58,40 +58,23 @@ impl Parser<'_> {
 
     /// A block of attributes: `take` reads the value of one, and says false when it does not know the name.
     fn block(&mut self, what: &str, mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>) -> Result<()> {
-        self.cursor.expect(b'{', &format!("of the {what}"))?;
-        self.cursor.enter()?;
-        while !self.cursor.accept(b'}') {
-            if self.cursor.accept(b';') {
-                continue;
-            }
-            self.cursor.accept(b'.');
-            let name = self.cursor.identifier(&format!("an attribute of the {what}, or `}}`"))?;
+        self.cursor.begin_block(what)?;
+        while let Some(name) = self.cursor.attribute(what, Some(b'.'))? {
             if !take(self, &name)? {
                 self.cursor.skip_unknown(&name, what)?;
             } else {
                 self.end_of_attribute()?;
             }
         }
-        self.cursor.leave();
         Ok(())
     }
 
     /// `;`, which may be missing behind a `}`.
     fn end_of_attribute(&mut self) -> Result<()> {
-        if self.cursor.accept(b';') {
-            return Ok(());
+        match self.cursor.accept(b';') || self.cursor.is_behind_brace() {
+            true => Ok(()),
+            false => Err(self.cursor.unexpected("`;` behind the value")),
         }
-        let is_behind_brace = self.cursor.at > 0 && {
-            self.cursor.at -= 1;
-            let is_brace = self.cursor.is(b'}');
-            self.cursor.at += 1;
-            is_brace
-        };
-        if is_behind_brace { Ok(()) } else { Err(self.cursor.unexpected("`;` behind the value")) }
-    }
-
-    fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
-        self.cursor.expect(b'=', &format!("behind `{}`", name.value)).map(|_| ())
     }
 
     fn trace(&mut self) -> Result<Trace> {
@@ -103,7 +86,7 @@ impl Parser<'_> {
                 "session_id" => &mut session_id,
                 _ => return Ok(false),
             };
-            parser.equals(name)?;
+            parser.cursor.equals(name)?;
             let value = parser.cursor.number(&name.value, 0, u32::MAX.into())?;
             set_once(place, value, name, parser.cursor.source)?;
             Ok(true)
@@ -117,14 +100,10 @@ impl Parser<'_> {
             let source = parser.cursor.source;
             match attribute.value.as_str() {
                 "name" => {
-                    parser.equals(attribute)?;
-                    let word = parser.cursor.word("the name of the section")?;
-                    set_once(&mut name, word, attribute, source)?;
+                    parser.cursor.equals(attribute)?;
+                    set_once(&mut name, parser.cursor.word("the name of the section")?, attribute, source)?;
                 }
-                "event" => {
-                    let block = parser.section_event(attribute)?;
-                    set_once(&mut event, block, attribute, source)?;
-                }
+                "event" => set_once(&mut event, parser.section_event(attribute)?, attribute, source)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -142,7 +121,7 @@ impl Parser<'_> {
             let source = parser.cursor.source;
             match attribute.value.as_str() {
                 "header_type" => {
-                    parser.equals(attribute)?;
+                    parser.cursor.equals(attribute)?;
                     let word = parser.cursor.identifier("`type1` or `type2`")?;
                     let form = match word.value.as_str() {
                         "type1" => Form::One,
@@ -154,10 +133,7 @@ impl Parser<'_> {
                     };
                     set_once(&mut header, form, attribute, source)?;
                 }
-                "context" => {
-                    let block = parser.context()?;
-                    set_once(&mut context, block, attribute, source)?;
-                }
+                "context" => set_once(&mut context, parser.context()?, attribute, source)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -173,14 +149,12 @@ impl Parser<'_> {
             let source = parser.cursor.source;
             match attribute.value.as_str() {
                 "event_size" => {
-                    parser.equals(attribute)?;
-                    let value = parser.cursor.boolean("event_size")?;
-                    set_once(&mut event_size, value, attribute, source)?;
+                    parser.cursor.equals(attribute)?;
+                    set_once(&mut event_size, parser.cursor.boolean("event_size")?, attribute, source)?;
                 }
                 "fields" => {
-                    parser.equals(attribute)?;
-                    let class = parser.type_ref()?;
-                    set_once(&mut fields, class, attribute, source)?;
+                    parser.cursor.equals(attribute)?;
+                    set_once(&mut fields, parser.type_ref()?, attribute, source)?;
                 }
                 _ => return Ok(false),
             }
@@ -196,7 +170,7 @@ impl Parser<'_> {
             if !matches!(attribute.value.as_str(), "name" | "id" | "section" | "fields") {
                 return Ok(false);
             }
-            parser.equals(attribute)?;
+            parser.cursor.equals(attribute)?;
             match attribute.value.as_str() {
                 "name" => set_once(&mut name, parser.cursor.word("the name of the event")?, attribute, source)?,
                 "id" => set_once(&mut id, parser.cursor.number("the id", 0, u32::MAX.into())?, attribute, source)?,
@@ -222,7 +196,7 @@ impl Parser<'_> {
         Ok(TypeRef::Name(word))
     }
 
-    fn body(&mut self, span: tracemill_codec::text::Span) -> Result<Body> {
+    fn body(&mut self, span: Span) -> Result<Body> {
         let mut body = Body::new(span);
         self.block("type", |parser, attribute| {
             const NAMES: [&str; 14] = [
@@ -244,7 +218,7 @@ impl Parser<'_> {
             if !NAMES.contains(&attribute.value.as_str()) {
                 return Ok(false);
             }
-            parser.equals(attribute)?;
+            parser.cursor.equals(attribute)?;
             parser.attribute(&mut body, attribute)?;
             Ok(true)
         })?;
@@ -282,22 +256,10 @@ impl Parser<'_> {
                 };
                 set_once(&mut body.is_ascii, is_ascii, name, source)
             }
-            "elem_type" => {
-                let class = self.type_ref()?;
-                set_once(&mut body.elem_type, class, name, source)
-            }
-            "length_type" => {
-                let class = self.type_ref()?;
-                set_once(&mut body.length_type, class, name, source)
-            }
-            "map" => {
-                let pairs = self.elements(Self::pair)?;
-                set_once(&mut body.map, pairs, name, source)
-            }
-            _ => {
-                let fields = self.elements(Self::field)?;
-                set_once(&mut body.fields, fields, name, source)
-            }
+            "elem_type" => set_once(&mut body.elem_type, self.type_ref()?, name, source),
+            "length_type" => set_once(&mut body.length_type, self.type_ref()?, name, source),
+            "map" => set_once(&mut body.map, self.elements(Self::pair)?, name, source),
+            _ => set_once(&mut body.fields, self.elements(Self::field)?, name, source),
         }
     }
 
@@ -338,9 +300,7 @@ impl Parser<'_> {
     /// `TYPE, NAME`.
     fn field(&mut self) -> Result<(Spanned<String>, TypeRef)> {
         let class = self.type_ref()?;
-        if self.cursor.peek().kind == TokenKind::Symbol(b';') {
-            self.cursor.accept(b';');
-        }
+        self.cursor.accept(b';');
         self.cursor.expect(b',', "between the type and the name of a field")?;
         Ok((self.cursor.identifier("the name of the field")?, class))
     }

@@ -4,6 +4,8 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
 use super::super::cursor::{Spanned, set_once};
+use super::super::lexer::TokenKind;
+use super::super::packet_fields;
 use super::super::types::{Event, Form, Group, Kind, Type};
 use super::Parser;
 use super::specs::Start;
@@ -58,23 +60,13 @@ impl Parser<'_> {
 
     /// A block of attributes and blocks.
     fn block(&mut self, what: &str, mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>) -> Result<()> {
-        self.cursor.expect(b'{', &format!("of the {what}"))?;
-        self.cursor.enter()?;
-        while !self.cursor.accept(b'}') {
-            if self.cursor.accept(b';') {
-                continue;
-            }
-            let name = self.cursor.identifier(&format!("an attribute of the {what}, or `}}`"))?;
+        self.cursor.begin_block(what)?;
+        while let Some(name) = self.cursor.attribute(what, None)? {
             if !take(self, &name)? {
                 self.cursor.skip_unknown(&name, what)?;
             }
         }
-        self.cursor.leave();
         Ok(())
-    }
-
-    fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
-        self.cursor.expect(b'=', &format!("behind `{}`", name.value)).map(|_| ())
     }
 
     fn end(&mut self) -> Result<()> {
@@ -88,7 +80,7 @@ impl Parser<'_> {
             if !matches!(name.value.as_str(), "major" | "minor" | "uuid" | "word_size") {
                 return Ok(false);
             }
-            parser.equals(name)?;
+            parser.cursor.equals(name)?;
             let number = |parser: &mut Self, high| parser.cursor.number(&name.value, 0, high);
             match name.value.as_str() {
                 "major" => set_once(&mut major, number(parser, u32::MAX.into())?.value, name, source)?,
@@ -154,27 +146,17 @@ impl Parser<'_> {
     }
 
     fn any_structure_value(&mut self, name: &Spanned<String>) -> Result<Type> {
-        self.equals(name)?;
+        self.cursor.equals(name)?;
         let span = self.cursor.peek().span;
         let class = self.plain_type()?;
         if !matches!(class.kind, Kind::Struct(_)) {
             return Err(span.malformed(self.cursor.source, format!("`{}` must be a struct", name.value)));
         }
         // `;` behind a body is optional.
-        if !self.cursor.accept(b';') && !self.is_behind_brace() {
+        if !self.cursor.accept(b';') && !self.cursor.is_behind_brace() {
             return Err(self.cursor.unexpected("`;` behind the type"));
         }
         Ok(class)
-    }
-
-    fn is_behind_brace(&mut self) -> bool {
-        if self.cursor.at == 0 {
-            return false;
-        }
-        self.cursor.at -= 1;
-        let is_brace = self.cursor.is(b'}');
-        self.cursor.at += 1;
-        is_brace
     }
 
     fn stream(&mut self) -> Result<()> {
@@ -184,19 +166,13 @@ impl Parser<'_> {
             let source = parser.cursor.source;
             match name.value.as_str() {
                 "id" => {
-                    parser.equals(name)?;
+                    parser.cursor.equals(name)?;
                     let value = parser.cursor.number("the id of the stream", 0, u32::MAX.into())?.value as u64;
                     set_once(&mut id, value, name, source)?;
                     parser.end()?;
                 }
-                "event" => {
-                    let block = parser.stream_event(name)?;
-                    set_once(&mut event, block, name, source)?;
-                }
-                "packet" => {
-                    let block = parser.stream_packet(name)?;
-                    set_once(&mut packet_context, block, name, source)?;
-                }
+                "event" => set_once(&mut event, parser.stream_event(name)?, name, source)?,
+                "packet" => set_once(&mut packet_context, parser.stream_packet(name)?, name, source)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -226,12 +202,12 @@ impl Parser<'_> {
             let source = parser.cursor.source;
             match name.value.as_str() {
                 "header_type" => {
-                    parser.equals(name)?;
+                    parser.cursor.equals(name)?;
                     set_once(&mut header, parser.form(false)?, name, source)?;
                     parser.end()?;
                 }
                 "header_type_ext" => {
-                    parser.equals(name)?;
+                    parser.cursor.equals(name)?;
                     set_once(&mut extension, parser.form(true)?, name, source)?;
                     parser.end()?;
                 }
@@ -275,7 +251,7 @@ impl Parser<'_> {
             return Err(span.malformed(self.cursor.source, message));
         }
         for field in fields {
-            let is_known = super::super::packet_fields::is_known(&field.name);
+            let is_known = packet_fields::is_known(&field.name);
             if is_known && &*field.name != "checksum" && field.class.as_integer().is_none() {
                 let message = format!("`{}` of the packet context is no integer, and so means nothing", field.name);
                 self.cursor.warn(span, message);
@@ -296,7 +272,7 @@ impl Parser<'_> {
                 set_once(&mut fields, parser.structure_value(attribute)?, attribute, source)?;
                 return Ok(true);
             }
-            parser.equals(attribute)?;
+            parser.cursor.equals(attribute)?;
             match attribute.value.as_str() {
                 "name" => set_once(&mut name, parser.cursor.word("the name of the event")?, attribute, source)?,
                 "id" => {
@@ -324,7 +300,7 @@ impl Parser<'_> {
     }
 }
 
-const BRACE: super::super::lexer::TokenKind = super::super::lexer::TokenKind::Symbol(b'{');
+const BRACE: TokenKind = TokenKind::Symbol(b'{');
 
 /// The bytes of a uuid in its form of 36 characters.
 fn uuid_of(text: &str) -> Option<[u8; 16]> {

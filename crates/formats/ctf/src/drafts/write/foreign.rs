@@ -16,7 +16,7 @@ use super::super::cursor::Spanned;
 use super::super::metadata::Dialect;
 use super::super::packet_fields;
 use super::super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
-use crate::write::identifier;
+use crate::names::identifier;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 

@@ -37,7 +37,7 @@ use super::packet_fields::Meaning;
 use super::transform::Undo;
 use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
-use crate::write::names_of;
+use crate::write::{comment, names_of};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{OutPath, Setting};
@@ -295,7 +295,6 @@ impl TraceOut {
         let session_id = u32::from_le_bytes([a, b, c, d]);
         metadata.uuid = Some(uuid);
         metadata.session_id = Some(session_id);
-        let comment = format!("converted from {} {}.{}", schema.format, schema.version.0, schema.version.1);
         Ok(TraceOut {
             folder,
             dialect,
@@ -306,7 +305,7 @@ impl TraceOut {
             targets: targets.into_iter().map(Some).collect(),
             groups: (0..schema.streams().len()).map(Some).collect(),
             clocks: clocks(source),
-            kind: TraceKind::Foreign { foreign: Box::new(foreign), own_ids: HashMap::new(), comment },
+            kind: TraceKind::Foreign { foreign: Box::new(foreign), own_ids: HashMap::new(), comment: comment(&schema) },
             has_same_packets: false,
             is_converted: false,
             schema,

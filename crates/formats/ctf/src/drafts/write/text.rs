@@ -6,6 +6,7 @@ use tracemill_model::schema::Mapping;
 
 use super::super::metadata::Dialect;
 use super::super::types::{Class, Event, Field, Form, Group, Int, Kind, Metadata, Order};
+use crate::names;
 use tracemill_codec::text::uuid_text;
 
 /// The metadata of a trace that the other way round gives the same types.
@@ -240,22 +241,9 @@ fn field_16(out: &mut String, field: &Field) {
     out.push_str("; ");
 }
 
-/// A string of C.
+/// A string of the drafts.
 fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(out, "\\{:03o}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    names::quoted(text, &[('\n', 'n')])
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use tracemill_model::schema::{
     StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::super::fields::is_identifier;
-use super::super::{Dialect, tsdl};
+use super::super::Dialect;
+use crate::names::{is_identifier, is_word};
 
 /// Alignment of every field.
 const BYTE: u32 = 8;
@@ -373,7 +373,7 @@ impl<'a> Fields<'a> {
         let selector = self.selector();
         let mut options: Vec<VariantOption> = Vec::new();
         for (at, (name, field)) in fields.iter().enumerate() {
-            let is_name = is_identifier(name) && !name.starts_with('_') && !tsdl::is_word(name);
+            let is_name = is_identifier(name) && !name.starts_with('_') && !is_word(name);
             if self.dialect == Dialect::Ctf18 && !is_name {
                 let error = Error::unsupported(format!("CTF 1.8 cannot name an option `{name}`"));
                 return Err(error.in_field(&*self.name).with_help("use an identifier of C, or write CTF 2"));

@@ -23,8 +23,9 @@ use self::field::{Fields, lower};
 pub use self::packet::PacketWriter;
 use super::Dialect;
 use super::convert::text_of;
-use super::fields::{Marks, is_identifier};
 use super::mapping::context_members;
+use super::marks::Marks;
+use crate::names::is_identifier;
 
 /// Event classes that a stream class can have: their ids have 16 bits.
 const MAX_EVENT_CLASSES: usize = 1 << 16;

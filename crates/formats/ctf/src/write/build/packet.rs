@@ -6,8 +6,8 @@ use tracemill_codec::field_writer::{FieldWriter, Layout};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::super::packets::MAGIC;
 use super::{EventLayout, StreamLayout};
+use crate::packets::MAGIC;
 
 /// Bytes of the packet header and of the members of the packet context that are ours.
 const HEADER_BYTES: usize = 4 + 8 + 8 + 6 * 8;
