@@ -8,7 +8,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Schema, VariantOption};
+use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Member, Schema, VariantOption};
 
 /// Can TSDL have it as a name?
 pub(super) fn is_identifier(text: &str) -> bool {
@@ -82,6 +82,12 @@ pub(super) fn quoted(text: &str, letters: &[(char, char)]) -> String {
     }
     out.push('"');
     out
+}
+
+/// A member that is read under the name that it is shown with.
+pub(super) fn member(name: impl Into<Arc<str>>, class: FieldClassId) -> Member {
+    let name = name.into();
+    Member { raw_name: name.clone(), name, class }
 }
 
 /// Line of metadata whose names of members are coded.

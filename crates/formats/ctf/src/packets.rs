@@ -236,17 +236,16 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 scanned.sequence_len_bits = roles.sequence_len_bits;
                 clock = roles.end_cycles.unwrap_or(header.state.clock).max(header.state.clock);
                 scanned.packets.push(packet_of(&header, 0, index, offset));
-                Some(header.total_bits)
+                header.total_bits
             }
             Err(bad) => {
                 budget.charge(bad.read_bits);
                 let next = next_packet(plans, bytes, offset, bad.total_bits, &mut budget);
                 let next = next.unwrap_or(bytes.len() as u64);
                 faults.tell(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
-                Some((next - offset) * 8)
+                (next - offset) * 8
             }
         };
-        let Some(total_bits) = total_bits else { break };
         offset += total_bits.div_ceil(8);
         index += 1;
     }

@@ -16,6 +16,7 @@ use tracemill_model::schema::{
 use super::metadata::Dialect;
 use super::packet_fields::HEADER_11;
 use super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
+use crate::names::member;
 
 /// Builds the schema of a trace whose packets have this byte order.
 pub(super) fn build(metadata: &Metadata, dialect: Dialect, minor: u32, order: ByteOrder, frequency: u64) -> Schema {
@@ -178,7 +179,7 @@ impl Builder {
     }
 
     fn members(&mut self, fields: &[super::types::Field]) -> Vec<Member> {
-        fields.iter().map(|field| member(&field.name, self.class(&field.class))).collect()
+        fields.iter().map(|field| member(field.name.clone(), self.class(&field.class))).collect()
     }
 
     fn integer(&self, int: Int) -> IntegerClass {
@@ -231,9 +232,4 @@ fn field_count(payload: &Type) -> u64 {
 
 fn header_path(steps: &[PathStep]) -> FieldPath {
     FieldPath { scope: Scope::EventHeader, steps: steps.to_vec() }
-}
-
-fn member(name: &str, class: FieldClassId) -> Member {
-    let name: Arc<str> = name.into();
-    Member { raw_name: name.clone(), name, class }
 }

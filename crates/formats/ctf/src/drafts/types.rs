@@ -110,9 +110,19 @@ pub(super) struct Class {
 const MAX_EMPTY: u64 = 65_536;
 
 impl Class {
+    /// A class without parts.
+    fn new(kind: Kind, align: u32) -> Class {
+        Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth: 1, has_twin: false }
+    }
+
     /// A leaf with an alignment.
     pub(super) fn leaf(kind: Kind, align: u32) -> Type {
-        Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth: 1, has_twin: false })
+        Arc::new(Class::new(kind, align))
+    }
+
+    /// An unsigned integer of the trace's byte order, byte-packed.
+    pub(super) fn unsigned(size: u32) -> Type {
+        Class::integer(Int { size, signed: false, order: Order::Native }, None)
     }
 
     /// An integer whose alignment is not said (`SPEC.md`, D12).
@@ -123,15 +133,7 @@ impl Class {
     /// A bit-field of C in units of `unit` bits, for which the structure is aligned on `outer_align`.
     pub(super) fn bit_field(int: Int, align: u32, unit: u32, outer_align: u32) -> Type {
         let outer_align = outer_align.max(align);
-        Arc::new(Class {
-            kind: Kind::Integer(int),
-            align,
-            outer_align,
-            unit,
-            can_be_empty: false,
-            depth: 1,
-            has_twin: false,
-        })
+        Arc::new(Class { outer_align, unit, ..Class::new(Kind::Integer(int), align) })
     }
 
     pub(super) fn text(is_ascii: bool) -> Type {
@@ -198,8 +200,7 @@ impl Class {
             place: Place { value: name.span },
             class,
         });
-        let kind = Kind::Struct(fields.collect());
-        Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty, depth, has_twin }))
+        Ok(Arc::new(Class { can_be_empty, depth, has_twin, ..Class::new(Kind::Struct(fields.collect()), align) }))
     }
 
     pub(super) fn array(length: u64, element: Type, span: Span, source: &str) -> Result<Type> {
@@ -210,8 +211,7 @@ impl Class {
         }
         let can_be_empty = length == 0 || element.can_be_empty;
         let (align, depth) = (element.align, element.depth + 1);
-        let kind = Kind::Array(length, element);
-        Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty, depth, has_twin: false }))
+        Ok(Arc::new(Class { can_be_empty, depth, ..Class::new(Kind::Array(length, element), align) }))
     }
 
     pub(super) fn sequence(length: Type, element: Type, span: Span, source: &str) -> Result<Type> {
@@ -221,8 +221,7 @@ impl Class {
             return Err(span.malformed(source, what));
         }
         let (align, depth) = (length.align.max(element.align), element.depth + 1);
-        let kind = Kind::Sequence(length, element);
-        Ok(Arc::new(Class { kind, align, outer_align: align, unit: 0, can_be_empty: false, depth, has_twin: false }))
+        Ok(Arc::new(Class { depth, ..Class::new(Kind::Sequence(length, element), align) }))
     }
 
     /// The integer that it is or, as an enumeration, stands on.

@@ -19,7 +19,7 @@ use tracemill_model::schema::{
 use super::Dialect;
 use super::encodes::Special;
 use super::marks::{Mark, Marks, before, is_one_each, joined};
-use crate::names::{self, is_identifier, is_word};
+use crate::names::{self, is_identifier, is_word, member};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::remap::{self, owner_of};
 
@@ -95,8 +95,11 @@ impl<'a> Mapper<'a> {
 
     /// An unsigned integer of ours.
     pub(super) fn unsigned(&mut self, len_bits: u32) -> FieldClassId {
-        let class = IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(len_bits) };
-        self.add(FieldKind::Integer(class))
+        self.add(FieldKind::Integer(self.number(len_bits)))
+    }
+
+    fn number(&self, len_bits: u32) -> IntegerClass {
+        IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(len_bits) }
     }
 
     /// A boolean of ours.
@@ -190,7 +193,7 @@ impl<'a> Mapper<'a> {
                 Dialect::Ctf2 => return Ok(self.boolean()),
                 Dialect::Ctf18 => {
                     self.losses.add(Lost::Booleans, 1);
-                    FieldKind::Integer(IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(8) })
+                    FieldKind::Integer(self.number(8))
                 }
             },
             FieldKind::Float(class) => {
@@ -289,8 +292,7 @@ impl<'a> Mapper<'a> {
     }
 
     fn bits_as_integer(&mut self, class: &BitsClass) -> FieldKind {
-        let integer = IntegerClass { byte_order: self.order, ..IntegerClass::unsigned(class.len_bits) };
-        FieldKind::Integer(IntegerClass { base: DisplayBase::Hexadecimal, ..integer })
+        FieldKind::Integer(IntegerClass { base: DisplayBase::Hexadecimal, ..self.number(class.len_bits) })
     }
 
     /// The labels of numbers of up to 64 bits: no other has a label in TSDL.
@@ -387,28 +389,27 @@ impl<'a> Mapper<'a> {
     }
 
     fn pair(&mut self, members: [(&str, FieldClassId); 2]) -> FieldClassId {
-        let member = |(name, class): (&str, _)| Member { name: name.into(), raw_name: name.into(), class };
-        self.structure(members.into_iter().map(member).collect())
+        self.structure(members.into_iter().map(|(name, class)| member(name, class)).collect())
     }
 
     /// The members of a structure that are kept.
     pub(super) fn members(&mut self, members: &[Member], keep: impl Fn(usize) -> bool) -> Result<Vec<Member>> {
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         let mut mapped = Vec::with_capacity(members.len());
-        for (at, member) in members.iter().enumerate() {
+        for (at, from) in members.iter().enumerate() {
             if !keep(at) {
                 continue;
             }
-            self.names.push(member.name.clone());
-            let class = self.inside(PathStep::Member(at as u32), member.class)?;
+            self.names.push(from.name.clone());
+            let class = self.inside(PathStep::Member(at as u32), from.class)?;
             self.names.pop();
             if self.dialect == Dialect::Ctf2 {
-                let raw_name = free_name(&member.name, &member.raw_name, &mut taken);
-                mapped.push(Member { raw_name, name: member.name.clone(), class });
+                let raw_name = free_name(&from.name, &from.raw_name, &mut taken);
+                mapped.push(Member { raw_name, name: from.name.clone(), class });
                 continue;
             }
-            let name = self.free_name(&member.name, &member.raw_name, &mut taken);
-            mapped.push(Member { raw_name: name.clone(), name, class });
+            let name = self.free_name(&from.name, &from.raw_name, &mut taken);
+            mapped.push(member(name, class));
         }
         Ok(mapped)
     }
@@ -521,11 +522,7 @@ impl<'a> Mapper<'a> {
             mappings.push(Mapping { label: name.clone(), ranges: ranges.clone() });
             options.push(VariantOption { raw_name: Some(name.clone()), name: Some(name), ranges, class: content });
         }
-        let tag = IntegerClass {
-            byte_order: self.order,
-            mappings: Some(mappings.into()),
-            ..IntegerClass::unsigned(u32::from(tag_bytes(class)) * 8)
-        };
+        let tag = IntegerClass { mappings: Some(mappings.into()), ..self.number(u32::from(tag_bytes(class)) * 8) };
         let tag = self.add(FieldKind::Integer(tag));
         let value = self.add(FieldKind::Variant(VariantClass { selector: before(), options }));
         let [of_tag, of_value] = names::TAGGED;

@@ -11,6 +11,18 @@ pub(super) fn put_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// Appends an array; `put` appends each value.
+pub(super) fn put_list<T>(out: &mut String, values: impl IntoIterator<Item = T>, mut put: impl FnMut(&mut String, T)) {
+    out.push('[');
+    for (at, value) in values.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        put(out, value);
+    }
+    out.push(']');
+}
+
 /// Writes the properties of an object, one after the other.
 pub(super) struct Object<'a> {
     out: &'a mut String,

@@ -18,6 +18,7 @@ use super::Dialect;
 use super::encodes::{Mapped, Special, encodes, fillers};
 use super::fields::{Mapper, Moved, Selectors, free_name};
 use super::marks::Marks;
+use crate::names::member;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 use tracemill_format::writer::STORED;
@@ -373,7 +374,7 @@ fn own_and_kept(
     for (name, class, roles) in own {
         let class = mapper.to.add_field_class(mapper.to.field_class(class).clone().with_roles(roles));
         taken.insert(Arc::from(name));
-        members.push(Member { name: name.into(), raw_name: name.into(), class });
+        members.push(member(name, class));
     }
     let from = mapper.from;
     let mut places = vec![None; keep.len()];
@@ -388,11 +389,7 @@ fn own_and_kept(
     if let Some(FieldKind::Struct(structure)) = root.map(|root| &from.field_class(root).kind) {
         mapper.scope = scope;
         let kept = mapper.members(&structure.members, |at| keep.get(at) == Some(&true))?;
-        for mut member in kept {
-            member.name = free_name(&member.name, &member.raw_name, &mut taken);
-            member.raw_name = member.name.clone();
-            members.push(member);
-        }
+        members.extend(kept.iter().map(|of| member(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
     }
     Ok(mapper.structure(members))
 }
@@ -434,7 +431,7 @@ fn map_stream(
     mapper.moved.event_header = keeps_event_header.then_some(place);
     let stored = class.event_header.filter(|_| keeps_event_header);
     let stored = stored.map(|root| mapper.root(Scope::EventHeader, root)).transpose()?;
-    let stored = stored.map(|class| Member { name: STORED.into(), raw_name: STORED.into(), class });
+    let stored = stored.map(|class| member(STORED, class));
     members.extend(stored.clone().filter(|_| !is_in_context));
     let header = mapper.structure(members);
     let mut common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
@@ -483,18 +480,15 @@ fn id_bits(from: &Schema, class: &StreamClass) -> u8 {
 fn own_member(mapper: &mut Mapper<'_>, name: &str, len_bits: u32, role: Role) -> Member {
     let class = mapper.unsigned(len_bits);
     let class = mapper.to.field_class(class).clone().with_roles(Roles::NONE.with(role));
-    Member { name: name.into(), raw_name: name.into(), class: mapper.to.add_field_class(class) }
+    member(name, mapper.to.add_field_class(class))
 }
 
 /// A structure of a member and those of another structure behind it.
 fn behind(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) -> FieldClassId {
     let mut taken = HashSet::from([first.name.clone()]);
     let mut members = vec![first];
-    for mut member in mapper.to.members(rest).to_vec() {
-        member.name = free_name(&member.name, &member.raw_name, &mut taken);
-        member.raw_name = member.name.clone();
-        members.push(member);
-    }
+    let rest = mapper.to.members(rest).iter();
+    members.extend(rest.map(|of| member(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
     mapper.structure(members)
 }
 
@@ -533,12 +527,12 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
                 1 => mapper.boolean(),
                 _ => mapper.unsigned(64),
             };
-            flags.push(Member { name: name.clone(), raw_name: name.clone(), class });
+            flags.push(member(name.clone(), class));
         }
         let flags = mapper.structure(flags);
         let mut taken: HashSet<Arc<str>> = members.iter().map(|member| member.name.clone()).collect();
         let name = free_name(&"selectors".into(), &"selectors".into(), &mut taken);
-        members.push(Member { raw_name: name.clone(), name, class: flags });
+        members.push(member(name, flags));
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));

@@ -5,13 +5,14 @@ use std::fmt::Write;
 use tracemill_codec::layout;
 use tracemill_codec::text::base64;
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, ClockClass, ClockOrigin, DisplayBase, Encoding, EnvValue, EventClass, FieldClassId,
-    FieldKind, FieldPath, IntegerClass, Length, Mapping, Member, Origin, PathStep, Presence, Range, Role, Roles,
-    Schema, Scope, StreamClass, StringLength,
+    BitsClass, ByteOrder, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
+    IntegerClass, Length, Mapping, Member, Origin, PathStep, Presence, Range, Role, Roles, Schema, Scope, StreamClass,
+    StringLength,
 };
 
-use super::json::{Object, put_string};
+use super::json::{Object, put_list, put_string};
 use super::marks::{BEFORE, Mark, Marks};
+use super::radix;
 use crate::ctf2::attributes::NAMESPACE;
 use crate::ctf2::locations::origin_text;
 
@@ -104,16 +105,11 @@ fn origin(own: &mut Object<'_>, of: &Origin) {
 
 /// Writes an array of objects.
 fn list<T>(out: &mut String, values: &[T], put: impl Fn(&mut Object<'_>, &T)) {
-    out.push('[');
-    for (at, value) in values.iter().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
+    put_list(out, values, |out, value| {
         let mut object = Object::begin(out);
         put(&mut object, value);
         object.end();
-    }
-    out.push(']');
+    });
 }
 
 struct Writer<'a> {
@@ -315,13 +311,8 @@ impl Parts<'_> {
             FieldKind::Rendered(_) => object.string("type", "null-terminated-string"),
             FieldKind::Struct(structure) => {
                 object.string("type", "structure");
-                let members = object.key("member-classes");
-                members.push('[');
-                for (at, member) in structure.members.iter().enumerate() {
-                    if at > 0 {
-                        members.push(',');
-                    }
-                    let mut object = Object::begin(members);
+                put_list(object.key("member-classes"), structure.members.iter().enumerate(), |out, (at, member)| {
+                    let mut object = Object::begin(out);
                     object.string("name", unique_name(member));
                     if let Some(before) = at.checked_sub(1).and_then(|at| structure.members.get(at)) {
                         self.before = unique_name(before).into();
@@ -331,8 +322,7 @@ impl Parts<'_> {
                         own(&mut object, |own| own.string("name", &member.name));
                     }
                     object.end();
-                }
-                members.push(']');
+                });
                 // Of the members or its own, whichever is larger.
                 if class.align_bits > self.schema.struct_align_bits(&structure.members, 1) {
                     object.number("minimum-alignment", class.align_bits);
@@ -356,19 +346,13 @@ impl Parts<'_> {
             FieldKind::Variant(variant) => {
                 object.string("type", "variant");
                 self.location(object.key("selector-field-location"), &variant.selector);
-                let options = object.key("options");
-                options.push('[');
-                for (at, option) in variant.options.iter().enumerate() {
-                    if at > 0 {
-                        options.push(',');
-                    }
-                    let mut object = Object::begin(options);
+                put_list(object.key("options"), &variant.options, |out, option| {
+                    let mut object = Object::begin(out);
                     object.optional_string("name", option.name.as_deref());
                     ranges(object.key("selector-field-ranges"), &option.ranges);
                     self.class(object.key("field-class"), option.class);
                     object.end();
-                }
-                options.push(']');
+                });
             }
         }
         roles(&mut object, class.roles, self.scope);
@@ -403,12 +387,7 @@ impl Parts<'_> {
         if !integer.is_variable_length() {
             layout(object, integer.len_bits, integer.byte_order, integer.reversed_bits, align_bits);
         }
-        let base = match integer.base {
-            DisplayBase::Binary => 2,
-            DisplayBase::Octal => 8,
-            DisplayBase::Decimal => 10,
-            DisplayBase::Hexadecimal => 16,
-        };
+        let base = radix(integer.base);
         if base != 10 {
             object.number("preferred-display-base", base);
         }
@@ -437,23 +416,13 @@ impl Parts<'_> {
         let mut object = Object::begin(out);
         if path.steps == [PathStep::Member(BEFORE)] {
             // Without an origin, the structure around the field is meant; ours has two members.
-            let names = object.key("path");
-            names.push('[');
-            put_string(names, &self.before);
-            names.push(']');
+            put_list(object.key("path"), [&self.before], |out, name| put_string(out, name));
             object.end();
             return;
         }
         object.string("origin", origin_text(path.scope));
-        let names = object.key("path");
-        names.push('[');
-        for (at, name) in member_names(self.schema, &self.roots, path).iter().enumerate() {
-            if at > 0 {
-                names.push(',');
-            }
-            put_string(names, name);
-        }
-        names.push(']');
+        let names = member_names(self.schema, &self.roots, path);
+        put_list(object.key("path"), names, |out, name| put_string(out, &name));
         object.end();
     }
 }
@@ -534,12 +503,9 @@ fn mappings(out: &mut String, mappings: &[Mapping]) {
 }
 
 fn ranges(out: &mut String, ranges: &[Range]) {
-    out.push('[');
-    for (at, (low, high)) in ranges.iter().enumerate() {
-        let comma = if at > 0 { "," } else { "" };
-        let _ = write!(out, "{comma}[{low},{high}]");
-    }
-    out.push(']');
+    put_list(out, ranges, |out, (low, high)| {
+        let _ = write!(out, "[{low},{high}]");
+    });
 }
 
 fn roles(object: &mut Object<'_>, roles: Roles, scope: Scope) {

@@ -11,6 +11,7 @@ pub mod build;
 mod convert;
 mod encodes;
 mod fields;
+mod frame;
 mod json;
 mod mapping;
 mod marks;
@@ -26,7 +27,7 @@ mod tsdl;
 use std::sync::Arc;
 
 use tracemill_model::error::Result;
-use tracemill_model::schema::{Origin, Schema};
+use tracemill_model::schema::{DisplayBase, Origin, Schema};
 
 use self::convert::Converter;
 use self::rewrite::Rewriter;
@@ -111,6 +112,15 @@ fn create(
 /// The comment of metadata about what the trace was.
 pub(crate) fn comment(schema: &Schema) -> String {
     format!("converted from {} {}.{}", schema.format, schema.version.0, schema.version.1)
+}
+
+fn radix(base: DisplayBase) -> u32 {
+    match base {
+        DisplayBase::Binary => 2,
+        DisplayBase::Octal => 8,
+        DisplayBase::Decimal => 10,
+        DisplayBase::Hexadecimal => 16,
+    }
 }
 
 fn write_metadata(folder: &OutPath, text: &[u8]) -> Result<()> {

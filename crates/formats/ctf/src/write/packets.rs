@@ -10,9 +10,9 @@ use tracemill_model::error::Result;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{ByteOrder, Scope, StreamClassId};
 
+use super::frame::{put_header, set_numbers};
 use super::mapping::{EventMapping, Mapping, context_members};
 use crate::lttng_index;
-use crate::packets::MAGIC;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::WriteOptions;
 use tracemill_format::{OutFile, OutPath};
@@ -53,8 +53,8 @@ struct Buffer {
     bytes: Vec<u8>,
     /// Bits at the end that no field has: they are no content of the packet when it ends there.
     loose: LooseBits,
-    /// Where the numbers stand that are known when the packet ends.
-    places: Places,
+    /// First byte of the packet context: sizes and times, which are known when the packet ends.
+    context_at: usize,
     /// What no field of the output could hold, of all packets.
     shortfalls: Shortfalls,
 }
@@ -92,13 +92,6 @@ struct Kept {
     bytes: Vec<u8>,
     /// Bits of the last byte that none of them has.
     loose: u8,
-}
-
-/// Offsets into the packet.
-#[derive(Clone, Copy, Default)]
-struct Places {
-    total: usize,
-    begin: Option<usize>,
 }
 
 impl StreamWriter {
@@ -330,14 +323,7 @@ impl StreamWriter {
         let (order, stream) = (self.order, &mapping.streams[class.0 as usize]);
         let out = &mut self.packet.bytes;
         out.clear();
-        put_fixed(out, MAGIC, 32, order);
-        if let Some(uuid) = &mapping.to.uuid {
-            out.extend_from_slice(uuid);
-        }
-        put_fixed(out, stream.id, 64, order);
-        if mapping.has_stream_ids {
-            put_fixed(out, self.id, 64, order);
-        }
+        put_header(out, order, mapping.to.uuid.as_ref(), stream.id, mapping.has_stream_ids.then_some(self.id));
         if let Some(input) = input.filter(|_| mapping.keeps_header.contains(&true)) {
             let plan = input.plans.packet_header_rows();
             let nodes = mapping.kept_nodes(plan, class, Scope::PacketHeader, &mapping.keeps_header);
@@ -346,7 +332,7 @@ impl StreamWriter {
             let _ = plan.run(input.input(), &mut 0, &mut State::default(), &mut encoder);
         }
         let out = &mut self.packet.bytes;
-        self.packet.places = Places { total: out.len(), begin: stream.has_clock.then_some(out.len() + 16) };
+        self.packet.context_at = out.len();
         for (name, len_bits, _) in context_members(stream.has_clock, stream.has_cpu) {
             let value = match name {
                 "events_discarded" => self.counters.discarded,
@@ -372,29 +358,17 @@ impl StreamWriter {
     }
 
     fn flush(&mut self, mapping: &Mapping, open: &Open) -> Result<()> {
-        let Buffer { bytes: packet, loose, places, .. } = &mut self.packet;
+        let Buffer { bytes: packet, loose, context_at, .. } = &mut self.packet;
         let bits = packet.len() as u64 * 8;
-        let loose = u64::from(loose.before(packet.len()));
-        let (order, places) = (self.order, *places);
-        let mut set = |at: usize, value: u64| {
-            let mut bytes = Vec::with_capacity(8);
-            put_fixed(&mut bytes, value, 64, order);
-            if let Some(place) = packet.get_mut(at..at + 8) {
-                place.copy_from_slice(&bytes);
-            }
-        };
-        set(places.total, bits);
         // Bits that no field has are not content.
-        set(places.total + 8, bits - loose);
-        if let Some(begin) = places.begin {
-            set(begin, open.begin);
-            set(begin + 8, open.end);
-        }
-        if let (Some(index), Some(_)) = (&mut self.index, places.begin) {
-            let class = mapping.streams[open.class.0 as usize].id;
-            let content = bits - loose;
+        let content = bits - u64::from(loose.before(packet.len()));
+        let stream = &mapping.streams[open.class.0 as usize];
+        let values = [bits, content, open.begin, open.end];
+        set_numbers(packet, *context_at, &values[..if stream.has_clock { 4 } else { 2 }], self.order);
+        if let Some(index) = self.index.as_mut().filter(|_| stream.has_clock) {
             let of_time = [open.begin, open.end, self.counters.discarded];
-            lttng_index::entry(index, self.offset, [bits, content], of_time, [class, self.id, self.counters.sequence]);
+            let ids = [stream.id, self.id, self.counters.sequence];
+            lttng_index::entry(index, self.offset, [bits, content], of_time, ids);
         }
         self.offset += bits / 8;
         self.counters.sequence = self.counters.sequence.wrapping_add(1);

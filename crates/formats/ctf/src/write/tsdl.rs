@@ -6,12 +6,13 @@
 use std::fmt::Write;
 
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockId, ClockOrigin, DisplayBase, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
+    ByteOrder, ClockClass, ClockId, ClockOrigin, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
     IntegerClass, Length, Member, PathStep, Role, Schema, Scope, StreamClass,
 };
 
 use super::marks::BEFORE;
 use super::metadata::{Roots, class_at, member_names, stream_roots};
+use super::radix;
 use crate::names::{self, identifier, is_identifier, is_word};
 use tracemill_codec::text::uuid_text;
 
@@ -312,17 +313,12 @@ impl Writer<'_> {
     }
 
     fn plain_integer(&mut self, integer: &IntegerClass, align_bits: u32, has_clock: bool) {
-        let base = match integer.base {
-            DisplayBase::Binary => 2,
-            DisplayBase::Octal => 8,
-            DisplayBase::Decimal => 10,
-            DisplayBase::Hexadecimal => 16,
-        };
         let _ = write!(
             self.out,
-            "integer {{ size = {}; align = {align_bits}; signed = {}; base = {base}; byte_order = {};",
+            "integer {{ size = {}; align = {align_bits}; signed = {}; base = {}; byte_order = {};",
             integer.len_bits,
             integer.signed,
+            radix(integer.base),
             order_text(integer.byte_order)
         );
         if has_clock {

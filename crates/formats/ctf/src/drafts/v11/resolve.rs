@@ -67,7 +67,6 @@ struct Flat<'a> {
     base: &'static str,
     /// Attributes that are small; lists stay where they are.
     body: Body,
-    span: Span,
     map: Option<&'a Vec<(Spanned<String>, i128, i128)>>,
     fields: Option<&'a Vec<(Spanned<String>, TypeRef)>>,
     elem_type: Option<&'a TypeRef>,
@@ -185,8 +184,7 @@ impl<'a> Resolver<'a> {
                 "the event `{}` belongs to the section `{}`, which is not declared: it cannot occur",
                 event.name.value, event.section.value
             );
-            let warning = Error::new(ErrorKind::Inconsistent, message);
-            self.metadata.warnings.push(warning.at_text(event.section.span.place(self.source)));
+            self.warn(event.section.span, message);
             return Ok(());
         };
         if let Some(known) = by_id.insert((at, event.id.value), event) {
@@ -200,6 +198,11 @@ impl<'a> Resolver<'a> {
         let event = types::Event { name: event.name.value.clone(), id: event.id.value as u64, payload };
         self.metadata.groups[at].1.push(event);
         Ok(())
+    }
+
+    fn warn(&mut self, span: Span, message: impl Into<String>) {
+        let warning = Error::new(ErrorKind::Inconsistent, message);
+        self.metadata.warnings.push(warning.at_text(span.place(self.source)));
     }
 
     fn structure(&mut self, class: &'a TypeRef, what: &str) -> Result<Type> {
@@ -279,8 +282,7 @@ impl<'a> Resolver<'a> {
             return Err(span.malformed(self.source, "the type has no `parent`"));
         }
         let message = "a type without `parent` that has `exp_dig` is taken as a floating_point";
-        let warning = Error::new(ErrorKind::Inconsistent, message);
-        self.metadata.warnings.push(warning.at_text(span.place(self.source)));
+        self.warn(span, message);
         Ok(Flat { base: "floating_point", ..flat })
     }
 
@@ -341,7 +343,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn make(&mut self, flat: &Flat<'a>) -> Result<Type> {
-        let (body, span, source) = (&flat.body, flat.span, self.source);
+        let (body, span, source) = (&flat.body, flat.body.span.value, self.source);
         let missing = |what: &str| span.malformed(source, format!("the {} has no `{what}`", flat.base));
         let integer = || {
             let size = body.size.as_ref().ok_or_else(|| missing("size"))?.value as u32;
@@ -387,11 +389,7 @@ impl<'a> Resolver<'a> {
                     return Err(exponent.span.unsupported(source, message));
                 };
                 if is_odd {
-                    let warning = Error::new(
-                        ErrorKind::Inconsistent,
-                        "floating point numbers of this size are shown with the precision of 64 bits",
-                    );
-                    self.metadata.warnings.push(warning.at_text(span.place(source)));
+                    self.warn(span, "floating point numbers of this size are shown with the precision of 64 bits");
                 }
                 Ok(class)
             }
@@ -434,8 +432,7 @@ fn has_field(class: Option<&Type>, name: &str) -> bool {
 impl<'a> Flat<'a> {
     /// Without any attribute.
     fn new(base: &'static str) -> Self {
-        let span = Span::default();
-        Flat { base, body: Body::new(span), span, map: None, fields: None, elem_type: None, length_type: None }
+        Flat { base, body: Body::new(Span::default()), map: None, fields: None, elem_type: None, length_type: None }
     }
 
     /// What a child is that says this.
@@ -458,7 +455,6 @@ impl<'a> Flat<'a> {
                 is_ascii: of(&own.is_ascii, &parent.is_ascii),
                 ..Body::new(own.span.value)
             },
-            span: own.span.value,
             map: own.map.as_ref().or(self.map),
             fields: own.fields.as_ref().or(self.fields),
             elem_type: own.elem_type.as_ref().or(self.elem_type),

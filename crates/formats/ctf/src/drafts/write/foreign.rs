@@ -174,11 +174,10 @@ impl Foreign {
 
     /// The packet context of v1.6: what packets must say, then what the input's say beside that.
     fn packet_context(&mut self, stream: StreamClassId, has_cpu: bool) -> Result<Type> {
-        let int = |size| Class::integer(Int { size, signed: false, order: Order::Native }, None);
         let mut fields: Vec<(Spanned<String>, Type)> = Vec::new();
         for (name, size) in CONTEXT {
             if name != "cpu_id" || has_cpu {
-                fields.push((spanned(name), int(size)));
+                fields.push((spanned(name), Class::unsigned(size)));
             }
         }
         let mut taken: HashSet<String> = fields.iter().map(|(name, _)| name.value.clone()).collect();
@@ -229,18 +228,16 @@ impl Foreign {
     }
 
     fn make(&mut self, kind: &FieldKind) -> Result<Type> {
-        let plain =
-            |size: u32| Class::integer(Int { size: size.clamp(1, 64), signed: false, order: Order::Native }, None);
         Ok(match kind {
             FieldKind::Integer(integer) => self.integer(integer)?,
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => {
                 self.losses.add(Lost::BitArrays, 1);
                 self.losses.add(Lost::WideNumbers, u64::from(bits.len_bits > 64));
-                plain(bits.len_bits)
+                Class::unsigned(bits.len_bits.clamp(1, 64))
             }
             FieldKind::Boolean(_) => {
                 self.losses.add(Lost::Booleans, 1);
-                plain(8)
+                Class::unsigned(8)
             }
             FieldKind::Float(float) => {
                 self.losses.add(Lost::WideFloats, u64::from(float.len_bits > 64));
@@ -251,7 +248,7 @@ impl Foreign {
             FieldKind::Rendered(_) => Class::text(false),
             FieldKind::Blob(blob) => {
                 self.losses.add(Lost::Blobs, 1);
-                self.list(&blob.length, plain(8))?
+                self.list(&blob.length, Class::unsigned(8))?
             }
             FieldKind::Struct(structure) => {
                 let mut taken = HashSet::new();
@@ -268,15 +265,15 @@ impl Foreign {
             }
             FieldKind::Optional(optional) => {
                 self.losses.add(Lost::Optionals, 1);
-                Class::sequence(plain(8), self.class(optional.content)?, Span::default(), "")?
+                Class::sequence(Class::unsigned(8), self.class(optional.content)?, Span::default(), "")?
             }
             FieldKind::Variant(variant) => {
                 self.losses.add(Lost::Variants, 1);
                 let mut taken = HashSet::new();
-                let mut fields = vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), plain(32))];
+                let mut fields = vec![(spanned(&self.free_name("tag", &mut taken, |_| false)), Class::unsigned(32))];
                 for (at, option) in variant.options.iter().enumerate() {
                     let name = option.name.as_deref().map_or_else(|| format!("option{at}"), str::to_string);
-                    let class = Class::sequence(plain(8), self.class(option.class)?, Span::default(), "")?;
+                    let class = Class::sequence(Class::unsigned(8), self.class(option.class)?, Span::default(), "")?;
                     fields.push((spanned(&self.free_name(&name, &mut taken, |_| false)), class));
                 }
                 Class::structure(fields, false, "")?
@@ -306,10 +303,7 @@ impl Foreign {
     fn list(&mut self, length: &Length, element: Type) -> Result<Type> {
         match length {
             Length::Static(len) => Class::array(*len, element, Span::default(), ""),
-            _ => {
-                let int = Int { size: 32, signed: false, order: Order::Native };
-                Class::sequence(Class::integer(int, None), element, Span::default(), "")
-            }
+            _ => Class::sequence(Class::unsigned(32), element, Span::default(), ""),
         }
     }
 

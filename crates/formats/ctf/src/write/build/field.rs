@@ -11,7 +11,7 @@ use tracemill_model::schema::{
 };
 
 use super::super::Dialect;
-use crate::names::{is_identifier, is_word};
+use crate::names::{is_identifier, is_word, member};
 
 /// Alignment of every field.
 const BYTE: u32 = 8;
@@ -269,7 +269,7 @@ impl<'a> Fields<'a> {
             self.path.steps.push(PathStep::Member(members.len() as u32));
             let class = self.class(field, true)?;
             self.path.steps.pop();
-            self.push(members, member(name, class))?;
+            self.push(members, member(name.as_str(), class))?;
             self.name.truncate(outer);
         }
         Ok(())
@@ -300,7 +300,7 @@ impl<'a> Fields<'a> {
             _ => return None,
         };
         let class = self.add(kind, BYTE);
-        Some(member(&format!("_{name}_{suffix}"), class))
+        Some(member(format!("_{name}_{suffix}"), class))
     }
 
     /// The class of a field. Only a member has another one before it.
@@ -415,11 +415,6 @@ impl<'a> Fields<'a> {
     fn refuse(&self, text: &str) -> Error {
         Error::misuse(text).in_field(&*self.name)
     }
-}
-
-fn member(name: &str, class: FieldClassId) -> Member {
-    let name: Arc<str> = name.into();
-    Member { raw_name: name.clone(), name, class }
 }
 
 fn boolean_kind() -> FieldKind {

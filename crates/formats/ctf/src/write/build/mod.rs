@@ -6,13 +6,11 @@
 mod field;
 mod packet;
 
-use std::sync::Arc;
-
 use tracemill_codec::field_writer::Layout;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
     ClockClass, ClockId, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind, IntegerClass, Member, Role, Roles,
-    Schema, Scope, StreamClass, StreamClassId,
+    Schema, Scope, StreamClass, StreamClassId, StructClass,
 };
 
 pub use self::field::{
@@ -25,7 +23,7 @@ use super::Dialect;
 use super::convert::text_of;
 use super::mapping::context_members;
 use super::marks::Marks;
-use crate::names::is_identifier;
+use crate::names::{is_identifier, member};
 
 /// Event classes that a stream class can have: their ids have 16 bits.
 const MAX_EVENT_CLASSES: usize = 1 << 16;
@@ -230,10 +228,9 @@ impl Definitions {
 /// An unsigned integer with roles, as a member.
 fn with_roles(schema: &mut Schema, name: &str, len_bits: u32, roles: Roles) -> Member {
     let class = FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(len_bits)), 8).with_roles(roles);
-    let (name, class): (Arc<str>, _) = (name.into(), schema.add_field_class(class));
-    Member { raw_name: name.clone(), name, class }
+    member(name, schema.add_field_class(class))
 }
 
 fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
-    schema.add_field_class(FieldClass::new(FieldKind::Struct(tracemill_model::schema::StructClass { members }), 8))
+    schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
 }

@@ -1,13 +1,12 @@
 //! The packets of one stream.
 
-use tracemill_codec::bits::{put_uint, uint_bytes};
 use tracemill_codec::encode::LooseBits;
 use tracemill_codec::field_writer::{FieldWriter, Layout};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
+use super::super::frame::{put_header, set_numbers};
 use super::{EventLayout, StreamLayout};
-use crate::packets::MAGIC;
 
 /// Bytes of the packet header and of the members of the packet context that are ours.
 const HEADER_BYTES: usize = 4 + 8 + 8 + 6 * 8;
@@ -213,11 +212,9 @@ impl PacketWriter {
 
     fn begin(&mut self, cycles: u64) {
         let out = &mut self.packet;
-        put_uint(out, MAGIC, 4, ByteOrder::Little);
+        put_header(out, ByteOrder::Little, None, self.class_id, Some(self.stream_id));
         // The sizes, the end and the counter are known when the packet ends.
-        for value in [self.class_id, self.stream_id, 0, 0, cycles, cycles, 0, self.sequence] {
-            put_uint(out, value, 8, ByteOrder::Little);
-        }
+        out.extend([0, 0, cycles, cycles, 0, self.sequence].into_iter().flat_map(u64::to_le_bytes));
         debug_assert_eq!(out.len(), HEADER_BYTES);
         self.loose = self.packet_context.put(out);
         self.times = [cycles; 2];
@@ -229,12 +226,8 @@ impl PacketWriter {
         // Bits that no field has are not content.
         let content_bits = bits - u64::from(self.loose.before(self.packet.len()));
         let [begin, end] = self.times;
-        for (at, value) in [bits, content_bits, begin, end, self.discarded].into_iter().enumerate() {
-            let at = SIZES_AT + at * 8;
-            if let Some(place) = self.packet.get_mut(at..at + 8) {
-                place.copy_from_slice(&uint_bytes(value, ByteOrder::Little));
-            }
-        }
+        let values = [bits, content_bits, begin, end, self.discarded];
+        set_numbers(&mut self.packet, SIZES_AT, &values, ByteOrder::Little);
         self.sequence += 1;
         self.events = 0;
         self.is_owed = false;
