@@ -65,6 +65,14 @@ impl Moments {
 }
 
 /// The durations of a group.
+///
+/// ```
+/// use tracemill_analyses::durations::Durations;
+/// let mut durations = Durations::default();
+/// [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|ns| durations.add(ns));
+/// assert_eq!((durations.moments.mean_ns(), durations.moments.deviation_ns()), (Some(5.0), Some(2.0)));
+/// assert_eq!(durations.percentiles_ns(&[50, 90]), [4, 9]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Durations {
     /// Count, sums and extremes.

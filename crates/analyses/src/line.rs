@@ -4,6 +4,16 @@ use crate::durations::Moments;
 use crate::sums::{Sum192, U256};
 
 /// Sums of durations times their index, from 0.
+///
+/// ```
+/// use tracemill_analyses::{durations::Moments, line::Line};
+/// let (mut line, mut moments) = (Line::default(), Moments::default());
+/// for (index, ns) in [100, 130, 160].into_iter().enumerate() {
+///     line.add(index as u64, ns);
+///     moments.add(ns);
+/// }
+/// assert_eq!(line.fit(&moments).map(|fit| (fit.offset_ns, fit.slope_ns)), Some((100.0, 30.0)));
+/// ```
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Line {
     products: Sum192,

@@ -22,7 +22,7 @@ pub struct Input<'a> {
     pub streams: &'a [StreamOf],
     /// Times and classes that are wanted.
     pub selection: Selection,
-    /// What must be true of the fields.
+    /// Condition on the fields.
     pub filter: Option<Filter>,
 }
 

@@ -98,7 +98,7 @@ struct Chrome<'a> {
     /// and their names as they stand in strings.
     open: Vec<Vec<(isize, Rc<str>)>>,
     scratch: Vec<u8>,
-    /// What stands between time and name of the ends and of the begins of each task.
+    /// Text between time and name of the ends and of the begins of each task.
     tasks: Vec<[String; 2]>,
     /// Names as they stand in strings, by their symbol.
     names: Vec<Option<Rc<str>>>,

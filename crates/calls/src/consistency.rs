@@ -53,7 +53,7 @@ fn is_forked(source: &dyn CallSource, record: &CallRecord) -> bool {
     source.tasks().get(record.task as usize).is_some_and(|task| task.parent != 0)
 }
 
-/// What the names of functions say, by their symbols.
+/// Meanings of the names of functions, by their symbols.
 struct Functions<'a> {
     source: &'a dyn CallSource,
     tids: &'a [i64],

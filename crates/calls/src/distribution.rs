@@ -3,6 +3,13 @@
 use std::collections::BTreeMap;
 
 /// Durations by their size.
+///
+/// ```
+/// use tracemill_calls::distribution::Distribution;
+/// let mut durations = Distribution::default();
+/// (1..=100).for_each(|ns| durations.add(ns));
+/// assert_eq!((durations.percentile(50), durations.percentile(99)), (50, 99));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     /// Durations in each class that has some.

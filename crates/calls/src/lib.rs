@@ -1,4 +1,4 @@
-//! Follows the function calls of a trace: as an indented replay, as statistics of functions.
+//! Function calls of a trace: as an indented replay, as statistics of functions, as trees.
 //!
 //! Formats offer calls as records ([`tracemill_format::calls`]). [`follow::Follower`] merges the records of all tasks
 //! and keeps the stack of each: which calls are open, since when, and how much of their time their callees took. What is
@@ -25,4 +25,4 @@ pub mod tasks;
 pub mod text;
 mod tree;
 
-pub use select::{CallOptions, TimeRange};
+pub use select::{CallOptions, EventOptions, KernelOptions, TimeRange};

@@ -13,7 +13,7 @@ pub(crate) struct Merged<'a> {
     limit: (u64, usize),
     /// The task of the last record, for records that belong to it.
     last_task: u32,
-    /// What was wrong with streams that are at their end.
+    /// Damage and warnings of streams that are at their end.
     pub(crate) findings: Findings,
     /// The time of the last record of each task that was read, when calls are held back.
     pub(crate) last_read: Option<LastRead>,

@@ -75,6 +75,15 @@ pub enum Filter {
     Out,
 }
 
+impl Filter {
+    /// The filter of a name, which loses its `!`.
+    fn take(name: &mut &str) -> Filter {
+        let Some(rest) = name.strip_prefix('!') else { return Filter::In };
+        *name = rest;
+        Filter::Out
+    }
+}
+
 /// The color of a name.
 fn color(name: &str) -> Option<Color> {
     Some(match name {
@@ -159,8 +168,7 @@ impl Rules {
             (Kind::Hide, &texts.hides),
             (Kind::Location, &texts.locations),
         ];
-        let is_used = texts.size > 0 || lists.iter().any(|(_, list)| !list.is_empty());
-        if !is_used {
+        if texts.size == 0 && lists.iter().all(|(_, list)| list.is_empty()) {
             return rules;
         }
         let mut symbols: Vec<(u32, CallSymbol)> = Vec::new();
@@ -233,7 +241,7 @@ impl Item {
         patterns: PatternKind,
         warnings: &mut Vec<String>,
     ) -> Option<Item> {
-        let (name, actions) = text.split_once('@').unwrap_or((text, ""));
+        let (mut name, actions) = text.split_once('@').unwrap_or((text, ""));
         let mut rule = Rule::default();
         let mut module = None;
         for action in actions.split(',').map(str::trim).filter(|action| !action.is_empty()) {
@@ -249,24 +257,13 @@ impl Item {
                 }
             }
         }
-        let mut name = name;
         match kind {
-            Kind::Filter => {
-                rule.filter = Some(Filter::In);
-                if let Some(rest) = name.strip_prefix('!') {
-                    name = rest;
-                    rule.filter = Some(Filter::Out);
-                }
-            }
+            Kind::Filter => rule.filter = Some(Filter::take(&mut name)),
             Kind::Trigger => {}
             Kind::Caller => rule.is_caller = true,
             Kind::Hide => rule.is_hidden = true,
             Kind::Location => {
-                rule.location = Some(Filter::In);
-                if let Some(rest) = name.strip_prefix('!') {
-                    name = rest;
-                    rule.location = Some(Filter::Out);
-                }
+                rule.location = Some(Filter::take(&mut name));
                 return Some(Item { pattern: location_pattern(name, patterns), rule, module });
             }
         }
@@ -286,8 +283,8 @@ impl Item {
         let is_kernel = module.is_some_and(|module| matches!(module, "k" | "kernel"));
         // The first module whose name begins so.
         let wanted = module.and_then(|prefix| {
-            let names = symbols.iter().filter_map(|(_, symbol)| symbol.module.as_deref());
-            names.into_iter().find(|name| name.starts_with(prefix))
+            let mut names = symbols.iter().filter_map(|(_, symbol)| symbol.module.as_deref());
+            names.find(|name| name.starts_with(prefix))
         });
         let mut has_match = false;
         for (id, symbol) in symbols {

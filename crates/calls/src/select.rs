@@ -44,7 +44,36 @@ impl TimeRange {
     }
 }
 
+/// Events that are shown, unless it says otherwise those inside of functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventOptions {
+    /// No events (`--no-event`).
+    pub none: bool,
+    /// Events outside of all functions too (`--event-full`).
+    pub all: bool,
+    /// No scheduling events (`--no-sched`).
+    pub no_sched: bool,
+    /// No scheduling events that are preemptions (`--no-sched-preempt`).
+    pub no_preemptions: bool,
+}
+
+/// Calls and events of the kernel that are shown, unless it says otherwise those inside of functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelOptions {
+    /// Calls outside of all functions too (`--kernel-full`).
+    pub all: bool,
+    /// Nothing that is not the kernel's (`--kernel-only`).
+    pub only: bool,
+}
+
 /// Options of all commands that follow calls.
+///
+/// ```
+/// use tracemill_calls::{CallOptions, EventOptions};
+/// let events = EventOptions { no_sched: true, ..EventOptions::default() };
+/// let options = CallOptions { depth: 3, time_filter: 50_000, events, ..CallOptions::default() };
+/// assert!(options.tids.is_empty(), "all tasks");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOptions {
     /// Deepest calls that are shown, counted from 1 (`-D`).
@@ -55,25 +84,17 @@ pub struct CallOptions {
     pub tids: Vec<i64>,
     /// Leave out calls to libraries (`--no-libcall`).
     pub no_library_calls: bool,
-    /// Leave out events (`--no-event`).
-    pub no_events: bool,
-    /// Show events outside of all functions too (`--event-full`).
-    pub all_events: bool,
-    /// Leave out scheduling events (`--no-sched`).
-    pub no_sched: bool,
-    /// Leave out scheduling events that are preemptions (`--no-sched-preempt`).
-    pub no_preemptions: bool,
+    /// Choice of events.
+    pub events: EventOptions,
+    /// Choice of what the kernel did.
+    pub kernel: KernelOptions,
     /// Show nothing before a trigger asks for it (`--disable`).
     pub is_disabled: bool,
     /// The stretch of time that is wanted (`-r`).
     pub range: TimeRange,
     /// Functions that are shown, left out, or that change what is (`-F -N -C -H -T -Z`).
     pub rules: Rules,
-    /// Show calls of the kernel outside of all functions too (`--kernel-full`).
-    pub all_kernel: bool,
-    /// Show only kernel functions and events (`--kernel-only`).
-    pub only_kernel: bool,
-    /// Colors of the output.
+    /// Form of the colors of the output.
     pub colors: ColorStyle,
 }
 
@@ -96,15 +117,11 @@ impl Default for CallOptions {
             time_filter: 0,
             tids: Vec::new(),
             no_library_calls: false,
-            no_events: false,
-            all_events: false,
-            no_sched: false,
-            no_preemptions: false,
+            events: EventOptions::default(),
+            kernel: KernelOptions::default(),
             is_disabled: false,
             range: TimeRange::default(),
             rules: Rules::default(),
-            all_kernel: false,
-            only_kernel: false,
             colors: ColorStyle::None,
         }
     }

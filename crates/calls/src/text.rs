@@ -5,7 +5,13 @@ use tracemill_format::calls::{CallSource, Color, ColorStyle};
 /// Names of units of time, and how many of one make the next.
 const UNITS: [(&str, u64); 5] = [("us", 1000), ("ms", 1000), (" s", 1000), (" m", 60), (" h", 24)];
 
-/// Appends a time in ns in ten columns: `  1.234 us`; blanks for 0.
+/// Appends a time in ns in ten columns; blanks for 0.
+///
+/// ```
+/// let mut out = Vec::new();
+/// tracemill_calls::text::put_time(&mut out, 1_234);
+/// assert_eq!(out, b"  1.234 us");
+/// ```
 pub fn put_time(out: &mut Vec<u8>, ns: u64) {
     out.extend_from_slice(&time_text(ns));
 }
@@ -172,7 +178,12 @@ pub fn put_blanks(out: &mut Vec<u8>, count: usize) {
     }
 }
 
-/// A time with a unit, as options have it: `50us`, `1ms`, `2s`, plain ns; in ns.
+/// A time with a unit, as options have it: `50us`, `1ms`, `2s`, or ns without one; in ns.
+///
+/// ```
+/// use tracemill_calls::text::parse_time;
+/// assert_eq!((parse_time("1.5ms"), parse_time("7"), parse_time("1x")), (Some(1_500_000), Some(7), None));
+/// ```
 pub fn parse_time(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, unit) = text.split_at(digits);
@@ -195,7 +206,7 @@ pub fn parse_time(text: &str) -> Option<u64> {
     Some(ns)
 }
 
-/// Seconds of a clock, with a fraction, in ns; what is finer is cut.
+/// Seconds of a clock, with a fraction, in ns; digits beyond are truncated.
 pub fn parse_timestamp(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -9,7 +9,7 @@ use tracemill_calls::replay::{self, ReplayField, ReplayLines, ReplayOptions};
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
 use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
 use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
-use tracemill_calls::{CallOptions, TimeRange, follow::Follower, json, raw};
+use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, follow::Follower, json, raw};
 use tracemill_format::calls::*;
 
 /// Calls of tasks 7 and 8; symbols are numbers of names.
@@ -472,7 +472,12 @@ fn balanced_chrome_traces_are_so_whatever_the_records() {
         let calls = Calls::of(streams);
         let range = TimeRange { start: below(2) * 200, stop: below(2) * 300, ..TimeRange::default() };
         let depth = if below(2) == 0 { 1024 } else { 2 };
-        let options = CallOptions { range, depth, all_events: below(2) == 0, ..CallOptions::default() };
+        let options = CallOptions {
+            range,
+            depth,
+            events: EventOptions { all: below(2) == 0, ..EventOptions::default() },
+            ..CallOptions::default()
+        };
         let events = chrome_events(&calls, options, look);
         assert!(events.is_ok(), "round {round}: {}", events.unwrap_err());
     }
@@ -649,14 +654,18 @@ fn what_the_kernel_does_outside_of_functions_does_not_part_a_leaf() {
     let calls = Calls::of(vec![own, kernel]);
     let text = replayed(&calls, CallOptions::default(), &bare());
     assert_eq!(text, "main() {\n  leaf();\n} /* main */\n");
-    let text = replayed(&calls, CallOptions { all_kernel: true, ..CallOptions::default() }, &bare());
+    let text = replayed(
+        &calls,
+        CallOptions { kernel: KernelOptions { all: true, only: false }, ..CallOptions::default() },
+        &bare(),
+    );
     assert!(text.starts_with("main() {\n  leaf() {\ndo_syscall_64();\n  } /* leaf */\n"), "{text}");
 }
 
 #[test]
 fn the_kernel_alone_is_shown_when_it_is_asked_for() {
     let calls = reading();
-    let only = CallOptions { only_kernel: true, ..CallOptions::default() };
+    let only = CallOptions { kernel: KernelOptions { all: false, only: true }, ..CallOptions::default() };
     let expected = "do_syscall_64() {\n  vfs_read();\n} /* do_syscall_64 */\n";
     assert_eq!(replayed(&calls, only.clone(), &bare()), expected);
     let (functions, _) = report::functions(&calls, only.clone(), false);

@@ -59,7 +59,7 @@ pub(super) fn first_time(source: &dyn CallSource, options: &CallOptions) -> Opti
         let Some(record) = first_record(source, stream) else { continue };
         if options.wants_task(source.tasks()[record.task as usize].tid) {
             first.get_or_insert(record.time);
-        } else if record.kind != CallKind::Event || options.all_events {
+        } else if record.kind != CallKind::Event || options.events.all {
             unwanted = Some(unwanted.map_or(record.time, |time| time.min(record.time)));
         }
     }

@@ -30,7 +30,7 @@ use begin::first_time;
 pub struct Follower<'a> {
     /// Where the calls come from.
     pub source: &'a dyn CallSource,
-    /// What is wanted.
+    /// Selection of what is shown.
     pub options: CallOptions,
     merged: Merged<'a>,
     /// Records that are taken out of `merged`, and which of them is the next.
@@ -166,7 +166,7 @@ impl<'a> Follower<'a> {
     /// May calls take the fast path: is nothing special about any, but for what its task and its name say?
     pub(crate) fn has_fast_path(&self) -> bool {
         let is_special = self.has_rules || self.is_estimated || self.options.no_library_calls;
-        self.has_all_tasks && self.is_enabled && !is_special && !self.options.only_kernel
+        self.has_all_tasks && self.is_enabled && !is_special && !self.options.kernel.only
     }
 
     /// Is it a call to a library, where these are not wanted?
@@ -215,7 +215,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// What was wrong with the streams that are at their end.
+    /// Damage and warnings of the streams that are at their end.
     pub fn take_findings(&mut self) -> Findings {
         std::mem::take(&mut self.merged.findings)
     }

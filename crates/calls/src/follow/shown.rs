@@ -20,23 +20,23 @@ impl Follower<'_> {
             return true;
         }
         match record.origin {
-            CallOrigin::Kernel => self.options.all_kernel || self.tasks[record.task as usize].user_stack_count > 0,
-            _ => !self.options.only_kernel,
+            CallOrigin::Kernel => self.options.kernel.all || self.tasks[record.task as usize].user_stack_count > 0,
+            _ => !self.options.kernel.only,
         }
     }
 
     pub(super) fn is_event_wanted(&mut self, record: &CallRecord) -> bool {
         let task = &mut self.tasks[record.task as usize];
         let is_outside = task.user_stack_count == 0;
-        if self.options.no_events || is_outside && !self.options.all_events {
+        if self.options.events.none || is_outside && !self.options.events.all {
             return false;
         }
         let is_preemption = record.address == event_id::SCHED_OUT_PREEMPTED;
         let is_sched = is_preemption || matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT);
-        if self.options.no_sched && is_sched {
+        if self.options.events.no_sched && is_sched {
             return false;
         }
-        if self.options.no_preemptions {
+        if self.options.events.no_preemptions {
             if is_preemption {
                 task.was_preempted = true;
                 return false;
@@ -51,8 +51,8 @@ impl Follower<'_> {
     /// Is a call that is closed at the end one that is not shown, because of who made it: the kernel outside of all
     /// functions, or the task when only the kernel is wanted?
     pub(crate) fn is_outside(&self, task: usize, frame: &Frame) -> bool {
-        let is_of_kernel = frame.is_kernel && !self.options.all_kernel && self.tasks[task].user_stack_count == 0;
-        is_of_kernel || self.options.only_kernel && !frame.is_kernel
+        let is_of_kernel = frame.is_kernel && !self.options.kernel.all && self.tasks[task].user_stack_count == 0;
+        is_of_kernel || self.options.kernel.only && !frame.is_kernel
     }
 
     /// Actions of the options at the calls of a function.

@@ -22,9 +22,9 @@ pub struct Frame {
     pub is_hidden: bool,
     /// Is it one of the kernel's?
     pub is_kernel: bool,
-    /// What calls of special functions do.
+    /// Jump of a call of a special function.
     pub(super) jump: Jump,
-    /// What a filter did at the call.
+    /// Filter that began at the call.
     pub(super) filter: Option<Filter>,
     /// Depth that was left when it was entered.
     pub(super) depth_left: i32,
@@ -193,7 +193,7 @@ impl Follower<'_> {
         if record.time < self.first_time && record.kind != CallKind::Lost {
             let is_event = record.kind == CallKind::Event;
             let is_outside = (is_event || is_kernel) && self.tasks[at].stack_count == 0;
-            let is_wanted = if is_kernel { self.options.all_kernel } else { self.options.all_events };
+            let is_wanted = if is_kernel { self.options.kernel.all } else { self.options.events.all };
             if !is_outside || is_wanted {
                 self.first_time = record.time;
             }

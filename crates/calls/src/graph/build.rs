@@ -15,9 +15,9 @@ pub(super) struct Graph<'a> {
     programs: Vec<(Option<usize>, (u64, u64))>,
     /// Process of each task, and the process that forked it.
     processes: Vec<(i64, i64)>,
-    /// What the last record of each task says: where a task begins with the end of its calls.
+    /// Address of the last record of each task: where a task begins with the end of its calls.
     last_addresses: Vec<u64>,
-    /// The same of what the system told last, of any task, and which tasks it was the last record of.
+    /// Address of the last record of the system, of any task, and the tasks whose last record is one.
     last_of_system: u64,
     is_last_shared: Vec<bool>,
 }
@@ -169,7 +169,7 @@ impl<'a> Graph<'a> {
         root.calls += 1;
         let task = &self.follower.tasks[at];
         // Where only the kernel is wanted, the way begins behind what the task itself called.
-        let skipped = if self.follower.options.only_kernel { task.user_stack_count } else { 0 };
+        let skipped = if self.follower.options.kernel.only { task.user_stack_count } else { 0 };
         let frames = task.below(open).iter().skip(usize::try_from(skipped).unwrap_or(0));
         let frames: Vec<_> = frames.map(|frame| (frame.address, frame.symbol)).collect();
         if frames.is_empty() {

@@ -115,7 +115,7 @@ impl Column {
         ("func", Column::Name),
     ];
 
-    /// Those that uftrace does not have.
+    /// Columns that uftrace does not have.
     pub const PERCENTILES: [(&'static str, Column); 6] = [
         ("total-p50", Column::TotalPercentile(50)),
         ("total-p90", Column::TotalPercentile(90)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_calls::rules::Rules;
 use tracemill_calls::text::{by_name, parse_time, parse_timestamp};
-use tracemill_calls::{CallOptions, TimeRange};
+use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -120,18 +120,19 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
         open.reporter.loss(&warning);
     }
     let mut options = CallOptions {
-        // Who looks for the callers of a function, or for those of a file, does not look for the system.
-        no_sched: args.no_sched || !args.rules.0.callers.is_empty() || !args.rules.0.locations.is_empty(),
-        no_preemptions: args.no_sched_preempt,
+        events: EventOptions {
+            none: args.no_event,
+            all: args.event_full,
+            // Who looks for the callers of a function, or for those of a file, does not look for the system.
+            no_sched: args.no_sched || !args.rules.0.callers.is_empty() || !args.rules.0.locations.is_empty(),
+            no_preemptions: args.no_sched_preempt,
+        },
+        kernel: KernelOptions { all: args.kernel_full, only: args.kernel_only },
         is_disabled: args.disable,
         range: args.time_range.as_deref().map(time_range).transpose()?.unwrap_or_default(),
         rules,
         tids: args.tid.clone(),
         no_library_calls: args.no_libcall,
-        no_events: args.no_event,
-        all_events: args.event_full,
-        all_kernel: args.kernel_full,
-        only_kernel: args.kernel_only,
         ..CallOptions::default()
     };
     options.depth = args.depth.unwrap_or(options.depth);

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             hex: args.hex,
             no_values: args.no_args,
             no_events: args.calls.no_event,
-            no_sched: call_options.no_sched,
+            no_sched: call_options.events.no_sched,
             no_tasks: args.calls.kernel_only,
             between: None,
             between_of_all: None,

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
             let Some(other_source) = other.source() else { return Ok(Outcome::Nothing) };
             let mut call_options = calls::options(&other_args, &other, other_source)?;
             // As in uftrace, which has another default for the second one.
-            call_options.all_events = true;
+            call_options.events.all = true;
             let (others, more) = report::functions(other_source, call_options, options.needs_spread());
             findings.append(more);
             let base_title = title(&calls::path(&args.calls), source);
