@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use tracemill_model::schema::ByteOrder;
 
 use super::arguments::{Form, NULL_TEXT, Spec};
-use super::calls::{CallFile, Calls};
-use super::info::feature;
+use super::calls::{CallFile, Calls, bare, call};
+use super::info::{Header, feature};
 use super::kernel::CpuRecords;
 use super::layout::hex;
 use super::naming::shown;
@@ -52,16 +52,6 @@ const GROUPS: [&str; 14] = [
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 64 << 10;
 
-/// What the header of `info` says, as it is shown.
-#[derive(Clone, Debug)]
-pub(super) struct Header {
-    pub bytes: Vec<u8>,
-    pub version: u32,
-    pub header_size: u64,
-    pub features: u64,
-    pub groups: u64,
-}
-
 /// Writes all records that `want` is true for.
 pub(super) fn write(
     calls: &Calls,
@@ -88,7 +78,7 @@ pub(super) fn write(
         });
         let is_read = options.tids.is_empty() || options.tids.contains(&tid);
         if let Some(bytes) = file.filter(|_| is_read) {
-            let mut task = calls.task(bytes.bytes(), tid);
+            let mut task = calls.definitions.task(bytes.bytes(), tid);
             let (from, to) = match options.between {
                 Some((from, to)) => slices::around(&mut task, from, to),
                 None => (0, usize::MAX),
@@ -103,27 +93,6 @@ pub(super) fn write(
     }
     dump.gather();
     out.write_all(&dump.bytes)
-}
-
-/// A record as those who follow calls know it.
-fn call(record: Record, symbol: u32, task: u32, has_values: bool) -> CallRecord {
-    CallRecord {
-        time: record.time,
-        address: record.address(),
-        values: 0,
-        symbol,
-        task,
-        values_len: 0,
-        depth: record.depth(),
-        kind: match record.kind() {
-            Kind::Entry => CallKind::Entry,
-            Kind::Exit => CallKind::Exit,
-            Kind::Lost => CallKind::Lost,
-            Kind::Event => CallKind::Event,
-        },
-        origin: CallOrigin::Task,
-        has_values,
-    }
 }
 
 struct Dump<'a> {
@@ -189,7 +158,7 @@ const SHOWN: usize = 1024;
 impl Dump<'_> {
     // Writing to a string cannot fail.
     fn header(&mut self) {
-        let Header { bytes, version, header_size, mut features, groups } = self.calls.header.clone();
+        let Header { bytes, version, size, mut features, groups } = self.calls.header.clone();
         if !self.calls.has_perf {
             features &= !feature::PERF_EVENT;
         }
@@ -199,7 +168,7 @@ impl Dump<'_> {
         let bits = if byte(15) == 2 { "64" } else { "32" };
         let _ = writeln!(self.text, "uftrace file header: magic         = {magic}");
         let _ = writeln!(self.text, "uftrace file header: version       = {version}");
-        let _ = writeln!(self.text, "uftrace file header: header size   = {header_size}");
+        let _ = writeln!(self.text, "uftrace file header: header size   = {size}");
         let _ = writeln!(self.text, "uftrace file header: endian        = {} ({order})", byte(14));
         let _ = writeln!(self.text, "uftrace file header: class         = {} ({bits} bit)", byte(15));
         for (name, mask, names) in [("features", features, &FEATURES[..]), ("info    ", groups, &GROUPS[..])] {
@@ -238,7 +207,7 @@ impl Dump<'_> {
                 task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
             {
                 let symbol = task.resolver.id(record.time, task.address(record));
-                if want(&call(record, symbol, number, false)) {
+                if want(&call(record, symbol, number)) {
                     let is_exit = record.kind() == Kind::Exit;
                     let address = record.address();
                     self.call(record.time, tid, is_exit, (symbol, address, address), record.depth());
@@ -251,7 +220,7 @@ impl Dump<'_> {
             match task.step(at, time) {
                 Step::Record { record, symbol, payload, next } => {
                     let has_values = !matches!(payload, Payload::None);
-                    let is_wanted = want(&call(record, symbol, number, has_values));
+                    let is_wanted = want(&CallRecord { has_values, ..call(record, symbol, number) });
                     // What was lost has no time: it happened behind the record before.
                     let is_late = record.kind() == Kind::Lost && !self.is_in_time(time) && time > 0;
                     if !self.is_in_time(record.time) || is_late {
@@ -346,7 +315,7 @@ impl Dump<'_> {
         let name = match kind {
             Kind::Entry | Kind::Exit => String::new(),
             Kind::Lost => format!("<{address:x}>"),
-            Kind::Event => self.calls.event_names.name(address as u32),
+            Kind::Event => self.calls.definitions.event_names.name(address as u32),
         };
         match kind {
             // A name is made of the stored bits.
@@ -369,8 +338,7 @@ impl Dump<'_> {
             Payload::Values { list, from, len } => {
                 let specs = &task.signatures.lists[list as usize];
                 let data = &task.bytes[from..from + len];
-                let record = call(record, symbol, number, true);
-                self.values(specs, data, task.order, tid, &record);
+                self.values(specs, data, task.order, tid, &call(record, symbol, number));
                 if self.options.hex {
                     self.hex(data);
                 }
@@ -427,8 +395,8 @@ impl Dump<'_> {
                 return;
             }
             Form::Pointer => {
-                let id = self.calls.names.id_at(tid, record.time, number);
-                let symbol = self.calls.names.symbol(id).filter(|_| id > 0);
+                let id = self.calls.definitions.names.id_at(tid, record.time, number);
+                let symbol = self.calls.definitions.names.symbol(id).filter(|_| id > 0);
                 let _ = match symbol {
                     Some(symbol) => {
                         writeln!(self.text, "p: {number:x} (&{})", shown(symbol.name, self.calls.demangle))
@@ -474,7 +442,7 @@ impl Dump<'_> {
 
     /// Records of the kernel, of all tasks.
     fn kernel(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
-        let Some(kernel) = self.calls.kernel.as_deref() else { return Ok(()) };
+        let Some(kernel) = self.calls.definitions.kernel.as_deref() else { return Ok(()) };
         self.text.push('\n');
         for file in &self.calls.files {
             let CallFile::Kernel(cpu, bytes) = file else { continue };
@@ -487,40 +455,30 @@ impl Dump<'_> {
                     let count = if count > 0 { count as i64 } else { -1 };
                     let _ = writeln!(self.text, "[lost ]: {count} events");
                 }
-                let known = match record.call {
+                let (kind, address, symbol, depth) = match record.call {
                     Some((address, depth, is_exit)) => {
                         let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
-                        (kind, address, self.calls.names.kernel_id(address), depth)
+                        (kind, address, self.calls.definitions.names.kernel_id(address), depth)
                     }
                     None => (CallKind::Event, record.id.into(), 0, 0),
                 };
-                let (kind, address, symbol, depth) = known;
-                let is_wanted = want(&CallRecord {
-                    time: record.time,
-                    address,
-                    values: 0,
-                    symbol,
-                    // Tasks that were not traced are none that options name.
-                    task: self.calls.numbers.get(&record.tid).copied().unwrap_or(u32::MAX),
-                    values_len: 0,
-                    depth,
-                    kind,
-                    origin: CallOrigin::Kernel,
-                    has_values: false,
-                });
+                // Tasks that were not traced are none that options name.
+                let task = self.calls.numbers.get(&record.tid).copied().unwrap_or(u32::MAX);
+                let found = bare(record.time, task, kind, CallOrigin::Kernel, address);
+                let is_wanted = want(&CallRecord { symbol, depth, ..found });
                 if !is_wanted || !self.is_in_time_of_all(record.time) {
                     continue;
                 }
                 let data = bytes.bytes().get(record.from..record.from + record.len).unwrap_or(&[]);
                 match record.call {
                     Some((address, depth, is_exit)) => {
-                        let symbol = (self.calls.names.kernel_id(address), address, address & 0xffff_ffff_ffff);
-                        self.call(record.time, record.tid, is_exit, symbol, depth);
+                        let stored = address & 0xffff_ffff_ffff;
+                        self.call(record.time, record.tid, is_exit, (symbol, address, stored), depth);
                     }
                     None if self.options.no_events => continue,
                     None => {
                         self.line(record.time, record.tid);
-                        let name = self.calls.event_names.name(record.id.into());
+                        let name = self.calls.definitions.event_names.name(record.id.into());
                         let _ = write!(self.text, "[event] {name}({}) ", record.id);
                         let calls = self.calls;
                         self.gather();
@@ -555,33 +513,18 @@ impl Dump<'_> {
             }
             let _ = writeln!(self.text, "reading {name}");
             let mut at = 0;
-            while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.order, at) {
+            while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.definitions.order, at) {
                 at = next;
-                let is_known = |tid: i32| self.calls.numbers.contains_key(&i64::from(tid));
-                let Some(event) = event.filter(|event| is_known(event.tid)) else { continue };
-                let is_sched = matches!(
-                    u64::from(event.id),
-                    event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED
-                );
-                let is_left_out = self.calls.numbers.get(&i64::from(event.tid)).is_some_and(|&at| {
-                    !want(&CallRecord {
-                        time: event.time,
-                        address: event.id.into(),
-                        values: 0,
-                        symbol: 0,
-                        task: at,
-                        values_len: 0,
-                        depth: 0,
-                        kind: CallKind::Event,
-                        origin: CallOrigin::System,
-                        has_values: false,
-                    })
-                });
+                let Some(event) = event else { continue };
+                let Some(&task) = self.calls.numbers.get(&i64::from(event.tid)) else { continue };
+                let id = u64::from(event.id);
+                let is_sched = matches!(id, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
+                let is_left_out = !want(&bare(event.time, task, CallKind::Event, CallOrigin::System, id));
                 if self.options.no_sched && is_sched || is_left_out || !self.is_in_time_of_all(event.time) {
                     continue;
                 }
                 self.line(event.time, event.tid.into());
-                let name = self.calls.event_names.name(event.id);
+                let name = self.calls.definitions.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);
                 self.write_full(out)?;
             }

@@ -71,18 +71,26 @@ pub(super) enum PatternType {
     Glob,
 }
 
-/// What `info` says.
+/// The binary header of `info`.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub bytes: Vec<u8>,
+    pub version: u32,
+    /// The size of the header that it states.
+    pub size: u64,
+    pub features: u64,
+    /// The mask of the groups of lines.
+    pub groups: u64,
+}
+
+/// The content of `info`.
 #[derive(Clone, Debug)]
 pub(super) struct Info {
-    pub version: u32,
+    pub header: Header,
     pub byte_order: ByteOrder,
     /// Is the traced program one of 64 bits?
     pub is_64_bit: bool,
-    pub features: u64,
     pub max_stack: Option<u16>,
-    /// The size of the header that it states, and the mask of the groups of lines.
-    pub header_size: u64,
-    pub groups: u64,
     /// All lines `key:value` in their order; `group.name` for the lines of a group.
     pub entries: Vec<(String, String)>,
     /// Task ids, in their order; `None` when the file does not list them.
@@ -158,12 +166,9 @@ impl Info {
         };
         let (features, groups) = (number(16, 8), number(24, 8));
         let mut info = Info {
-            version,
+            header: Header { bytes: header.to_vec(), version, size: number(12, 2), features, groups },
             byte_order,
             is_64_bit,
-            features,
-            header_size: number(12, 2),
-            groups,
             max_stack: (features & feature::MAX_STACK != 0).then(|| number(32, 2) as u16),
             entries: Vec::new(),
             tids: None,
@@ -171,7 +176,7 @@ impl Info {
             warnings: Vec::new(),
         };
         // The recorder wrote its own order, so a size that is no size is one that nobody swapped.
-        let text_from = match number(12, 2) as usize {
+        let text_from = match info.header.size as usize {
             size if (HEADER_LEN..=bytes.len()).contains(&size) => size,
             size => {
                 let message = format!("header size {size}, the text begins at {HEADER_LEN}");
@@ -321,7 +326,7 @@ mod tests {
             bytes
                 .extend(b"exename:/srv/a\ntaskinfo:lines=2\ntaskinfo:nr_tid=2\ntaskinfo:tids=7,5\npattern_type:glob\n");
             let info = Info::read(&bytes).unwrap();
-            assert_eq!((info.version, info.is_64_bit, info.features), (3, class == 2, 0x363));
+            assert_eq!((info.header.version, info.is_64_bit, info.header.features), (3, class == 2, 0x363));
             assert_eq!((info.max_stack, info.tids.as_deref()), (Some(1024), Some(&[7, 5][..])));
             assert_eq!(info.specs.pattern_type, PatternType::Glob);
             assert!(info.warnings.is_empty());

@@ -422,7 +422,7 @@ fn a_stretch_of_time_is_found_without_reading_all_pages() {
             found += wanted.len();
             for cpu in ["kernel-cpu0.dat", "kernel-cpu1.dat"] {
                 let bytes = &folder.0[cpu];
-                let (start, end) = calls.kernel.as_ref().unwrap().pages_around(bytes, (from, to));
+                let (start, end) = calls.definitions.kernel.as_ref().unwrap().pages_around(bytes, (from, to));
                 if stretch % 4 < 2 && stretch > 2 {
                     read += end - start;
                     all += bytes.len();

@@ -17,10 +17,9 @@ use super::BUFFER;
 use super::WRITING;
 use super::kernel::{self, Pages};
 use super::record::{Numbers, bytes_of_hex, number, seconds_of};
-use crate::arguments::Signatures;
 use crate::classes::USER_DATA;
+use crate::definitions::Definitions;
 use crate::kernel::Kernel;
-use crate::names::Names;
 use crate::open::definitions;
 use crate::records::Kind;
 use crate::tasks::seconds;
@@ -35,10 +34,8 @@ const KERNEL_HEADER: &str = "kernel_header";
 pub(super) struct Rewriter {
     folder: OutPath,
     parts: Vec<Part>,
-    stored_order: ByteOrder,
+    definitions: Definitions,
     numbers: Numbers,
-    names: Arc<Names>,
-    signatures: Arc<Signatures>,
     kernel: Kernel,
     moved: Moved,
     streams: Vec<Stream>,
@@ -66,8 +63,7 @@ enum StreamKind {
 impl Rewriter {
     pub(super) fn new(folder: OutPath, source: &Source, options: &WriteOptions) -> Result<Rewriter> {
         let parts = source.origin.parts.clone();
-        let (stored_order, names, signatures) =
-            definitions(&PartFiles(&parts)).map_err(|error| error.in_file(Path::new(&source.name)))?;
+        let definitions = definitions(&PartFiles(&parts)).map_err(|error| error.in_file(Path::new(&source.name)))?;
         let streams = source.streams.iter().map(|stream| {
             let name = &stream.origin_name;
             let tid = name.strip_suffix(".dat").and_then(|tid| tid.parse().ok());
@@ -92,10 +88,8 @@ impl Rewriter {
             streams: streams.collect(),
             folder,
             parts,
-            stored_order,
-            numbers: Numbers(options.byte_order.unwrap_or(stored_order)),
-            names,
-            signatures,
+            numbers: Numbers(options.byte_order.unwrap_or(definitions.order)),
+            definitions,
             moved: Moved::of(source),
             losses: Losses::default(),
             scratch: Vec::new(),
@@ -107,9 +101,9 @@ impl Rewriter {
         let member = payload.member(if is_exit { "retval" } else { "args" });
         let mut values = None;
         if let Some(member) = member {
-            let symbol = self.names.id_at(self.streams[stream].tid, own_time, address);
-            let list = self.signatures.list(symbol, is_exit);
-            let specs = self.signatures.lists.get(list as usize).map_or(&[][..], Vec::as_slice);
+            let symbol = self.definitions.names.id_at(self.streams[stream].tid, own_time, address);
+            let list = self.definitions.signatures.list(symbol, is_exit);
+            let specs = self.definitions.signatures.lists.get(list as usize).map_or(&[][..], Vec::as_slice);
             let single = [member];
             let of_member: Vec<&Value> = match member.elements() {
                 Some(elements) if !is_exit => elements.iter().collect(),
@@ -133,7 +127,7 @@ impl Rewriter {
 
     fn data(&self, id: u32, data: &Value) -> Vec<u8> {
         let mut out = Vec::new();
-        let word = if self.names.is_64_bit { 8 } else { 4 };
+        let word = if self.definitions.names.is_64_bit { 8 } else { 4 };
         let known = USER_DATA.iter().find(|(ids, _)| ids.contains(&id));
         if let Some(text) = data.member("text").and_then(Value::bytes) {
             out = bytes_of_hex(text);
@@ -154,7 +148,7 @@ impl Rewriter {
     fn processor(&mut self, time: u64, payload: &Value) {
         let (tid, data) = (number(payload, "tid"), payload.member("data"));
         let of = |name: &str| data.map_or(0, |data| number(data, name));
-        let pid = self.names.tasks.tasks.get(&i64::from(tid as i32)).map_or(tid, |task| task.pid as u64);
+        let pid = self.definitions.names.tasks.tasks.get(&i64::from(tid as i32)).map_or(tid, |task| task.pid as u64);
         let mut body = Vec::new();
         let numbers = self.numbers;
         let (kind, flags) = match number(payload, "id") {
@@ -195,7 +189,7 @@ impl Rewriter {
             Some("exit") => Some(true),
             _ => None,
         };
-        let is_task = |tid| self.names.tasks.tasks.contains_key(&tid);
+        let is_task = |tid| self.definitions.names.tasks.tasks.contains_key(&tid);
         match kernel::record(&self.kernel, is_exit, payload, is_task) {
             Ok(record) if self.streams[stream].pages.push(&self.kernel, time, &record, &mut self.scratch) => {}
             Ok(_) => self.losses.add(Lost::LargeKernelEvents, 1),
@@ -214,7 +208,7 @@ impl Rewriter {
     /// The file `info` in the order of bytes that is written.
     fn info(&self, bytes: &[u8]) -> Vec<u8> {
         let mut info = bytes.to_vec();
-        if self.numbers.0 != self.stored_order {
+        if self.numbers.0 != self.definitions.order {
             for field in [8..12, 12..14, 16..24, 24..32, 32..34] {
                 if let Some(field) = info.get_mut(field) {
                     field.reverse();

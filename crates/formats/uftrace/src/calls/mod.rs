@@ -1,0 +1,119 @@
+//! The records of a folder as calls.
+
+mod kernel;
+mod source;
+mod streams;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::Bytes;
+
+use super::definitions::Definitions;
+use super::info::Header;
+use super::layout::hex;
+use super::naming::shown;
+use super::records::{Kind, Record};
+use tracemill_format::Demangle;
+use tracemill_format::calls::{CallKind, CallOrigin, CallProgram, CallRecord, CallTask, Recording};
+
+/// A file of records.
+pub(super) enum CallFile {
+    /// Of the task of this number.
+    Task(usize, Arc<dyn Bytes>),
+    /// Of the processor of this number.
+    Kernel(u32, Arc<dyn Bytes>),
+    Perf(Arc<dyn Bytes>),
+    Messages(Arc<dyn Bytes>),
+}
+
+/// The calls of a folder.
+pub(super) struct Calls {
+    pub definitions: Definitions,
+    pub tasks: Vec<CallTask>,
+    /// The index of each task that has a file, by its id.
+    pub numbers: HashMap<i64, u32>,
+    pub programs: Vec<CallProgram>,
+    /// In the order in which records of equal time are taken.
+    pub files: Vec<CallFile>,
+    /// The path of each.
+    pub paths: Vec<PathBuf>,
+    /// Was the task forked, so that its calls began in another one?
+    pub is_forked: Vec<bool>,
+    pub max_stack: Option<u16>,
+    pub default_options: Vec<String>,
+    pub header: Header,
+    /// Are there files of the perf rings? uftrace does not show the feature without them.
+    pub has_perf: bool,
+    pub recording: Recording,
+    pub demangle: Demangle,
+}
+
+impl Calls {
+    /// The bytes of the values of a record, and their list for calls.
+    fn values(&self, record: &CallRecord) -> Option<&[u8]> {
+        // Files of processors say their number.
+        let number = (record.values >> 48) as usize;
+        let mut files = self.files.iter().filter_map(|file| match (file, record.origin) {
+            (CallFile::Task(task, bytes), CallOrigin::Task) if *task == record.task as usize => Some(bytes),
+            (CallFile::Messages(bytes), CallOrigin::Outside) => Some(bytes),
+            (CallFile::Kernel(_, bytes), CallOrigin::Kernel) => Some(bytes),
+            (CallFile::Perf(bytes), CallOrigin::System) => Some(bytes),
+            _ => None,
+        });
+        let bytes =
+            files.nth(if matches!(record.origin, CallOrigin::Kernel | CallOrigin::System) { number } else { 0 })?;
+        let from = (record.values & ((1 << 48) - 1)) as usize;
+        bytes.bytes().get(from..from.checked_add(record.values_len as usize)?)
+    }
+
+    /// Which of the files are the kernel's; they stand side by side.
+    fn kernel_files(&self) -> std::ops::Range<usize> {
+        let is_kernel = |file: &CallFile| matches!(file, CallFile::Kernel(..));
+        let start = self.files.iter().position(is_kernel).unwrap_or(self.files.len());
+        start..start + self.files[start..].iter().take_while(|file| is_kernel(file)).count()
+    }
+
+    /// Appends an event of the kernel as the kernel would have printed it.
+    pub(super) fn put_kernel_event(&self, id: u64, record: &[u8], out: &mut Vec<u8>) {
+        let Some(format) = self.definitions.kernel.as_ref().and_then(|kernel| kernel.format(id)) else {
+            out.extend_from_slice(hex(record).as_bytes());
+            return;
+        };
+        let name = |address: u64, with_offset: bool| {
+            let symbol = self.definitions.names.symbol(self.definitions.names.kernel_id(address))?;
+            let name = shown(symbol.name, self.demangle);
+            match with_offset {
+                true => Some(format!("{name}+{:#x}/{:#x}", address - symbol.address, symbol.size)),
+                false => Some(name),
+            }
+        };
+        format.print.put(record, &name, out);
+    }
+
+    /// The first file of a stream: the kernel's are one.
+    fn file_of(&self, stream: usize) -> usize {
+        let kernel = self.kernel_files();
+        if stream > kernel.start { stream + kernel.len().saturating_sub(1) } else { stream }
+    }
+}
+
+/// A record without values, symbol and depth.
+#[inline]
+pub(super) fn bare(time: u64, task: u32, kind: CallKind, origin: CallOrigin, address: u64) -> CallRecord {
+    CallRecord { time, address, values: 0, symbol: 0, task, values_len: 0, depth: 0, kind, origin, has_values: false }
+}
+
+/// A record of a task, with the address that is stored.
+#[inline]
+pub(super) fn call(record: Record, symbol: u32, task: u32) -> CallRecord {
+    let kind = match record.kind() {
+        Kind::Entry => CallKind::Entry,
+        Kind::Exit => CallKind::Exit,
+        Kind::Lost => CallKind::Lost,
+        Kind::Event => CallKind::Event,
+    };
+    let found = bare(record.time, task, kind, CallOrigin::Task, record.address());
+    CallRecord { symbol, depth: record.depth(), ..found }
+}
