@@ -45,10 +45,21 @@ pub(super) struct Line {
     pub(super) event_mark: u64,
     /// Of the text of its packet context and its CPU.
     pub(super) context_mark: u64,
-    /// The same, whether it has a time or not.
+    /// Like `context_mark`, whether it has a time or not.
     pub(super) any_time_mark: u64,
     /// The first key that the format does not know.
     pub(super) unknown: Option<Token>,
+}
+
+/// The marks of the members of a line that its own marks are made of.
+#[derive(Default)]
+struct Marks {
+    /// Of the shapes of scopes.
+    scopes: [u64; 5],
+    /// Of the text of the packet context.
+    context: u64,
+    trace: u64,
+    name: u64,
 }
 
 impl Line {
@@ -59,12 +70,11 @@ impl Line {
         }
         tokens.clear();
         let mut parser = Parser::new(line, tokens);
-        let (mut own, mut has_ns, mut count) = (Line::default(), false, 0);
-        let mut marks = [0u64; 5];
-        let (mut context, mut trace_mark, mut name_mark) = (0, 0, 0);
+        let (mut own, mut marks) = (Line::default(), Marks::default());
+        let (mut has_ns, mut is_behind_one) = (false, false);
         parser.expect(b'{', "a line is an object and begins with `{`")?;
-        while parser.next_item(count > 0, b'}')? {
-            count += 1;
+        while parser.next_item(is_behind_one, b'}')? {
+            is_behind_one = true;
             parser.skip_blanks();
             let key = parser.string()?;
             parser.tokens.pop();
@@ -72,67 +82,22 @@ impl Line {
             parser.skip_blanks();
             let (from, first) = (parser.at, parser.tokens.len());
             let mark = parser.value(0)?;
-            let bad = |reason| Err(Fault { at: from, reason });
-            let Some(&token) = parser.tokens.get(first) else { return bad("a value is expected") };
-            let key = key.bytes(line);
-            if let Some(scope) = SCOPES.iter().position(|&scope| scope == key) {
-                if token.kind != Kind::Object {
-                    return bad("the fields of an event are an object");
-                }
-                own.scopes[scope] = Some(first);
-                marks[scope] = mix(mark, 1);
-                if scope == PACKET_CONTEXT {
-                    context = mix_bytes(1, line.get(from..parser.at).unwrap_or(&[]));
-                }
+            let bad = |reason| Fault { at: from, reason };
+            let &token = parser.tokens.get(first).ok_or_else(|| bad("a value is expected"))?;
+            let name = key.bytes(line);
+            let Some(scope) = SCOPES.iter().position(|&scope| scope == name) else {
+                parser.tokens.truncate(first);
+                has_ns |= name == b"ns";
+                own.set(key, token, line, &mut marks).map_err(bad)?;
                 continue;
+            };
+            if token.kind != Kind::Object {
+                return Err(bad("the fields of an event are an object"));
             }
-            parser.tokens.truncate(first);
-            let is_null = token.kind == Kind::Null;
-            let number = if token.kind == Kind::Int { i128_of(token.bytes(line)) } else { None };
-            match key {
-                b"ns" => {
-                    has_ns = true;
-                    own.ns = number;
-                    if number.is_none() && !is_null {
-                        return bad("`ns` is an integer of at most 127 bits, or null");
-                    }
-                }
-                b"cycles" => {
-                    own.cycles = number.and_then(|number| number.try_into().ok());
-                    if own.cycles.is_none() && !is_null {
-                        return bad("`cycles` is an integer from 0 to 2^64 - 1, or null");
-                    }
-                }
-                b"id" | b"stream" => {
-                    let number: Option<u64> = number.and_then(|number| number.try_into().ok());
-                    if number.is_none() && !is_null {
-                        return bad("`id` and `stream` are integers from 0 to 2^64 - 1");
-                    }
-                    *(if key == b"id" { &mut own.id } else { &mut own.stream }) = number;
-                }
-                b"cpu" => {
-                    own.cpu = number.and_then(|number| number.try_into().ok());
-                    if own.cpu.is_none() && !is_null {
-                        return bad("`cpu` is an integer from 0 to 2^32 - 1");
-                    }
-                }
-                b"name" | b"trace" => {
-                    if !matches!(token.kind, Kind::Text | Kind::Escaped | Kind::Special) {
-                        return bad("`name` and `trace` are strings");
-                    }
-                    let mark = mix_bytes(1, token.bytes(line));
-                    if key == b"name" {
-                        (own.name, name_mark) = (Some(token), mark);
-                    } else {
-                        (own.trace, trace_mark) = (Some(token), mark);
-                    }
-                }
-                _ if SILENT.contains(&key) => {}
-                _ => {
-                    let from = key.as_ptr().addr() - line.as_ptr().addr();
-                    let key = Token { kind: Kind::Key, from: from as u32, to: (from + key.len()) as u32 };
-                    own.unknown.get_or_insert(key);
-                }
+            own.scopes[scope] = Some(first);
+            marks.scopes[scope] = mix(mark, 1);
+            if scope == PACKET_CONTEXT {
+                marks.context = mix_bytes(1, line.get(from..parser.at).unwrap_or(&[]));
             }
         }
         if parser.peek().is_some() {
@@ -141,17 +106,50 @@ impl Line {
         if !has_ns {
             return Err(Fault { at: 0, reason: "there is no key `ns`" });
         }
-        let id = |id: Option<u64>| mix(id.unwrap_or(0), u64::from(id.is_some()));
-        let time = own.time_kind() as u64;
-        let of_shapes = |stream| marks[..STREAM_SCOPES].iter().fold(stream, |mark, &scope| mix(mark, scope));
-        let stream = mix(trace_mark, id(own.stream));
-        own.stream_mark = of_shapes(mix(stream, time));
-        own.any_time_mark = mix(mix(context, of_shapes(stream)), id(own.cpu.map(u64::from)));
-        own.event_mark = marks[STREAM_SCOPES..]
-            .iter()
-            .fold(mix(mix(own.stream_mark, name_mark), id(own.id)), |mark, &scope| mix(mark, scope));
-        own.context_mark = mix(mix(context, own.stream_mark), id(own.cpu.map(u64::from)));
+        own.set_marks(&marks);
         Ok(own)
+    }
+
+    /// Takes in a member that is no scope.
+    fn set(&mut self, key: Token, value: Token, line: &[u8], marks: &mut Marks) -> Result<(), &'static str> {
+        const IDS: &str = "`id` and `stream` are integers from 0 to 2^64 - 1";
+        match key.bytes(line) {
+            b"ns" => self.ns = number(value, line, "`ns` is an integer of at most 127 bits, or null")?,
+            b"cycles" => {
+                self.cycles = number(value, line, "`cycles` is an integer from 0 to 2^64 - 1, or null")?;
+            }
+            b"id" => self.id = number(value, line, IDS)?,
+            b"stream" => self.stream = number(value, line, IDS)?,
+            b"cpu" => self.cpu = number(value, line, "`cpu` is an integer from 0 to 2^32 - 1")?,
+            name @ (b"name" | b"trace") => {
+                if !matches!(value.kind, Kind::Text | Kind::Escaped | Kind::Special) {
+                    return Err("`name` and `trace` are strings");
+                }
+                let of = if name == b"name" {
+                    (&mut self.name, &mut marks.name)
+                } else {
+                    (&mut self.trace, &mut marks.trace)
+                };
+                (*of.0, *of.1) = (Some(value), mix_bytes(1, value.bytes(line)));
+            }
+            name if SILENT.contains(&name) => {}
+            _ => {
+                self.unknown.get_or_insert(Token { kind: Kind::Key, ..key });
+            }
+        }
+        Ok(())
+    }
+
+    fn set_marks(&mut self, marks: &Marks) {
+        let id = |id: Option<u64>| mix(id.unwrap_or(0), u64::from(id.is_some()));
+        let cpu = id(self.cpu.map(u64::from));
+        let (of_stream, of_event) = marks.scopes.split_at(STREAM_SCOPES);
+        let of_shapes = |mark, shapes: &[u64]| shapes.iter().fold(mark, |mark, &shape| mix(mark, shape));
+        let stream = mix(marks.trace, id(self.stream));
+        self.stream_mark = of_shapes(mix(stream, self.time_kind() as u64), of_stream);
+        self.any_time_mark = mix(mix(marks.context, of_shapes(stream, of_stream)), cpu);
+        self.event_mark = of_shapes(mix(mix(self.stream_mark, marks.name), id(self.id)), of_event);
+        self.context_mark = mix(mix(marks.context, self.stream_mark), cpu);
     }
 
     pub(super) fn time_kind(&self) -> TimeKind {
@@ -161,6 +159,15 @@ impl Line {
             (None, Some(_)) => TimeKind::Cycles,
             (None, None) => TimeKind::None,
         }
+    }
+}
+
+/// The number that a member has, when it is not null.
+fn number<T: TryFrom<i128>>(value: Token, line: &[u8], reason: &'static str) -> Result<Option<T>, &'static str> {
+    match value.kind {
+        Kind::Null => Ok(None),
+        Kind::Int => i128_of(value.bytes(line)).and_then(|number| number.try_into().ok()).map(Some).ok_or(reason),
+        _ => Err(reason),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The second pass: lines become events in bytes, a slice of the file at a time, for all streams at once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,6 +9,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::Packet;
 
 use super::classes::Kinds;
 use super::line::{Line, STREAM_SCOPES, TimeKind, lines};
@@ -32,12 +34,12 @@ pub(super) struct Reader {
 /// The packets of a slice that nobody has asked for, by their contexts.
 pub(super) struct Slice {
     number: u64,
-    packets: HashMap<usize, Made>,
+    packets: HashMap<usize, Encoded>,
 }
 
 /// A packet in bytes.
 #[derive(Default)]
-struct Made {
+struct Encoded {
     bytes: Vec<u8>,
     spine: Spine,
     cpu: Option<u32>,
@@ -49,43 +51,41 @@ impl PacketReader for Reader {
         let packet = &stream.packets[index];
         let of = self.survey.packets.get(packet.index as usize);
         let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
-        let made = self.take(of.slice, of.context).ok_or_else(|| {
+        let encoded = self.take(of.slice, of.context).ok_or_else(|| {
             Error::malformed("the lines changed while they were read").in_file(&self.path).at_offset(of.at)
         })?;
-        let mut packet = packet.clone();
-        packet.content_bits = made.bytes.len() as u64 * 8;
-        let bytes: Arc<dyn Bytes> = Arc::new(made.bytes);
-        let mut data = PacketData::found(plans, &self.file, packet, (bytes, 0), made.spine);
-        data.cpu = made.cpu;
+        let packet = Packet { content_bits: encoded.bytes.len() as u64 * 8, ..packet.clone() };
+        let mut data = PacketData::found(plans, &self.file, packet, (Arc::new(encoded.bytes), 0), encoded.spine);
+        data.cpu = encoded.cpu;
         Ok(OpenedPacket::new(data))
     }
 }
 
 impl Reader {
-    fn take(&self, slice: u64, context: usize) -> Option<Made> {
+    fn take(&self, slice: u64, context: usize) -> Option<Encoded> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let known = waiting.iter_mut().find(|known| known.number == slice);
-        if let Some(made) = known.and_then(|known| known.packets.remove(&context)) {
-            return Some(made);
+        if let Some(encoded) = known.and_then(|known| known.packets.remove(&context)) {
+            return Some(encoded);
         }
         // It was never read, or its packets were asked for before.
         waiting.retain(|known| known.number != slice);
         let mut packets = self.read(slice);
-        let made = packets.remove(&context);
+        let encoded = packets.remove(&context);
         waiting.push(Slice { number: slice, packets });
         waiting.retain(|known| !known.packets.is_empty());
         if waiting.len() > MAX_WAITING {
             waiting.remove(0);
         }
-        made
+        encoded
     }
 
     /// The packets of a slice, by their contexts.
-    fn read(&self, slice: u64) -> HashMap<usize, Made> {
+    fn read(&self, slice: u64) -> HashMap<usize, Encoded> {
         let begin = slice as usize * SLICE_BYTES;
         let (mut packets, mut tokens) = (HashMap::new(), Vec::new());
         for (_, line) in lines(self.file.bytes(), begin, begin + SLICE_BYTES) {
-            // What cannot be read was told by the first pass.
+            // The first pass reported what cannot be read.
             if let Ok(own) = Line::read(line, &mut tokens) {
                 let _ = self.add(&own, line, &tokens, slice, &mut packets);
             }
@@ -100,7 +100,7 @@ impl Reader {
         line: &[u8],
         tokens: &[Token],
         slice: u64,
-        packets: &mut HashMap<usize, Made>,
+        packets: &mut HashMap<usize, Encoded>,
     ) -> Option<()> {
         let context = *self.survey.context_of.get(&own.context_mark)?;
         let event = &self.kinds.events[self.kinds.event_of[*self.survey.event_of.get(&own.event_mark)?]];
@@ -116,23 +116,23 @@ impl Reader {
                 _ => Err(Refused::Other),
             }
         };
-        let made = match packets.entry(context) {
-            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::hash_map::Entry::Vacant(vacant) => {
-                let mut made = Made { cpu: own.cpu, ..Made::default() };
-                encode(super::line::PACKET_CONTEXT, &mut made.bytes).ok()?;
-                made.last = self.before(slice, context, event.stream);
-                vacant.insert(made)
+        let encoded = match packets.entry(context) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let mut encoded = Encoded { cpu: own.cpu, ..Encoded::default() };
+                encode(super::line::PACKET_CONTEXT, &mut encoded.bytes).ok()?;
+                encoded.last = self.before(slice, context, event.stream);
+                vacant.insert(encoded)
             }
         };
-        let start = made.bytes.len();
+        let start = encoded.bytes.len();
         let mut body = start;
         for scope in [0, 2, 3, 4] {
             if scope == 2 {
-                body = made.bytes.len();
+                body = encoded.bytes.len();
             }
-            if encode(scope, &mut made.bytes).is_err() {
-                made.bytes.truncate(start);
+            if encode(scope, &mut encoded.bytes).is_err() {
+                encoded.bytes.truncate(start);
                 return None;
             }
         }
@@ -140,12 +140,12 @@ impl Reader {
             TimeKind::Ns => own.ns,
             _ => own.cycles.map(i128::from),
         };
-        made.last = time.map_or(made.last, |time| stream.cycles(time));
+        encoded.last = time.map_or(encoded.last, |time| stream.cycles(time));
         let (Ok(start_bits), Ok(body_bits)) = (u32::try_from(start * 8), u32::try_from(body * 8)) else {
-            made.bytes.truncate(start);
+            encoded.bytes.truncate(start);
             return None;
         };
-        made.spine.push(event.class, made.last, start_bits, body_bits);
+        encoded.spine.push(event.class, encoded.last, start_bits, body_bits);
         Some(())
     }
 

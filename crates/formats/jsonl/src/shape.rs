@@ -64,7 +64,7 @@ pub(super) struct Walk<'a> {
     pub(super) at: usize,
 }
 
-/// Why a value is not what its class says.
+/// The reason for which a value is not one of its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
     /// An integer of too many digits.
@@ -73,6 +73,17 @@ pub(super) enum Refused {
     Zero,
     /// The value is of another shape.
     Other,
+}
+
+impl From<Refused> for String {
+    fn from(refused: Refused) -> String {
+        let reason = match refused {
+            Refused::Large => "an integer has more than 1,024 bits",
+            Refused::Zero => "a string holds the character U+0000",
+            Refused::Other => "the values are not those of the other lines of the class",
+        };
+        reason.into()
+    }
 }
 
 impl Walk<'_> {
@@ -220,9 +231,9 @@ impl Shape {
             }
         }
         // An enumeration or blob that is none in another line: what it looks like, a structure.
-        let mut plain = self.as_struct();
-        plain.add(walk)?;
-        *self = plain;
+        let mut structure = self.as_struct();
+        structure.add(walk)?;
+        *self = structure;
         Ok(())
     }
 
@@ -356,11 +367,7 @@ impl Shape {
                 };
                 out.extend_from_slice(&value.to_le_bytes());
             }
-            (Shape::Text | Shape::Special, Kind::Text | Kind::Special) => {
-                out.extend_from_slice(token.bytes(walk.line));
-                out.push(0);
-            }
-            (Shape::Text, Kind::Escaped) => {
+            (Shape::Text | Shape::Special, Kind::Text | Kind::Special | Kind::Escaped) => {
                 out.extend_from_slice(&token.text(walk.line));
                 out.push(0);
             }
@@ -405,12 +412,17 @@ impl Render for Nothing {
     }
 }
 
+/// Is a number negative? And its digits.
+fn without_sign(number: &[u8]) -> (bool, &[u8]) {
+    match number.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, number),
+    }
+}
+
 /// An integer of at most 127 bits.
 pub(super) fn i128_of(digits: &[u8]) -> Option<i128> {
-    let (is_negative, digits) = match digits.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        _ => (false, digits),
-    };
+    let (is_negative, digits) = without_sign(digits);
     if digits.len() <= 18 {
         let value = digits.iter().fold(0i64, |value, &digit| value * 10 + i64::from(digit & 15));
         return Some(i128::from(if is_negative { -value } else { value }));
@@ -424,10 +436,7 @@ pub(super) fn i128_of(digits: &[u8]) -> Option<i128> {
 
 /// An integer of any size in two's complement, little-endian, of so many limbs.
 fn limbs_of(digits: &[u8], count: usize) -> Option<Vec<u64>> {
-    let (is_negative, digits) = match digits.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        _ => (false, digits),
-    };
+    let (is_negative, digits) = without_sign(digits);
     let mut limbs = vec![0u64; count];
     for &digit in digits {
         let mut carry = u128::from(digit & 15);
@@ -456,9 +465,8 @@ impl IntRange {
             Some(value) => IntRange { is_signed: false, bits: 128 - value.leading_zeros() },
             None if digits.len() > MAX_INT_BITS as usize / 3 => return Err(Refused::Large),
             None => {
-                let is_signed = digits.first() == Some(&b'-');
-                let magnitude = limbs_of(&digits[usize::from(is_signed)..], MAX_INT_BITS as usize / 64);
-                let magnitude = magnitude.ok_or(Refused::Large)?;
+                let (is_signed, digits) = without_sign(digits);
+                let magnitude = limbs_of(digits, MAX_INT_BITS as usize / 64).ok_or(Refused::Large)?;
                 let top = magnitude.iter().rposition(|&limb| limb != 0).unwrap_or(0);
                 let bits = top as u32 * 64 + 64 - magnitude[top].leading_zeros();
                 IntRange { is_signed, bits: bits + u32::from(is_signed) }

@@ -16,10 +16,10 @@ pub(super) const SLICE_BYTES: usize = 1 << 20;
 const MAX_CLASSES: usize = 1 << 14;
 /// Fields of all classes.
 const MAX_FIELDS: usize = 1 << 20;
-/// Packets that are told apart by their contexts.
+/// Packets that differ by their contexts.
 const MAX_CONTEXTS: usize = 1 << 20;
-/// Wrong lines that are told one by one.
-const MAX_TOLD: u64 = 1000;
+/// Wrong lines that are reported one by one.
+const MAX_REPORTED: u64 = 1000;
 
 /// A stream of a trace as lines name it, whatever the shapes of its fields.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) struct EventInfo {
     pub(super) shapes: [Option<Shape>; 2],
 }
 
-/// Lines of one packet, as far as they can be told: those that have the same context.
+/// Lines of one packet as far as lines show it: those that have the same context.
 #[derive(Debug)]
 pub(super) struct ContextInfo {
     pub(super) stream: usize,
@@ -74,9 +74,9 @@ pub(super) struct PacketInfo {
     pub(super) bytes: u64,
     /// Clock values, or ns where lines have none.
     pub(super) range: Option<(i128, i128)>,
-    /// The same in ns: for a clock that does not fit.
+    /// Ns, for a clock that does not fit.
     pub(super) range_ns: Option<(i128, i128)>,
-    /// The last time before it, and the same in ns.
+    /// The last time before it, as a clock value and in ns.
     pub(super) before: Option<(i128, i128)>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Survey {
     pub(super) event_of: HashMap<u64, usize>,
     pub(super) stream_of: HashMap<u64, usize>,
     pub(super) context_of: HashMap<u64, usize>,
-    /// The same without regard to times: lines without a time are in the packet of those around them.
+    /// Contexts by mark without regard to times: lines without a time are in the packet of those around them.
     with_any_time: HashMap<u64, usize>,
     /// The smallest and the largest ns of each trace.
     pub(super) ns: Vec<Option<(i128, i128)>>,
@@ -132,8 +132,8 @@ impl Survey {
             survey.traces.push(None);
             survey.ns.push(None);
         }
-        if survey.wrong > MAX_TOLD {
-            let message = format!("{} more lines cannot be read; they are skipped", survey.wrong - MAX_TOLD);
+        if survey.wrong > MAX_REPORTED {
+            let message = format!("{} more lines cannot be read; they are skipped", survey.wrong - MAX_REPORTED);
             survey.faults.push(Error::malformed(message).in_file(path));
         }
         for error in &mut survey.warnings {
@@ -144,7 +144,7 @@ impl Survey {
 
     fn wrong(&mut self, path: &Path, at: usize, number: u64, message: &str) {
         self.wrong += 1;
-        if self.wrong <= MAX_TOLD {
+        if self.wrong <= MAX_REPORTED {
             let error = Error::malformed(format!("line {number}: {message}; the line is skipped"));
             self.faults.push(error.in_file(path).at_offset(at as u64));
         }
@@ -229,7 +229,7 @@ impl Survey {
             let of = &mut self.events[event];
             let stream = &mut self.streams[of.stream];
             for (scope, shape) in stream.shapes.iter_mut().chain(&mut of.shapes).enumerate() {
-                walk(scope, shape).map_err(|refused| said(refused).to_string())?;
+                walk(scope, shape)?;
             }
             return Ok(event);
         }
@@ -241,7 +241,7 @@ impl Survey {
         let mut count = 0;
         let mut make = |scope: usize| -> Result<Option<Shape>, String> {
             let shape = own.scopes[scope].map(|at| Shape::of(&mut Walk { line, tokens, at }, &mut count));
-            shape.transpose().map_err(|refused| said(refused).to_string())
+            Ok(shape.transpose()?)
         };
         let shapes = [make(0)?, make(PACKET_CONTEXT)?, make(2)?];
         let own_shapes = [make(STREAM_SCOPES)?, make(4)?];
@@ -249,7 +249,7 @@ impl Survey {
         let stream = match self.stream_of.get(&own.stream_mark) {
             Some(&stream) => {
                 for (scope, shape) in self.streams[stream].shapes.iter_mut().enumerate() {
-                    walk(scope, shape).map_err(|refused| said(refused).to_string())?;
+                    walk(scope, shape)?;
                 }
                 stream
             }
@@ -315,13 +315,4 @@ fn widen(range: &mut Option<(i128, i128)>, value: i128) {
 fn text(token: &Token, line: &[u8]) -> String {
     debug_assert!(matches!(token.kind, Kind::Text | Kind::Escaped | Kind::Special));
     String::from_utf8_lossy(&token.text(line)).into_owned()
-}
-
-/// Why a value is not read.
-pub(super) fn said(refused: Refused) -> &'static str {
-    match refused {
-        Refused::Large => "an integer has more than 1,024 bits",
-        Refused::Zero => "a string holds the character U+0000",
-        Refused::Other => "the values are not those of the other lines of the class",
-    }
 }

@@ -171,12 +171,7 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<u64, Fault> {
         let from = self.at;
-        let digits = |line: &[u8], mut at: usize| {
-            while line.get(at).is_some_and(u8::is_ascii_digit) {
-                at += 1;
-            }
-            at
-        };
+        let digits = |line: &[u8], at: usize| at + line[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let mut at = from + usize::from(self.line[from] == b'-');
         let whole = at;
         at = digits(self.line, at);
@@ -251,7 +246,7 @@ impl<'a> Parser<'a> {
             self.skip_blanks();
             let key = self.string()?;
             if let Some(token) = self.tokens.last_mut() {
-                // A key with escapes is told by the backslash in it.
+                // The backslash in it shows a key with escapes.
                 token.kind = Kind::Key;
             }
             self.expect(b':', "`:` is expected behind a key")?;
