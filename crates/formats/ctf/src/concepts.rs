@@ -1,4 +1,4 @@
-//! Events of LTTng-UST that tell of calls and of where code lies.
+//! Events of LTTng-UST about calls and the places of code in memory.
 
 use tracemill_format::calls::{CallEvents, ModuleEvents};
 

@@ -3,7 +3,7 @@
 //! A header of four big-endian 32-bit numbers (magic, major, minor, size of an entry), then entries of big-endian
 //! 64-bit numbers: offset in bytes, packet size and content size in bits, begin and end in cycles, discarded events,
 //! stream class id; from 1.1 also stream instance id and packet sequence number. An index that does not fit its file
-//! is told and ignored.
+//! is reported and ignored.
 
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::Schema;

@@ -101,7 +101,7 @@ pub(super) fn has_mark(text: &str) -> bool {
     text.lines().take(3).any(|line| line == MARK)
 }
 
-/// What stands for a name behind the first character of an identifier.
+/// The code of a name, behind the first character of an identifier.
 pub(super) fn coded(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 1);
     for (at, c) in name.char_indices() {
@@ -146,7 +146,7 @@ fn character(text: &str) -> Option<(char, usize)> {
 /// variant that it selects.
 pub(super) const TAGGED: [&str; 2] = ["tag", "value"];
 
-/// The same schema with the names that its coded ones stand for; the coded ones are as the metadata have them.
+/// A schema with the names that its coded ones stand for; the coded ones are as the metadata have them.
 pub(super) fn with_plain_names(schema: &Schema) -> Schema {
     let mut schema = schema.clone();
     for at in 0..schema.field_class_count() {

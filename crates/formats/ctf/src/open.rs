@@ -174,7 +174,7 @@ impl Folder {
 
     /// Do entries of an index describe their packets? Those are looked at whose times contradict the entries beside them,
     /// and some everywhere: to look at all would be to read the file without an index. A packet that differs otherwise is
-    /// told when it is opened.
+    /// reported when it is opened.
     fn fits(&self, list: &[Packet], bytes: &[u8]) -> std::result::Result<(), String> {
         let stride = list.len().div_ceil(LOOKED_AT).max(1);
         let contradicts = |at: usize| {
@@ -184,7 +184,7 @@ impl Folder {
         let odd = (0..list.len()).filter(|&at| contradicts(at)).flat_map(|at| [at, at + 1]).take(LOOKED_AT);
         for at in (0..list.len()).step_by(stride).chain(odd).chain(list.len().checked_sub(1)) {
             let entry = &list[at];
-            // A packet whose header is damaged is found by its entry, and told when it is read.
+            // A packet whose header is damaged is found by its entry, and reported when it is read.
             let Ok(header) = packets::read_header(&self.plans, bytes, entry.offset_bytes, 0) else { continue };
             if header.total_bits != entry.total_bits || header.class != entry.class {
                 return Err(format!("its entry {at} does not describe the packet at byte {}", entry.offset_bytes));
@@ -360,7 +360,7 @@ fn common_folder(folders: &[Folder]) -> std::path::PathBuf {
     base
 }
 
-/// The part of the names that all folders share, cut at a `/`; the first name when they share none.
+/// The part of the names that all folders share, up to a `/`; the first name when they share none.
 fn name_of(folders: &[Folder], base: &std::path::Path) -> String {
     let first = &folders[0].found;
     let below = first.path.strip_prefix(base).map(|rest| rest.to_string_lossy().into_owned()).unwrap_or_default();

@@ -30,7 +30,7 @@ pub(crate) struct Header {
     /// Total and content size in bits, as they can be used: inside the file, content inside the packet.
     pub total_bits: u64,
     pub content_bits: u64,
-    /// What is wrong with it, when its events can be read all the same.
+    /// Damage of the packet whose events can be read all the same.
     pub fault: Option<Error>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn read_header(
     read_header_within(plans, bytes, offset, clock, u64::MAX)
 }
 
-/// The same, with a limit for the length of header and context.
+/// [`read_header`] with a limit for the length of header and context.
 fn read_header_within(
     plans: &TracePlans,
     bytes: &[u8],
@@ -154,7 +154,7 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     })
 }
 
-/// The error of a fault in the header of the packet at `offset`.
+/// The error of damage in the header of the packet at `offset`.
 fn header_error(fault: &EventFault, offset: u64) -> Error {
     let error = match fault {
         EventFault::Field { fault, path, .. } => Error::malformed(fault.kind.to_string()).in_field(path.clone()),
@@ -195,7 +195,7 @@ pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> 
     }
 }
 
-/// What reading the packet headers of a file gave.
+/// The packets of a file, as its packet headers describe them.
 pub(crate) struct Scanned {
     pub packets: Vec<Packet>,
     pub faults: Vec<Error>,
@@ -209,7 +209,7 @@ pub(crate) struct Scanned {
 const MANY_PACKETS: u64 = 1 << 20;
 /// See [`MANY_PACKETS`]. Producers write packets of 4 KiB and more; 256 bytes is the least that we know of.
 const MIN_MEAN_BYTES: u64 = 64;
-/// Faults of packet headers that are told one by one for a file.
+/// Errors of packet headers that are reported one by one for a file.
 const MAX_FAULTS: u64 = 1000;
 
 /// Reads all packet headers of a file, one after the other.
@@ -217,19 +217,19 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
     let mut scanned =
         Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
-    let mut faults = Faults { path, told: Vec::new(), more: 0, more_from: 0 };
+    let mut faults = Faults { path, reported: Vec::new(), more: 0, more_from: 0 };
     let mut budget = Budget { left: MAX_TRIES };
     while offset < bytes.len() as u64 {
         if index >= MANY_PACKETS && offset / index < MIN_MEAN_BYTES {
             let message = format!("{index} packets of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
             let error = Error::unsupported(message).at_offset(offset);
-            faults.tell(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
+            faults.report(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
             break;
         }
         let total_bits = match read_header(plans, bytes, offset, clock) {
             Ok(header) => {
                 if let Some(fault) = &header.fault {
-                    faults.tell(fault.clone(), index);
+                    faults.report(fault.clone(), index);
                 }
                 let roles = &header.state.roles;
                 scanned.discarded_len_bits = roles.discarded_len_bits;
@@ -242,7 +242,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 budget.charge(bad.read_bits);
                 let next = next_packet(plans, bytes, offset, bad.total_bits, &mut budget);
                 let next = next.unwrap_or(bytes.len() as u64);
-                faults.tell(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
+                faults.report(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
                 (next - offset) * 8
             }
         };
@@ -253,10 +253,10 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
     scanned
 }
 
-/// The faults of a file, as many as anybody reads.
+/// The errors of a file, as many as anybody reads.
 struct Faults<'a> {
     path: &'a Path,
-    told: Vec<Error>,
+    reported: Vec<Error>,
     /// How many more there are.
     more: u64,
     /// Offset of the first of those.
@@ -264,23 +264,23 @@ struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    fn tell(&mut self, error: Error, packet: u64) {
-        if self.told.len() as u64 == MAX_FAULTS {
+    fn report(&mut self, error: Error, packet: u64) {
+        if self.reported.len() as u64 == MAX_FAULTS {
             if self.more == 0 {
                 self.more_from = error.place().offset.unwrap_or(0);
             }
             self.more += 1;
         } else {
-            self.told.push(error.in_file(self.path).in_packet(packet));
+            self.reported.push(error.in_file(self.path).in_packet(packet));
         }
     }
 
     fn finish(mut self) -> Vec<Error> {
         if self.more > 0 {
             let message = format!("{} more packets have faults like these", self.more);
-            self.told.push(Error::malformed(message).in_file(self.path).at_offset(self.more_from));
+            self.reported.push(Error::malformed(message).in_file(self.path).at_offset(self.more_from));
         }
-        self.told
+        self.reported
     }
 }
 
@@ -290,7 +290,7 @@ const MAX_TRIES: u64 = 10_000;
 /// Bytes of a header that count as one try, and all that is looked at of a header that is only tried.
 const TRY_BYTES: u64 = 64 * 1024;
 
-/// What may still be tried.
+/// Number of headers that may still be tried.
 struct Budget {
     left: u64,
 }
@@ -419,7 +419,7 @@ impl PacketReader for Reader {
             events_bits: header.events_bits,
             state: header.state,
         });
-        // Otherwise it was told when the packets were found by their headers.
+        // Otherwise it was reported when the packets were found by their headers.
         if file.is_indexed {
             opened.faults.extend(header.fault);
             if let Some((what, says, is)) = differs {

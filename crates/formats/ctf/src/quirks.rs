@@ -1,4 +1,4 @@
-//! What known producers get wrong about the times of their packets, mended when the trace is opened.
+//! Mistakes of known producers in the times of their packets, mended when the trace is opened.
 //!
 //! | quirk | producers | mended |
 //! |---|---|---|

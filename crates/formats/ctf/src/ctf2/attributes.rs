@@ -1,4 +1,4 @@
-//! What `convert` notes in the attributes of the metadata that it writes: what CTF 2 has no property for, and what the
+//! Notes of `convert` in the attributes of the metadata that it writes: what CTF 2 has no property for, and what the
 //! trace was before.
 //!
 //! Attributes never change how data are decoded by others. What is not as we write it is as if it were not there: it
@@ -19,7 +19,7 @@ pub(crate) const NAMESPACE: &str = "tracemill";
 pub(super) struct Own<'v>(&'v [Property<'v>]);
 
 impl<'v> Own<'v> {
-    /// Those of `object`; empty when it has none.
+    /// Our attributes of `object`; empty when it has none.
     pub(super) fn of(object: &Object<'v>) -> Own<'v> {
         let attributes = object.optional("attributes").map(Own::from).unwrap_or(Own(&[]));
         attributes.inside(NAMESPACE)
@@ -71,7 +71,7 @@ impl<'v> Own<'v> {
         self.text("name")
     }
 
-    /// What the trace was.
+    /// The trace that was converted.
     pub(super) fn origin(&self) -> Option<Arc<Origin>> {
         let own = self.inside("origin");
         let version = own.list("version").iter().map(|value| match value.kind {

@@ -1,6 +1,6 @@
 //! Field classes as the metadata writes them: checked one by one, with locations not yet resolved.
 //!
-//! What a location means depends on where its field class is used, and an alias may be used in many places. So a
+//! The meaning of a location depends on where its field class is used, and an alias may be used in many places. So a
 //! field class first becomes a tree of [`Node`]s, in which an alias is the node that it names; `instantiate` makes
 //! the classes of the schema from it, once per use where it must.
 
@@ -52,7 +52,7 @@ pub(super) struct Node {
     pub(super) shared: Cell<Option<FieldClassId>>,
 }
 
-/// What a [`Node`] is.
+/// Kind of a [`Node`].
 #[derive(Debug)]
 pub(super) enum NodeKind {
     /// A class without parts: everything about it is known.
@@ -71,12 +71,12 @@ pub(super) enum NodeKind {
     Variant { options: Vec<NodeOption>, selector: Location },
 }
 
-/// What a structure stands for, when `convert` has made it of something that CTF 2 lacks.
+/// Meaning of a structure, when `convert` has made it of something that CTF 2 lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     /// Itself.
     Struct,
-    /// A tuple: its members are told by their place.
+    /// A tuple: its members are known by their place.
     Tuple,
     /// An array or blob right behind its length: the two members are the length and the array.
     WithLength,
@@ -260,7 +260,7 @@ impl<'v> Reader<'v> {
         Ok(NodeKind::Leaf { kind: FieldKind::Integer(self.integer(signed)?), align_bits: 8 })
     }
 
-    /// What fixed-length and variable-length integers have in common.
+    /// The properties that fixed-length and variable-length integers share.
     fn integer(&self, signed: bool) -> Result<IntegerClass> {
         let base = match self.object.optional("preferred-display-base") {
             None => DisplayBase::Decimal,
@@ -280,7 +280,7 @@ impl<'v> Reader<'v> {
         Ok(IntegerClass { signed, base, mappings, ..IntegerClass::unsigned(0) })
     }
 
-    /// What every fixed-length class has: length, byte order and bit order.
+    /// The properties of every fixed-length class: length, byte order and bit order.
     fn bits(&self) -> Result<BitsClass> {
         let len_bits = self.object.integer("length", 1, MAX_BITS)?.ok_or_else(|| self.object.missing("length"))?;
         let orders = [("little-endian", ByteOrder::Little), ("big-endian", ByteOrder::Big)];

@@ -30,7 +30,7 @@ pub(super) struct Instantiation<'r, 'n> {
     pub(super) frames: Vec<Frame<'n>>,
 }
 
-/// What a location is used for.
+/// Use of a location.
 #[derive(Clone, Copy)]
 enum Need {
     Length,

@@ -1,6 +1,6 @@
 //! A JSON parser that keeps where everything was written (RFC 8259).
 //!
-//! Errors in a fragment point to the value that is at fault, so every value and every key has its [`Span`] in the
+//! Errors in a fragment point to the wrong value, so every value and every key has its [`Span`] in the
 //! whole metadata text. Integers are exact, an object keeps its properties in their order, and a key may occur only
 //! once: two values for one property leave no way to know which one was meant.
 
@@ -26,7 +26,7 @@ pub(super) struct Value<'a> {
     pub(super) kind: Kind<'a>,
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Kind<'a> {
     Null,
@@ -49,7 +49,7 @@ pub(super) struct Property<'a> {
 }
 
 impl Value<'_> {
-    /// What was found, for an error.
+    /// Description for an error about what was found.
     pub(super) fn describe(&self, source: &str) -> String {
         match &self.kind {
             Kind::Null => "`null`".into(),

@@ -127,7 +127,7 @@ impl NameIndex {
     }
 }
 
-/// What a location is resolved in.
+/// Surroundings in which a location is resolved.
 pub(super) struct Resolver<'r, 'n> {
     pub(super) source: &'r str,
     pub(super) schema: &'r Schema,

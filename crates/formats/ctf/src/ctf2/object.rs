@@ -13,7 +13,7 @@ use super::words::{listed, quoted, suggest};
 pub(super) struct Object<'v> {
     pub(super) source: &'v str,
     pub(super) span: Span,
-    /// What the object is, with its article: "a field class".
+    /// Name of its kind, with the article: "a field class".
     pub(super) what: &'static str,
     pub(super) properties: &'v [Property<'v>],
 }

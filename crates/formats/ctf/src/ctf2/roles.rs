@@ -47,7 +47,7 @@ impl RoleName {
         NAMES.iter().find(|&&(_, role)| role == self).map_or("", |&(name, _)| name)
     }
 
-    /// What the role means in a scope; empty where it means nothing.
+    /// Meaning of the role in a scope; empty where it means nothing.
     pub(super) fn meaning(self, scope: Scope) -> Roles {
         let role = match (self, scope) {
             (RoleName::PacketMagicNumber, Scope::PacketHeader) => Role::PacketMagic,

@@ -9,7 +9,7 @@ const MAX_QUOTED: usize = 60;
 /// Longest name for which a suggestion is sought: the distance takes time in the product of both lengths.
 const MAX_COMPARED: usize = 80;
 
-/// The user's text in backquotes, cut and without control characters.
+/// The user's text in backquotes, shortened and without control characters.
 pub(super) fn quoted(text: &str) -> String {
     let mut shown: String =
         text.chars().take(MAX_QUOTED).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();

@@ -1,6 +1,6 @@
 //! `SPEC.md`, D14: a field of another byte order begins on a byte boundary, or behind a field of its own order.
 //!
-//! Here the metadata are refused when they alone tell that it does not. Where only the data tell where fields are,
+//! Here the metadata are refused when they alone show that it does not. Where only the data show where fields are,
 //! plans look (`codec::plan`).
 
 use tracemill_codec::text::Span;
@@ -10,7 +10,7 @@ use tracemill_model::schema::ByteOrder;
 use super::metadata::Loaded;
 use super::types::{Kind, Order, Type};
 
-/// Refuses bytes that fields of two orders share, as far as the metadata alone tells where fields are.
+/// Refuses bytes that fields of two orders share, as far as the metadata alone show where fields are.
 pub(super) fn check(loaded: &Loaded, native: ByteOrder) -> Result<()> {
     // Everything begins on a byte: packets, contexts behind fixed headers, and fields behind event headers.
     let begin = Place { bit: Some(0), order: None };
@@ -33,7 +33,7 @@ pub(super) fn check(loaded: &Loaded, native: ByteOrder) -> Result<()> {
 /// Fields that are looked at: types may hold one another many times.
 const MAX_FIELDS: u32 = 1 << 20;
 
-/// What is known of a place in a byte.
+/// Knowledge about a place in a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
     /// Bit of the byte, when it is known.

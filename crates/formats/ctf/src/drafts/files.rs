@@ -11,7 +11,7 @@ use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
 use super::transform::Stored;
 
-/// What the headers of a file say.
+/// Contents of the headers of a file.
 pub(super) struct Scanned {
     pub(super) packets: Vec<Packet>,
     pub(super) faults: Vec<Error>,
@@ -22,7 +22,7 @@ pub(super) struct Scanned {
 /// not be many times the size of the file.
 const MANY_PACKETS: u64 = 1 << 20;
 const MIN_MEAN_BYTES: u64 = 64;
-/// Faults that are told one by one for a file.
+/// Errors that are reported one by one for a file.
 const MAX_FAULTS: usize = 1000;
 /// Headers that are tried in vain for a file before the search for the next good one ends, and how much of one is read.
 const MAX_TRIES: u32 = 10_000;
@@ -37,14 +37,14 @@ pub(super) fn scan(plans: &TracePlans, identity: &mut Identity, path: &Path, byt
         scanned: Scanned { packets: Vec::new(), faults: Vec::new(), warnings: Vec::new() },
         counters: Counters::default(),
         previous: None,
-        untold: 0,
+        unreported: 0,
         tries: 0,
         said: Vec::new(),
         index: 0,
     };
     walk.run(identity);
-    if walk.untold > 0 {
-        let message = format!("{} more packets have faults like these", walk.untold);
+    if walk.unreported > 0 {
+        let message = format!("{} more packets have faults like these", walk.unreported);
         walk.scanned.faults.push(Error::malformed(message).in_file(path));
     }
     walk.scanned
@@ -58,7 +58,7 @@ struct Walk<'a> {
     counters: Counters,
     /// Bytes of the packet before.
     previous: Option<&'a [u8]>,
-    untold: u64,
+    unreported: u64,
     tries: u32,
     /// Warnings that were said once.
     said: Vec<&'static str>,
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a gap does to the times of a stream whose packets do not say when they begin.
+    /// Effect of lost packets on the times of a stream whose packets do not say when they begin.
     fn note_of_times(&self, identity: &Identity) -> &'static str {
         let has_begin = self.scanned.packets.last().is_none_or(|packet| packet.begin_cycles.is_some());
         if identity.dialect == Dialect::V16 && !has_begin {
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
 
     fn fault(&mut self, error: Error, offset: u64) {
         if self.scanned.faults.len() >= MAX_FAULTS {
-            self.untold += 1;
+            self.unreported += 1;
             return;
         }
         self.scanned.faults.push(error.at_offset(offset).in_packet(self.index).in_file(self.path));

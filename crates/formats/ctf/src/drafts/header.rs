@@ -12,7 +12,7 @@ use super::packet_fields::{self, Meaning};
 use super::transform::{Schemes, Stored};
 use tracemill_codec::text::uuid_text;
 
-/// What every packet of a file must agree with.
+/// Identity that every packet of a file must have.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) dialect: Dialect,
@@ -341,7 +341,7 @@ impl Visitor for Fields<'_> {
     }
 }
 
-/// Is a fault that the content ends too early?
+/// Is it the error that the content ends too early?
 pub(super) fn is_past_end(fault: &EventFault) -> bool {
     matches!(
         fault,

@@ -24,7 +24,7 @@ const ROUNDS: u32 = 600_000;
 /// A key file holds 64 digits, a passphrase what a person types.
 const MAX_FILE: usize = 1 << 16;
 
-/// What the user gave to decrypt packets.
+/// Keys and passphrases of the user, to decrypt packets.
 #[derive(Default)]
 pub(super) struct Keys {
     key: Option<Vec<u8>>,

@@ -6,13 +6,13 @@ use tracemill_model::error::Result;
 /// A piece of metadata text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: TokenKind,
     /// Where it is.
     pub(super) span: Span,
 }
 
-/// What a token is. The text of words and strings is looked up by their span.
+/// Kind of a token. The text of words and strings is looked up by their span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenKind {
     /// Keyword or identifier.
@@ -42,7 +42,7 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token>> {
     }
 }
 
-/// The tokens up to the first that cannot be read: enough to recognise a text, which may be cut.
+/// The tokens up to the first that cannot be read: enough to recognise a text, which may be truncated.
 pub(super) fn tokens_until_error(source: &str) -> Vec<Token> {
     let mut lexer = Lexer { source, bytes: source.as_bytes(), at: 0 };
     let mut tokens = Vec::new();

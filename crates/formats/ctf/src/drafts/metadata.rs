@@ -56,7 +56,7 @@ pub(super) fn probe(start: &[u8], is_whole: bool) -> bool {
     }
     let text = match std::str::from_utf8(start) {
         Ok(text) => text,
-        // The cut may go through a character.
+        // The end may go through a character.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(start.get(..error.valid_up_to()).unwrap_or(&[])).unwrap_or("")
         }
@@ -95,7 +95,7 @@ pub(super) fn may_begin(start: &[u8]) -> bool {
         || begins_with_word(&text, &tokens)
 }
 
-/// What the trace block of a text says.
+/// Version that the trace block of a text states.
 enum Version {
     Stated(i128, i128),
     /// There is no trace block.
@@ -242,8 +242,8 @@ fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Lo
             // Metadata may be read while it grows: what is complete counts (`SPEC.md`, D37).
             let tail = tail::of(&text, &error).ok_or_else(|| error.clone())?;
             let metadata = read(text.get(..tail.start).unwrap_or("")).map_err(|_| error.clone())?;
-            let is_told = faults.iter().any(|fault| fault.kind() == ErrorKind::Truncated);
-            if !is_told {
+            let is_reported = faults.iter().any(|fault| fault.kind() == ErrorKind::Truncated);
+            if !is_reported {
                 faults.push(tail.fault(&text, &error));
             }
             text.truncate(tail.start);
@@ -261,7 +261,7 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes))
 }
 
-/// What packets of metadata hold.
+/// Contents of packets of metadata.
 #[derive(Default)]
 struct Packets {
     text: String,

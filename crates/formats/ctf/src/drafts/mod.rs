@@ -73,7 +73,7 @@ pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Schema> {
     Ok(schema)
 }
 
-/// An error of metadata with a place: what concerns all of it is told at its start.
+/// An error of metadata with a place: what concerns all of it is reported at its start.
 fn placed(error: Error) -> Error {
     let place = error.place();
     if place.text.is_some() || place.offset.is_some() { error } else { error.at_offset(0) }

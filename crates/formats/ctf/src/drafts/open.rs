@@ -128,7 +128,7 @@ fn byte_order(storage: &dyn Storage, loaded: &Loaded, entries: &[Entry]) -> Byte
                     return order;
                 }
             }
-            // Told when the file is read.
+            // Reported when the file is read.
             Err(_) => continue,
         }
     }

@@ -1,6 +1,6 @@
-//! What the fields of packet headers and contexts mean, under the names that both dialects use.
+//! Meanings of the fields of packet headers and contexts, under the names that both dialects use.
 
-/// What a field of a packet context means.
+/// Meaning of a field of a packet context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     ContentSize,

@@ -17,7 +17,7 @@ use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, T
 
 /// Reads the packets of one trace.
 pub(super) struct Reader {
-    /// What its packets agree on; the class is that of each file.
+    /// Identity that its packets share; the class is that of each file.
     pub(super) identity: Identity,
     pub(super) undo: Undo,
     /// The file of metadata, and the text that was read of it.
@@ -51,7 +51,7 @@ impl PacketReader for Reader {
         let content = if stored.is_empty() {
             Some(Cow::Borrowed(stored))
         } else if is_truncated {
-            // Told when the packets were found.
+            // Reported when the packets were found.
             header.schemes.is_none().then_some(Cow::Borrowed(stored))
         } else {
             let place = |error: Error| error.at_offset(packet.offset_bytes);
@@ -96,7 +96,7 @@ impl PacketReader for Reader {
 }
 
 impl Reader {
-    /// The content of a packet with its schemes undone, and the fault of a checksum that does not match.
+    /// The content of a packet with its schemes undone, and the error of a checksum that does not match.
     fn content<'c>(&self, header: &Header, rest: &[u8], stored: &'c [u8]) -> Result<(Cow<'c, [u8]>, Option<Error>)> {
         let mismatch = match self.undo.verifies {
             true => transform::verify(stored, header.schemes.checksum, &header.checksum)?,
@@ -114,7 +114,7 @@ impl Reader {
                     .map(|fault| fault.with_help("its events are read all the same, unless --strict").losing_nothing()),
             )),
             (Err(error), None) => Err(error),
-            // One fault for one packet: the checksum tells the cause.
+            // One error for one packet: the checksum shows the cause.
             (Err(error), Some(mismatch)) => {
                 Err(mismatch.with_help(format!("and {}; the packet is skipped", error.message())))
             }

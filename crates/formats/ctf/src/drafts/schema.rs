@@ -1,6 +1,6 @@
 //! From types to the schema that plans decode.
 //!
-//! What the drafts lay out in their own way is expressed in general terms: a sequence's length stands before it
+//! Layouts of the drafts are expressed in general terms: a sequence's length stands before it
 //! ([`Length::Inline`]), a bit-field stays in its unit, the extension of a header is an optional field that ends
 //! aligned, and the fields of a payload are optional: they are there unless the bitmap of the header marks them.
 

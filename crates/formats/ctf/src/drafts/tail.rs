@@ -13,7 +13,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// What is to be said of it; `error` is what the parser says.
+    /// The error about it; `error` is that of the parser.
     pub(super) fn fault(&self, text: &str, error: &Error) -> Error {
         let message = format!("the metadata ends inside a declaration: {}", error.message());
         let error = Error::new(ErrorKind::Truncated, message).at_text(self.word.place(text));

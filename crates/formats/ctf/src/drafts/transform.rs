@@ -1,4 +1,4 @@
-//! What a packet's content went through before it was written: compression, encryption, checksum, in this order
+//! Transformations of a packet's content before it is written: compression, encryption, checksum, in this order
 //! (`SPEC.md`, D30 to D33). Here is the way back.
 
 use std::borrow::Cow;
@@ -43,7 +43,7 @@ pub(super) enum Stored {
     Odd,
 }
 
-/// What is needed to undo the schemes of the packets of a trace.
+/// Keys and limits to undo the schemes of the packets of a trace.
 pub(super) struct Undo {
     pub(super) keys: Keys,
     /// Are checksums compared?

@@ -1,4 +1,4 @@
-//! What both metadata languages describe: types, groups of events (sections, streams), events.
+//! Declarations of both metadata languages: types, groups of events (sections, streams), events.
 //!
 //! A type cannot be wrong: sizes are in range, bounds fit, alignments are powers of two, elements have a size. It knows
 //! its own alignment, so that everything that holds it can ask.
@@ -59,7 +59,7 @@ impl Int {
     }
 }
 
-/// What a type is.
+/// Kind of a type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Integer(Int),
@@ -95,7 +95,7 @@ pub(super) struct Class {
     pub(super) kind: Kind,
     /// Its own alignment.
     pub(super) align: u32,
-    /// What it asks of the structure around it.
+    /// Alignment that it asks of the structure around it.
     pub(super) outer_align: u32,
     /// Unit of a bit-field, 0 for any other.
     pub(super) unit: u32,
@@ -318,14 +318,14 @@ pub(super) struct Metadata {
     pub(super) preferred: (u32, u32),
     pub(super) session_id: Option<u32>,
     pub(super) uuid: Option<[u8; 16]>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub(super) warnings: Vec<Error>,
     /// Types that are used and not declared, and have a meaning all the same (`SPEC.md`, D6): warnings, but for who is
     /// strict.
     pub(super) fallbacks: Vec<Error>,
 }
 
-/// What is to be said of types that are not declared, in the order in which they stand.
+/// Warnings about types that are not declared, in the order in which they stand.
 pub(super) fn fallback_warnings(names: &BTreeMap<String, Span>, source: &str) -> Vec<Error> {
     let mut names: Vec<(&String, Span)> = names.iter().map(|(name, span)| (name, *span)).collect();
     names.sort_by_key(|(_, span)| span.start);

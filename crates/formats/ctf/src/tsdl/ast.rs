@@ -47,13 +47,13 @@ impl Expr<'_> {
 /// A type with its place.
 #[derive(Clone, Debug)]
 pub(super) struct TypeSpec<'s> {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: SpecKind<'s>,
     /// Where it is.
     pub(super) span: Span,
 }
 
-/// What a type specifier says.
+/// Contents of a type specifier.
 #[derive(Clone, Debug)]
 pub(super) enum SpecKind<'s> {
     /// `integer { ... }`
@@ -116,7 +116,7 @@ pub(super) struct Enumerator<'s> {
     pub(super) high: Option<Expr<'s>>,
 }
 
-/// What stands after a type: pointers, a name, lengths.
+/// The declarator behind a type: pointers, a name, lengths.
 #[derive(Clone, Debug)]
 pub(super) struct Declarator<'s> {
     /// One entry for each `*`: is it `* const`?

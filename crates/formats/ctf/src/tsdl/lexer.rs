@@ -6,16 +6,16 @@ use tracemill_model::error::Result;
 /// A piece of TSDL text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: TokenKind,
     /// Where it is.
     pub(super) span: Span,
 }
 
-/// What a token is. Its text is looked up by its span when it is needed.
+/// Kind of a token. Its text is looked up by its span when it is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenKind {
-    /// Keyword or identifier; the parser tells them apart by their text.
+    /// Keyword or identifier; the parser distinguishes them by their text.
     Word,
     /// Integer constant.
     Integer(u64),
@@ -177,7 +177,7 @@ impl<'s> Lexer<'s> {
                     let rest = &bytes[self.at..];
                     self.at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
                 }
-                // Padding of metadata packets that was cut out carelessly: nothing but zeros may follow.
+                // Padding of metadata packets that was removed carelessly: nothing but zeros may follow.
                 0 if bytes[self.at..].iter().all(|&byte| byte == 0) => self.at = self.end,
                 _ => break,
             }
@@ -303,7 +303,7 @@ pub(super) fn unescape(source: &str, span: Span) -> Result<std::borrow::Cow<'_, 
     Ok(String::from_utf8_lossy(&bytes).into_owned().into())
 }
 
-/// Writes the value of the escape at the start of `text` and tells its length.
+/// Writes the value of the escape at the start of `text` and returns its length.
 fn push_escape(out: &mut Vec<u8>, text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let simple = match bytes.get(1)? {

@@ -2,8 +2,8 @@
 //!
 //! A metadata file becomes a text ([`read_text`]), and the text a [`Schema`] ([`parse`]):
 //!
-//! 1. `packetized.rs`: the file, which may be cut into packets.
-//! 2. `blocks.rs`: the text is cut into its top-level declarations and each is looked at in the order of the reference
+//! 1. `packetized.rs`: the file, which may be divided into packets.
+//! 2. `blocks.rs`: the text is divided into its top-level declarations and each is looked at in the order of the reference
 //!    reader.
 //! 3. `lexer.rs`, `parser.rs`, `parse_types.rs`: one declaration becomes a syntax tree (`ast.rs`).
 //! 4. `resolve*.rs`, `attributes.rs`, `bit_fields.rs`: names of types are looked up; a type becomes a shared value (`types.rs`).

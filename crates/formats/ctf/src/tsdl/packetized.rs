@@ -34,7 +34,7 @@ pub struct Metadata {
     pub byte_order: Option<ByteOrder>,
     /// UUID of the packet headers; `None` for plain text.
     pub uuid: Option<[u8; 16]>,
-    /// What was wrong with the file and could be passed over, with byte offsets.
+    /// Damage of the file that could be passed over, with byte offsets.
     pub faults: Vec<Error>,
 }
 
@@ -53,7 +53,7 @@ pub fn probe(bytes: &[u8]) -> Option<Flavour> {
 ///
 /// # Errors
 /// A packet with a broken header or with another UUID is an error with its byte offset; so are compressed and
-/// encrypted packets and signatures of other versions. A last packet that is cut short and invalid UTF-8 are faults of
+/// encrypted packets and signatures of other versions. A last packet that is truncated and invalid UTF-8 are errors of
 /// the returned value.
 pub fn read_text(bytes: &[u8]) -> Result<Metadata> {
     match order_of_magic(MAGIC, bytes) {
@@ -92,7 +92,7 @@ fn is_1_8(version: &str) -> bool {
 fn looks_like_tsdl(bytes: &[u8]) -> bool {
     let mut head = &bytes[..bytes.len().min(PROBE_LEN)];
     if let Err(error) = std::str::from_utf8(head) {
-        // The cut may go through a character; anything else is not text.
+        // The end may go through a character; anything else is not text.
         if error.error_len().is_some() {
             return false;
         }
@@ -207,7 +207,7 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     }
     let [compression, encryption, checksum_scheme, major, minor] =
         [32, 33, 34, 35, 36].map(|offset| bytes[at + offset]);
-    // CTF 2 text in packets is told apart by its first byte, the record separator of JSON text sequences.
+    // CTF 2 text in packets is recognised by its first byte, the record separator of JSON text sequences.
     let is_2_0 = (major, minor) == (2, 0) && is_json_sequence(bytes);
     if (major, minor) != (1, 8) && !is_2_0 {
         return fail(ErrorKind::Unsupported, 35, format!("metadata packet of CTF version {major}.{minor}, not 1.8"));
@@ -236,7 +236,7 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     Ok(Header { uuid, content_len, packet_len })
 }
 
-/// Turns the bytes of the text into a string. `file_offset` tells where a byte of the text is in the file.
+/// Turns the bytes of the text into a string. `file_offset` says where a byte of the text is in the file.
 fn finish(mut metadata: Metadata, text: &[u8], file_offset: impl Fn(usize) -> usize) -> Result<Metadata> {
     let skipped = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     let padding = text.iter().rev().take_while(|byte| **byte == 0).count();

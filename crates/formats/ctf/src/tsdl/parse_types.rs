@@ -41,7 +41,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Parses a type. With `allow_typedef`, the keyword `typedef` may stand before, inside or behind it; the flag
-    /// that is returned tells whether it did.
+    /// that is returned says whether it did.
     pub(super) fn specifier(&mut self, allow_typedef: bool) -> Result<(TypeSpec<'s>, bool)> {
         let mut start = self.peek().span;
         let mut is_typedef = false;

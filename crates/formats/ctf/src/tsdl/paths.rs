@@ -12,7 +12,7 @@ use super::instance::{Frame, Site};
 use super::resolve::Resolver;
 use super::types::{Reference, Type, TypeKind, TypeRef};
 
-/// What a path leads to.
+/// The target of a path.
 pub(super) struct Target {
     /// The absolute path.
     pub(super) path: FieldPath,

@@ -34,7 +34,7 @@ pub(super) struct Resolver<'s> {
     charged: usize,
 }
 
-/// What the resolver remembers of a stream class.
+/// A stream class, as the resolver remembers it.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// Its block, or the event block that implied it.

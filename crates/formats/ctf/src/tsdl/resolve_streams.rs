@@ -10,7 +10,7 @@ use super::instance::Roots;
 use super::resolve::{Resolver, Stream};
 use super::types::{Clocks, TypeRef};
 
-/// What an event block says, before its stream class is known.
+/// Contents of an event block, before its stream class is known.
 #[derive(Default)]
 struct Event {
     name: Option<String>,

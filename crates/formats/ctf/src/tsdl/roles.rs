@@ -1,4 +1,4 @@
-//! What the fields of headers and contexts mean to the reader of packets and events (CTF 1.8.3, 5 and 6).
+//! Meanings of the fields of headers and contexts for the reader of packets and events (CTF 1.8.3, 5 and 6).
 //!
 //! A role is given by name. It is written into a copy of the type, because the types themselves are shared.
 
@@ -161,7 +161,7 @@ fn with_member(ty: &TypeRef, structure: &StructType, at: usize, member: TypeRef)
 /// Replaces the types of fields anywhere inside a type. Shared parts are visited once, so that a small text cannot
 /// ask for an endless walk.
 struct Rewrite<'f> {
-    /// New type of a field, or none to keep it and go into it; the flag tells options of variants.
+    /// New type of a field, or none to keep it and go into it; the flag marks options of variants.
     replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>,
     enters_arrays: bool,
     /// Number of fields that were looked at.
@@ -204,7 +204,7 @@ impl<'f> Rewrite<'f> {
         Ok(new)
     }
 
-    /// The same fields with new types, or none when nothing changed.
+    /// These fields with new types, or none when nothing changed.
     fn fields(&mut self, fields: &Fields, are_options: bool) -> Result<Option<Rc<Fields>>> {
         self.visited += fields.as_slice().len();
         let mut types = Vec::with_capacity(fields.as_slice().len());

@@ -24,7 +24,7 @@ pub(super) type TypeRef = Rc<Type>;
 /// A type.
 #[derive(Clone, Debug)]
 pub(super) struct Type {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: TypeKind,
     /// Effective alignment in bits.
     pub(super) align_bits: u32,
@@ -42,7 +42,7 @@ pub(super) struct Type {
     pub(super) class: Cell<Option<FieldClassId>>,
 }
 
-/// What a type is.
+/// Kind of a type.
 #[derive(Clone, Debug)]
 pub(super) enum TypeKind {
     /// Integer or enumeration.
@@ -67,7 +67,7 @@ pub(super) enum TypeKind {
 /// A structure.
 #[derive(Clone, Debug)]
 pub(super) struct StructType {
-    /// Tells structure bodies apart; copies with other roles keep it.
+    /// Identity of a structure body; copies with other roles keep it.
     pub(super) id: u32,
     /// Members in order.
     pub(super) fields: Rc<Fields>,
@@ -156,7 +156,7 @@ impl Fields {
         self.list.iter().enumerate().find(|(_, field)| &*field.name == name)
     }
 
-    /// The same fields with other types, in the same order.
+    /// These fields with other types, in the same order.
     pub(super) fn with_types(&self, types: Vec<TypeRef>) -> Rc<Fields> {
         let list = self.list.iter().zip(types).map(|(field, ty)| Field { ty, ..field.clone() }).collect();
         Rc::new(Fields { list, index: self.index.clone(), end_bits: self.end_bits, align_bits: self.align_bits })
@@ -287,7 +287,7 @@ impl Type {
         }
     }
 
-    /// The same type with more roles.
+    /// This type with more roles.
     pub(super) fn with_roles(&self, roles: Roles) -> Type {
         Type { roles, class: Cell::new(None), ..self.clone() }
     }
@@ -321,7 +321,7 @@ impl Type {
         self.align_bits == 8 && self.as_integer().is_some_and(|class| class.is_character && class.len_bits == 8)
     }
 
-    /// What it is, for messages.
+    /// Name of its kind, for messages.
     pub(super) fn noun(&self) -> &'static str {
         match &self.plain().kind {
             TypeKind::Integer(class) if class.mappings.is_some() => "an enumeration",

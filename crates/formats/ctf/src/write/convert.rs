@@ -24,7 +24,7 @@ pub(super) struct Converter {
     losses: Losses,
 }
 
-/// What a source becomes.
+/// The part of the output that a source becomes.
 struct Part {
     /// Its name among the others.
     name: String,

@@ -21,8 +21,8 @@ pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scope
     plan.nodes.iter().zip(places(mapped.schema, plan, scopes)).map(encode).collect()
 }
 
-/// What is written for each node of a plan in events that end before it: zeros, of which there are as many as its fields
-/// take at least. `None` for what may be absent anyway.
+/// Fillers for each node of a plan in events that end before it: zeros, of which there are as many as its fields take at
+/// least. `None` for what may be absent anyway.
 pub(super) fn fillers(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> Box<[Option<Vec<u8>>]> {
     let mut sizes = vec![0usize; plan.nodes.len()];
     let mut parts: Vec<Vec<usize>> = vec![Vec::new(); plan.nodes.len()];
@@ -55,7 +55,7 @@ pub(super) fn fillers(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> Box<[Op
     plan.nodes.iter().enumerate().map(fill).collect()
 }
 
-/// What [`encodes`] needs of a mapping.
+/// The parts of a mapping that [`encodes`] needs.
 pub(super) struct Mapped<'a> {
     pub dialect: Dialect,
     pub order: ByteOrder,

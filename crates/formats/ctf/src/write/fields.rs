@@ -28,7 +28,7 @@ use tracemill_format::remap::{self, owner_of};
 pub(super) struct Moved {
     /// New place of each member of the packet header that is kept.
     pub header: Vec<Option<u32>>,
-    /// The same of the packet context.
+    /// New place of each member of the packet context that is kept.
     pub context: Vec<Option<u32>>,
     /// Member that holds the old event header, when it is kept: of the new one, of the common context in CTF 1.8.
     pub event_header: Option<u32>,
@@ -48,7 +48,7 @@ pub(super) struct Mapper<'a> {
     pub(super) special: Special,
     /// Stream class that is mapped, and event class, when one is.
     pub(super) owner: (u32, u32),
-    /// What classes of the output stand for that CTF 2 lacks.
+    /// Meanings of classes of the output that CTF 2 has no word for.
     pub(super) marks: Marks,
     /// Member of the specific context that holds them.
     pub(super) selectors_at: u32,
@@ -541,7 +541,7 @@ impl<'a> Mapper<'a> {
         Ok(self.pair([("present", present), ("content", content)]))
     }
 
-    /// What the field at a path of the input is, when it stands behind the headers.
+    /// Kind of the field at a path of the input that leads behind the headers.
     fn kind_at(&self, path: &FieldPath) -> Option<&FieldKind> {
         let mut id = *self.roots.get(path.scope as usize)?.as_ref()?;
         for step in &path.steps {

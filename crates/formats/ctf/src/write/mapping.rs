@@ -25,7 +25,7 @@ use tracemill_format::writer::STORED;
 
 const NS_PER_SECOND: i128 = 1_000_000_000;
 
-/// What is written of a trace.
+/// The mapping of a trace to the one that is written.
 pub(super) struct Mapping {
     pub(super) dialect: Dialect,
     pub(super) order: ByteOrder,
@@ -43,7 +43,7 @@ pub(super) struct Mapping {
     pub(super) losses: Losses,
 }
 
-/// What is the same in the packet headers of a trace.
+/// Properties that the packet headers of a trace share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Headers {
     /// Has each packet the id of its stream?
@@ -81,7 +81,7 @@ pub(super) struct EventMapping {
     pub(super) is_open: bool,
     /// For each node of the plan of the event's rows. Made when the first event comes.
     pub(super) nodes: Option<Box<[Encode]>>,
-    /// What stands for fields behind the end of an event. Made when the first event comes that ends early.
+    /// Fillers for fields behind the end of an event. Made when the first event comes that ends early.
     pub(super) fillers: Option<Box<[Option<Vec<u8>>]>>,
     /// Ids of classes that stand for many, once an event had them.
     pub(super) own_ids: HashMap<(u32, Vec<u8>), u64>,
@@ -256,7 +256,7 @@ fn only_kept(mut nodes: Box<[Encode]>, plan: &Plan, keep: &[bool]) -> Box<[Encod
     nodes
 }
 
-/// Can streams be told apart by their ids?
+/// Do the ids of all streams differ?
 pub(super) fn has_own_ids(source: &Source) -> bool {
     let mut known = HashSet::new();
     source.streams.iter().all(|stream| stream.id.is_some_and(|id| known.insert((stream.class, id))))
@@ -421,7 +421,7 @@ fn map_stream(
     if clock.is_some() {
         members.push(own_member(mapper, "timestamp", 64, Role::Timestamp));
     }
-    // What may be absent tells something by being there.
+    // A field that may be absent means something by being there.
     let may_be_absent = class.event_header.is_some_and(|root| has_optional(from, root));
     let keeps_event_header = may_be_absent && mapper.dialect == Dialect::Ctf2
         || kept(from, Scope::EventHeader, class.event_header, referenced, true).contains(&true);
@@ -644,7 +644,7 @@ impl StreamMapping {
         }
     }
 
-    /// The same, or the last time that the output can say.
+    /// A clock value of the input as the output has it, or the last one that the output can say.
     pub(super) fn time(&self, cycles: u64) -> u64 {
         self.held_time(cycles).unwrap_or(u64::MAX)
     }

@@ -48,7 +48,7 @@ pub(super) fn parts_of_one(sources: &[Source], losses: &mut Losses) -> Vec<Sourc
     sources.iter().map(one).collect()
 }
 
-/// Can the streams of every source be told apart by their ids?
+/// Do the ids of its streams differ in every source?
 pub(super) fn have_own_ids(sources: &[Source]) -> bool {
     sources.iter().all(has_own_ids)
 }
@@ -75,7 +75,7 @@ pub(super) fn number(mapping: &mut Mapping, taken: &mut HashSet<u64>) {
     }
 }
 
-/// One schema for all, with the names by which the environment of each is told apart.
+/// One schema for all, with the names by which the environments differ.
 pub(super) fn schema(parts: &[(&Mapping, &str)]) -> (Schema, Marks) {
     let (first, _) = parts[0];
     let mut to = Schema::new(first.to.format);
@@ -126,7 +126,7 @@ fn add(to: &mut Schema, marks: &mut Marks, mapping: &Mapping) {
     }
 }
 
-/// The same class among the classes of all.
+/// A class as it stands among the classes of all.
 fn moved_class(class: &FieldClass, base: u32, clocks: &[ClockId]) -> FieldClass {
     let mut class = class.clone();
     if let FieldKind::Integer(integer) = &mut class.kind {
@@ -160,8 +160,7 @@ fn add_clock(to: &mut Schema, clock: &ClockClass) -> ClockId {
     to.add_clock(clock)
 }
 
-/// What all traces say alike stays under its name; of what they say differently each value has the name of its trace in
-/// front.
+/// The environment of all. A value that all traces share keeps its name, any other has the name of its trace in front.
 fn environment(parts: &[(&Mapping, &str)]) -> Vec<(Arc<str>, EnvValue)> {
     let mut environment: Vec<(Arc<str>, EnvValue)> = Vec::new();
     for (mapping, name) in parts {

@@ -74,7 +74,7 @@ fn own_of(attributes: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
     own.end();
 }
 
-/// What the trace was.
+/// Puts the trace that was converted: its format, files and parts.
 fn origin(own: &mut Object<'_>, of: &Origin) {
     let mut object = Object::begin(own.key("origin"));
     object.string("format", &of.format);

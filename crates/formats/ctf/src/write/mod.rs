@@ -3,9 +3,9 @@
 //! Packets that are CTF already keep their bytes (`rewrite`, `same`, `translate`); those of other traces are made anew
 //! (`convert`, `mapping`, `fields`, `packets`).
 //!
-//! A trace becomes a folder; several become one folder each inside the output, or one trace (`merge`). A stream becomes a file; its packets are
-//! built in memory and written when they end. The metadata come last: without them a folder is no trace, and by then
-//! all event classes are known.
+//! A trace becomes a folder; several become one folder each inside the output, or one trace (`merge`). A stream becomes a
+//! file; its packets are built in memory and written when they end. The metadata come last: without them a folder is no
+//! trace, and by then all event classes are known.
 
 pub mod build;
 mod convert;
@@ -128,7 +128,8 @@ fn write_metadata(folder: &OutPath, text: &[u8]) -> Result<()> {
     folder.join("metadata").write("write the metadata", text)
 }
 
-/// What the output says that the trace was; nothing when it has always been of this format, or fields of it were hidden.
+/// The origin of the trace as the output states it; nothing when it has always been of this format, or fields of it were
+/// hidden.
 fn origin(source: &Source, files: &[String], has_same_packets: bool) -> Option<Arc<Origin>> {
     let of = &source.origin;
     if of.format.is_empty() || of.format == Dialect::Ctf2.format() {

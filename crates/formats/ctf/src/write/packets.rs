@@ -55,7 +55,7 @@ struct Buffer {
     loose: LooseBits,
     /// First byte of the packet context: sizes and times, which are known when the packet ends.
     context_at: usize,
-    /// What no field of the output could hold, of all packets.
+    /// Values that no field of the output could hold, of all packets.
     shortfalls: Shortfalls,
 }
 
@@ -67,12 +67,12 @@ impl Buffer {
     }
 }
 
-/// What is said of the packets of a stream by numbers.
+/// Numbers that count the packets of a stream, and events that it lost.
 #[derive(Default)]
 struct Counters {
     discarded: u64,
     sequence: u64,
-    /// The end of missing events or packets that no packet tells yet, when that is known.
+    /// The end of missing events or packets that no packet shows yet, when that is known.
     pending: Option<Option<u64>>,
 }
 
@@ -385,7 +385,7 @@ impl StreamWriter {
         self.input = None;
         if let Some(end) = self.counters.pending.take() {
             let class = self.class;
-            // A packet without events tells what is missing behind the last one; what it keeps is that of the last one.
+            // A packet without events shows what is missing behind the last one, whose kept members it has.
             let stream = &mapping.streams[class.0 as usize];
             let last = self.last.take().filter(|last| last.packet.class == class);
             let keeps = stream.keeps_context.contains(&true) || mapping.keeps_header.contains(&true);
@@ -408,7 +408,7 @@ impl StreamWriter {
         self.file.check()
     }
 
-    /// What this stream lost.
+    /// Losses of this stream.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.losses.clone();
         losses.add(Lost::TruncatedIntegers, self.packet.shortfalls.cut_integers);

@@ -28,7 +28,7 @@ struct Place {
     order: ByteOrder,
 }
 
-/// What has to be known of a stream class to put its packets together.
+/// Layout of a stream class, as far as it matters when its packets are put together.
 #[derive(Clone, Debug, Default)]
 struct Layout {
     places: Vec<Place>,
@@ -238,7 +238,7 @@ fn is_stranger(schema: &Schema, data: &PacketData) -> bool {
 pub(super) struct SameStream {
     schema: Arc<Schema>,
     layouts: Vec<Option<Arc<Layout>>>,
-    /// What is needed for each event of the packet that is put together.
+    /// Rules for the events of the packet that is put together.
     rules: Rules,
     out: Files,
     /// The packet that is put together, and its bits.
@@ -255,7 +255,7 @@ pub(super) struct SameStream {
     state: State,
 }
 
-/// What is said of the packets of a stream by numbers.
+/// Numbers that count the packets of a stream, and events that it lost.
 #[derive(Default)]
 struct Counters {
     /// Packets that are missing since the packet that was written last.
@@ -265,7 +265,7 @@ struct Counters {
     /// Sequence numbers of the packet that was written last: as stored, and as written.
     sequence: Option<(u64, u64)>,
     discarded_shift: Option<u64>,
-    /// Are events missing that no packet tells yet?
+    /// Are events missing that no packet shows yet?
     is_pending: bool,
     /// Is the packet a further part of one of the input?
     is_split: bool,
@@ -302,7 +302,7 @@ impl Counters {
 /// The file of a stream, or its files where each packet has its own.
 struct Files {
     file: OutFile,
-    /// Those before it.
+    /// The files before it.
     before: Vec<OutFile>,
     has_file_each: bool,
 }
@@ -512,13 +512,13 @@ impl SameStream {
     /// No more events come.
     pub(super) fn end(&mut self) -> Result<()> {
         self.end_packet()?;
-        self.tell_behind()?;
+        self.report_behind()?;
         self.packet = Vec::new();
         self.out.file.end()
     }
 
-    /// A packet without events tells that packets are missing behind the last one, where they have numbers.
-    fn tell_behind(&mut self) -> Result<()> {
+    /// Writes a packet without events where packets have numbers: it shows that some are missing behind the last one.
+    fn report_behind(&mut self) -> Result<()> {
         let Some(Last { packet, head, events_bits }) = self.last.take() else { return Ok(()) };
         if self.counters.lost == 0 || packet.sequence.is_none() || !can_be_cut(&self.schema, packet.class) {
             return Ok(());
@@ -546,7 +546,7 @@ impl SameStream {
         self.out.before.iter().chain([&self.out.file]).try_for_each(OutFile::check)
     }
 
-    /// What this stream lost.
+    /// Losses of this stream.
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.losses.clone();
         losses.add(Lost::LastGaps, (self.counters.is_pending || self.counters.lost > 0).into());

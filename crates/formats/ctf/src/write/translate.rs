@@ -159,7 +159,7 @@ fn is_same_class(a: &Schema, of_a: FieldClassId, b: &Schema, of_b: FieldClassId)
     true
 }
 
-/// The same apart from its parts?
+/// Are they equal apart from their parts?
 fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
     match (a, b) {
         (FieldKind::Integer(a), FieldKind::Integer(b)) => {

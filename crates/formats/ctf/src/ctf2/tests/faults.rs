@@ -1,11 +1,11 @@
-//! Broken metadata: every fault is found, at its place, with what was expected.
+//! Broken metadata: every error is found, at its place, with what was expected.
 
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::super::parse;
 use super::*;
 
-/// A fault: the fragments after the preamble, the text that the error must point to (the first one that is behind
+/// An error: the fragments after the preamble, the text that the error must point to (the first one that is behind
 /// the mark `^^` in the last fragment, if there is a mark, and the whole last fragment otherwise), and the message.
 fn check(fragments: &[&str], message: &str) -> Error {
     let mut fragments: Vec<String> = fragments.iter().map(|&fragment| fragment.to_owned()).collect();
@@ -25,7 +25,7 @@ fn check(fragments: &[&str], message: &str) -> Error {
     error
 }
 
-/// A fault in a field class that is the only member of a payload.
+/// An error in a field class that is the only member of a payload.
 fn check_class(class: &str, message: &str) -> Error {
     check(&[STREAM, &payload(&member("m", class))], message)
 }

@@ -1,4 +1,4 @@
-//! What metadata means: the schemas that come out.
+//! The schemas that come out of metadata.
 
 use tracemill_model::schema::{
     ClockOrigin, EnvValue, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Presence, Role, Schema,

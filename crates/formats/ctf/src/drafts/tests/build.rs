@@ -14,7 +14,7 @@ event { name = ev; id = 1; section = main; fields = type { parent = struct; fiel
 } } }
 ";
 
-/// The same in v1.6.
+/// These declarations in v1.6.
 pub(super) const METADATA_16: &str = "
 trace { major = 1; minor = 6; uuid = \"01020304-0506-0708-090a-0b0c0d0e0f10\"; };
 typedef integer { size = 8; } uint8_t;
@@ -62,7 +62,7 @@ impl Draft {
         }
     }
 
-    /// What the encryption authenticates.
+    /// Bytes that the encryption authenticates.
     pub(super) fn associated(self) -> std::ops::Range<usize> {
         match self {
             Draft::V11 => 4..8,

@@ -103,7 +103,7 @@ impl Storage for Folder {
     }
 }
 
-/// What was read of a trace, in its order.
+/// Results of reading a trace, in its order.
 #[derive(Default, Debug)]
 pub(super) struct Read {
     /// `cycles name {fields}`, stream after stream.

@@ -286,7 +286,7 @@ impl<'a> Resolver<'a> {
         Ok(Flat { base: "floating_point", ..flat })
     }
 
-    /// The same of a parent. Walks up to one that is known, then down again: chains may be long.
+    /// A parent with what it has of its own parents. Walks up to one that is known, then down again: chains may be long.
     fn flat_of(&mut self, name: &'a Spanned<String>) -> Result<Rc<Flat<'a>>> {
         let (mut chain, mut seen) = (Vec::new(), HashSet::new());
         let mut next = Some(name);
@@ -435,7 +435,7 @@ impl<'a> Flat<'a> {
         Flat { base, body: Body::new(Span::default()), map: None, fields: None, elem_type: None, length_type: None }
     }
 
-    /// What a child is that says this.
+    /// A child with these attributes of its own.
     fn child(&self, own: &'a Body) -> Flat<'a> {
         fn of<T: Clone>(own: &Option<T>, parent: &Option<T>) -> Option<T> {
             own.clone().or_else(|| parent.clone())
@@ -463,7 +463,7 @@ impl<'a> Flat<'a> {
     }
 }
 
-/// What a child has of a type that needs no declaration.
+/// Attributes that a child has of a type that needs no declaration.
 fn flat_of_fallback(class: &Class) -> Option<Flat<'static>> {
     let number = |value: i128| Some(Spanned { value, span: Span::default() });
     let none = Body::new(Span::default());

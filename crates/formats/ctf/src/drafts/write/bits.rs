@@ -123,7 +123,7 @@ impl Fields<'_> {
         self.members(fields, value, missing, base);
     }
 
-    /// The same for one that began at `base`.
+    /// Puts the members of a structure that began at `base`.
     pub(super) fn members(&mut self, fields: &[Field], value: &Value, missing: &[bool], base: u64) {
         for (at, field) in fields.iter().enumerate() {
             if missing.get(at).copied().unwrap_or(false) {

@@ -109,7 +109,7 @@ impl Foreign {
         Ok((foreign, metadata, targets))
     }
 
-    /// What of a trace has no place in a draft, as far as its schema shows.
+    /// Counts the parts of a trace that have no place in a draft, as far as its schema shows.
     fn count(&mut self) {
         let schema = self.schema.clone();
         let losses = &mut self.losses;
@@ -403,7 +403,7 @@ impl Foreign {
     }
 }
 
-/// What a packet context of v1.6 that is made here holds, with the sizes of the numbers.
+/// Fields of a packet context of v1.6 that is made here, with the sizes of the numbers.
 const CONTEXT: [(&str, u32); 12] = [
     ("content_size", 32),
     ("packet_size", 32),

@@ -104,7 +104,7 @@ const METADATA: &str = "metadata";
 const TEXT: &str = "metadata text";
 const IDENTITY: &str = "identity";
 
-/// What a trace holds beside packets: the file of metadata, its text when that stands in packets, and what all packets
+/// Parts of a trace beside its packets: the file of metadata, its text when that stands in packets, and what all packets
 /// have in common.
 pub(super) fn parts(raw: &[u8], text: &str, identity: &Identity) -> Vec<Part> {
     let part = |name: &str, bytes: &[u8]| Part { name: name.to_string(), bytes: bytes.into() };
@@ -221,7 +221,7 @@ impl Writer {
     }
 }
 
-/// What makes nanoseconds of the times of each stream class.
+/// The clock of each stream class, to make nanoseconds of its times.
 fn clocks(source: &Source) -> Vec<Option<ClockMap>> {
     let clock = |stream: &StreamClass| {
         let clock = source.schema.clocks().get(stream.default_clock?.0 as usize)?;
@@ -327,7 +327,7 @@ impl TraceOut {
         }
         match self.dialect {
             Dialect::V16 => names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>()),
-            // The name tells the section.
+            // The name shows the section.
             Dialect::V11 => {
                 let section = |stream: &tracemill_format::target::SourceStream| {
                     let group = self.groups.get(stream.class.0 as usize).copied().flatten()?;

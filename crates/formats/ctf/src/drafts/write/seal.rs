@@ -1,4 +1,4 @@
-//! What the user wants of packets: compression, encryption, checksum; and how it is done.
+//! Compression, encryption and checksums of packets, as the user wants them.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) const CHECKSUM: &str = "packet-checksum";
 pub(super) const KEY: &str = "packet-key-file";
 pub(super) const PASSPHRASE: &str = "packet-passphrase-file";
 
-/// What is done to the content of packets.
+/// Transformations of the content of packets.
 pub(super) struct Seal {
     /// Numbers of the schemes that the user wants; those of the trace itself hold where there is none.
     compression: Option<u64>,
@@ -26,7 +26,7 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// What the options say.
+    /// The transformations that the options state.
     ///
     /// # Errors
     /// Wrong usage.

@@ -44,7 +44,7 @@ pub(super) struct StreamWriter {
     /// Bits that count packets, as packets of its own format say.
     count_bits: Option<u64>,
     discarded: u64,
-    /// Packets that are missing before the next one, and whether something is that no packet tells.
+    /// Packets that are missing before the next one, and whether something is that no packet shows.
     lost: u64,
     has_pending: bool,
     /// Are all its packets lost?
@@ -256,7 +256,7 @@ impl StreamWriter {
     /// Sets the counters of a packet: those of the input, unless packets have come or gone.
     fn count_packet(&mut self, context: &mut Context, is_own: bool) {
         let (stored_count, stored_discarded) = (context.get(Meaning::Count), context.get(Meaning::Discarded));
-        // A packet that tells only what is missing behind the last one counts as that does.
+        // A packet that shows only what is missing behind the last one counts as that does.
         self.count_bits = context.get(Meaning::CountBits).or(self.count_bits);
         let count_bits = self.count_bits.unwrap_or(64).min(context.width(Meaning::Count).into()) as u32;
         let same = |a: u64, b: u64, bits: u32| (a ^ b) & mask(bits.clamp(1, 64)) == 0;
@@ -272,7 +272,7 @@ impl StreamWriter {
         let count = stored_count.filter(|&count| count_bits == 0 || same(count, next, count_bits)).unwrap_or(next);
         self.count = Some(count);
         if let (true, Some(stored)) = (is_start && is_own, stored_discarded) {
-            // Where a trace is cut, its counter goes on.
+            // Where a trace is trimmed, its counter goes on.
             self.discarded = stored;
         }
         let discarded_bits = context.width(Meaning::Discarded);
@@ -382,11 +382,11 @@ impl StreamWriter {
         let has_pending = std::mem::take(&mut self.has_pending);
         let is_left = self.count.is_some() || self.discarded > 0;
         if has_pending && !is_left && matches!(trace.kind, TraceKind::Own(_)) {
-            // There is no packet whose number could tell it. What has no packet when it is read is no stream either.
+            // There is no packet whose number could show it. A file without packets is no stream when it is read.
             self.losses.add(Lost::GoneStreams, self.lost);
             self.is_gone = true;
         } else if has_pending {
-            // A packet without events tells what is missing behind the last one.
+            // A packet without events shows what is missing behind the last one.
             self.begin_packet(trace, None, self.latest, false)?;
             self.end_packet(trace, false)?;
         }

@@ -18,7 +18,7 @@ const BYTE: u32 = 8;
 /// Deepest nesting; readers have limits too.
 const MAX_DEPTH: usize = 32;
 
-/// What a field is: the argument of `field` and `context`, made by the functions of this module.
+/// The class of a field: the argument of `field` and `context`, made by the functions of this module.
 ///
 /// Every field begins at a whole byte of the packet, whatever its width is.
 #[derive(Clone, Debug)]
@@ -152,42 +152,42 @@ pub fn variant<N: Into<String>>(options: impl IntoIterator<Item = (N, Field)>) -
 }
 
 impl Field {
-    /// The same number with the most significant byte first. Little-endian without it.
+    /// A number with the most significant byte first. Little-endian without it.
     #[must_use]
     pub fn big_endian(mut self) -> Self {
         self.order = ByteOrder::Big;
         self
     }
 
-    /// The same integer, shown in base 16.
+    /// An integer that is shown in base 16.
     #[must_use]
     pub fn hex(mut self) -> Self {
         self.base = DisplayBase::Hexadecimal;
         self
     }
 
-    /// The same integer, shown in base 8.
+    /// An integer that is shown in base 8.
     #[must_use]
     pub fn octal(mut self) -> Self {
         self.base = DisplayBase::Octal;
         self
     }
 
-    /// The same integer, shown in base 2.
+    /// An integer that is shown in base 2.
     #[must_use]
     pub fn binary(mut self) -> Self {
         self.base = DisplayBase::Binary;
         self
     }
 
-    /// An enumeration: the same integer with a label for a value. A label may stand for several values, a value may have
-    /// several labels or none.
+    /// An enumeration: an integer with a label for a value. A label may stand for several values, a value may have several
+    /// labels or none.
     #[must_use]
     pub fn label(self, label: impl Into<String>, value: i128) -> Self {
         self.labels(label, value..=value)
     }
 
-    /// An enumeration: the same integer with a label for a range of values.
+    /// An enumeration: an integer with a label for a range of values.
     #[must_use]
     pub fn labels(mut self, label: impl Into<String>, values: RangeInclusive<i128>) -> Self {
         self.labels.push((label.into(), values.into_inner()));

@@ -28,7 +28,7 @@ use crate::names::{is_identifier, member};
 /// Event classes that a stream class can have: their ids have 16 bits.
 const MAX_EVENT_CLASSES: usize = 1 << 16;
 
-/// What the metadata of a trace say.
+/// Contents of the metadata of a trace.
 #[derive(Clone, Debug)]
 pub struct Definitions {
     dialect: Dialect,
@@ -84,12 +84,12 @@ pub struct EventLayout {
 }
 
 impl Definitions {
-    /// Those of a trace in CTF 2.
+    /// Definitions of a trace in CTF 2.
     pub fn ctf2() -> Self {
         Definitions::new(Dialect::Ctf2)
     }
 
-    /// Those of a trace in CTF 1.8.
+    /// Definitions of a trace in CTF 1.8.
     pub fn ctf18() -> Self {
         Definitions::new(Dialect::Ctf18)
     }
