@@ -39,7 +39,7 @@ pub static TARGETS: &[&Target] = &[
     #[cfg(feature = "ctf")]
     &tracemill_ctf::drafts::write::CTF16,
     #[cfg(feature = "lttng")]
-    &tracemill_lttng::facilities::write::TARGET,
+    &tracemill_lttng::write::TARGET,
     #[cfg(feature = "uftrace")]
     &tracemill_uftrace::write::TARGET,
     #[cfg(feature = "cpel")]

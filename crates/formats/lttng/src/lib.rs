@@ -4,4 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod facilities;
+mod files;
+mod magic;
 pub mod markers;
+mod messages;
+mod padding;
+mod tags;
+pub mod write;

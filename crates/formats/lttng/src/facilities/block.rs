@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::schema::ByteOrder;
 
-use super::layout::number;
-
-/// The number that tells the byte order.
-pub(super) const MAGIC: u32 = 0x00D6_B7ED;
+use crate::magic::{MAGIC, magic_order, next_magic};
+use crate::messages::inconsistent;
 
 /// Files shorter than that hold no block.
 pub(super) const MIN_FILE: usize = 66;
@@ -18,11 +18,11 @@ const MAGIC_AT: usize = 40;
 /// Where older versions have it, whose block headers are longer.
 const OLDER_MAGIC_AT: [usize; 3] = [40, 56, 72];
 
-/// What a block says of its file and its trace: the same in every block.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The header of the trace, repeated in every block.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct TraceHeader {
-    /// Are its numbers big-endian?
-    pub(super) is_big: bool,
+    /// Byte order of its numbers.
+    pub(super) order: ByteOrder,
     /// Kind of processor.
     pub(super) arch: u32,
     /// Variant of it.
@@ -57,7 +57,7 @@ pub(super) struct TraceHeader {
     pub(super) len: usize,
 }
 
-/// What is the block's own.
+/// The part of a header that differs from block to block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BlockHeader {
     /// Clock at its beginning.
@@ -90,7 +90,7 @@ pub(super) struct Block {
 /// The version of a trace before 0.7 whose file begins so, and the byte where it stands.
 pub(super) fn older_version(start: &[u8]) -> Option<(u8, u64)> {
     OLDER_MAGIC_AT.into_iter().find_map(|at| {
-        byte_order(start, at)?;
+        magic_order(start, at)?;
         let version = [*start.get(at + 17)?, *start.get(at + 18)?];
         (version[0] == 0 && (3..=6).contains(&version[1])).then_some((version[1], at as u64 + 17))
     })
@@ -99,24 +99,15 @@ pub(super) fn older_version(start: &[u8]) -> Option<(u8, u64)> {
 /// Does a file begin with a block of any version that has facilities?
 pub(super) fn is_block(start: &[u8]) -> bool {
     let is_known = |version: &[u8]| version[0] == 0 && (3..=9).contains(&version[1]);
-    older_version(start).is_some() || (byte_order(start, MAGIC_AT).is_some() && start.get(57..59).is_some_and(is_known))
-}
-
-/// Is the magic number big-endian? `None` when it is not there.
-fn byte_order(bytes: &[u8], at: usize) -> Option<bool> {
-    let magic = bytes.get(at..)?.first_chunk::<4>()?;
-    match (u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)) {
-        (MAGIC, _) => Some(false),
-        (_, MAGIC) => Some(true),
-        _ => None,
-    }
+    older_version(start).is_some()
+        || (magic_order(start, MAGIC_AT).is_some() && start.get(57..59).is_some_and(is_known))
 }
 
 /// Reads numbers one after the other.
 struct Numbers<'a> {
     bytes: &'a [u8],
     at: usize,
-    is_big: bool,
+    order: ByteOrder,
 }
 
 impl Numbers<'_> {
@@ -124,7 +115,7 @@ impl Numbers<'_> {
     fn next(&mut self, len: usize) -> u64 {
         let own = self.bytes.get(self.at..self.at + len).unwrap_or(&[]);
         self.at += len;
-        number(own, self.is_big)
+        read_uint(own, self.order)
     }
 }
 
@@ -141,42 +132,32 @@ impl TraceHeader {
             let message = format!("{} bytes hold no block", bytes.len());
             return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
         }
-        let Some(is_big) = byte_order(bytes, MAGIC_AT) else {
-            let found = number(&bytes[MAGIC_AT..MAGIC_AT + 4], false);
+        let Some(order) = magic_order(bytes, MAGIC_AT) else {
+            let found = read_uint(&bytes[MAGIC_AT..MAGIC_AT + 4], ByteOrder::Little);
             let message = format!("no magic number: {found:#010x}, expected {MAGIC:#010x} in either byte order");
             return Err(Error::malformed(message).at_offset(MAGIC_AT as u64).with_help("the file is skipped"));
         };
-        let mut numbers = Numbers { bytes, at: 44, is_big };
+        let (major, minor) = (bytes[57], bytes[58]);
+        if major != 0 || !matches!(minor, 7 | 8) {
+            let message = format!("version {major}.{minor} of the facility format is not read, only 0.7 and 0.8");
+            return Err(Error::unsupported(message).at_offset(57));
+        }
+        let mut numbers = Numbers { bytes, at: 44, order };
         let mut header = TraceHeader {
-            is_big,
+            order,
             arch: numbers.next(4) as u32,
             arch_variant: numbers.next(4) as u32,
             float_word_order: numbers.next(4) as u32,
             arch_size: numbers.next(1) as u8,
-            minor: 0,
-            flight_recorder: false,
-            has_heartbeat: false,
-            alignment: 0,
-            tsc_lsb_truncate: 0,
-            tsc_bits: 0,
-            freq_scale: 0,
-            start_freq: 0,
-            start_tsc: 0,
-            start_sec: 0,
-            start_usec: 0,
-            len: 0,
+            minor,
+            ..TraceHeader::default()
         };
-        let major = numbers.next(1) as u8;
-        header.minor = numbers.next(1) as u8;
-        if (major, header.minor) != (0, 7) && (major, header.minor) != (0, 8) {
-            let message =
-                format!("version {major}.{} of the facility format is not read, only 0.7 and 0.8", header.minor);
-            return Err(Error::unsupported(message).at_offset(57));
-        }
+        // Behind the version.
+        numbers.at = 59;
         header.flight_recorder = numbers.next(1) != 0;
         header.has_heartbeat = numbers.next(1) != 0;
         header.alignment = numbers.next(1) as u8;
-        if header.minor == 8 {
+        if minor == 8 {
             header.tsc_lsb_truncate = numbers.next(1) as u8;
             header.tsc_bits = numbers.next(1) as u8;
         }
@@ -202,11 +183,11 @@ impl TraceHeader {
         Ok(header)
     }
 
-    /// What differs from another one, in words.
+    /// The differences from another one, in words.
     fn against(&self, other: &TraceHeader) -> String {
         let values = |header: &TraceHeader| {
             [
-                ("big-endian", u64::from(header.is_big)),
+                ("big-endian", (header.order == ByteOrder::Big).into()),
                 ("arch_type", header.arch.into()),
                 ("arch_variant", header.arch_variant.into()),
                 ("float_word_order", header.float_word_order.into()),
@@ -229,7 +210,7 @@ impl TraceHeader {
         texts.join("; ")
     }
 
-    /// What event headers are aligned to.
+    /// Alignment of event headers, in bytes.
     pub(super) fn header_align(&self) -> u8 {
         self.alignment.min(self.arch_size).max(1)
     }
@@ -253,8 +234,8 @@ pub(super) fn refuse_version(minor: u8) -> Error {
 }
 
 impl BlockHeader {
-    fn read(bytes: &[u8], is_big: bool) -> Self {
-        let mut numbers = Numbers { bytes, at: 0, is_big };
+    fn read(bytes: &[u8], order: ByteOrder) -> Self {
+        let mut numbers = Numbers { bytes, at: 0, order };
         let (begin_tsc, begin_freq) = (numbers.next(8), numbers.next(8));
         let (end_tsc, _end_freq) = (numbers.next(8), numbers.next(8));
         let (lost_size, buf_size) = (numbers.next(4) as u32, numbers.next(4) as u32);
@@ -262,23 +243,23 @@ impl BlockHeader {
     }
 }
 
-/// Blocks that a file may have however small they are: what is kept of each takes more than 300 bytes.
+/// Blocks that a file may have however small they are: each takes more than 300 bytes of memory.
 const MANY_BLOCKS: u64 = 1 << 18;
-/// What they must have on average from there on; tracers write whole pages.
+/// Bytes that they must have on average from there on; tracers write whole pages.
 const MIN_MEAN_BYTES: u64 = 1024;
-/// Faults that are told one by one for a file.
-const MAX_FAULTS: usize = 1000;
+/// Damaged blocks of a file that are reported one by one.
+const MAX_ERRORS: usize = 1000;
 
 /// The blocks of a file.
 pub(super) struct Blocks {
     /// The header of the trace, of the first block that has one.
     pub(super) header: TraceHeader,
-    /// Those that can be read.
+    /// The blocks that can be read.
     pub(super) blocks: Vec<Block>,
-    /// What cannot be read.
-    pub(super) faults: Vec<Error>,
-    /// What is no fault.
-    pub(super) warnings: Vec<Error>,
+    /// Blocks that cannot be read.
+    pub(super) errors: Vec<Error>,
+    /// The block from which on the header of the trace is another one.
+    pub(super) warning: Option<Error>,
 }
 
 /// Finds all blocks of a file. Where the first one has no header that can be read, the file begins with the next one
@@ -295,13 +276,13 @@ pub(super) fn read(bytes: &[u8], path: &Path) -> Result<Blocks, Error> {
         },
     };
     let header = TraceHeader::read(&bytes[first..])?;
-    let (blocks, mut faults) = blocks(bytes, first as u64, &header, path);
+    let (blocks, mut errors) = blocks(bytes, first as u64, &header, path);
     if let Some(error) = error {
         let error = error.in_file(path).in_packet(0);
-        faults.insert(0, error.with_help(format!("the file is read from its next block on, at byte {first}")));
+        errors.insert(0, error.with_help(format!("the file is read from its next block on, at byte {first}")));
     }
-    let warnings = difference(bytes, &header, &blocks).map(|warning| warning.in_file(path));
-    Ok(Blocks { header, blocks, faults, warnings: warnings.into_iter().collect() })
+    let warning = difference(bytes, &header, &blocks).map(|warning| warning.in_file(path));
+    Ok(Blocks { header, blocks, errors, warning })
 }
 
 /// The first block from which on the header of the trace is another one: it should be the same in all of a file.
@@ -313,7 +294,7 @@ fn difference(bytes: &[u8], header: &TraceHeader, blocks: &[Block]) -> Option<Er
             Ok(own) => format!("the block has another header of the trace than the first one: {}", own.against(header)),
             Err(error) => format!("the header of the trace in the block is not that of the first one: {error}"),
         };
-        let error = Error::new(ErrorKind::Inconsistent, message).at_offset(block.offset + MAGIC_AT as u64);
+        let error = inconsistent(message).at_offset(block.offset + MAGIC_AT as u64);
         Some(error.in_packet(block.index).with_help("the first one is used; said once for the file"))
     })
 }
@@ -325,26 +306,22 @@ fn next_good(bytes: &[u8], from: usize, header: Option<&TraceHeader>) -> Option<
         let Some(block) = bytes.get(at..) else { return false };
         TraceHeader::read(block).is_ok_and(|own| {
             header.is_none_or(|header| own == *header)
-                && refusal(block, &own, &BlockHeader::read(block, own.is_big)).is_none()
+                && refusal(block, &own, &BlockHeader::read(block, own.order)).is_none()
         })
     };
-    let of = |magic: [u8; 4]| memchr::memmem::find_iter(rest, &magic).map(|at| from + at).find(|&at| fits(at));
-    match header {
-        Some(header) if header.is_big => of(MAGIC.to_be_bytes()),
-        Some(_) => of(MAGIC.to_le_bytes()),
-        None => [of(MAGIC.to_le_bytes()), of(MAGIC.to_be_bytes())].into_iter().flatten().min(),
-    }
+    let next = next_magic(rest, header.map(|header| header.order), |at| fits(from + at))?;
+    Some(from + next)
 }
 
 /// Finds the blocks of a file from an offset on; `header` is that of the first one.
 fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<Block>, Vec<Error>) {
-    let (mut blocks, mut faults) = (Vec::new(), Vec::new());
+    let (mut blocks, mut errors) = (Vec::new(), Vec::new());
     let (mut offset, mut index, mut previous) = (first, u64::from(first > 0), 0u64);
-    while (offset as usize) < bytes.len() && faults.len() < MAX_FAULTS {
+    while (offset as usize) < bytes.len() && errors.len() < MAX_ERRORS {
         if index >= MANY_BLOCKS && offset / index < MIN_MEAN_BYTES {
             let message = format!("{index} blocks of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
             let error = Error::unsupported(message).in_file(path).at_offset(offset);
-            faults.push(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)));
+            errors.push(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)));
             break;
         }
         let rest = &bytes[offset as usize..];
@@ -352,18 +329,18 @@ fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<B
         let place = |error: Error| error.in_file(path).at_offset(offset).in_packet(index);
         if rest.len() < header.len {
             let message = format!("{left} bytes at the end of the file are no block");
-            faults.push(place(Error::new(ErrorKind::Truncated, message)));
+            errors.push(place(Error::new(ErrorKind::Truncated, message)));
             break;
         }
-        let own = BlockHeader::read(rest, header.is_big);
+        let own = BlockHeader::read(rest, header.order);
         let size = u64::from(own.buf_size);
         match refusal(rest, header, &own) {
             None => {
                 let used = size - u64::from(own.lost_size);
                 if size > left {
                     let message = format!("the file ends inside of the block: {left} of its {size} bytes are there");
-                    let fault = place(Error::new(ErrorKind::Truncated, message));
-                    faults.push(fault.with_help("the events that are whole are read"));
+                    let error = place(Error::new(ErrorKind::Truncated, message));
+                    errors.push(error.with_help("the events that are whole are read"));
                 }
                 let (len, limit) = (size.min(left), used.min(left));
                 blocks.push(Block { index, offset, len, limit, header: own });
@@ -374,7 +351,7 @@ fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<B
                 let is_next = |size: u64| {
                     let next = rest.get(size as usize..);
                     size >= header.len as u64
-                        && next.is_some_and(|next| next.is_empty() || byte_order(next, MAGIC_AT) == Some(header.is_big))
+                        && next.is_some_and(|next| next.is_empty() || magic_order(next, MAGIC_AT) == Some(header.order))
                 };
                 let step = [size, previous].into_iter().find(|&size| is_next(size));
                 let found = || next_good(bytes, offset as usize + 1, Some(header)).map(|next| next as u64 - offset);
@@ -384,24 +361,24 @@ fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<B
                     Some(_) => format!("the block, {lost} bytes, is skipped"),
                     None => format!("the rest of the file, {lost} bytes, is skipped"),
                 };
-                faults.push(place(reason).with_help(help));
+                errors.push(place(reason).with_help(help));
                 offset += lost;
             }
         }
         index += 1;
     }
-    if faults.len() >= MAX_FAULTS && (offset as usize) < bytes.len() {
+    if errors.len() >= MAX_ERRORS && (offset as usize) < bytes.len() {
         let message = "more blocks have faults like these; the rest of the file is skipped";
-        faults.push(Error::malformed(message).in_file(path).at_offset(offset));
+        errors.push(Error::malformed(message).in_file(path).at_offset(offset));
     }
-    (blocks, faults)
+    (blocks, errors)
 }
 
 /// Why a block cannot be read.
 fn refusal(bytes: &[u8], header: &TraceHeader, own: &BlockHeader) -> Option<Error> {
     let size = u64::from(own.buf_size);
-    if byte_order(bytes, MAGIC_AT) != Some(header.is_big) {
-        let found = number(&bytes[MAGIC_AT..MAGIC_AT + 4], header.is_big);
+    if magic_order(bytes, MAGIC_AT) != Some(header.order) {
+        let found = read_uint(&bytes[MAGIC_AT..MAGIC_AT + 4], header.order);
         return Some(Error::malformed(format!("no magic number in the block: {found:#010x}, expected {MAGIC:#010x}")));
     }
     if own.buf_size == 0 {

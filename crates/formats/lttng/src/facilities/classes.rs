@@ -18,14 +18,14 @@ use super::definitions::{EventDefinition, FacilityDefinition, FieldDefinition, I
 use super::layout::{Layout, Sizes};
 use super::loads::{CORE, CoreEvent, Facility, Source, core_definition, core_events};
 
-/// What the layout of events depends on: files of one trace may differ.
+/// Properties of a file on which the layout of its events depends: files of one trace may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Flavor {
-    /// Are integers big-endian?
-    pub(super) is_big: bool,
-    /// Are floats?
-    pub(super) floats_are_big: bool,
-    /// What event headers and data are aligned to.
+    /// Byte order of integers.
+    pub(super) order: ByteOrder,
+    /// Byte order of floats.
+    pub(super) float_order: ByteOrder,
+    /// Alignment of event headers and data, in bytes.
     pub(super) align: u8,
     /// Bytes of a pointer.
     pub(super) arch_size: u8,
@@ -38,20 +38,25 @@ pub(super) struct Flavor {
 impl Flavor {
     /// The flavor of a file.
     pub(super) fn of(header: &TraceHeader, is_compact: bool) -> Self {
-        let floats_are_big = match header.float_word_order {
-            1234 => false,
-            4321 => true,
-            _ => header.is_big,
+        let float_order = match header.float_word_order {
+            1234 => ByteOrder::Little,
+            4321 => ByteOrder::Big,
+            _ => header.order,
         };
         Flavor {
-            is_big: header.is_big,
-            floats_are_big,
+            order: header.order,
+            float_order,
             // Behind a compact header there is no padding, and before it at most to 4 bytes.
             align: if is_compact { header.alignment.clamp(1, 4) } else { header.header_align() },
             arch_size: header.arch_size,
             minor: header.minor,
             is_compact,
         }
+    }
+
+    /// The sizes of core events, whose integers have 32 bits whatever an `int` has.
+    pub(super) fn core_sizes(&self) -> Sizes {
+        Sizes { int: 4, long: 4, pointer: self.arch_size, size: 4, align: self.align }
     }
 }
 
@@ -67,7 +72,7 @@ pub(super) enum Mode {
         /// Its bytes.
         bytes: u8,
         /// Its byte order.
-        is_big: bool,
+        order: ByteOrder,
     },
 }
 
@@ -82,7 +87,7 @@ pub(super) struct EventInfo {
     pub(super) layout: Layout,
     /// How they are read.
     pub(super) mode: Mode,
-    /// What it does, when it is a core event.
+    /// Its effect, when it is a core event.
     pub(super) core: Option<CoreEvent>,
     /// Is its definition ours, and not the trace's?
     pub(super) is_ours: bool,
@@ -126,6 +131,8 @@ impl Table {
     }
 }
 
+/// Names of the facility and of the files with compact event headers.
+pub(super) const COMPACT: [&str; 2] = ["compact", "flight-compact"];
 /// Bits of the numeric id of an event class that number the flavor.
 const FLAVOR_SHIFT: u32 = 16;
 
@@ -140,7 +147,7 @@ pub(super) fn tables(
     let mut tables = HashMap::new();
     for (number, &flavor) in flavors.iter().enumerate() {
         let mut table = Table { open, ..Table::default() };
-        let compact = ["compact", "flight-compact"]
+        let compact = COMPACT
             .into_iter()
             .find_map(|name| facilities.iter().find(|facility| facility.load.name == name))
             .filter(|_| flavor.is_compact);
@@ -155,13 +162,16 @@ pub(super) fn tables(
                 table.set(facility.id, builder.facility(facility.id, definition, sizes, is_ours));
             }
         }
-        table.compact = compact.and_then(|compact| {
-            let count = compact.definition.as_ref()?.events.len();
-            Some((compact.id, usize::BITS - count.leading_zeros()))
-        });
+        table.compact =
+            compact.and_then(|compact| Some((compact.id, id_bits(compact.definition.as_ref()?.events.len()))));
         tables.insert(flavor, Arc::new(table));
     }
     tables
+}
+
+/// Bits of the ids of events in compact headers, for a number of events.
+pub(super) fn id_bits(events: usize) -> u32 {
+    usize::BITS - events.leading_zeros()
 }
 
 /// Names of events without definition.
@@ -208,8 +218,7 @@ struct Style {
 impl Builder<'_> {
     fn core(&mut self) -> Vec<Option<EventInfo>> {
         let minor = self.flavor.minor;
-        let sizes = Sizes { int: 4, long: 4, pointer: self.flavor.arch_size, size: 4, align: self.flavor.align };
-        let mut events = self.facility(CORE, &core_definition(minor), sizes, false);
+        let mut events = self.facility(CORE, &core_definition(minor), self.flavor.core_sizes(), false);
         for (info, core) in events.iter_mut().zip(core_events(minor)) {
             if let Some(info) = info {
                 info.core = Some(*core);
@@ -240,16 +249,10 @@ impl Builder<'_> {
     ) -> Option<EventInfo> {
         let is_compact = self.flavor.is_compact && event.has_compact_data && !event.fields.is_empty();
         let stored = if is_compact { &event.fields[1..] } else { &event.fields[..] };
-        let layout = Layout::structure(stored, &sizes, self.flavor.is_big);
+        let layout = Layout::structure(stored, &sizes, self.flavor.order);
         let mode = if is_compact {
             let first = &event.fields[0].class;
-            let bytes = match first.kind {
-                Kind::Integer(integer) => sizes.of(integer),
-                Kind::Enumeration(_) => sizes.int,
-                Kind::Float(bytes) => bytes,
-                _ => return None,
-            };
-            Mode::Compact { bytes, is_big: self.is_big(first) }
+            Mode::Compact { bytes: sizes.of_scalar(first)?, order: self.order(first) }
         } else if self.is_in_place(&layout, sizes) {
             Mode::InPlace
         } else {
@@ -295,14 +298,14 @@ impl Builder<'_> {
         self.schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), align))
     }
 
-    fn is_big(&self, class: &Type) -> bool {
-        class.is_network
-            || if let Kind::Float(_) = class.kind { self.flavor.floats_are_big } else { self.flavor.is_big }
+    fn order(&self, class: &Type) -> ByteOrder {
+        let is_float = matches!(class.kind, Kind::Float(_));
+        class.order(if is_float { self.flavor.float_order } else { self.flavor.order })
     }
 
     /// The class of a field that is aligned to `least` bytes at least.
     fn field(&mut self, class: &Type, style: Style, least: u8) -> FieldClassId {
-        let byte_order = ByteOrder::big_if(self.is_big(class));
+        let byte_order = self.order(class);
         let mut align = 1;
         let kind = match &class.kind {
             Kind::Integer(integer) => {
@@ -337,8 +340,7 @@ impl Builder<'_> {
                 return self.array(element, Length::Static(*len), 1, style, least);
             }
             Kind::Sequence(length, element) => {
-                let bytes = if let Kind::Integer(integer) = length.kind { style.sizes.of(integer) } else { 4 };
-                let byte_order = ByteOrder::big_if(self.is_big(length));
+                let (bytes, byte_order) = (style.sizes.of_length(length), self.order(length));
                 let element = self.field(element, style, 1);
                 let count = IntegerClass { byte_order, ..IntegerClass::unsigned(u32::from(bytes) * 8) };
                 let count = FieldClass::new(FieldKind::Integer(count), align_bits(bytes, style, 1));

@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::block;
-use tracemill_format::{EntryKind, Storage};
+use tracemill_model::error::Error;
 
-/// Folder of the definition files.
-pub(super) const DEFINITIONS: &str = "eventdefs";
-/// Folder of the tracefiles that must not be overwritten.
-pub(super) const CONTROL: &str = "control";
+use super::block;
+use crate::files::{CONTROL, DEFINITIONS};
+use tracemill_format::{EntryKind, Storage};
 
 /// Folders inside folders.
 const MAX_DEPTH: usize = 16;
-/// Bytes that tell a tracefile of any version.
+/// Bytes at the start of a file that show whether it is a tracefile of any version.
 const START: usize = 128;
 /// Files that probing looks at in one folder.
 const MAX_PROBED: usize = 64;
@@ -71,7 +69,7 @@ pub(super) fn probe(storage: &dyn Storage, path: &Path) -> bool {
 }
 
 /// Every file below the folder that is tried as a tracefile, by path; and the folders that cannot be listed.
-pub(super) fn candidates(storage: &dyn Storage, root: &Path) -> (Vec<Candidate>, Vec<tracemill_model::error::Error>) {
+pub(super) fn candidates(storage: &dyn Storage, root: &Path) -> (Vec<Candidate>, Vec<Error>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     let mut folders = vec![(root.to_path_buf(), String::new(), 0)];
     while let Some((folder, below, depth)) = folders.pop() {

@@ -38,7 +38,22 @@ impl Sizes {
         }
     }
 
-    /// What strings and sequences are padded to at their end.
+    /// Bytes of a float, an integer or an enumeration; `None` for other types.
+    pub(super) fn of_scalar(&self, class: &Type) -> Option<u8> {
+        match class.kind {
+            Kind::Integer(integer) => Some(self.of(integer)),
+            Kind::Enumeration(_) => Some(self.int),
+            Kind::Float(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the length of a sequence.
+    pub(super) fn of_length(&self, class: &Type) -> u8 {
+        self.of_scalar(class).unwrap_or(4)
+    }
+
+    /// Alignment to which strings and sequences are padded at their end.
     pub(super) fn tail(&self) -> u8 {
         self.pointer.min(self.align)
     }
@@ -63,14 +78,14 @@ enum Shape {
     Scalar(u8),
     String { tail: u8 },
     Array { len: u64, element: Box<Layout> },
-    Sequence { length: u8, is_big: bool, element: Box<Layout>, tail: u8 },
+    Sequence { length: u8, order: ByteOrder, element: Box<Layout>, tail: u8 },
     Struct(Box<[Layout]>),
     Union(Box<[Layout]>),
 }
 
 impl Layout {
-    /// The layout of a type in a trace whose integers are `is_big`-endian.
-    pub(super) fn of(class: &Type, sizes: &Sizes, is_big: bool) -> Self {
+    /// The layout of a type in a trace of a byte order.
+    pub(super) fn of(class: &Type, sizes: &Sizes, order: ByteOrder) -> Self {
         let scalar = |bytes: u8| Layout::new(bytes.min(sizes.align), Some(u64::from(bytes)), Shape::Scalar(bytes));
         match &class.kind {
             Kind::Integer(integer) => scalar(sizes.of(*integer)),
@@ -81,24 +96,23 @@ impl Layout {
                 Layout { has_tail: tail > 1, ..Layout::new(1, None, Shape::String { tail }) }
             }
             Kind::Array(len, element) => {
-                let element = Box::new(Layout::of(element, sizes, is_big));
+                let element = Box::new(Layout::of(element, sizes, order));
                 let fixed = element.fixed_elements(*len);
                 let (has_tail, has_union) = (element.has_tail, element.has_union);
                 Layout { has_tail, has_union, ..Layout::new(element.align, fixed, Shape::Array { len: *len, element }) }
             }
             Kind::Sequence(length, element) => {
-                let length_is_big = is_big || length.is_network;
-                let length = if let Kind::Integer(integer) = length.kind { sizes.of(integer) } else { 4 };
-                let element = Box::new(Layout::of(element, sizes, is_big));
+                let (length, order_of_length) = (sizes.of_length(length), length.order(order));
+                let element = Box::new(Layout::of(element, sizes, order));
                 let tail = sizes.tail();
                 let align = element.align.max(length.min(sizes.align));
                 let (has_tail, has_union) = (tail > 1 || element.has_tail, element.has_union);
-                let shape = Shape::Sequence { length, is_big: length_is_big, element, tail };
+                let shape = Shape::Sequence { length, order: order_of_length, element, tail };
                 Layout { has_tail, has_union, ..Layout::new(align, None, shape) }
             }
-            Kind::Struct(fields) => Layout::structure(fields, sizes, is_big),
+            Kind::Struct(fields) => Layout::structure(fields, sizes, order),
             Kind::Union(fields) => {
-                let members = Layout::members(fields, sizes, is_big);
+                let members = Layout::members(fields, sizes, order);
                 let fixed = members.iter().try_fold(0, |largest: u64, member| Some(largest.max(member.fixed?)));
                 let align = align_of(&members);
                 let has_tail = members.iter().any(|member| member.has_tail);
@@ -108,8 +122,8 @@ impl Layout {
     }
 
     /// The layout of fields one after the other.
-    pub(super) fn structure(fields: &[FieldDefinition], sizes: &Sizes, is_big: bool) -> Self {
-        let members = Layout::members(fields, sizes, is_big);
+    pub(super) fn structure(fields: &[FieldDefinition], sizes: &Sizes, order: ByteOrder) -> Self {
+        let members = Layout::members(fields, sizes, order);
         let fixed = members.iter().try_fold(0u64, |at, member| pad(at, member.align)?.checked_add(member.fixed?));
         let align = align_of(&members);
         let has_tail = members.iter().any(|member| member.has_tail);
@@ -117,8 +131,8 @@ impl Layout {
         Layout { has_tail, has_union, ..Layout::new(align, fixed, Shape::Struct(members)) }
     }
 
-    fn members(fields: &[FieldDefinition], sizes: &Sizes, is_big: bool) -> Box<[Layout]> {
-        fields.iter().map(|field| Layout::of(&field.class, sizes, is_big)).collect()
+    fn members(fields: &[FieldDefinition], sizes: &Sizes, order: ByteOrder) -> Box<[Layout]> {
+        fields.iter().map(|field| Layout::of(&field.class, sizes, order)).collect()
     }
 
     fn new(align: u8, fixed: Option<u64>, kind: Shape) -> Self {
@@ -152,7 +166,8 @@ impl Layout {
         self.walk(data, at, &mut NoCopy)
     }
 
-    /// The same, and appends it to `out` without padding, members of unions one after the other.
+    /// Appends the type that begins at `at` to `out` without padding, members of unions one after the other, and returns
+    /// where it ends as [`Layout::end`] does.
     pub(super) fn copy(&self, data: &[u8], at: u64, out: &mut Vec<u8>, max: usize) -> Result<u64, Short> {
         self.walk(data, at, &mut Copy { out, max })
     }
@@ -176,10 +191,10 @@ impl Layout {
                 pad(at + end as u64 + 1, *tail).ok_or(Short::End)
             }
             Shape::Array { len, element } => element.elements(*len, data, at, sink),
-            Shape::Sequence { length, is_big, element, tail } => {
+            Shape::Sequence { length, order, element, tail } => {
                 let own = take(data, at, u64::from(*length))?;
                 sink.put(own)?;
-                let len = number(own, *is_big);
+                let len = read_uint(own, *order);
                 let at = pad(at + own.len() as u64, element.align).ok_or(Short::End)?;
                 let left = (data.len() as u64).saturating_sub(at);
                 if len > left {
@@ -289,10 +304,4 @@ fn take(data: &[u8], at: u64, len: u64) -> Result<&[u8], Short> {
     let from = usize::try_from(at).map_err(|_| Short::End)?;
     let len = usize::try_from(len).map_err(|_| Short::End)?;
     data.get(from..from.checked_add(len).ok_or(Short::End)?).ok_or(Short::End)
-}
-
-/// An unsigned integer of up to 8 bytes.
-#[inline]
-pub(super) fn number(bytes: &[u8], is_big: bool) -> u64 {
-    read_uint(bytes, ByteOrder::big_if(is_big))
 }

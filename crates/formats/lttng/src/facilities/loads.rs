@@ -4,11 +4,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_codec::bits::read_uint;
+use tracemill_model::error::Error;
+use tracemill_model::schema::ByteOrder;
 
 use super::builtin;
 use super::definitions::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
-use super::layout::{Sizes, number};
+use super::layout::Sizes;
+use crate::messages::{Messages, inconsistent};
+
+/// Name of the part of a trace that lists the facility loads.
+pub(super) const LOADS: &str = "facilities";
 
 /// Id of the facility that no file defines.
 pub(super) const CORE: u8 = 0;
@@ -29,15 +35,32 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Reads the payload of a load event; `tail` is what its name is padded to.
-    pub(super) fn read(data: &[u8], tail: u8, is_big: bool) -> Option<Load> {
+    /// Reads the payload of a load event, of which `sizes` are those of core events.
+    pub(super) fn read(data: &[u8], sizes: &Sizes, order: ByteOrder) -> Option<Load> {
         let end = memchr::memchr(0, data)?;
         let name = String::from_utf8_lossy(&data[..end]).into_owned();
-        let at = (end + 1).next_multiple_of(usize::from(tail.max(1)));
+        let at = (end + 1).next_multiple_of(usize::from(sizes.tail().max(1)));
         let words = data.get(at..at.checked_add(28)?)?;
-        let word = |at: usize| number(&words[at * 4..at * 4 + 4], is_big) as u32;
+        let word = |at: usize| read_uint(&words[at * 4..at * 4 + 4], order) as u32;
         let sizes = [word(2), word(3), word(4), word(5)];
         Some(Load { name, checksum: word(0), id: word(1), sizes, alignment: word(6) })
+    }
+
+    /// A line of text that [`Load::from_line`] reads, for the parts of a trace.
+    pub(super) fn line(&self) -> String {
+        let [int, long, pointer, size] = self.sizes;
+        let Load { name, checksum, id, alignment, .. } = self;
+        format!("{id} {checksum} {int} {long} {pointer} {size} {alignment} {name}\n")
+    }
+
+    /// The load of a line.
+    pub(super) fn from_line(line: &str) -> Option<Load> {
+        let mut words = line.splitn(8, ' ');
+        let mut next = || words.next()?.parse::<u32>().ok();
+        let (id, checksum) = (next()?, next()?);
+        let sizes = [next()?, next()?, next()?, next()?];
+        let alignment = next()?;
+        Some(Load { name: words.next()?.to_string(), checksum, id, sizes, alignment })
     }
 
     /// The sizes, when they can be used.
@@ -108,7 +131,7 @@ impl Library {
             Ok(sizes) => Some(sizes),
             Err(reason) => {
                 let message = format!("the facility `{}` cannot be decoded: {reason}", load.name);
-                messages.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(UNDECODED));
+                messages.warnings.push(inconsistent(message).with_help(UNDECODED));
                 None
             }
         };
@@ -129,13 +152,12 @@ impl Library {
                     "the definition of the facility `{}` has the checksum {}, the trace was made with {}",
                     load.name, definition.checksum, load.checksum
                 );
-                let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&self.files[*file].1);
+                let warning = inconsistent(message).in_file(&self.files[*file].1);
                 messages.warnings.push(warning.with_help("it is used all the same; its fields may be wrong"));
             }
             return (Some(definition.clone()), Source::File(self.files[*file].0.clone()));
         }
-        let is_broken = self.tell_broken(load, messages);
-        if is_broken {
+        if self.report_broken(load, messages) {
             return (None, Source::Nowhere);
         }
         match builtin::find(&load.name, load.checksum, arch) {
@@ -144,7 +166,7 @@ impl Library {
                     "the trace has no definition of the facility `{}`; our own with its checksum, {}, is used",
                     load.name, load.checksum
                 );
-                messages.warnings.push(Error::new(ErrorKind::Inconsistent, message));
+                messages.warnings.push(inconsistent(message));
                 (Some(definition), Source::BuiltIn)
             }
             None => {
@@ -152,7 +174,7 @@ impl Library {
                     "no definition of the facility `{}` with the checksum {}, neither in the trace nor ours",
                     load.name, load.checksum
                 );
-                messages.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(UNDECODED));
+                messages.warnings.push(inconsistent(message).with_help(UNDECODED));
                 (None, Source::Nowhere)
             }
         }
@@ -175,8 +197,8 @@ impl Library {
         found.into_iter().map(|(_, at, definition)| (at, definition)).collect()
     }
 
-    /// Tells the faults of the definitions of a facility; false when there are none.
-    fn tell_broken(&mut self, load: &Load, messages: &mut Messages) -> bool {
+    /// Reports the damaged definitions of a facility; false when there are none.
+    fn report_broken(&mut self, load: &Load, messages: &mut Messages) -> bool {
         let mut is_broken = false;
         for (at, (file, _, content)) in self.files.iter().enumerate() {
             for (number, (name, error)) in content.broken.iter().enumerate() {
@@ -190,7 +212,7 @@ impl Library {
                 is_broken = true;
                 if !self.used_broken.contains(&(at, number)) {
                     self.used_broken.push((at, number));
-                    messages.faults.push(error.clone().with_help(UNDECODED));
+                    messages.errors.push(error.clone().with_help(UNDECODED));
                 }
             }
         }
@@ -207,19 +229,10 @@ impl Library {
     }
 }
 
-/// What becomes of a facility without definition.
+/// Help for the events of a facility without definition.
 const UNDECODED: &str = "its events are shown as `FACILITY.event_N` without fields";
 
-/// What is to be told of a trace.
-#[derive(Default)]
-pub(super) struct Messages {
-    /// Parts that cannot be read.
-    pub(super) faults: Vec<Error>,
-    /// What is no fault.
-    pub(super) warnings: Vec<Error>,
-}
-
-/// What a core event does.
+/// Effect of a core event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CoreEvent {
     /// A facility is loaded; `true` when it was before tracing began.
@@ -260,8 +273,7 @@ pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
         };
         EventDefinition { name: name.to_string(), description: None, fields, has_compact_data: false }
     });
-    let events = events.collect();
-    FacilityDefinition { name: "core".to_string(), arch: None, events, checksum: 0 }
+    FacilityDefinition { name: "core".to_string(), arch: None, events: events.collect(), checksum: 0 }
 }
 
 fn unsigned(bytes: u8) -> Kind {

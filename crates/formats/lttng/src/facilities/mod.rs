@@ -5,13 +5,13 @@ mod builtin;
 mod classes;
 pub mod definitions;
 mod directory;
-pub(crate) mod info;
+mod info;
 mod layout;
 mod loads;
-pub(crate) mod open;
+mod open;
 mod reader;
 mod scan;
-pub mod write;
+pub(crate) mod write;
 
 use tracemill_format::{Format, Setting};
 

@@ -13,21 +13,20 @@ use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema, Stream
 use super::block::{self, Block, Blocks, TraceHeader};
 use super::classes::{self, Flavor, Table};
 use super::definitions::{DefinitionFile, Kind, Type};
-use super::directory::{self, CONTROL, Candidate, DEFINITIONS};
+use super::directory::{self, Candidate};
 use super::info;
-use super::loads::{CoreEvent, Facility, Library, Load, Messages, core_events};
+use super::loads::{CoreEvent, Facility, LOADS, Library, Load, core_events};
 use super::reader::{Reader, Slice, TraceFile, slices};
 use super::scan::{Found, Scanner};
-use super::write::rewrite::{LOADS, loads_text};
-use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream, TraceFiles};
+use crate::files::{self, DEFINITIONS, MAX_DEFINITION_FILE};
+use crate::messages::{Messages, inconsistent};
+use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Option by which the scale of the clock's frequency divides it.
 pub(super) const DIVIDE: &str = "freq-scale-divides";
 
 /// Fields and labels that the facilities of a trace may have together, in all flavors.
 const MAX_SIZE: u64 = 1 << 20;
-/// The largest definition file that is read.
-const MAX_DEFINITION_FILE: u64 = 64 << 20;
 
 /// Opens every folder on its own.
 pub(super) fn open(context: &OpenContext<'_>, found: &[FoundTrace]) -> Vec<Result<OpenTrace>> {
@@ -54,7 +53,7 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
     let mut messages = Messages::default();
     let mut remarks = Vec::new();
     let files = read_files(storage, &found.path, &mut messages, &mut remarks)?;
-    tell_differences(&files, &mut messages);
+    warn_of_differences(&files, &mut messages);
     let clock_file = clock_file(&files, &mut messages);
     let header = &files[clock_file].header;
     let mut library = read_definitions(storage, &found.path, &mut messages);
@@ -67,11 +66,11 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
     let max_size = MAX_SIZE / flavors.len() as u64;
     let facilities = read_facilities(&files, &mut library, header.arch_name(), max_size, &mut messages);
     remarks.extend(library.unused_broken().cloned());
-    tell_floats(&files, &facilities, &mut messages);
+    warn_of_floats(&files, &facilities, &mut messages);
 
     let mut schema = Schema::new("lttng-legacy");
     schema.version = (0, u32::from(header.minor));
-    schema.byte_order = ByteOrder::big_if(header.is_big);
+    schema.byte_order = header.order;
     schema.environment = info::environment(header);
     let clock = clock_class(&files[clock_file], context.settings.get(DIVIDE).is_some(), &mut messages);
     let clock_id = schema.add_clock(clock.clone());
@@ -79,20 +78,20 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
     let stream_class = schema.add_stream(class).unwrap_or(StreamClassId(0));
     let tables = classes::tables(&mut schema, stream_class, &facilities, &flavors);
     let mut sections = info::sections(header, &clock, &facilities);
-    let (own, warnings) = info::read_files(storage, &found.path);
+    let (own, warnings) = files::info_sections(storage, &found.path);
     sections.extend(own);
     messages.warnings.extend(warnings);
 
-    let loads = loads_text(facilities.iter().map(|facility| &facility.load));
-    let mut parts: Vec<(String, Arc<dyn Bytes>)> = vec![(LOADS.to_string(), Arc::new(loads.into_bytes()))];
-    parts.extend(other_files(storage, &found.path));
+    let loads: String = facilities.iter().map(|facility| facility.load.line()).collect();
+    let mut parts: Vec<files::Kept> = vec![(LOADS.to_string(), Arc::new(loads.into_bytes()))];
+    parts.extend(files::other_files(storage, &found.path));
     let schema = Arc::new(schema);
     let plans = Arc::new(TracePlans::new(schema.clone()));
     let (mut streams, mut readers) = (Vec::new(), HashMap::new());
     for file in files {
         let Some(table) = tables.get(&file.flavor()) else { continue };
-        if let Some(fault) = compact_fault(&file, table) {
-            messages.faults.push(fault.in_file(&file.candidate.path).at_offset(0));
+        if let Some(error) = compact_error(&file, table) {
+            messages.errors.push(error.in_file(&file.candidate.path).at_offset(0));
             continue;
         }
         let stream = stream_of(file, table.clone(), stream_class, streams.len(), &mut readers);
@@ -109,38 +108,9 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
         streams,
         sections,
         remarks,
-        faults: messages.faults,
+        faults: messages.errors,
         warnings: messages.warnings,
     })
-}
-
-/// Tracefiles, definitions and `info/`, of a trace with facilities or markers.
-pub(crate) fn files_of(trace: &OpenTrace, storage: &dyn Storage) -> TraceFiles {
-    let mut all = TraceFiles::default();
-    for file in trace.data_files() {
-        all.add(file.path.clone(), &file.relative);
-    }
-    for folder in [DEFINITIONS, "info"] {
-        all.add_folder(storage, trace, folder);
-    }
-    if trace.schema.version.0 == 0 {
-        all.folders = vec![DEFINITIONS, CONTROL];
-    }
-    all
-}
-
-/// The files of the trace that hold no events.
-pub(crate) fn other_files(storage: &dyn Storage, root: &Path) -> Vec<(String, Arc<dyn Bytes>)> {
-    let mut files = Vec::new();
-    for folder in [DEFINITIONS, "info"] {
-        for entry in storage.list(&root.join(folder)).unwrap_or_default() {
-            let is_small = matches!(entry.kind, EntryKind::File(len) if len <= MAX_DEFINITION_FILE);
-            if let (true, Ok(bytes)) = (is_small, storage.open(&entry.path)) {
-                files.push((format!("{folder}/{}", entry.name), bytes));
-            }
-        }
-    }
-    files
 }
 
 /// Reads the headers of all files, and where their blocks are.
@@ -151,7 +121,7 @@ fn read_files(
     remarks: &mut Vec<Error>,
 ) -> Result<Vec<File>> {
     let (candidates, errors) = directory::candidates(storage, root);
-    messages.faults.extend(errors);
+    messages.errors.extend(errors);
     let mut files = Vec::new();
     let mut refused = None;
     for candidate in candidates {
@@ -159,7 +129,7 @@ fn read_files(
         let bytes = match storage.open(&path) {
             Ok(bytes) => bytes,
             Err(error) => {
-                messages.faults.push(error.in_file(&path));
+                messages.errors.push(error.in_file(&path));
                 continue;
             }
         };
@@ -173,18 +143,18 @@ fn read_files(
                 return Err(error);
             }
             refused.get_or_insert(error.clone());
-            messages.faults.push(error);
+            messages.errors.push(error);
             continue;
         }
         match block::read(bytes.bytes(), &path) {
             Err(error) => {
                 let error = error.in_file(&path);
                 refused.get_or_insert(error.clone());
-                messages.faults.push(error);
+                messages.errors.push(error);
             }
-            Ok(Blocks { header, blocks, faults, warnings }) => {
-                messages.faults.extend(faults);
-                messages.warnings.extend(warnings);
+            Ok(Blocks { header, blocks, errors, warning }) => {
+                messages.errors.extend(errors);
+                messages.warnings.extend(warning);
                 files.push(File { candidate, bytes, header, blocks });
             }
         }
@@ -197,16 +167,16 @@ fn read_files(
 }
 
 /// Files of one trace agree on what is the same for a machine (`SPEC.md`, D5).
-fn tell_differences(files: &[File], messages: &mut Messages) {
+fn warn_of_differences(files: &[File], messages: &mut Messages) {
     let Some((first, rest)) = files.split_first() else { return };
-    let of = |file: &File| (file.header.minor, file.header.is_big, file.header.arch_size);
+    let of = |file: &File| (file.header.minor, file.header.order, file.header.arch_size);
     for file in rest.iter().filter(|file| of(file) != of(first)) {
         let text = |file: &File| {
-            let order = if file.header.is_big { "big-endian" } else { "little-endian" };
+            let order = if file.header.order == ByteOrder::Big { "big-endian" } else { "little-endian" };
             format!("version 0.{}, {order}, pointers of {} bytes", file.header.minor, file.header.arch_size)
         };
         let message = format!("{}; `{}` has {}", text(file), first.candidate.relative, text(first));
-        let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&file.candidate.path).at_offset(40);
+        let warning = inconsistent(message).in_file(&file.candidate.path).at_offset(40);
         messages.warnings.push(warning.with_help("each file is read by its own header"));
     }
 }
@@ -226,7 +196,7 @@ fn clock_file(files: &[File], messages: &mut Messages) -> usize {
             let at = files.iter().position(is_good).or(files.iter().position(|file| !file.blocks.is_empty()));
             let at = at.unwrap_or(0);
             let message = "no good `control/facilities_N`: the clock is that of this file";
-            let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&files[at].candidate.path);
+            let warning = inconsistent(message).in_file(&files[at].candidate.path);
             messages.warnings.push(warning.at_offset(0));
             at
         }
@@ -238,7 +208,7 @@ fn clock_file(files: &[File], messages: &mut Messages) -> usize {
     if let Some(other) = other {
         let message =
             format!("the clock starts otherwise than in `{}`, whose values are used", files[at].candidate.relative);
-        let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&other.candidate.path);
+        let warning = inconsistent(message).in_file(&other.candidate.path);
         messages.warnings.push(warning.at_offset(62).with_help("said once for the trace"));
     }
     at
@@ -256,12 +226,12 @@ fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClas
     let place = |error: Error| error.in_file(&file.candidate.path).at_offset(62);
     if freq == 0 {
         let message = "the frequency of the clock is 0: events have cycles and no time";
-        messages.warnings.push(place(Error::new(ErrorKind::Inconsistent, message)));
+        messages.warnings.push(place(inconsistent(message)));
     } else if !(1..=100_000_000_000).contains(&frequency) {
         let by = if divides { "divided by" } else { "times" };
         let message = format!("a clock of {frequency} Hz ({freq} {by} {scale}), expected 1 Hz to 100 GHz");
         let help = if divides { "without" } else { "with" };
-        let error = Error::new(ErrorKind::Inconsistent, message).with_help(format!("try it {help} `--{DIVIDE}`"));
+        let error = inconsistent(message).with_help(format!("try it {help} `--{DIVIDE}`"));
         messages.warnings.push(place(error));
     }
     let mut clock = ClockClass {
@@ -277,7 +247,7 @@ fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClas
         clock.offset_seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
         if seconds > i64::MAX as u128 {
             let message = format!("a start {seconds} s after 1970, which is held at {} s", i64::MAX);
-            let error = Error::new(ErrorKind::Inconsistent, message).in_file(&file.candidate.path);
+            let error = inconsistent(message).in_file(&file.candidate.path);
             messages.warnings.push(error.at_offset(header.start_sec_at()));
         }
         clock.offset_ns = (header.start_usec % 1_000_000 * 1000) as i64;
@@ -293,13 +263,13 @@ fn read_definitions(storage: &dyn Storage, root: &Path, messages: &mut Messages)
     let mut library = Library::default();
     if storage.kind(&folder) != Some(EntryKind::Directory) {
         let message = "no folder `eventdefs` with definitions of events; our own are used where their checksum fits";
-        messages.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(root));
+        messages.warnings.push(inconsistent(message).in_file(root));
         return library;
     }
     let entries = match storage.list(&folder) {
         Ok(entries) => entries,
         Err(error) => {
-            messages.faults.push(error);
+            messages.errors.push(error);
             return library;
         }
     };
@@ -308,7 +278,7 @@ fn read_definitions(storage: &dyn Storage, root: &Path, messages: &mut Messages)
         let Some(name) = entry.name.strip_suffix(".xml").filter(|name| !name.starts_with('.')) else { continue };
         if len > MAX_DEFINITION_FILE {
             let message = format!("a definition file of {len} bytes is not read");
-            messages.faults.push(Error::unsupported(message).in_file(&entry.path).at_offset(0));
+            messages.errors.push(Error::unsupported(message).in_file(&entry.path).at_offset(0));
             continue;
         }
         match storage.open(&entry.path) {
@@ -316,7 +286,7 @@ fn read_definitions(storage: &dyn Storage, root: &Path, messages: &mut Messages)
                 let content = DefinitionFile::parse(bytes.bytes(), &entry.path);
                 library.files.push((name.to_string(), entry.path, content));
             }
-            Err(error) => messages.faults.push(error.in_file(&entry.path)),
+            Err(error) => messages.errors.push(error.in_file(&entry.path)),
         }
     }
     library
@@ -335,7 +305,7 @@ fn read_facilities(
     if controls.is_empty() {
         let message = "no `control/facilities_N` that can be read: nothing says what the facility ids mean";
         let error = Error::malformed(message).in_file(&files[0].candidate.path).at_offset(0);
-        messages.faults.push(error.with_help("events are shown as `facility_N.event_M` without fields"));
+        messages.errors.push(error.with_help("events are shown as `facility_N.event_M` without fields"));
     }
     let mut facilities: Vec<Facility> = Vec::new();
     let mut size = 0u64;
@@ -345,7 +315,7 @@ fn read_facilities(
             if !(1..=255).contains(&load.id) {
                 let message =
                     format!("the facility `{}` is loaded with the id {}, expected 1 to 255", load.name, load.id);
-                messages.faults.push(place(Error::malformed(message)));
+                messages.errors.push(place(Error::malformed(message)));
                 continue;
             }
             if let Some(known) = facilities.iter().find(|known| known.load.id == load.id) {
@@ -354,7 +324,7 @@ fn read_facilities(
                         "the facility `{}` is loaded with the id {}, which `{}` has; the first one is kept",
                         load.name, load.id, known.load.name
                     );
-                    messages.warnings.push(place(Error::new(ErrorKind::Inconsistent, message)));
+                    messages.warnings.push(place(inconsistent(message)));
                 }
                 continue;
             }
@@ -369,7 +339,7 @@ fn read_facilities(
                      written out; it is not decoded",
                     facility.load.name
                 );
-                messages.faults.push(place(Error::unsupported(message)));
+                messages.errors.push(place(Error::unsupported(message)));
             }
             facilities.push(facility);
         }
@@ -406,8 +376,7 @@ fn loads(file: &File) -> Vec<(u64, Load, bool)> {
                 let start = block.offset + u64::from(found.spine.starts[at] / 8);
                 let is_whole = !found.spine.cuts.contains_key(&found.spine.bodies[at]);
                 let data = bytes.get(body as usize..).filter(|_| is_whole);
-                let tail = flavor.arch_size.min(flavor.align);
-                let load = data.and_then(|data| Load::read(data, tail, flavor.is_big));
+                let load = data.and_then(|data| Load::read(data, &flavor.core_sizes(), flavor.order));
                 loads.extend(load.map(|load| (start, load, *was_loaded)));
             }
         }
@@ -416,7 +385,7 @@ fn loads(file: &File) -> Vec<(u64, Load, bool)> {
 }
 
 /// Floats in a trace that says it has none (`SPEC.md`, D3).
-fn tell_floats(files: &[File], facilities: &[Facility], messages: &mut Messages) {
+fn warn_of_floats(files: &[File], facilities: &[Facility], messages: &mut Messages) {
     let Some(file) = files.iter().find(|file| !matches!(file.header.float_word_order, 1234 | 4321)) else { return };
     fn has_float(class: &Type) -> bool {
         match &class.kind {
@@ -433,13 +402,13 @@ fn tell_floats(files: &[File], facilities: &[Facility], messages: &mut Messages)
             "the order of bytes of floats is said to be {}, expected 1234 or 4321; that of integers is taken",
             file.header.float_word_order
         );
-        let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&file.candidate.path);
+        let warning = inconsistent(message).in_file(&file.candidate.path);
         messages.warnings.push(warning.at_offset(52));
     }
 }
 
 /// Why a compact tracefile cannot be read.
-fn compact_fault(file: &File, table: &Table) -> Option<Error> {
+fn compact_error(file: &File, table: &Table) -> Option<Error> {
     if !file.flavor().is_compact {
         return None;
     }

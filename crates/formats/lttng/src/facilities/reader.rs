@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -11,7 +12,8 @@ use tracemill_model::schema::Part;
 use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
-use super::write::rewrite::BLOCKS;
+use crate::files::{self, Kept};
+use crate::messages::inconsistent;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Blocks up to this many bytes are one packet.
@@ -24,7 +26,10 @@ const SLICE_BYTES: u64 = 16 << 20;
 /// Bytes that a packet may have: offsets in it have 32 bits, counted in bits.
 const MAX_PACKET: u64 = 448 << 20;
 
-/// A file of events: what its packets share.
+/// Name of the parts with the headers of the blocks of a tracefile, before the name of the file.
+pub(super) const BLOCKS: &str = "blocks/";
+
+/// A file of events: the values that its packets share.
 pub(super) struct TraceFile {
     /// Its header.
     pub(super) header: TraceHeader,
@@ -43,7 +48,7 @@ pub(super) struct TraceFile {
 }
 
 impl TraceFile {
-    /// The headers of its blocks, as long as the first one; of a block that is cut the size is what is there.
+    /// The headers of its blocks, as long as the first one; of a truncated block the size is that of its bytes in the file.
     fn heads(&self) -> Vec<u8> {
         let mut heads = Vec::new();
         let mut last = None;
@@ -54,11 +59,11 @@ impl TraceFile {
             let Some(head) = block_bytes(self.bytes.bytes(), block).get(..self.header.len) else { continue };
             let at = heads.len();
             heads.extend_from_slice(head);
-            let len = block.len as u32;
-            let lost = (block.len - block.limit.min(block.len)) as u32;
-            let words =
-                [lost, len].map(|word| if self.header.is_big { word.to_be_bytes() } else { word.to_le_bytes() });
-            heads[at + 32..at + 40].copy_from_slice(words.as_flattened());
+            let lost = block.len - block.limit.min(block.len);
+            let mut words = Vec::with_capacity(8);
+            put_uint(&mut words, lost, 4, self.header.order);
+            put_uint(&mut words, block.len, 4, self.header.order);
+            heads[at + 32..at + 40].copy_from_slice(&words);
         }
         heads
     }
@@ -87,7 +92,7 @@ impl Slice {
     }
 }
 
-/// Cuts a block into slices. Blocks of usual size are one, and are not looked into.
+/// Divides a block into slices. Blocks of usual size are one, and are not looked into.
 pub(super) fn slices(header: &TraceHeader, table: &Table, block: &Block, bytes: &[u8]) -> Vec<Slice> {
     let mut place = Scanner::start(header, block);
     if block.len <= MAX_WHOLE {
@@ -106,7 +111,7 @@ pub(super) fn slices(header: &TraceHeader, table: &Table, block: &Block, bytes: 
             is_more = scanner.run(&mut place, STEP_EVENTS, &mut found);
             events += found.spine.len();
         }
-        // A scan that stops at a fault tells it when the last slice is read.
+        // A scan that stops at damage reports it when the last slice is read.
         let stop = if is_more { place.offset } else { block.limit };
         slices.push(Slice { block: block.clone(), place: first, stop });
         if !is_more {
@@ -124,22 +129,22 @@ fn block_bytes<'a>(bytes: &'a [u8], block: &Block) -> &'a [u8] {
 pub(super) struct Reader {
     /// By the name of the stream.
     files: HashMap<String, TraceFile>,
-    /// What the trace holds beside its tracefiles.
-    parts: Vec<(String, Arc<dyn Bytes>)>,
-    /// In which packet something was told that is told once.
-    told: Mutex<HashMap<Oddity, (usize, usize)>>,
+    /// The files of the trace beside its tracefiles, and its facility loads.
+    parts: Vec<Kept>,
+    /// The first packet that reported something that is reported once.
+    reported: Mutex<HashMap<Oddity, (usize, usize)>>,
 }
 
 impl Reader {
     /// A reader of these files.
-    pub(super) fn new(files: HashMap<String, TraceFile>, parts: Vec<(String, Arc<dyn Bytes>)>) -> Self {
-        Reader { files, parts, told: Mutex::default() }
+    pub(super) fn new(files: HashMap<String, TraceFile>, parts: Vec<Kept>) -> Self {
+        Reader { files, parts, reported: Mutex::default() }
     }
 
     /// Is this the first packet in which something odd is met? Packets may be read more than once and in any order.
     fn is_first(&self, oddity: Oddity, at: (usize, usize)) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = told.entry(oddity).or_insert(at);
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = reported.entry(oddity).or_insert(at);
         let is_first = at <= *first;
         *first = at.min(*first);
         is_first
@@ -155,8 +160,7 @@ impl PacketReader for Reader {
     }
 
     fn parts(&self) -> Result<Vec<Part>> {
-        let part = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
-        let mut parts: Vec<Part> = self.parts.iter().map(part).collect();
+        let mut parts = files::parts_of(&self.parts);
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, file)| file.number);
         parts.extend(
@@ -171,7 +175,7 @@ impl PacketReader for Reader {
     }
 
     fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
-        Some(super::open::files_of(trace, storage))
+        Some(files::all_files(trace, storage))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
@@ -217,7 +221,7 @@ impl PacketReader for Reader {
         let opened = PacketData::found(plans, &data.bytes, packet, (decoded, base_bytes), found.spine);
         let mut opened = OpenedPacket::new(PacketData { cpu: Some(file.cpu), ..opened });
         let place = |at: u64, error: Error| error.at_offset(block.offset + at);
-        opened.faults.extend(found.faults.into_iter().map(|(at, error)| place(at, error)));
+        opened.faults.extend(found.errors.into_iter().map(|(at, error)| place(at, error)));
         let mut seen = HashSet::new();
         for (at, oddity) in found.oddities {
             if seen.insert(oddity) && self.is_first(oddity, (file.number, index)) {
@@ -242,6 +246,6 @@ impl TraceFile {
                 "the time of an event is far behind the end of its block: its clock may be wrong; said once".into()
             }
         };
-        Error::new(ErrorKind::Inconsistent, message)
+        inconsistent(message)
     }
 }

@@ -1,19 +1,20 @@
 //! Finding the events of a block: headers, time, core events, and where the next one begins (sections 4 and 5).
 
+use tracemill_codec::bits::{put_uint, read_uint};
 use tracemill_codec::spine::Spine;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 use super::block::{Block, TraceHeader};
 use super::classes::{EventInfo, Mode, Table};
-use super::layout::{Short, number};
+use super::layout::Short;
 use super::loads::{CORE, CoreEvent};
 
 /// `event_size` of an event whose size is computed from its fields.
 const COMPUTED: u16 = u16::MAX;
 /// Bytes that the events of a packet may take when they are written anew.
 const MAX_COPIED: usize = 64 << 20;
-/// Faults of events that are told one by one for a packet.
-const MAX_FAULTS: u32 = 100;
+/// Damaged events of a packet that are reported one by one.
+const MAX_ERRORS: u32 = 100;
 
 /// Where a scan stands in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +25,7 @@ pub(super) struct Place {
     pub(super) tsc: u64,
 }
 
-/// Something that is told once for each kind of event.
+/// Something that is reported once for each kind of event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Oddity {
     /// An event that nothing describes, by its ids.
@@ -37,24 +38,24 @@ pub(super) enum Oddity {
     Late,
 }
 
-/// What a scan finds.
+/// Result of a scan.
 #[derive(Default)]
 pub(super) struct Found {
     /// The events. Those written anew have their bodies behind the bytes of the block.
     pub(super) spine: Spine,
-    /// What was written anew.
+    /// Fields that were written anew.
     pub(super) copied: Vec<u8>,
-    /// Faults, with offsets in the block.
-    pub(super) faults: Vec<(u64, Error)>,
-    /// What is worth a word, with offsets in the block.
+    /// Damage, with offsets in the block.
+    pub(super) errors: Vec<(u64, Error)>,
+    /// Oddities, with offsets in the block.
     pub(super) oddities: Vec<(u64, Oddity)>,
-    /// Faults of single events.
-    event_faults: u32,
+    /// Damaged events so far.
+    event_errors: u32,
 }
 
 impl Found {
-    /// Keeps what is written anew apart from the end of the block, where an event without any byte may have its body:
-    /// where that is cut belongs to its place.
+    /// Keeps what is written anew apart from the end of the block, where an event without any byte may have its body: the
+    /// end of a truncated event is kept by the place of its body.
     fn part(&mut self) {
         if self.copied.is_empty() {
             self.copied.push(0);
@@ -115,10 +116,10 @@ impl<'a> Scanner<'a> {
                 break;
             }
         }
-        if found.event_faults > MAX_FAULTS {
+        if found.event_errors > MAX_ERRORS {
             let message =
-                format!("{} more events of the block have faults like these", found.event_faults - MAX_FAULTS);
-            found.faults.push((limit, Error::malformed(message)));
+                format!("{} more events of the block have faults like these", found.event_errors - MAX_ERRORS);
+            found.errors.push((limit, Error::malformed(message)));
         }
         false
     }
@@ -133,14 +134,13 @@ impl<'a> Scanner<'a> {
             return self.stop(place.offset, limit, found, "the block ends inside of an event header".into());
         };
         let (time, ids) = own.split_at(len - 4);
-        let time = number(time, self.header.is_big);
+        let time = read_uint(time, self.header.order);
         if SHORT {
             place.tsc = extend(place.tsc, time, 32, 0);
         } else {
             place.tsc = time;
         }
-        let size = u16::from_le_bytes([ids[2], ids[3]]);
-        let size = if self.header.is_big { size.swap_bytes() } else { size };
+        let size = read_uint(&ids[2..], self.header.order) as u16;
         let body = pad(start + len as u64, align);
         let header = Header { facility: ids[0], event: ids[1], size, body, data: 0 };
         self.found(start, header, place, limit, found)
@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
         let Some(own) = self.bytes.get(start as usize..limit as usize).and_then(|rest| rest.get(..4)) else {
             return self.stop(place.offset, limit, found, "the block ends inside of an event header".into());
         };
-        let word = number(own, self.header.is_big);
+        let word = read_uint(own, self.header.order);
         let (tsc_bits, shift) = (u32::from(self.header.tsc_bits), u32::from(self.header.tsc_lsb_truncate));
         let low = |value: u64, bits: u32| value & ((1u64 << bits) - 1);
         place.tsc = extend(place.tsc, low(word, tsc_bits), tsc_bits, shift);
@@ -174,23 +174,23 @@ impl<'a> Scanner<'a> {
         if self.is_control && facility != CORE {
             found.oddities.push((start, Oddity::NotCore));
         }
-        let told_end = if size == COMPUTED { limit } else { body + u64::from(size) };
-        if told_end > limit && size > 0 {
+        let stated_end = if size == COMPUTED { limit } else { body + u64::from(size) };
+        if stated_end > limit && size > 0 {
             let message = format!(
                 "an event of {size} bytes at byte {body} of the block passes the end of its events, at byte {limit}"
             );
             return self.stop(start, limit, found, message);
         }
-        let own = self.bytes.get(body.min(limit) as usize..told_end.min(limit) as usize).unwrap_or(&[]);
+        let own = self.bytes.get(body.min(limit) as usize..stated_end.min(limit) as usize).unwrap_or(&[]);
         let Some(info) = self.table.event(facility, event) else {
-            return self.unknown(start, &header, place, told_end, limit, found);
+            return self.unknown(start, &header, place, stated_end, limit, found);
         };
         let walked = match info.fixed {
             Some(bytes) if bytes as usize <= own.len() => Ok(u64::from(bytes)),
             Some(_) => Err(Short::End),
             None => info.layout.end(own, 0),
         };
-        place.offset = told_end;
+        place.offset = stated_end;
         if size == COMPUTED {
             match walked {
                 Ok(bytes) if bytes < u64::from(COMPUTED) && info.is_ours => {
@@ -213,15 +213,15 @@ impl<'a> Scanner<'a> {
             found.oddities.push((start, Oddity::Trailing(facility, event)));
         }
         if info.core == Some(CoreEvent::FullHeartbeat) && own.len() >= 8 {
-            place.tsc = number(&own[..8], self.header.is_big);
+            place.tsc = read_uint(&own[..8], self.header.order);
         }
         let own = &own[..own.len().min((place.offset.saturating_sub(body)) as usize)];
         if info.mode == Mode::InPlace {
             let body_bits = self.bits(body);
             found.spine.push(info.class, place.tsc, self.bits(start), body_bits);
             if let Err(short) = walked {
-                found.spine.cut(body_bits, self.bits(told_end));
-                self.event_fault(start, info, own, short, found);
+                found.spine.cut(body_bits, self.bits(stated_end));
+                self.event_error(start, info, own, short, found);
             }
             return Ok(());
         }
@@ -240,14 +240,8 @@ impl<'a> Scanner<'a> {
     ) -> Result<(), Stop> {
         found.part();
         let begin = found.copied.len();
-        if let Mode::Compact { bytes, is_big } = info.mode {
-            let value = u64::from(data).to_le_bytes();
-            let value = &value[..usize::from(bytes)];
-            if is_big {
-                found.copied.extend(value.iter().rev());
-            } else {
-                found.copied.extend_from_slice(value);
-            }
+        if let Mode::Compact { bytes, order } = info.mode {
+            put_uint(&mut found.copied, data.into(), bytes.into(), order);
         }
         let body_bits = self.copied_bits(begin);
         let mut at = 0;
@@ -261,7 +255,7 @@ impl<'a> Scanner<'a> {
                     found.spine.cut(body_bits, end_bits);
                     // No other event may begin where this one does.
                     found.copied.push(0);
-                    self.event_fault(start, info, own, short, found);
+                    self.event_error(start, info, own, short, found);
                     break;
                 }
             }
@@ -303,34 +297,23 @@ impl<'a> Scanner<'a> {
     fn stop(&self, at: u64, limit: u64, found: &mut Found, message: String) -> Result<(), Stop> {
         let left = limit.saturating_sub(at);
         let error = Error::malformed(message).with_help(format!("the rest of the block, {left} bytes, is skipped"));
-        found.faults.push((at, error));
+        found.errors.push((at, error));
         Err(Stop)
     }
 
     #[cold]
-    fn event_fault(&self, start: u64, info: &EventInfo, own: &[u8], short: Short, found: &mut Found) {
-        found.event_faults += 1;
-        if found.event_faults > MAX_FAULTS {
+    fn event_error(&self, start: u64, info: &EventInfo, own: &[u8], short: Short, found: &mut Found) {
+        found.event_errors += 1;
+        if found.event_errors > MAX_ERRORS {
             return;
         }
         let mut at = 0;
-        let is_whole = |field: &super::layout::Layout| match field.end(own, at) {
-            Ok(end) => {
-                at = end;
-                true
-            }
-            Err(_) => false,
-        };
-        let whole = info.layout.fields().iter().map_while({
-            let mut is_whole = is_whole;
-            move |field| is_whole(field).then_some(())
-        });
-        let number = whole.count();
-        let name = info.names.get(number).map_or("?", |name| name);
+        let fields = info.layout.fields().iter();
+        let whole = fields.map_while(|field| field.end(own, at).ok().map(|end| at = end)).count();
+        let name = info.names.get(whole).map_or("?", |name| name);
         let message = format!("an event of {} bytes of data is too short for its fields: {short}", own.len());
-        let kind = ErrorKind::Malformed;
-        let error = Error::new(kind, message).in_field(name);
-        found.faults.push((start, error.with_help("the fields before it are shown, the others are null")));
+        let error = Error::malformed(message).in_field(name);
+        found.errors.push((start, error.with_help("the fields before it are shown, the others are null")));
     }
 
     fn is_late(&self, tsc: u64) -> bool {
@@ -343,7 +326,7 @@ impl<'a> Scanner<'a> {
         (offset.saturating_sub(self.base) * 8) as u32
     }
 
-    /// The same for what is written anew, which comes behind the block.
+    /// Bits of a place in what is written anew, which comes behind the block.
     fn copied_bits(&self, at: usize) -> u32 {
         ((self.stop.saturating_sub(self.base) + at as u64) * 8) as u32
     }

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use tracemill_model::error::{Error, ErrorKind};
-use tracemill_model::schema::ByteOrder;
 
-use super::header::{BadHeader, Header, MAGIC, MAGIC_AT, MIN_LEN};
+use super::header::{BadHeader, Header, MAGIC_AT, MIN_LEN};
+use crate::magic::next_magic;
+use crate::messages::{Messages, inconsistent};
 
 /// A sub-buffer of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,18 +32,17 @@ pub(crate) fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {
     rest.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(rest)
 }
 
-/// What walking over the sub-buffers of a file gave.
+/// The sub-buffers of a file, and messages about them.
 #[derive(Default)]
 pub(crate) struct Walked {
     pub blocks: Vec<Block>,
-    pub faults: Vec<Error>,
-    pub warnings: Vec<Error>,
-    /// Was it told that headers differ?
+    pub messages: Messages,
+    /// Was it reported that headers differ?
     differs: bool,
 }
 
-/// Faults of headers that are told one by one for a file.
-const MAX_FAULTS: usize = 1000;
+/// Damaged headers of a file that are reported one by one.
+const MAX_ERRORS: usize = 1000;
 
 /// Finds the sub-buffers of a file. Each says its own size; behind a broken header the next one that makes sense is
 /// looked for.
@@ -57,7 +57,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
                 let block = Block { offset, here_bytes: u64::from(header.total_bytes).min(here), header };
                 let total = u64::from(block.header.total_bytes);
                 if total > here {
-                    walked.faults.push(cut(&block).in_file(path).in_packet(index));
+                    walked.messages.errors.push(truncated(&block).in_file(path).in_packet(index));
                 }
                 warn_of_version(&mut walked, &block, path, index);
                 warn_of_start(&mut walked, &block, path, index);
@@ -66,7 +66,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
             }
             Err(bad) => {
                 let next = next_block(&walked, file, offset, &bad);
-                if walked.faults.len() < MAX_FAULTS {
+                if walked.messages.errors.len() < MAX_ERRORS {
                     let kind = match bad.is_unknown_version {
                         true => ErrorKind::Unsupported,
                         false if here < MIN_LEN as u64 => ErrorKind::Truncated,
@@ -74,7 +74,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
                     };
                     let error = Error::new(kind, bad.message).at_offset(offset + bad.at as u64).in_file(path);
                     let help = format!("{} bytes are skipped, from byte {offset} on", next - offset);
-                    walked.faults.push(error.in_packet(index).with_help(help));
+                    walked.messages.errors.push(error.in_packet(index).with_help(help));
                 } else {
                     more += 1;
                 }
@@ -85,7 +85,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
     }
     if more > 0 {
         let error = Error::malformed(format!("{more} more sub-buffers have headers like these"));
-        walked.faults.push(error.in_file(path));
+        walked.messages.errors.push(error.in_file(path));
     }
     walked
 }
@@ -103,7 +103,8 @@ fn same_order(walked: &Walked, header: Header) -> Result<Header, BadHeader> {
     }
 }
 
-fn cut(block: &Block) -> Error {
+/// The error of a file that ends inside of a sub-buffer.
+fn truncated(block: &Block) -> Error {
     let Header { total_bytes, data_bytes, .. } = block.header;
     let message =
         format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
@@ -118,15 +119,15 @@ fn cut(block: &Block) -> Error {
 fn warn_of_version(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     let Some(first) = walked.blocks.first() else { return };
     let (was, is) = (first.header.minor, block.header.minor);
-    let is_told = walked.blocks.iter().skip(1).any(|before| before.header.minor != was);
-    if was != is && !is_told {
+    let is_reported = walked.blocks.iter().skip(1).any(|before| before.header.minor != was);
+    if was != is && !is_reported {
         let message = format!("the sub-buffer is of version 2.{is}, the first one of 2.{was}; each is read by its own");
-        let warning = Error::new(ErrorKind::Inconsistent, message).in_file(path).at_offset(block.offset + 21);
-        walked.warnings.push(warning.in_packet(index));
+        let warning = inconsistent(message).in_file(path).at_offset(block.offset + 21);
+        walked.messages.warnings.push(warning.in_packet(index));
     }
 }
 
-/// What is the same for the whole trace is so in all sub-buffers of a file; said once.
+/// Warns where the values of the whole trace differ from those of the first sub-buffer; said once for a file.
 fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     let Some(first) = walked.blocks.first() else { return };
     let of = |header: &Header| (header.start, header.arch_size, header.alignment);
@@ -135,9 +136,9 @@ fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     }
     walked.differs = true;
     let message = "the sub-buffer states another start, frequency, pointer size or alignment than the first one";
-    let warning = Error::new(ErrorKind::Inconsistent, message).in_file(path).at_offset(block.offset + 22);
+    let warning = inconsistent(message).in_file(path).at_offset(block.offset + 22);
     let help = "the clock is that of the first one; said once for the file";
-    walked.warnings.push(warning.in_packet(index).with_help(help));
+    walked.messages.warnings.push(warning.in_packet(index).with_help(help));
 }
 
 /// The sub-buffer behind a broken one: where its size says when a header stands there, else the next header.
@@ -153,14 +154,7 @@ fn next_block(walked: &Walked, file: &[u8], offset: u64, bad: &BadHeader) -> u64
             return next;
         }
     }
-    // Once the byte order is known only that is looked for: all searches together then pass over the file once.
     let known = walked.blocks.first().map(|first| first.header.order);
-    let orders = [(ByteOrder::Little, MAGIC.to_le_bytes()), (ByteOrder::Big, MAGIC.to_be_bytes())];
     let rest = slice(file, offset + 1 + MAGIC_AT as u64, len);
-    let found =
-        orders.iter().filter(|(order, _)| known.is_none_or(|known| known == *order)).filter_map(|(_, magic)| {
-            let hits = memchr::memmem::find_iter(rest, magic);
-            hits.map(|at| offset + 1 + at as u64).find(|&at| fits(at))
-        });
-    found.min().unwrap_or(len)
+    next_magic(rest, known, |at| fits(offset + 1 + at as u64)).map_or(len, |at| offset + 1 + at as u64)
 }

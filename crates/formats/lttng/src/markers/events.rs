@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     align_bytes: u32,
     /// Bytes before the first string, or all.
     head_bytes: u32,
-    /// What follows: the first is a string.
+    /// The rest: the first is a string.
     tail: Box<[Step]>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Found {
     pub body: usize,
     /// First byte behind it.
     pub end: usize,
-    /// What its size says against its marker.
+    /// Does its size fit its marker?
     pub fit: Fit,
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tracemill_model::error::Result;
 
-use super::header::{self, MAGIC, MAJOR};
+use super::header::{MAGIC_AT, MAJOR};
+use crate::magic::magic_order;
 use tracemill_format::{Entry, EntryKind, Storage};
 
 /// Folders deeper than this below a trace are not looked at.
@@ -98,7 +99,7 @@ fn collect(
     Ok(())
 }
 
-/// What the first bytes of a file say.
+/// The kind of file that its first bytes show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
     /// A sub-buffer of markers, of any minor version.
@@ -113,13 +114,13 @@ pub(crate) enum Start {
 
 /// Is the magic number where versions before the sub-buffers of 2.0 have it?
 fn has_older_magic(bytes: &[u8]) -> bool {
-    header::field::<4>(bytes, 40).is_some_and(|found| found == MAGIC.to_le_bytes() || found == MAGIC.to_be_bytes())
+    magic_order(bytes, 40).is_some()
 }
 
 /// Looks at the first bytes of a file.
 pub(crate) fn start(bytes: &[u8]) -> Start {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    if header::magic(bytes).is_some() && byte(20) == MAJOR {
+    if magic_order(bytes, MAGIC_AT).is_some() && byte(20) == MAJOR {
         return Start::Markers;
     }
     if has_older_magic(bytes) && matches!(byte(57), 1 | 2) {

@@ -48,13 +48,13 @@ pub(crate) enum FieldKind {
     },
 }
 
-/// More fields than any marker has: each takes memory when a plan is made.
+/// More fields than any marker has: each takes memory in a plan.
 const MAX_FIELDS: usize = 512;
 
 /// The fields that a format describes.
 ///
 /// # Errors
-/// What is wrong with it, and at which byte.
+/// A message with the byte of the mistake.
 pub(crate) fn parse(format: &[u8], sizes: &Sizes) -> Result<Vec<Field>, String> {
     Parser { format, at: 0, sizes, fields: Vec::new() }.run()
 }

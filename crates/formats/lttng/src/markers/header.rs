@@ -4,10 +4,9 @@ use tracemill_codec::bits::{put_uint, u32_at, u64_at};
 use tracemill_model::schema::ByteOrder;
 
 use super::events::Shape;
+use crate::magic::{MAGIC, magic_order};
 
-/// The magic number in the middle of the header.
-pub(crate) const MAGIC: u32 = 0x00d6_b7ed;
-/// Where it stands.
+/// Place of the magic number, in the middle of the header.
 pub(crate) const MAGIC_AT: usize = 16;
 /// The only major version of this layout.
 pub(crate) const MAJOR: u8 = 2;
@@ -71,7 +70,7 @@ impl Header {
     /// Reads the header at the start of `bytes`.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, BadHeader> {
         let short = || BadHeader::new(0, format!("{} bytes are too few for the header of a sub-buffer", bytes.len()));
-        let order = magic(bytes).ok_or_else(|| match field::<4>(bytes, MAGIC_AT) {
+        let order = magic_order(bytes, MAGIC_AT).ok_or_else(|| match bytes.get(MAGIC_AT..MAGIC_AT + 4) {
             None => short(),
             Some(found) => BadHeader::new(
                 MAGIC_AT,
@@ -173,7 +172,7 @@ fn header_bytes(minor: u8, arch_size: u8) -> u32 {
     }
 }
 
-/// What the stated alignment means.
+/// The meaning of the stated alignment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum AlignRule {
     /// The most that anything is aligned to: all versions but two.
@@ -196,19 +195,4 @@ impl AlignRule {
             (most, AlignRule::Most) => size.min(u32::from(most)),
         }
     }
-}
-
-/// The byte order that the magic number tells, `None` without one.
-pub(crate) fn magic(bytes: &[u8]) -> Option<ByteOrder> {
-    let found = field::<4>(bytes, MAGIC_AT)?;
-    match found {
-        _ if found == MAGIC.to_le_bytes() => Some(ByteOrder::Little),
-        _ if found == MAGIC.to_be_bytes() => Some(ByteOrder::Big),
-        _ => None,
-    }
-}
-
-#[inline]
-pub(crate) fn field<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
-    bytes.get(at..)?.first_chunk::<LEN>().copied()
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracemill_codec::bits::u16_at;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 use super::blocks::Block;
-use super::events::{Fit, Found, Layout, Layouts, Lost, Walk};
+use super::events::{Fit, Found, Layout, Layouts, Lost, LostKind, Walk};
 use super::format_string::{Field, FieldKind, Sizes};
 use super::header::{AlignRule, Header};
+use crate::messages::{Messages, inconsistent};
 use tracemill_model::schema::DisplayBase;
 
 /// The event that gives an id to a marker.
@@ -18,7 +19,7 @@ pub(crate) const SET_FORMAT: u16 = 1;
 /// Markers that one trace may define: an id of 16 bits for each of many channels.
 const MAX_MARKERS: usize = 1 << 18;
 
-/// Contradictions that are told of one trace.
+/// Contradictions that are reported of one trace.
 const MAX_WARNINGS: usize = 1000;
 
 /// Does the metadata name the channel of a marker? Before 2.3 ids belong to the whole trace.
@@ -42,16 +43,15 @@ pub(crate) struct Channel {
     pub formats: HashMap<String, Vec<u8>>,
 }
 
-/// What the metadata channel defines.
+/// Markers that the metadata channel defines.
 #[derive(Default)]
 pub(crate) struct Definitions {
     /// By channel; the empty name stands for all of them.
     pub channels: BTreeMap<String, Channel>,
     count: usize,
-    /// Ids without a meaning that were told.
-    told: HashSet<u16>,
-    pub faults: Vec<Error>,
-    pub warnings: Vec<Error>,
+    /// Ids without a meaning that were reported.
+    reported: HashSet<u16>,
+    pub messages: Messages,
 }
 
 impl Definitions {
@@ -63,9 +63,11 @@ impl Definitions {
     /// Reads the metadata of one CPU.
     pub(crate) fn read(&mut self, file: &[u8], blocks: &[Block], dialect: Dialect) {
         for (index, block) in blocks.iter().enumerate() {
-            let (warned, failed) = (self.warnings.len(), self.faults.len());
+            let (warned, failed) = (self.messages.warnings.len(), self.messages.errors.len());
             self.read_block(file, block, dialect);
-            for error in self.warnings.iter_mut().skip(warned).chain(self.faults.iter_mut().skip(failed)) {
+            for error in
+                self.messages.warnings.iter_mut().skip(warned).chain(self.messages.errors.iter_mut().skip(failed))
+            {
                 *error = error.clone().in_packet(index as u64);
             }
         }
@@ -79,14 +81,14 @@ impl Definitions {
         while let Some(next) = walk.next() {
             match next {
                 Err(lost) => {
-                    self.faults.push(lost_error(&lost, "metadata", block.offset, data.len()));
+                    self.messages.errors.push(lost_error(&lost, "metadata", block.offset, data.len()));
                     break;
                 }
                 Ok(found) => {
                     if let Err(error) = self.define(data, header, &found, dialect)
-                        && self.faults.len() < MAX_WARNINGS
+                        && self.messages.errors.len() < MAX_WARNINGS
                     {
-                        self.faults.push(error.at_offset(block.offset + found.start as u64));
+                        self.messages.errors.push(error.at_offset(block.offset + found.start as u64));
                     }
                 }
             }
@@ -114,7 +116,7 @@ impl Definitions {
                 Ok(())
             }
             (SET_ID | SET_FORMAT, _) => Err(broken()),
-            (id, _) if !self.told.insert(id) => Ok(()),
+            (id, _) if !self.reported.insert(id) => Ok(()),
             (id, _) => {
                 let message =
                     format!("the metadata channel holds an event of id {id}; only 0 and 1 have a meaning there");
@@ -125,8 +127,8 @@ impl Definitions {
     }
 
     fn warn(&mut self, message: String) {
-        if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message));
+        if self.messages.warnings.len() < MAX_WARNINGS {
+            self.messages.warnings.push(inconsistent(message));
         }
     }
 
@@ -213,7 +215,7 @@ pub(crate) fn core_layouts(dialect: Dialect, alignment: u8, rule: AlignRule) -> 
     layouts
 }
 
-/// The dialect of a metadata channel. The version tells; 2.0 to 2.2 are looked at, for the change was made before the
+/// The dialect of a metadata channel. The version decides; 2.0 to 2.2 are looked at, for the change was made before the
 /// number was.
 pub(crate) fn dialect(file: &[u8], blocks: &[Block]) -> Dialect {
     let is_old = blocks.first().is_some_and(|block| block.header.minor < 3);
@@ -225,7 +227,7 @@ pub(crate) fn dialect(file: &[u8], blocks: &[Block]) -> Dialect {
         definitions.read(file, blocks, dialect);
         let ids = definitions.channels.values().flat_map(|channel| channel.ids.values());
         let good = ids.filter(|marker| marker.sizes.are_possible()).count();
-        (good, std::cmp::Reverse(definitions.faults.len()))
+        (good, std::cmp::Reverse(definitions.messages.errors.len()))
     };
     if read(Dialect::WithChannel) > read(Dialect::WithoutChannel) {
         Dialect::WithChannel
@@ -234,9 +236,8 @@ pub(crate) fn dialect(file: &[u8], blocks: &[Block]) -> Dialect {
     }
 }
 
-/// The fault of a sub-buffer whose next event cannot be found.
+/// The error of a sub-buffer whose next event cannot be found.
 pub(crate) fn lost_error(lost: &Lost, channel: &str, block_offset: u64, data_bytes: usize) -> Error {
-    use super::events::LostKind;
     let left = data_bytes.saturating_sub(lost.at);
     let message = match lost.kind {
         LostKind::Header => format!("an event header does not fit the {left} bytes that are left"),

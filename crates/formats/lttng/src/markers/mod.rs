@@ -8,11 +8,12 @@ mod format_string;
 mod header;
 mod metadata;
 mod open;
+mod parts;
 mod reader;
 mod schema;
 #[cfg(test)]
 mod tests;
-pub mod write;
+pub(crate) mod write;
 
 use tracemill_format::{Format, Setting};
 

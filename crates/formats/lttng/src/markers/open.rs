@@ -8,7 +8,7 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
-use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, EnvValue, Schema};
+use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema};
 
 use super::blocks::{self, Block};
 use super::events::Walk;
@@ -17,6 +17,8 @@ use super::header::{Header, MIN_LEN};
 use super::metadata::{self, Definitions, Dialect};
 use super::reader::{FilePlan, Kept, Piece, Reader};
 use super::schema::{Builder, ChannelClass};
+use crate::files::{self, number, text};
+use crate::messages::{Messages, inconsistent};
 use tracemill_format::{DataFile, Found, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// Sub-buffers with more bytes of events than this are read in pieces of this size.
@@ -39,60 +41,53 @@ struct File {
     blocks: Vec<Block>,
 }
 
-/// What is told while a trace is opened.
-#[derive(Default)]
-struct Told {
-    faults: Vec<Error>,
-    warnings: Vec<Error>,
-}
-
 fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Result<OpenTrace> {
-    let mut told = Told::default();
-    let mut files = Vec::new();
+    let mut messages = Messages::default();
+    let mut channels = Vec::new();
     for name in folder::channel_files(storage, &found.path)? {
         let path = name.path.clone();
-        match storage.open(&path).and_then(|bytes| read_file(name, bytes, &mut told)) {
-            Ok(file) => files.extend(file),
-            Err(error) => told.faults.push(error.in_file(&path)),
+        match storage.open(&path).and_then(|bytes| read_file(name, bytes, &mut messages)) {
+            Ok(file) => channels.extend(file),
+            Err(error) => messages.errors.push(error.in_file(&path)),
         }
     }
-    if files.is_empty() {
-        let first = told.faults.into_iter().next();
+    if channels.is_empty() {
+        let first = messages.errors.into_iter().next();
         let error = first.unwrap_or_else(|| Error::malformed("no file of the trace holds a sub-buffer"));
         return Err(error.in_file(&found.path));
     }
-    warn_of_differences(&files, &mut told);
-    let metadata: Vec<&File> = files.iter().filter(|file| file.name.is_metadata()).collect();
-    let (definitions, dialect) = read_definitions(&metadata, &found.path, &mut told);
-    let Some((clock_file, clock_header)) = clock_header(&files, &mut told) else {
+    warn_of_differences(&channels, &mut messages);
+    let metadata: Vec<&File> = channels.iter().filter(|file| file.name.is_metadata()).collect();
+    let (definitions, dialect) = read_definitions(&metadata, &found.path, &mut messages);
+    let Some((clock_file, clock_header)) = clock_header(&channels, &mut messages) else {
         return Err(Error::malformed("no file of the trace holds a sub-buffer").in_file(&found.path));
     };
     let mut schema = Schema::new("lttng-legacy");
     schema.version = (u32::from(super::header::MAJOR), u32::from(clock_header.minor));
     schema.byte_order = clock_header.order;
-    let clock = schema.add_clock(clock(&clock_header, &clock_file, has_wall_clock, &mut told));
+    let clock = schema.add_clock(clock(&clock_header, &clock_file, has_wall_clock, &mut messages));
     let mut sections = vec![trace_section(&clock_header), marker_section(&definitions)];
-    let (own, warnings) = crate::facilities::info::read_files(storage, &found.path);
+    let (own, warnings) = files::info_sections(storage, &found.path);
     sections.extend(own);
-    told.warnings.extend(warnings);
+    messages.warnings.extend(warnings);
     let mut builder = Builder::new(schema, &definitions, dialect, Some(clock));
-    let classes = add_channels(&mut builder, &files)?;
+    let classes = add_channels(&mut builder, &channels)?;
     let place = |error: Error| match metadata.first() {
         Some(file) => error.in_file(&file.name.path),
         None => error.in_file(&found.path),
     };
-    told.faults.extend(builder.faults.drain(..).map(place));
-    told.warnings.extend(builder.warnings.drain(..).map(place));
+    messages.append(&mut builder.messages, place);
     let schema = Arc::new(builder.schema);
-    let mut reader = Reader { parts: crate::facilities::open::other_files(storage, &found.path), ..Reader::default() };
+    let mut reader = Reader { parts: files::other_files(storage, &found.path), ..Reader::default() };
     let mut streams = Vec::new();
-    for (file, class) in files.into_iter().zip(classes) {
+    for (file, class) in channels.into_iter().zip(classes) {
         let (packets, pieces) = packets(&file, &class);
         reader.kept.push(Kept { name: file.name.clone(), bytes: file.bytes.clone() });
-        let is_told = file.name.is_metadata();
-        reader
-            .files
-            .insert(file.name.relative.clone(), FilePlan { cpu: file.name.cpu, class: class.clone(), pieces, is_told });
+        let is_reported = file.name.is_metadata();
+        reader.files.insert(
+            file.name.relative.clone(),
+            FilePlan { cpu: file.name.cpu, class: class.clone(), pieces, is_reported },
+        );
         let File { name, bytes, .. } = file;
         let data = DataFile { path: name.path, relative: name.relative.clone(), bytes, is_indexed: false };
         streams.push(Stream { name: name.relative, class: class.stream, id: None, files: vec![data], packets });
@@ -108,17 +103,17 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
         streams,
         sections,
         remarks: Vec::new(),
-        faults: told.faults,
-        warnings: told.warnings,
+        faults: messages.errors,
+        warnings: messages.warnings,
     })
 }
 
 /// The sub-buffers of a file, `None` when it has none.
-fn read_file(name: ChannelFile, bytes: Arc<dyn Bytes>, told: &mut Told) -> Result<Option<File>> {
+fn read_file(name: ChannelFile, bytes: Arc<dyn Bytes>, messages: &mut Messages) -> Result<Option<File>> {
     let content = bytes.bytes();
     if content.len() < MIN_LEN {
         let message = format!("{} bytes are too few for a sub-buffer; the file is skipped", content.len());
-        told.warnings.push(Error::new(ErrorKind::NotThisFormat, message).in_file(&name.path).at_offset(0));
+        messages.warnings.push(Error::new(ErrorKind::NotThisFormat, message).in_file(&name.path).at_offset(0));
         return Ok(None);
     }
     if let Start::OldMarkers { major, minor } = folder::start(content) {
@@ -129,60 +124,57 @@ fn read_file(name: ChannelFile, bytes: Arc<dyn Bytes>, told: &mut Told) -> Resul
     let mut walked = blocks::walk(&name.path, content);
     if walked.blocks.is_empty() {
         if folder::start(content) == Start::Markers || name.has_number {
-            told.faults.extend(walked.faults.drain(..).take(1));
+            messages.errors.extend(walked.messages.errors.into_iter().take(1));
         } else {
             let message = "the magic number of a sub-buffer is not there; the file is skipped";
-            told.warnings.push(Error::new(ErrorKind::NotThisFormat, message).in_file(&name.path).at_offset(16));
+            messages.warnings.push(Error::new(ErrorKind::NotThisFormat, message).in_file(&name.path).at_offset(16));
         }
         return Ok(None);
     }
-    told.faults.append(&mut walked.faults);
-    told.warnings.append(&mut walked.warnings);
+    messages.append(&mut walked.messages, |error| error);
     Ok(Some(File { name, bytes, blocks: walked.blocks }))
 }
 
-fn read_definitions(metadata: &[&File], folder: &std::path::Path, told: &mut Told) -> (Definitions, Dialect) {
+fn read_definitions(metadata: &[&File], folder: &std::path::Path, messages: &mut Messages) -> (Definitions, Dialect) {
     let mut definitions = Definitions::default();
     let Some(first) = metadata.first() else {
         let message = "the trace has no file `metadata_N`, which names the events and their fields";
         let help = "events are shown as `CHANNEL.event_ID` where they state their size";
-        told.faults.push(Error::malformed(message).in_file(folder).with_help(help));
+        messages.errors.push(Error::malformed(message).in_file(folder).with_help(help));
         return (definitions, Dialect::WithChannel);
     };
     let dialect = metadata::dialect(first.bytes.bytes(), &first.blocks);
     for file in metadata {
         definitions.read(file.bytes.bytes(), &file.blocks, dialect);
-        let place = |error: Error| error.in_file(&file.name.path);
-        told.faults.extend(definitions.faults.drain(..).map(place));
-        told.warnings.extend(definitions.warnings.drain(..).map(place));
+        messages.append(&mut definitions.messages, |error| error.in_file(&file.name.path));
     }
     (definitions, dialect)
 }
 
 /// The header that gives the clock: that of the first sub-buffer of the metadata, of the lowest CPU.
-fn clock_header(files: &[File], told: &mut Told) -> Option<(PathBuf, Header)> {
+fn clock_header(files: &[File], messages: &mut Messages) -> Option<(PathBuf, Header)> {
     let metadata = files.iter().filter(|file| file.name.is_metadata()).min_by_key(|file| file.name.cpu);
     let file = metadata.or(files.first())?;
     if metadata.is_none() {
         let message = "the clock is that of this file, for there is no metadata channel";
-        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(&file.name.path).at_offset(0));
+        messages.warnings.push(inconsistent(message).in_file(&file.name.path).at_offset(0));
     }
     let header = file.blocks.first()?.header.clone();
     let other = files.iter().find(|file| file.blocks.first().is_some_and(|block| block.header.start != header.start));
     if let Some(other) = other {
         let message =
             format!("the file states another start or frequency than `{}`, whose clock is used", file.name.relative);
-        let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&other.name.path).at_offset(24);
-        told.warnings.push(warning.with_help("it may be a file of another trace; said once for the trace"));
+        let warning = inconsistent(message).in_file(&other.name.path).at_offset(24);
+        messages.warnings.push(warning.with_help("it may be a file of another trace; said once for the trace"));
     }
     Some((file.name.path.clone(), header))
 }
 
 /// The clock: time is counted from the zero of the cycles, as the viewer of the time showed it, or from the Unix epoch
 /// by the start time. Both add the time since the start to the time of the start, each in whole ns.
-fn clock(header: &Header, file: &Path, has_wall_clock: bool, told: &mut Told) -> ClockClass {
+fn clock(header: &Header, file: &Path, has_wall_clock: bool, messages: &mut Messages) -> ClockClass {
     const NS: u128 = 1_000_000_000;
-    let (frequency, seconds) = frequency(header, file, told);
+    let (frequency, seconds) = frequency(header, file, messages);
     let start_ns = match has_wall_clock {
         true => u128::from(header.start.seconds) * NS + u128::from(header.start.microseconds) * 1000,
         // Less than 2^126, and only a clock slower than 1 Hz leaves the seconds that can be held.
@@ -193,7 +185,7 @@ fn clock(header: &Header, file: &Path, has_wall_clock: bool, told: &mut Told) ->
         let message =
             format!("a start {} s after the zero of time, which is held at {offset_seconds} s", start_ns / NS);
         let offset = if has_wall_clock { 24 } else { 0 };
-        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(file).at_offset(offset));
+        messages.warnings.push(inconsistent(message).in_file(file).at_offset(offset));
     }
     ClockClass {
         frequency,
@@ -207,7 +199,7 @@ fn clock(header: &Header, file: &Path, has_wall_clock: bool, told: &mut Told) ->
 }
 
 /// Ticks, and in how many seconds they pass: `freq_scale` multiplies before 2.3 and divides from there on.
-fn frequency(header: &Header, file: &Path, told: &mut Told) -> (u64, u32) {
+fn frequency(header: &Header, file: &Path, messages: &mut Messages) -> (u64, u32) {
     let scale = header.start.scale.max(1);
     let start = header.start.frequency;
     let (ticks, seconds) = match header.minor {
@@ -217,7 +209,7 @@ fn frequency(header: &Header, file: &Path, told: &mut Told) -> (u64, u32) {
     };
     let hz = ticks / u64::from(seconds);
     let mut warn = |message: String| {
-        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(file).at_offset(40));
+        messages.warnings.push(inconsistent(message).in_file(file).at_offset(40));
     };
     if start == 0 {
         warn("the clock has the frequency 0: events have cycles and no time".into());
@@ -228,12 +220,10 @@ fn frequency(header: &Header, file: &Path, told: &mut Told) -> (u64, u32) {
 }
 
 /// Files of one trace are of one version, byte order and size of pointers; each is read by its own all the same.
-fn warn_of_differences(files: &[File], told: &mut Told) {
+fn warn_of_differences(files: &[File], messages: &mut Messages) {
     let shape = |file: &File| {
-        file.blocks
-            .first()
-            .map(|block| &block.header)
-            .map(|header| (header.minor, header.order == ByteOrder::Little, header.arch_size))
+        let header = &file.blocks.first()?.header;
+        Some((header.minor, header.order, header.arch_size))
     };
     let Some(first) = files.first() else { return };
     if let Some(other) = files.iter().find(|file| shape(file) != shape(first)) {
@@ -241,7 +231,7 @@ fn warn_of_differences(files: &[File], told: &mut Told) {
             "the file differs from `{}` in version, byte order or size of pointers; each is read by its own values",
             first.name.relative
         );
-        told.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(&other.name.path).at_offset(16));
+        messages.warnings.push(inconsistent(message).in_file(&other.name.path).at_offset(16));
     }
 }
 
@@ -283,32 +273,25 @@ fn packets(file: &File, class: &ChannelClass) -> (Vec<Packet>, Vec<Piece>) {
             end_cycles: header.end_cycles,
         };
         let first = packets.len();
-        let cuts = if data.len() > PIECE_BYTES { cut(&whole, data, class) } else { vec![whole] };
+        let parts = if data.len() > PIECE_BYTES { pieces_of(&whole, data, class) } else { vec![whole] };
         let ends = header.end_cycles >= header.begin_cycles;
-        for (at, piece) in cuts.iter().enumerate() {
-            let next = cuts.get(at + 1);
+        for (at, piece) in parts.iter().enumerate() {
+            let next = parts.get(at + 1);
             let base = u64::from(piece.base(at == 0));
             let end = next.map_or(block.here_bytes, |next| u64::from(next.base(false)));
             packets.push(Packet {
-                file: 0,
                 index: packets.len() as u64,
-                offset_bytes: block.offset + base,
-                total_bits: (end - base) * 8,
                 content_bits: (u64::from(piece.to).saturating_sub(base)) * 8,
-                class: class.stream,
-                stream_id: None,
                 begin_cycles: Some(piece.cycles),
                 end_cycles: match next {
                     Some(next) => Some(next.cycles),
                     None => ends.then_some(header.end_cycles),
                 },
                 discarded_snapshot: header.events_lost.map(u64::from),
-                sequence: None,
-                discarded_before: 0,
-                lost_packets_before: 0,
+                ..Packet::new(class.stream, block.offset + base, (end - base) * 8)
             });
         }
-        pieces.extend(cuts);
+        pieces.extend(parts);
         if let Some(packet) = packets.get_mut(first) {
             packet.discarded_before = since(&mut lost_before, header.events_lost);
             packet.lost_packets_before = since(&mut corrupt_before, header.corrupt);
@@ -324,8 +307,8 @@ fn since(before: &mut Option<u32>, now: Option<u32>) -> u64 {
     u64::from(if step <= u32::MAX / 2 { step } else { now })
 }
 
-/// Cuts a large sub-buffer into pieces between its events.
-fn cut(whole: &Piece, data: &[u8], class: &ChannelClass) -> Vec<Piece> {
+/// Divides a large sub-buffer into pieces between its events.
+fn pieces_of(whole: &Piece, data: &[u8], class: &ChannelClass) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut walk = Walk::new(whole.shape, data, &class.layouts, whole.from as usize, whole.cycles);
     let mut piece = whole.clone();
@@ -340,20 +323,19 @@ fn cut(whole: &Piece, data: &[u8], class: &ChannelClass) -> Vec<Piece> {
     pieces
 }
 
-/// What the headers say of the trace.
+/// The start of the trace and the machine, as the headers state them.
 fn trace_section(header: &Header) -> Section {
     let start = &header.start;
     let order = if header.order == ByteOrder::Little { "little endian" } else { "big endian" };
-    let number = |value: u64| Some(EnvValue::Integer(value.into()));
     let row = vec![
-        Some(EnvValue::String(order.into())),
-        number(header.arch_size.into()),
-        number(header.alignment.into()),
+        text(order),
+        number(header.arch_size),
+        number(header.alignment),
         number(start.seconds),
         number(start.microseconds),
         number(header.begin_cycles),
         number(start.frequency),
-        number(start.scale.into()),
+        number(start.scale),
     ];
     let columns = vec![
         "byte_order",
@@ -370,18 +352,16 @@ fn trace_section(header: &Header) -> Section {
 
 /// The markers and their formats.
 fn marker_section(definitions: &Definitions) -> Section {
-    let text = |text: &str| Some(EnvValue::String(text.into()));
     let mut rows = Vec::new();
     for (name, channel) in &definitions.channels {
         for (id, marker) in &channel.ids {
             let format = channel.formats.get(&marker.name).map(|format| String::from_utf8_lossy(format).into_owned());
-            let number = |value: u16| Some(EnvValue::Integer(value.into()));
             rows.push(vec![
-                (!name.is_empty()).then(|| EnvValue::String(name.as_str().into())),
+                text(name).filter(|_| !name.is_empty()),
                 number(*id),
                 text(&marker.name),
                 format.as_deref().and_then(text),
-                number(marker.sizes.alignment.into()),
+                number(marker.sizes.alignment),
             ]);
         }
     }

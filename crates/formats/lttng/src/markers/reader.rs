@@ -4,18 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::{Bytes, PacketData};
-use tracemill_codec::plan::State;
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Part;
 
 use super::blocks::{self, slice};
 use super::events::{CLOCK_BITS, Fit, Found, Shape, Walk};
 use super::folder::ChannelFile;
 use super::metadata::lost_error;
+use super::parts;
 use super::schema::ChannelClass;
-use super::write;
+use crate::files;
+use crate::messages::inconsistent;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Pieces begin at a multiple of this, so that alignments stay what they are in the sub-buffer.
@@ -37,7 +38,7 @@ pub(crate) struct Piece {
     pub to: u32,
     /// The clock before the first event.
     pub cycles: u64,
-    /// What the header says of the end of the sub-buffer.
+    /// The clock at the end of the sub-buffer, as its header states it.
     pub end_cycles: u64,
 }
 
@@ -55,8 +56,8 @@ pub(crate) struct FilePlan {
     pub class: Arc<ChannelClass>,
     /// One for each packet.
     pub pieces: Vec<Piece>,
-    /// Were the faults of its events told when the trace was opened?
-    pub is_told: bool,
+    /// Was the damage of its events reported when the trace was opened?
+    pub is_reported: bool,
 }
 
 /// A file, for writing it again.
@@ -70,22 +71,23 @@ pub(crate) struct Kept {
 pub(crate) struct Reader {
     /// By name of the stream.
     pub files: HashMap<String, FilePlan>,
-    /// The same files, in the order of the trace.
+    /// All files in the order of the trace.
     pub kept: Vec<Kept>,
     /// Files beside the channels.
-    pub parts: Vec<(String, Arc<dyn Bytes>)>,
-    /// Ids that were told not to fit, by stream class.
-    pub told: Mutex<HashSet<(u32, u16)>>,
+    pub parts: Vec<files::Kept>,
+    /// Ids that were reported not to fit, by stream class.
+    pub reported: Mutex<HashSet<(u32, u16)>>,
 }
 
 impl Reader {
-    /// Is this the first time that this is told of a marker?
+    /// Is this the first time that this is reported of a marker?
     fn is_new(&self, class: &ChannelClass, id: u16) -> bool {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert((class.stream.0, id))
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert((class.stream.0, id))
     }
 
-    /// What is odd about the size of an event: the fault of one that is too short, a warning for its marker otherwise.
-    fn odd(&self, plan: &FilePlan, piece: &Piece, found: &Found, opened: &mut OpenedPacket) {
+    /// Reports the size of an event that does not fit its marker: an error for one that is too short, else a warning for its
+    /// marker.
+    fn report_size(&self, plan: &FilePlan, piece: &Piece, found: &Found, opened: &mut OpenedPacket) {
         let Found { id, start, body, end, fit } = *found;
         let (channel, size) = (&plan.class.name, end - body);
         let at = piece.block_offset + start as u64;
@@ -94,8 +96,8 @@ impl Reader {
             Fit::Shorter => {
                 let message =
                     format!("the fields of event {id} of channel `{channel}` need more than its {size} bytes");
-                let fault = Error::malformed(message).at_offset(at);
-                opened.faults.push(fault.with_help("the event is shown without fields, those behind it are read"));
+                let error = Error::malformed(message).at_offset(at);
+                opened.faults.push(error.with_help("the event is shown without fields, those behind it are read"));
                 return;
             }
             Fit::Longer(more) => {
@@ -108,19 +110,18 @@ impl Reader {
             }
         };
         if self.is_new(&plan.class, id) {
-            opened.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at));
+            opened.warnings.push(inconsistent(message).at_offset(at));
         }
     }
 }
 
 impl PacketReader for Reader {
     fn parts(&self) -> Result<Vec<Part>> {
-        let own = |(name, bytes): &(String, Arc<dyn Bytes>)| Part { name: name.clone(), bytes: bytes.bytes().into() };
-        let mut parts: Vec<Part> = self.parts.iter().map(own).collect();
+        let mut parts = files::parts_of(&self.parts);
         for Kept { name, bytes } in &self.kept {
             // Walked over again, as few need it.
             let blocks = blocks::walk(&name.path, bytes.bytes()).blocks;
-            let of = write::parts_of(name, bytes.bytes(), &blocks);
+            let of = parts::parts_of(name, bytes.bytes(), &blocks);
             parts.extend(of.into_iter().map(|(name, bytes)| Part { name, bytes: bytes.into() }));
         }
         Ok(parts)
@@ -132,7 +133,7 @@ impl PacketReader for Reader {
     }
 
     fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
-        Some(crate::facilities::open::files_of(trace, storage))
+        Some(files::all_files(trace, storage))
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _: u64) -> Result<OpenedPacket> {
@@ -148,25 +149,12 @@ impl PacketReader for Reader {
         }
         let data = slice(file.bytes(), piece.block_offset, piece.to.into());
         let mut spine = Spine::default();
-        let expected = (len / USUAL_EVENT_BYTES).min(1 << 16);
-        spine.cycles.reserve(expected);
-        spine.classes.reserve(expected);
-        spine.starts.reserve(expected);
-        spine.bodies.reserve(expected);
+        spine.reserve((len / USUAL_EVENT_BYTES).min(1 << 16));
         let mut packet = packet.clone();
         packet.content_bits = (data.len().saturating_sub(base) as u64) * 8;
-        let mut opened = OpenedPacket::new(PacketData {
-            plans: plans.clone(),
-            bytes: file.clone(),
-            base_bytes: packet.offset_bytes as usize,
-            file: file.clone(),
-            packet,
-            cpu: Some(plan.cpu),
-            spine: None,
-            context_bits: 0,
-            events_bits: 0,
-            state: State::default(),
-        });
+        let content = (file.clone(), packet.offset_bytes as usize);
+        let found = PacketData::found(plans, file, packet, content, Spine::default());
+        let mut opened = OpenedPacket::new(PacketData { cpu: Some(plan.cpu), ..found });
         let bits = |at: usize| (at.saturating_sub(base) * 8) as u32;
         // Events without a class of their own, with their ids.
         let mut open: Vec<(usize, u16)> = Vec::new();
@@ -176,7 +164,7 @@ impl PacketReader for Reader {
             let found = match next {
                 Ok(found) => found,
                 Err(lost) => {
-                    if !plan.is_told {
+                    if !plan.is_reported {
                         opened.faults.push(lost_error(&lost, &plan.class.name, piece.block_offset, data.len()));
                     }
                     break;
@@ -184,8 +172,8 @@ impl PacketReader for Reader {
             };
             let mut class = plan.class.class(found.id);
             if found.fit != Fit::Exact {
-                if !plan.is_told {
-                    self.odd(plan, piece, &found, &mut opened);
+                if !plan.is_reported {
+                    self.report_size(plan, piece, &found, &mut opened);
                 }
                 if matches!(found.fit, Fit::Shorter | Fit::Unknown) {
                     class = plan.class.open;
@@ -193,7 +181,7 @@ impl PacketReader for Reader {
                 }
             }
             if walk.cycles > piece.end_cycles && !is_late {
-                is_late = tell_late(walk.cycles, &found, piece, &mut opened);
+                is_late = report_late(walk.cycles, &found, piece, &mut opened);
             }
             spine.push(class, walk.cycles, bits(found.start), bits(found.body));
         }
@@ -206,7 +194,7 @@ impl PacketReader for Reader {
 }
 
 /// A clock that is far behind the end of the sub-buffer: one wrap was seen that was none.
-fn tell_late(cycles: u64, found: &Found, piece: &Piece, opened: &mut OpenedPacket) -> bool {
+fn report_late(cycles: u64, found: &Found, piece: &Piece, opened: &mut OpenedPacket) -> bool {
     if piece.end_cycles == 0 || cycles - piece.end_cycles < 1 << (CLOCK_BITS - 1) {
         return false;
     }
@@ -215,7 +203,7 @@ fn tell_late(cycles: u64, found: &Found, piece: &Piece, opened: &mut OpenedPacke
          sub-buffer",
         piece.end_cycles
     );
-    let warning = Error::new(ErrorKind::Inconsistent, message);
+    let warning = inconsistent(message);
     opened.warnings.push(warning.at_offset(piece.block_offset + found.start as u64));
     true
 }

@@ -1,9 +1,9 @@
 //! The schema of a trace: a stream class for each channel, an event class for each of its markers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::schema::{
     ByteOrder, ClockId, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind as SchemaKind,
     IntegerClass, Member, OpenIds, Render, Schema, StreamClass, StreamClassId, StringClass, StringLength, StructClass,
@@ -12,6 +12,7 @@ use tracemill_model::schema::{
 use super::events::{Layout, Layouts, Shape};
 use super::format_string::{self, Field, FieldKind, Sizes};
 use super::metadata::{Definitions, Dialect, core_markers};
+use crate::messages::{Messages, inconsistent};
 
 /// Event classes that one trace may have: before 2.3 each channel has all markers.
 const MAX_CLASSES: usize = 1 << 20;
@@ -67,10 +68,9 @@ pub(crate) struct Builder<'a> {
     pub definitions: &'a Definitions,
     pub dialect: Dialect,
     pub clock: Option<ClockId>,
-    pub faults: Vec<Error>,
-    pub warnings: Vec<Error>,
-    /// Formats whose faults were told, by channel and marker.
-    told: BTreeMap<(String, String), ()>,
+    pub messages: Messages,
+    /// Markers whose formats were reported, by channel.
+    reported: HashSet<(String, String)>,
     strings: Option<FieldClassId>,
     numbers: HashMap<(FieldKind, u32, bool), FieldClassId>,
 }
@@ -82,9 +82,8 @@ impl<'a> Builder<'a> {
             definitions,
             dialect,
             clock,
-            faults: Vec::new(),
-            warnings: Vec::new(),
-            told: BTreeMap::new(),
+            messages: Messages::default(),
+            reported: HashSet::new(),
             strings: None,
             numbers: HashMap::new(),
         }
@@ -133,7 +132,7 @@ impl<'a> Builder<'a> {
         Some(class)
     }
 
-    /// The fields of a marker, unless its definition is not whole or makes no sense, which is told once.
+    /// The fields of a marker, unless its definition is not whole or makes no sense, which is reported once.
     fn fields(
         &mut self,
         channel: &str,
@@ -156,21 +155,16 @@ impl<'a> Builder<'a> {
                 format!("the format of marker {id} of channel `{channel}`, `{marker}`, cannot be read: {error} of `{format}`")
             }),
         };
-        let read = read.and_then(|fields| {
-            let has_room = self.schema.events().len() < MAX_CLASSES;
-            has_room
-                .then_some(fields)
-                .ok_or_else(|| format!("there are more than {MAX_CLASSES} markers in all channels"))
-        });
         let message = match read {
-            Ok(fields) => return Some(fields),
+            Ok(fields) if self.schema.events().len() < MAX_CLASSES => return Some(fields),
+            Ok(_) => format!("there are more than {MAX_CLASSES} markers in all channels"),
             Err(message) => message,
         };
-        if self.told.len() < 1000 && self.told.insert((channel.to_string(), marker.to_string()), ()).is_none() {
+        if self.reported.len() < 1000 && self.reported.insert((channel.to_string(), marker.to_string())) {
             let help = "its events are shown without fields where they state their size; others end their sub-buffer";
             match format {
-                None => self.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(help)),
-                Some(_) => self.faults.push(Error::malformed(message).with_help(help)),
+                None => self.messages.warnings.push(inconsistent(message).with_help(help)),
+                Some(_) => self.messages.errors.push(Error::malformed(message).with_help(help)),
             }
         }
         None

@@ -1,7 +1,6 @@
 //! The definition language: facilities with their types, events and fields (`SPEC.md`, section 6).
 
 mod checksum;
-mod lexer;
 mod parser;
 mod text;
 
@@ -9,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_model::error::Error;
-use tracemill_model::schema::Mapping;
+use tracemill_model::schema::{ByteOrder, Mapping};
 
-pub(super) use parser::{are_possible, read_attributes};
+pub(super) use parser::are_possible;
 
 /// A facility as a definition file describes it.
 #[derive(Clone, Debug)]
@@ -51,7 +50,7 @@ pub struct FieldDefinition {
 /// A type.
 #[derive(Clone, Debug)]
 pub struct Type {
-    /// What it is.
+    /// Its kind, with the types in it.
     pub kind: Kind,
     /// How the producer wants it shown, as for `printf`.
     pub format: Option<String>,
@@ -61,7 +60,7 @@ pub struct Type {
     size: u64,
 }
 
-/// What a type is.
+/// Kind of a type.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// Integer.
@@ -121,7 +120,7 @@ impl Integer {
     }
 }
 
-/// What a definition file holds.
+/// Content of a definition file.
 #[derive(Clone, Debug, Default)]
 pub struct DefinitionFile {
     /// Facilities that can be used.
@@ -138,6 +137,11 @@ impl DefinitionFile {
 }
 
 impl Type {
+    /// The byte order of its numbers in a trace of a byte order.
+    pub(crate) fn order(&self, of_trace: ByteOrder) -> ByteOrder {
+        if self.is_network { ByteOrder::Big } else { of_trace }
+    }
+
     /// A type, with the format in which the producer wants it shown.
     pub fn new(kind: Kind, format: Option<String>) -> Self {
         let inside = match &kind {

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use tracemill_model::error::Error;
 use tracemill_model::schema::Mapping;
 
-use super::lexer::{Lexer, Problem, Tag};
 use super::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type, checksum};
+use crate::tags::{Lexer, Problem, Tag};
 
 /// Types inside types.
 const MAX_DEPTH: u32 = 32;
 /// Fields and labels of an event when every type is written out: types that contain one another several times grow by
 /// multiplication.
 const MAX_EVENT_SIZE: u64 = 1 << 14;
-/// The same for all events of a facility.
+/// Fields and labels of all events of a facility together.
 const MAX_FACILITY_SIZE: u64 = 1 << 20;
 
-/// Faults that are told of one file.
+/// Damaged facilities of one file that are reported.
 const MAX_BROKEN: usize = 100;
 
 type Result<T> = std::result::Result<T, Problem>;
@@ -58,31 +58,6 @@ pub(super) fn parse(text: &[u8], path: &Path) -> DefinitionFile {
     file
 }
 
-/// The attributes of every start tag called `name`, and the text behind each, for files that are only shown.
-pub(in super::super) fn read_attributes(text: &[u8], names: &[&str]) -> (Vec<Element>, bool) {
-    let mut lexer = Lexer::new(text);
-    let mut elements = Vec::new();
-    loop {
-        match lexer.next() {
-            Ok(Some(tag)) if !tag.is_end && names.contains(&tag.name.as_str()) => {
-                let text = if tag.is_empty { Ok(String::new()) } else { lexer.raw_text() };
-                let attributes = tag.attributes.into_iter();
-                let attributes = attributes.map(|of| (of.name, of.value.unwrap_or_default())).collect();
-                elements.push((tag.name, attributes, text.clone().unwrap_or_default()));
-                if text.is_err() {
-                    return (elements, false);
-                }
-            }
-            Ok(Some(_)) => {}
-            Ok(None) => return (elements, true),
-            Err(_) => return (elements, false),
-        }
-    }
-}
-
-/// Name, attributes and text of an element.
-pub(in super::super) type Element = (String, Vec<(String, String)>, String);
-
 struct Parser<'l, 'a> {
     lexer: &'l mut Lexer<'a>,
     types: HashMap<String, Arc<Type>>,
@@ -121,20 +96,25 @@ impl Parser<'_, '_> {
 
     fn named_type(&mut self, tag: &Tag) -> Result<()> {
         let name = required(tag, "name")?.to_string();
+        let class = self.only_type(tag, 0, &format!("under the name `{name}`"))?;
+        self.types.insert(name, class);
+        Ok(())
+    }
+
+    /// The one type inside an element; `place` says in errors where it belongs.
+    fn only_type(&mut self, tag: &Tag, depth: u32, place: &str) -> Result<Arc<Type>> {
         let mut class = None;
         self.children(tag, |parser, child| {
             if child.name == "description" {
                 parser.description(&child)?;
             } else if class.is_some() {
-                return Err(problem(&child, format!("a second type under the name `{name}`")));
+                return Err(problem(&child, format!("a second type {place}")));
             } else {
-                class = Some(parser.class(&child, 0)?);
+                class = Some(parser.class(&child, depth)?);
             }
             Ok(())
         })?;
-        let class = class.ok_or_else(|| problem(tag, format!("no type under the name `{name}`")))?;
-        self.types.insert(name, class);
-        Ok(())
+        class.ok_or_else(|| problem(tag, format!("no type {place}")))
     }
 
     fn event(&mut self, tag: &Tag) -> Result<EventDefinition> {
@@ -161,19 +141,8 @@ impl Parser<'_, '_> {
     }
 
     fn field(&mut self, tag: &Tag, depth: u32) -> Result<FieldDefinition> {
-        let name = required(tag, "name")?.to_string();
-        let mut class = None;
-        self.children(tag, |parser, child| {
-            if child.name == "description" {
-                parser.description(&child)?;
-            } else if class.is_some() {
-                return Err(problem(&child, format!("a second type of the field `{name}`")));
-            } else {
-                class = Some(parser.class(&child, depth)?);
-            }
-            Ok(())
-        })?;
-        let class = class.ok_or_else(|| problem(tag, format!("no type of the field `{name}`")))?;
+        let name = required(tag, "name")?;
+        let class = self.only_type(tag, depth, &format!("of the field `{name}`"))?;
         Ok(FieldDefinition { name: name.into(), class })
     }
 
@@ -211,8 +180,7 @@ impl Parser<'_, '_> {
                 let len = number(tag, "size")?.ok_or_else(|| problem(tag, "no `size` of the array"))?;
                 let len = u64::try_from(len).ok().filter(|&len| len > 0);
                 let len = len.ok_or_else(|| problem(tag, "the `size` of the array is not above 0"))?;
-                let mut classes = self.classes(tag, depth)?;
-                let (Some(element), None) = (classes.pop(), classes.pop()) else {
+                let Ok([element]) = <[_; 1]>::try_from(self.classes(tag, depth)?) else {
                     return Err(problem(tag, "an array has one type of elements"));
                 };
                 Kind::Array(len, with_size(tag, element)?)
@@ -398,7 +366,7 @@ pub(super) fn fields_size(fields: &[FieldDefinition]) -> u64 {
     fields.iter().map(|field| field.class.size.saturating_add(name_size(&field.name))).fold(0, u64::saturating_add)
 }
 
-/// What a name counts for: long ones for more, since checksums go through all of them.
+/// Size that a name counts for: long ones count for more, since checksums go through all of them.
 pub(super) fn name_size(name: &str) -> u64 {
     1 + name.len() as u64 / 16
 }

@@ -1,12 +1,15 @@
 //! Writes tracefiles: blocks of events, and their headers (sections 3 and 5).
 
+use tracemill_codec::bits::{put_uint, read_uint, uint_bytes};
 use tracemill_format::{OutFile, OutPath};
 use tracemill_model::error::Result;
 
 use super::super::block::TraceHeader;
-use super::encode::{pad, put};
+use super::encode::pad;
+use crate::magic::MAGIC;
+use crate::padding::write_zeros;
 
-/// A block is cut before it has more bytes than this.
+/// A block is ended before it has more bytes than this.
 const MAX_BLOCK: usize = 64 << 20;
 
 /// A tracefile that is written.
@@ -22,7 +25,7 @@ struct Block {
     bytes: Vec<u8>,
     /// The clock as a reader has it behind the last event.
     tsc: u64,
-    /// What it should have at least.
+    /// Bytes that it has at least.
     least: usize,
     /// The end that its header states, `None` for the last event.
     end: Option<u64>,
@@ -48,7 +51,7 @@ impl TraceFile {
     /// Begins a block with the bytes of its header, which is `header.len` bytes long.
     pub(super) fn begin(&mut self, head: &[u8], end: Option<u64>, least: usize) -> Result<()> {
         self.flush()?;
-        let tsc = super::super::layout::number(&head[..8], self.header.is_big);
+        let tsc = read_uint(&head[..8], self.header.order);
         self.block = Some(Block { bytes: head.to_vec(), tsc, least, end });
         Ok(())
     }
@@ -78,9 +81,7 @@ impl TraceFile {
         let is_full = block.bytes.len() + event.data.len() > MAX_BLOCK;
         if !(fits_time || event.sets_clock) || is_full {
             let (mut head, end) = (block.bytes[..self.header.len].to_vec(), block.end);
-            let mut tsc = Vec::with_capacity(8);
-            put(event.tsc, 8, self.header.is_big, &mut tsc);
-            head[..8].copy_from_slice(&tsc);
+            head[..8].copy_from_slice(&uint_bytes(event.tsc, self.header.order));
             self.begin(&head, end.map(|end| end.max(event.tsc)), 0)?;
         }
         let (header, compact) = (&self.header, self.compact);
@@ -91,13 +92,13 @@ impl TraceFile {
             let time = event.tsc >> shift & ((1 << bits) - 1);
             let word = time | u64::from(event.event) << bits | event.packed << (bits + id_bits);
             pad(out, header.alignment.clamp(1, 4));
-            put(word, 4, header.is_big, out);
+            put_uint(out, word, 4, header.order);
         } else {
             let align = header.header_align();
             pad(out, align);
-            put(event.tsc, if header.has_heartbeat { 4 } else { 8 }, header.is_big, out);
+            put_uint(out, event.tsc, if header.has_heartbeat { 4 } else { 8 }, header.order);
             out.extend([event.facility, event.event]);
-            put(event.data.len().min(0xffff) as u64, 2, header.is_big, out);
+            put_uint(out, event.data.len().min(0xffff) as u64, 2, header.order);
             pad(out, align);
         }
         out.extend_from_slice(event.data);
@@ -109,24 +110,16 @@ impl TraceFile {
     pub(super) fn flush(&mut self) -> Result<()> {
         let Some(Block { mut bytes, tsc, least, end }) = self.block.take() else { return Ok(()) };
         let used = bytes.len();
-        // Sizes have 32 bits; blocks are cut far below.
+        // Sizes have 32 bits; blocks are ended far below.
         let size = least.max(used);
-        let mut fields = Vec::with_capacity(24);
-        put(end.unwrap_or(tsc), 8, self.header.is_big, &mut fields);
-        fields.extend_from_slice(&bytes[24..32]);
-        put((size - used) as u64, 4, self.header.is_big, &mut fields);
-        put(size as u64, 4, self.header.is_big, &mut fields);
-        bytes[16..40].copy_from_slice(&fields);
+        let order = self.header.order;
+        bytes[16..24].copy_from_slice(&uint_bytes(end.unwrap_or(tsc), order));
+        let mut sizes = Vec::with_capacity(8);
+        put_uint(&mut sizes, (size - used) as u64, 4, order);
+        put_uint(&mut sizes, size as u64, 4, order);
+        bytes[32..40].copy_from_slice(&sizes);
         self.out.write(&bytes)?;
-        // Padding of a page at a time: what a header states may be much.
-        let zeros = [0; 4096];
-        let mut left = size - used;
-        while left > 0 {
-            let part = left.min(zeros.len());
-            self.out.write(&zeros[..part])?;
-            left -= part;
-        }
-        Ok(())
+        write_zeros(&mut self.out, size - used)
     }
 
     /// Everything is there.
@@ -135,7 +128,7 @@ impl TraceFile {
         self.out.end()
     }
 
-    /// Is everything there that was written?
+    /// Checks that everything is there that was written.
     pub(super) fn check(&self) -> Result<()> {
         self.out.check()
     }
@@ -146,22 +139,21 @@ const BUFFER: usize = 8 << 10;
 
 /// The bytes of a header: those of a block with its own numbers still 0 but for the clock at its beginning, then the
 /// header of the trace.
-pub(super) fn head(header: &TraceHeader, begin: u64, freq: u64) -> Vec<u8> {
+pub(super) fn head(header: &TraceHeader, begin: u64) -> Vec<u8> {
+    let freq = header.start_freq;
     let mut out = Vec::with_capacity(header.len);
-    let big = header.is_big;
-    for word in [begin, freq, begin, freq, 0] {
-        put(word, 8, big, &mut out);
-    }
-    let words = [super::super::block::MAGIC, header.arch, header.arch_variant, header.float_word_order];
-    words.into_iter().for_each(|word| put(word.into(), 4, big, &mut out));
+    let put = |out: &mut Vec<u8>, words: &[u64], len: usize| {
+        words.iter().for_each(|word| put_uint(out, *word, len, header.order));
+    };
+    put(&mut out, &[begin, freq, begin, freq, 0], 8);
+    let words = [MAGIC, header.arch, header.arch_variant, header.float_word_order];
+    put(&mut out, &words.map(u64::from), 4);
     let flags = [header.flight_recorder, header.has_heartbeat].map(u8::from);
     out.extend([header.arch_size, 0, header.minor, flags[0], flags[1], header.alignment]);
     if header.minor == 8 {
         out.extend([header.tsc_lsb_truncate, header.tsc_bits]);
     }
-    put(header.freq_scale.into(), 4, big, &mut out);
-    for word in [header.start_freq, header.start_tsc, 0, header.start_sec, header.start_usec] {
-        put(word, 8, big, &mut out);
-    }
+    put(&mut out, &[header.freq_scale.into()], 4);
+    put(&mut out, &[header.start_freq, header.start_tsc, 0, header.start_sec, header.start_usec], 8);
     out
 }

@@ -31,7 +31,7 @@ pub(super) struct Known {
     pub(super) fields: Vec<(&'static str, &'static str)>,
 }
 
-/// What an event is of which the name is known and whether it has a field.
+/// The event that stands for one of a name, with the fields that it `has`.
 pub(super) fn find(name: &str, has: impl Fn(&str) -> bool) -> Option<Known> {
     let concept = tracemill_semantics::concept(name, has)?;
     let &(_, facility, event, fields) = ROWS.iter().find(|row| row.0 == concept.name)?;

@@ -13,8 +13,8 @@ use super::super::layout::Sizes;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) sizes: Sizes,
-    pub(super) is_big: bool,
-    pub(super) floats_are_big: bool,
+    pub(super) order: ByteOrder,
+    pub(super) float_order: ByteOrder,
 }
 
 /// A value is absent: the event ends before it.
@@ -41,7 +41,7 @@ impl Image {
         }
     }
 
-    /// Puts what another image says from `begin` on over this one, which keeps the rest.
+    /// Puts the bytes of another image from `begin` on over this one, which keeps its own where the other has holes.
     fn overlay(&mut self, other: &Image, begin: usize) {
         let mut at = begin;
         let later = other.holes.iter().filter(|hole| hole.start >= begin).cloned();
@@ -68,7 +68,7 @@ impl Form {
         let mut image = Image { bytes: std::mem::take(out), holes: Vec::new() };
         let done = fields.iter().zip(values).try_for_each(|(field, value)| {
             let before = image.bytes.len();
-            // What is not whole is not there.
+            // A field that is not whole is left out.
             self.field(&field.class, value, &mut image).inspect_err(|_| image.bytes.truncate(before))
         });
         *out = image.bytes;
@@ -78,10 +78,9 @@ impl Form {
     fn align_of(&self, class: &Type) -> u8 {
         let inside = |fields: &[FieldDefinition]| fields.iter().map(|field| self.align_of(&field.class)).max();
         let align = match &class.kind {
-            Kind::Integer(integer) => self.sizes.of(*integer),
-            Kind::Enumeration(_) => self.sizes.int,
-            Kind::Float(bytes) => *bytes,
-            Kind::String => 1,
+            Kind::Integer(_) | Kind::Enumeration(_) | Kind::Float(_) | Kind::String => {
+                self.sizes.of_scalar(class).unwrap_or(1)
+            }
             Kind::Array(_, element) => self.align_of(element),
             Kind::Sequence(length, element) => self.align_of(length).max(self.align_of(element)),
             Kind::Struct(fields) | Kind::Union(fields) => inside(fields).unwrap_or(1),
@@ -93,7 +92,6 @@ impl Form {
         if value.is_null() {
             return Err(Absent);
         }
-        let is_big = self.is_big || class.is_network;
         match &class.kind {
             Kind::Integer(_) | Kind::Enumeration(_) => {
                 out.pad(self.align_of(class));
@@ -103,7 +101,7 @@ impl Form {
                 out.pad(self.align_of(class));
                 let real = if let Value::Real(real) = value { *real } else { 0.0 };
                 let image = if *bytes == 4 { u64::from((real as f32).to_bits()) } else { real.to_bits() };
-                put(image, *bytes, self.floats_are_big || class.is_network, &mut out.bytes);
+                put_uint(&mut out.bytes, image, usize::from(*bytes), class.order(self.float_order));
             }
             Kind::String => {
                 let text = value.bytes().unwrap_or_default();
@@ -118,8 +116,9 @@ impl Form {
             Kind::Sequence(length, element) => {
                 let elements = value.elements().unwrap_or_default();
                 out.pad(self.align_of(class));
-                let bytes = if let Kind::Integer(integer) = length.kind { self.sizes.of(integer) } else { 4 };
-                put(elements.len() as u64, bytes, is_big || length.is_network, &mut out.bytes);
+                // A length is big-endian in a sequence that is, too.
+                let order = class.order(length.order(self.order));
+                put_uint(&mut out.bytes, elements.len() as u64, self.sizes.of_length(length).into(), order);
                 out.pad(self.align_of(element));
                 elements.iter().try_for_each(|value| self.field(element, value, out))?;
                 out.pad(self.sizes.tail());
@@ -154,15 +153,7 @@ impl Form {
 
     /// Appends an integer without padding.
     pub(super) fn integer(&self, class: &Type, value: i128, out: &mut Vec<u8>) {
-        let bytes = match class.kind {
-            Kind::Integer(integer) => self.sizes.of(integer),
-            _ => self.sizes.int,
-        };
-        put(value as u64, bytes, self.is_big || class.is_network, out);
+        let bytes = self.sizes.of_scalar(class).unwrap_or(self.sizes.int);
+        put_uint(out, value as u64, bytes.into(), class.order(self.order));
     }
-}
-
-/// Appends the low bytes of a number.
-pub(super) fn put(value: u64, bytes: u8, is_big: bool, out: &mut Vec<u8>) {
-    put_uint(out, value, bytes.into(), ByteOrder::big_if(is_big));
 }

@@ -4,64 +4,39 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracemill_codec::bits::{put_uint, read_uint, uint_bytes};
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 
 use super::super::block::TraceHeader;
-use super::super::classes::Flavor;
+use super::super::classes::{COMPACT, Flavor, id_bits};
 use super::super::definitions::{DefinitionFile, EventDefinition};
 use super::super::directory::Candidate;
-use super::super::layout::{Sizes, number};
-use super::super::loads::{CORE, CoreEvent, Library, Load, Messages, core_definition, core_events};
+use super::super::layout::Sizes;
+use super::super::loads::{CORE, CoreEvent, LOADS, Library, Load, core_definition, core_events};
+use super::super::reader::BLOCKS;
 use super::blocks::{EventOut, TraceFile};
-use super::encode::{Form, put};
+use super::encode::{Form, pad};
+use crate::messages::Messages;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
 use tracemill_format::writer::{enters, payload_members};
 use tracemill_format::{OutPath, is_below};
 
-/// Part that lists the facility loads.
-pub(crate) const LOADS: &str = "facilities";
-/// Parts with the headers of the blocks of a tracefile begin so.
-pub(crate) const BLOCKS: &str = "blocks/";
-
-/// A line for each facility load, for [`loads`].
-pub(crate) fn loads_text<'a>(loads: impl Iterator<Item = &'a Load>) -> String {
-    loads
-        .map(|load| {
-            let [int, long, pointer, size] = load.sizes;
-            let Load { name, checksum, id, alignment, .. } = load;
-            format!("{id} {checksum} {int} {long} {pointer} {size} {alignment} {name}\n")
-        })
-        .collect()
-}
-
-fn loads(text: &[u8]) -> Vec<Load> {
-    let text = String::from_utf8_lossy(text);
-    let load = |line: &str| {
-        let mut words = line.splitn(8, ' ');
-        let mut next = || words.next()?.parse::<u32>().ok();
-        let (id, checksum) = (next()?, next()?);
-        let sizes = [next()?, next()?, next()?, next()?];
-        let alignment = next()?;
-        Some(Load { name: words.next()?.to_string(), checksum, id, sizes, alignment })
-    };
-    text.lines().filter_map(load).collect()
-}
-
 /// A trace that is written as it was.
-pub(super) struct Rewriter {
+pub(crate) struct Rewriter {
     folder: OutPath,
     facilities: HashMap<u8, Facility>,
     core: HashMap<u8, Vec<EventDefinition>>,
-    compact: Option<(u8, u32)>,
+    /// Bits of the ids of events in compact headers.
+    compact_bits: Option<u32>,
     files: Vec<(OutPath, Vec<u8>)>,
     streams: Vec<Stream>,
-    /// Loads that no event has said yet.
+    /// Loads that no event has had yet.
     missing: Vec<Load>,
-    /// The tracefile that says the missing ones, when it is not among the streams.
+    /// The tracefile for the missing ones, when it is not among the streams.
     control: Option<(OutPath, TraceHeader, Vec<u8>)>,
     losses: Losses,
 }
@@ -86,7 +61,7 @@ struct Stream {
 
 impl Rewriter {
     /// `None` when the parts do not make a trace.
-    pub(super) fn new(folder: &OutPath, source: &Source) -> Result<Option<Rewriter>> {
+    pub(crate) fn new(folder: &OutPath, source: &Source) -> Result<Option<Rewriter>> {
         let origin = &source.origin;
         let Some(text) = origin.part(LOADS) else { return Ok(None) };
         let (mut library, mut files) = (Library::default(), Vec::new());
@@ -106,24 +81,23 @@ impl Rewriter {
             folder: folder.clone(),
             facilities: HashMap::new(),
             core: HashMap::new(),
-            compact: None,
+            compact_bits: None,
             files,
             streams: Vec::new(),
-            missing: loads(text),
+            missing: String::from_utf8_lossy(text).lines().filter_map(Load::from_line).collect(),
             control: None,
             losses: Losses::default(),
         };
         let headers: Vec<_> = source.streams.iter().map(|stream| header_of(source, &stream.origin_name)).collect();
         let arch = headers.iter().flatten().next().and_then(|(header, _)| header.arch_name());
-        for load in loads(text) {
-            let (Ok(id), sizes) = (u8::try_from(load.id), load.usable_sizes().ok()) else { continue };
-            let is_compact = ["compact", "flight-compact"].contains(&load.name.as_str());
+        for load in own.missing.clone() {
+            let Ok(id) = u8::try_from(load.id) else { continue };
             let found = library.resolve(load, false, arch, &mut Messages::default());
             let events = found.definition.map(|definition| definition.events.clone()).unwrap_or_default();
-            if is_compact && own.compact.is_none() {
-                own.compact = Some((id, usize::BITS - events.len().leading_zeros()));
+            if COMPACT.contains(&found.load.name.as_str()) {
+                own.compact_bits.get_or_insert(id_bits(events.len()));
             }
-            own.facilities.insert(id, Facility { events, sizes });
+            own.facilities.insert(id, Facility { events, sizes: found.sizes });
         }
         for (stream, header) in source.streams.iter().zip(headers) {
             let name = &stream.origin_name;
@@ -132,7 +106,7 @@ impl Rewriter {
             own.losses.add(Lost::ClockDrifts, source.drift.is_some().into());
             let candidate = Candidate { path: PathBuf::new(), relative: name.clone() };
             let is_compact = header.minor == 8 && candidate.is_compact();
-            let compact = own.compact.filter(|_| is_compact).map(|(_, bits)| bits);
+            let compact = own.compact_bits.filter(|_| is_compact);
             let flavor = Flavor::of(&header, is_compact);
             let has_facilities = candidate.has_facilities();
             own.core.entry(header.minor).or_insert_with(|| core_definition(header.minor).events);
@@ -165,16 +139,14 @@ impl Rewriter {
             return;
         }
         (header.start_sec, header.start_usec) = ((moved / 1_000_000) as u64, (moved % 1_000_000) as u64);
-        let mut start = Vec::with_capacity(16);
-        put(header.start_sec, 8, header.is_big, &mut start);
-        put(header.start_usec, 8, header.is_big, &mut start);
+        let start = [header.start_sec, header.start_usec].map(|word| uint_bytes(word, header.order));
         for head in heads.chunks_exact_mut(header.len) {
-            head[header.len - 16..].copy_from_slice(&start);
+            head[header.len - 16..].copy_from_slice(start.as_flattened());
         }
     }
 
-    /// Says the loads whose events were left out: without them no other event means anything.
-    fn say_missing(&mut self) -> Result<()> {
+    /// Writes the loads whose events were left out: without them no other event means anything.
+    fn write_missing(&mut self) -> Result<()> {
         let missing = std::mem::take(&mut self.missing);
         let mut made;
         let (file, heads, last) = match (self.streams.iter_mut().find(|of| of.has_facilities), &self.control) {
@@ -187,20 +159,18 @@ impl Rewriter {
         };
         let header = file.header.clone();
         let Some(head) = heads.get(..header.len).filter(|_| !missing.is_empty()) else { return Ok(()) };
-        let tsc = last.max(number(&head[..8], header.is_big));
+        let tsc = last.max(read_uint(&head[..8], header.order));
         let mut head = head.to_vec();
-        let mut begin = Vec::with_capacity(8);
-        put(tsc, 8, header.is_big, &mut begin);
-        head[..8].copy_from_slice(&begin);
+        head[..8].copy_from_slice(&uint_bytes(tsc, header.order));
         file.begin(&head, None, 0)?;
         let dumped = |event: &CoreEvent| *event == CoreEvent::Load(true);
         let number = core_events(header.minor).iter().position(dumped).unwrap_or(0) as u8;
         for load in &missing {
             let mut data = load.name.clone().into_bytes();
             data.push(0);
-            super::encode::pad(&mut data, header.header_align());
+            pad(&mut data, header.header_align());
             for word in [load.checksum, load.id].into_iter().chain(load.sizes).chain([load.alignment]) {
-                put(word.into(), 4, header.is_big, &mut data);
+                put_uint(&mut data, word.into(), 4, header.order);
             }
             let event = EventOut { tsc, facility: CORE, event: number, data: &data, packed: 0, sets_clock: false };
             file.event(&event)?;
@@ -222,20 +192,18 @@ impl TraceWriter for Rewriter {
         let id = event.id();
         let (facility, number) = if id == u64::from(u32::MAX) { (0, 0) } else { ((id >> 8) as u8, id as u8) };
         let flavor = of.flavor;
-        let (definition, sizes) = match facility {
-            CORE => {
-                let sizes = Sizes { int: 4, long: 4, pointer: flavor.arch_size, size: 4, align: flavor.align };
-                (self.core.get(&flavor.minor).and_then(|events| events.get(usize::from(number))), Some(sizes))
-            }
+        let (events, sizes) = match facility {
+            CORE => (self.core.get(&flavor.minor), Some(flavor.core_sizes())),
             _ => {
                 let known = self.facilities.get(&facility);
-                (known.and_then(|known| known.events.get(usize::from(number))), known.and_then(|known| known.sizes))
+                (known.map(|known| &known.events), known.and_then(|known| known.sizes))
             }
         };
+        let definition = events.and_then(|events| events.get(usize::from(number)));
         let (mut data, mut packed) = (Vec::new(), 0);
         match (definition, sizes, payload_members(event)?) {
             (Some(definition), Some(sizes), Some(mut values)) => {
-                let form = Form { sizes, is_big: flavor.is_big, floats_are_big: flavor.floats_are_big };
+                let form = Form { sizes, order: flavor.order, float_order: flavor.float_order };
                 let mut fields = &definition.fields[..];
                 if let (true, true, Some((first, rest))) =
                     (flavor.is_compact, definition.has_compact_data, definition.fields.split_first())
@@ -243,7 +211,7 @@ impl TraceWriter for Rewriter {
                     let value = if values.is_empty() { Value::Null } else { values.remove(0) };
                     let mut image = Vec::new();
                     form.integer(&first.class, value.integer().unwrap_or(0), &mut image);
-                    packed = number_of(&first.class, &image, flavor.is_big);
+                    packed = read_uint(&image, first.class.order(flavor.order));
                     fields = rest;
                 }
                 // Fields behind one that is absent are so too.
@@ -252,20 +220,19 @@ impl TraceWriter for Rewriter {
             (Some(definition), ..) if definition.fields.is_empty() => {}
             _ => self.losses.add(Lost::UndescribedData, 1),
         }
-        if facility == CORE && matches!(core_events(flavor.minor).get(usize::from(number)), Some(CoreEvent::Load(_))) {
-            let tail = flavor.arch_size.min(flavor.align);
-            let id = Load::read(&data, tail, flavor.is_big).map(|load| load.id);
+        let core = core_events(flavor.minor).get(usize::from(number)).filter(|_| facility == CORE);
+        if matches!(core, Some(CoreEvent::Load(_))) {
+            let id = Load::read(&data, &flavor.core_sizes(), flavor.order).map(|load| load.id);
             self.missing.retain(|load| Some(load.id) != id);
         }
         of.last = event.cycles();
-        let is_full_heartbeat = facility == CORE && flavor.minor == 8 && number == 3;
         of.file.event(&EventOut {
             tsc: event.cycles(),
             facility,
             event: number,
             data: &data,
             packed,
-            sets_clock: is_full_heartbeat,
+            sets_clock: core == Some(&CoreEvent::FullHeartbeat),
         })
     }
 
@@ -286,7 +253,7 @@ impl TraceWriter for Rewriter {
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
         }
-        self.say_missing()?;
+        self.write_missing()?;
         for of in &mut self.streams {
             of.file.finish()?;
         }
@@ -302,11 +269,6 @@ impl TraceWriter for Rewriter {
     }
 }
 
-/// A number as the low bytes of a compact header, whatever its order in the payload.
-fn number_of(class: &super::super::definitions::Type, image: &[u8], is_big: bool) -> u64 {
-    number(image, is_big || class.is_network)
-}
-
 impl Stream {
     fn head(&self, at: usize) -> Option<&[u8]> {
         let len = self.file.header.len;
@@ -316,8 +278,8 @@ impl Stream {
     /// Begins the block that begins at this time; where none does, the one that is open goes on.
     fn seek(&mut self, begin: Option<u64>) -> Result<()> {
         let count = self.heads.len() / self.file.header.len;
-        let is_big = self.file.header.is_big;
-        let begins = |head: &[u8]| begin == Some(number(&head[..8], is_big));
+        let order = self.file.header.order;
+        let begins = |head: &[u8]| begin == Some(read_uint(&head[..8], order));
         let found = (self.next..count).find(|&at| self.head(at).is_some_and(begins));
         let at = match found {
             Some(at) => at,
@@ -332,19 +294,18 @@ impl Stream {
     }
 
     fn begin(&mut self, at: usize) -> Result<()> {
-        let len = self.file.header.len;
+        let (len, order) = (self.file.header.len, self.file.header.order);
         let Some(head) = self.heads.get(at * len..(at + 1) * len) else { return Ok(()) };
-        let is_big = self.file.header.is_big;
-        let (end, size) = (number(&head[16..24], is_big), number(&head[36..40], is_big));
+        let (end, size) = (read_uint(&head[16..24], order), read_uint(&head[36..40], order));
         self.file.begin(head, Some(end), size as usize)
     }
 
     /// Writes the blocks up to one that never had events. Those that had some and have none now are left out.
     fn empty_blocks(&mut self, to: usize) -> Result<()> {
-        let is_big = self.file.header.is_big;
+        let order = self.file.header.order;
         while self.next < to {
             let Some(head) = self.head(self.next) else { return Ok(()) };
-            let (lost, size) = (number(&head[32..36], is_big), number(&head[36..40], is_big));
+            let (lost, size) = (read_uint(&head[32..36], order), read_uint(&head[36..40], order));
             if size.checked_sub(lost) == Some(self.file.header.len as u64) {
                 self.begin(self.next)?;
                 self.file.flush()?;

@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-/// What an event consists of.
+/// An event for a sub-buffer.
 pub(super) struct EventOut<'a> {
     pub(super) id: u16,
     /// The clock before it, as its reader has it.
@@ -60,7 +60,7 @@ impl EventOut<'_> {
     pub(super) fn put(&self, shape: Shape, out: &mut Vec<u8>) {
         let Shape { order, rule, alignment } = shape;
         out.resize(align(out.len(), rule.bytes(alignment, 4)), 0);
-        // One wrap of the low bits could be told from them too; the tracers wrote the whole clock already then.
+        // One wrap of the low bits could be seen from them too; the tracers wrote the whole clock already then.
         let is_near = self.cycles >= self.before && self.cycles >> CLOCK_BITS == self.before >> CLOCK_BITS;
         let kind = match (is_near, self.payload) {
             (false, _) => ID_SIZE_CLOCK,

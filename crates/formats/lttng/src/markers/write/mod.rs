@@ -13,63 +13,37 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::ByteOrder;
 
 use self::encode::{EventOut, Form};
-use super::blocks::{self, Block};
+use super::blocks;
 use super::folder::ChannelFile;
 use super::format_string;
 use super::header::Header;
 use super::metadata::{self, Definitions, Dialect, Marker, SET_FORMAT, SET_ID, core_markers};
+use super::parts::{BLOCKS, DEFINITIONS};
+use crate::padding::write_zeros;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::{enters, payload_members};
 use tracemill_format::{OutFile, OutPath, is_below};
 
-/// Parts with the headers of the sub-buffers of a file begin so.
-const BLOCKS: &str = "blocks/";
-/// Parts with the used bytes of a metadata file begin so.
-const DEFINITIONS: &str = "definitions/";
-/// A sub-buffer is cut before it has more bytes than this.
+/// A sub-buffer is ended before it has more bytes than this.
 const MAX_BLOCK: usize = 64 << 20;
 /// Size of pages: sub-buffers that must grow are a multiple of it.
 const PAGE: u32 = 4096;
 /// Bytes of sub-buffers that wait for each other.
 const BUFFER: usize = 8 << 10;
 
-/// The parts of a file that a writer needs to make it again, by name.
-pub(super) fn parts_of(name: &ChannelFile, file: &[u8], blocks: &[Block]) -> Vec<(String, Vec<u8>)> {
-    let head = |block: &Block| {
-        // What was cut off is not there again.
-        let total_bytes = u64::from(block.header.total_bytes).min(block.here_bytes) as u32;
-        let data_bytes = block.header.data_bytes.min(total_bytes);
-        Header { total_bytes, data_bytes, ..block.header.clone() }
-    };
-    let mut parts = vec![(format!("{BLOCKS}{}", name.relative), Vec::new())];
-    for block in blocks {
-        parts[0].1.extend(head(block).encode());
-    }
-    if name.is_metadata() {
-        let mut used = Vec::new();
-        for block in blocks {
-            let header = head(block);
-            used.extend(Header { total_bytes: header.data_bytes, ..header }.encode());
-            used.extend(block.data(file).iter().skip(block.header.header_bytes as usize));
-        }
-        parts.push((format!("{DEFINITIONS}{}", name.relative), used));
-    }
-    parts
-}
-
 /// A trace that is written as it was.
 pub(crate) struct Rewriter {
     dialect: Dialect,
     definitions: Definitions,
-    /// Those of files beside the channels.
+    /// The files beside the channels.
     files: Vec<(OutPath, Arc<[u8]>)>,
     streams: Vec<Stream>,
     /// A file of metadata, for what must be said when none of them is among the streams.
     control: Option<Stream>,
-    said_ids: BTreeSet<(String, u16)>,
-    said_formats: BTreeSet<(String, String)>,
-    /// What cannot be kept.
+    written_ids: BTreeSet<(String, u16)>,
+    written_formats: BTreeSet<(String, String)>,
+    /// Properties of the trace that cannot be kept.
     losses: Losses,
 }
 
@@ -130,27 +104,27 @@ impl Rewriter {
             files,
             streams,
             control,
-            said_ids: BTreeSet::new(),
-            said_formats: BTreeSet::new(),
+            written_ids: BTreeSet::new(),
+            written_formats: BTreeSet::new(),
             losses,
         })
     }
 
-    /// Remembers what an event of the metadata says.
+    /// Remembers the definition that an event of the metadata holds.
     fn note(&mut self, id: u16, values: &[Value]) {
         let mut values = values.iter();
         let mut text = || Some(String::from_utf8_lossy(values.next()?.bytes()?).into_owned());
         let channel = if self.dialect == Dialect::WithChannel { text() } else { Some(String::new()) };
         let (Some(channel), Some(name)) = (channel, text()) else { return };
         match (id, values.next().and_then(Value::integer)) {
-            (SET_ID, Some(marker)) => drop(self.said_ids.insert((channel, marker as u16))),
-            (SET_FORMAT, _) => drop(self.said_formats.insert((channel, name))),
+            (SET_ID, Some(marker)) => drop(self.written_ids.insert((channel, marker as u16))),
+            (SET_FORMAT, _) => drop(self.written_formats.insert((channel, name))),
             _ => {}
         }
     }
 
-    /// Says what the definitions of used markers were that were left out: without them their events mean nothing.
-    fn say_missing(&mut self) -> Result<()> {
+    /// Writes the definitions of used markers that were left out: without them their events mean nothing.
+    fn write_missing(&mut self) -> Result<()> {
         let channels = &self.definitions.channels;
         let mut used = BTreeSet::new();
         for of in self.streams.iter().filter(|of| !of.is_metadata) {
@@ -166,11 +140,11 @@ impl Rewriter {
             if self.dialect == Dialect::WithChannel {
                 names.insert(0, Value::Text(channel.clone().into_bytes()));
             }
-            if !self.said_ids.contains(&(channel.clone(), *id)) {
+            if !self.written_ids.contains(&(channel.clone(), *id)) {
                 missing.push((SET_ID, id_values(names.clone(), *id, marker)));
             }
             if let Some(format) = known.formats.get(&marker.name)
-                && self.said_formats.insert((channel.clone(), marker.name.clone()))
+                && self.written_formats.insert((channel.clone(), marker.name.clone()))
             {
                 names.push(Value::Text(format.clone()));
                 missing.push((SET_FORMAT, names));
@@ -228,7 +202,7 @@ impl TraceWriter for Rewriter {
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
         }
-        self.say_missing()?;
+        self.write_missing()?;
         self.streams.iter_mut().chain(&mut self.control).try_for_each(Stream::finish)?;
         for (path, bytes) in &self.files {
             let mut file = OutFile::new(path.clone());
@@ -323,21 +297,14 @@ impl Stream {
     /// Writes the sub-buffer that is open.
     fn flush(&mut self) -> Result<()> {
         let Some(Open { mut header, bytes, .. }) = self.open.take() else { return Ok(()) };
-        // Sizes have 32 bits; sub-buffers are cut far below.
+        // Sizes have 32 bits; sub-buffers are ended far below.
         header.data_bytes = bytes.len() as u32;
         if header.total_bytes < header.data_bytes {
             header.total_bytes = header.data_bytes.next_multiple_of(PAGE);
         }
         self.out.write(&header.encode())?;
         self.out.write(&bytes[header.header_bytes as usize..])?;
-        // A page at a time: what a header states may be much.
-        let mut left = (header.total_bytes - header.data_bytes) as usize;
-        while left > 0 {
-            let part = left.min(PAGE as usize);
-            self.out.write(&[0; PAGE as usize][..part])?;
-            left -= part;
-        }
-        Ok(())
+        write_zeros(&mut self.out, (header.total_bytes - header.data_bytes) as usize)
     }
 
     fn finish(&mut self) -> Result<()> {

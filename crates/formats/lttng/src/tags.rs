@@ -1,4 +1,4 @@
-//! Tags of definition files, which look like XML and often are not: values without quotes, attributes without value,
+//! Tags of definition files and of the files in `info/`, which look like XML and often are not: values without quotes, attributes without value,
 //! elements that are never closed, comments of C.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use tracemill_model::error::{Error, TextPlace};
 
 /// A start or end tag.
 #[derive(Clone, Debug)]
-pub(super) struct Tag {
+pub(crate) struct Tag {
     pub name: String,
     pub is_end: bool,
     /// `<name/>`.
@@ -20,7 +20,7 @@ pub(super) struct Tag {
 
 /// An attribute as it was written.
 #[derive(Clone, Debug)]
-pub(super) struct Attribute {
+pub(crate) struct Attribute {
     pub name: String,
     /// `None` for an attribute without value, such as `per_trace`.
     pub value: Option<String>,
@@ -28,30 +28,30 @@ pub(super) struct Attribute {
 }
 
 impl Tag {
-    pub(super) fn attribute(&self, name: &str) -> Option<&Attribute> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.attribute(name)?.value.as_deref()
     }
 }
 
-/// What is wrong, and where in the text.
+/// An error in a text, and its place there.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     pub message: String,
     pub at: usize,
     pub len: usize,
 }
 
 impl Problem {
-    pub(super) fn new(at: usize, len: usize, message: impl Into<String>) -> Self {
+    pub(crate) fn new(at: usize, len: usize, message: impl Into<String>) -> Self {
         Problem { message: message.into(), at, len }
     }
 
     /// The error of it, with its line.
-    pub(super) fn error(&self, text: &[u8], path: &Path) -> Error {
+    pub(crate) fn error(&self, text: &[u8], path: &Path) -> Error {
         Error::malformed(self.message.clone()).in_file(path).at_text(place(text, self.at, self.len))
     }
 }
@@ -59,7 +59,7 @@ impl Problem {
 /// The longest piece of a line that an error shows.
 const EXCERPT: usize = 100;
 
-pub(super) fn place(text: &[u8], at: usize, len: usize) -> TextPlace {
+fn place(text: &[u8], at: usize, len: usize) -> TextPlace {
     let at = at.min(text.len());
     let before = &text[..at];
     let line_start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
@@ -78,7 +78,7 @@ pub(super) fn place(text: &[u8], at: usize, len: usize) -> TextPlace {
 }
 
 /// Goes through the tags of a text.
-pub(super) struct Lexer<'a> {
+pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     pos: usize,
     /// A tag that was looked at and not taken.
@@ -86,16 +86,16 @@ pub(super) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(text: &'a [u8]) -> Self {
+    pub(crate) fn new(text: &'a [u8]) -> Self {
         Lexer { text, pos: 0, peeked: None }
     }
 
-    pub(super) fn pos(&self) -> usize {
+    pub(crate) fn pos(&self) -> usize {
         self.peeked.as_ref().map_or(self.pos, |tag| tag.at)
     }
 
     /// Goes on at the next `<name` after `from`; false when there is none.
-    pub(super) fn resume(&mut self, from: usize, name: &str) -> bool {
+    pub(crate) fn resume(&mut self, from: usize, name: &str) -> bool {
         self.peeked = None;
         let rest = self.text.get(from..).unwrap_or(&[]);
         let next = memchr::memmem::find(rest, format!("<{name}").as_bytes());
@@ -103,7 +103,7 @@ impl<'a> Lexer<'a> {
         next.is_some()
     }
 
-    pub(super) fn peek(&mut self) -> Result<Option<&Tag>, Problem> {
+    pub(crate) fn peek(&mut self) -> Result<Option<&Tag>, Problem> {
         if self.peeked.is_none() {
             self.peeked = self.read()?;
         }
@@ -111,7 +111,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next tag, `None` at the end of the text.
-    pub(super) fn next(&mut self) -> Result<Option<Tag>, Problem> {
+    pub(crate) fn next(&mut self) -> Result<Option<Tag>, Problem> {
         match self.peeked.take() {
             Some(tag) => Ok(Some(tag)),
             None => self.read(),
@@ -119,7 +119,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Raw text up to the next tag, without the white space around it.
-    pub(super) fn raw_text(&mut self) -> Result<String, Problem> {
+    pub(crate) fn raw_text(&mut self) -> Result<String, Problem> {
         let mut text = Vec::new();
         loop {
             let rest = self.rest();
@@ -280,7 +280,33 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The entities of XML.
+/// Attributes and text of an element.
+pub(crate) type Element = (Vec<(String, String)>, String);
+
+/// The start tags of a name with the text behind each, for files that are only shown; and whether the text could be
+/// read to its end.
+pub(crate) fn read_elements(text: &[u8], name: &str) -> (Vec<Element>, bool) {
+    let mut lexer = Lexer::new(text);
+    let mut elements = Vec::new();
+    loop {
+        match lexer.next() {
+            Ok(Some(tag)) if !tag.is_end && tag.name == name => {
+                let text = if tag.is_empty { Ok(String::new()) } else { lexer.raw_text() };
+                let attributes = tag.attributes.into_iter();
+                let attributes = attributes.map(|of| (of.name, of.value.unwrap_or_default())).collect();
+                elements.push((attributes, text.clone().unwrap_or_default()));
+                if text.is_err() {
+                    return (elements, false);
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return (elements, true),
+            Err(_) => return (elements, false),
+        }
+    }
+}
+
+/// Replaces the entities of XML.
 fn unescape(text: &str) -> String {
     let Some(first) = text.find('&') else { return text.to_string() };
     let mut out = text[..first].to_string();

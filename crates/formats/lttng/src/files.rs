@@ -1,0 +1,123 @@
+//! Files of a trace beside those with events, alike for facilities and markers: definitions and `info/`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracemill_codec::chunk::Bytes;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{EnvValue, Part};
+
+use crate::tags::{Element, read_elements};
+use tracemill_format::{EntryKind, OpenTrace, Section, Storage, TraceFiles};
+
+/// Folder of the definition files.
+pub(crate) const DEFINITIONS: &str = "eventdefs";
+/// Folder of the tracefiles that must not be overwritten.
+pub(crate) const CONTROL: &str = "control";
+/// Folder of descriptions of the machine and of bookmarks.
+const INFO: &str = "info";
+
+/// The largest definition file that is read, in bytes.
+pub(crate) const MAX_DEFINITION_FILE: u64 = 64 << 20;
+/// Bytes of a file in `info/` that are read.
+const MAX_INFO_FILE: usize = 1 << 20;
+
+/// A file that is kept for writing the trace again: its path below the folder of the trace, and its content.
+pub(crate) type Kept = (String, Arc<dyn Bytes>);
+
+/// The kept files as parts of the trace.
+pub(crate) fn parts_of(files: &[Kept]) -> Vec<Part> {
+    files.iter().map(|(name, bytes)| Part { name: name.clone(), bytes: bytes.bytes().into() }).collect()
+}
+
+/// Tracefiles, definitions and `info/`.
+pub(crate) fn all_files(trace: &OpenTrace, storage: &dyn Storage) -> TraceFiles {
+    let mut all = TraceFiles::default();
+    for file in trace.data_files() {
+        all.add(file.path.clone(), &file.relative);
+    }
+    for folder in [DEFINITIONS, INFO] {
+        all.add_folder(storage, trace, folder);
+    }
+    if trace.schema.version.0 == 0 {
+        all.folders = vec![DEFINITIONS, CONTROL];
+    }
+    all
+}
+
+/// The files of the trace that hold no events.
+pub(crate) fn other_files(storage: &dyn Storage, root: &Path) -> Vec<Kept> {
+    let mut files = Vec::new();
+    for folder in [DEFINITIONS, INFO] {
+        for entry in storage.list(&root.join(folder)).unwrap_or_default() {
+            let is_small = matches!(entry.kind, EntryKind::File(len) if len <= MAX_DEFINITION_FILE);
+            if let (true, Ok(bytes)) = (is_small, storage.open(&entry.path)) {
+                files.push((format!("{folder}/{}", entry.name), bytes));
+            }
+        }
+    }
+    files
+}
+
+/// A text in a section.
+pub(crate) fn text(text: &str) -> Option<EnvValue> {
+    Some(EnvValue::String(text.into()))
+}
+
+/// A number in a section.
+pub(crate) fn number(value: impl Into<i128>) -> Option<EnvValue> {
+    Some(EnvValue::Integer(value.into()))
+}
+
+/// Sections of `info/system.xml` and `info/bookmarks.xml`, when there are some (`SPEC.md` of the facilities, D34), and
+/// warnings about them.
+pub(crate) fn info_sections(storage: &dyn Storage, root: &Path) -> (Vec<Section>, Vec<Error>) {
+    let (mut sections, mut warnings) = (Vec::new(), Vec::new());
+    let mut read = |name: &str, element: &str| {
+        let path = root.join(INFO).join(name);
+        read_info(storage, &path, element, &mut warnings).unwrap_or_else(|error| {
+            warnings.push(error.in_file(&path));
+            Vec::new()
+        })
+    };
+    let system = read("system.xml", "system");
+    if !system.is_empty() {
+        let rows = system.iter().flat_map(|(attributes, description)| {
+            let description = (!description.is_empty()).then(|| ("description".to_string(), description.clone()));
+            attributes.iter().cloned().chain(description)
+        });
+        sections.push(Section {
+            title: "system".into(),
+            columns: vec!["name", "value"],
+            rows: rows.map(|(name, value)| vec![text(&name), text(&value)]).collect(),
+        });
+    }
+    let bookmarks = read("bookmarks.xml", "location");
+    if !bookmarks.is_empty() {
+        let columns =
+            vec!["name", "cpu", "time", "start_time", "end_time", "cycle", "start_cycle", "end_cycle", "text"];
+        let row = |(attributes, description): &Element| {
+            let value = |name: &str| {
+                let found = attributes.iter().find(|(of, _)| of == name);
+                found.and_then(|(_, value)| text(value))
+            };
+            let mut row: Vec<Option<EnvValue>> = columns[..8].iter().map(|name| value(name)).collect();
+            row.push(text(description).filter(|_| !description.is_empty()));
+            row
+        };
+        let rows = bookmarks.iter().map(row).collect();
+        sections.push(Section { title: "bookmarks".into(), columns, rows });
+    }
+    (sections, warnings)
+}
+
+/// The elements of a name in a file of `info/`; none when there is no such file.
+fn read_info(storage: &dyn Storage, path: &Path, element: &str, warnings: &mut Vec<Error>) -> Result<Vec<Element>> {
+    let Some(EntryKind::File(len)) = storage.kind(path) else { return Ok(Vec::new()) };
+    let (found, is_whole) = read_elements(&storage.read_start(path, MAX_INFO_FILE)?, element);
+    if !is_whole || len > MAX_INFO_FILE as u64 {
+        let message = "the file cannot be read to its end; what stands before is shown";
+        warnings.push(Error::malformed(message).in_file(path).at_offset(0));
+    }
+    Ok(found)
+}

@@ -1,0 +1,47 @@
+//! Writing legacy LTTng: a trace as it was, any other one as 0.7 with facilities of its own.
+
+use tracemill_model::error::Result;
+
+use crate::facilities::write::{Converter, Rewriter};
+use crate::markers::write::Rewriter as Markers;
+use tracemill_format::OutPath;
+use tracemill_format::lost::Lost;
+use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::writer::of_each;
+
+/// LTTng 0.7.
+pub static TARGET: Target = Target::folder(
+    &["lttng-legacy"],
+    "LTTng 0.7: facilities, with their definitions; 0.8 or 2.x when the trace was one",
+    create,
+)
+.cannot_hold(&[
+    Lost::DiscardedCounts,
+    Lost::LostPacketCounts,
+    Lost::PacketContexts,
+    Lost::EventHeaders,
+    Lost::Optionals,
+    Lost::Variants,
+    Lost::Booleans,
+    Lost::BitFlags,
+    Lost::MediaTypes,
+    Lost::WideIntegers,
+    Lost::UntimedEvents,
+    Lost::MoreEventClasses,
+]);
+
+fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    of_each(sources, |at, source| {
+        let name: String = source.name.chars().map(|one| if one == '/' { '_' } else { one }).collect();
+        let folder =
+            if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
+        if source.origin.format == TARGET.names[0] {
+            match source.origin.version.0 {
+                0 if let Some(writer) = Rewriter::new(&folder, source)? => return Ok(Box::new(writer)),
+                2 if let Some(writer) = Markers::new(&folder, source, options) => return Ok(Box::new(writer)),
+                _ => {}
+            }
+        }
+        Ok(Box::new(Converter::new(&folder, source, options)))
+    })
+}
