@@ -12,7 +12,7 @@ use tracemill_model::error::Error;
 
 pub use color::{Color, ColorStyle};
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {
     /// A function was entered.
@@ -30,7 +30,7 @@ pub enum CallKind {
 pub enum CallOrigin {
     /// The task itself.
     Task,
-    /// What the system tells of the task: scheduling, its name.
+    /// The system, about the task: scheduling, its name.
     System,
     /// The kernel, while it works for the task: its own calls and events. Their depth counts from the task's open calls.
     /// An event tells in `symbol` which task has a processor again, by its index and one; 0 is none.
@@ -56,7 +56,7 @@ pub struct CallRecord {
     pub values_len: u32,
     /// Depth of the call that the producer states.
     pub depth: u16,
-    /// What it says.
+    /// Its kind.
     pub kind: CallKind,
     /// Where it comes from.
     pub origin: CallOrigin,
@@ -103,7 +103,7 @@ pub struct CallTask {
     pub name: Vec<u8>,
 }
 
-/// What is known of the recording itself.
+/// Known facts about the recording itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// The recorder and its version.
@@ -193,7 +193,7 @@ pub trait CallSource: Send + Sync {
         false
     }
 
-    /// What is known of the recording.
+    /// Known facts about the recording.
     fn recording(&self) -> Recording;
 
     /// The programs that ran.
@@ -217,7 +217,7 @@ pub trait CallSource: Send + Sync {
         self.open(stream)
     }
 
-    /// What is known of a symbol id; `address` names what has no symbol.
+    /// The symbol of an id; an unknown one is named by `address`.
     fn symbol(&self, id: u32, address: u64) -> CallSymbol;
 
     /// Shows every symbol that a record may have: its id, and what is known of it.
@@ -255,7 +255,7 @@ pub trait CallSource: Send + Sync {
     /// record of a task before it is written, one task after the other.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     fn dump(
         &self,
         options: DumpOptions<'_>,
@@ -267,7 +267,7 @@ pub trait CallSource: Send + Sync {
     fn default_options(&self) -> &[String];
 }
 
-/// What a dump of records holds.
+/// Contents of a dump of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DumpOptions<'a> {
     /// Show bytes too.
@@ -282,7 +282,7 @@ pub struct DumpOptions<'a> {
     pub no_tasks: bool,
     /// First and last time of what is shown.
     pub between: Option<(u64, u64)>,
-    /// The same of what system and kernel tell, in files of all tasks.
+    /// First and last time of records of system and kernel, in files of all tasks.
     pub between_of_all: Option<(u64, u64)>,
     /// The tasks whose records are read; empty for all.
     pub tids: &'a [i64],
@@ -300,7 +300,7 @@ pub trait CallStream {
     /// A stream that has a judge reads no further than it must, since what others read meanwhile changes the judgements.
     fn be_judged(&mut self, _judge: &mut Option<Box<dyn CallJudge>>) {}
 
-    /// What was wrong so far: what could not be read, and what the user should know. Each is given once.
+    /// Findings so far: parts that could not be read, and warnings. Each is given once.
     fn take_findings(&mut self) -> Findings {
         Findings::default()
     }
@@ -312,7 +312,7 @@ pub trait CallJudge {
     fn see(&mut self, record: &CallRecord) -> Judgement;
 }
 
-/// What decides about a record.
+/// Decision about a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Judgement {
     /// A call that takes less, in ns, is left out when it ends.
@@ -325,12 +325,12 @@ pub struct Judgement {
     pub is_shown: bool,
 }
 
-/// What was wrong with a stream.
+/// Errors and warnings of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// What could not be read.
+    /// Parts that could not be read.
     pub faults: Vec<Error>,
-    /// What the user should know and what is no fault.
+    /// Warnings that are no errors.
     pub warnings: Vec<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! What a trace format is: how it is found, opened, read and written, and the mechanisms that all formats share.
+//! Trace formats: how they are found, opened, read and written, and the mechanisms that all of them share.
 //!
 //! | to read | to write |
 //! |---|---|

@@ -221,7 +221,7 @@ impl Losses {
         self.0.get(&kind).copied().unwrap_or(0)
     }
 
-    /// What was lost.
+    /// The kinds that were counted.
     pub fn kinds(&self) -> impl Iterator<Item = Lost> {
         self.0.keys().copied()
     }

@@ -1,4 +1,4 @@
-//! What opening a trace needs, and what it gives.
+//! Needs and results of opening a trace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -136,13 +136,13 @@ pub struct OpenTrace {
     pub reader: Arc<dyn PacketReader>,
     /// Streams, in the order of their names.
     pub streams: Vec<Stream>,
-    /// What else the trace holds, for `info`: tables of strings, definitions, sections that nobody knows.
+    /// Tables of strings, definitions and unknown sections beside the events, for `info`.
     pub sections: Vec<Section>,
-    /// What its specification forbids and reading does not mind: only `check` tells.
+    /// Violations of its specification that do not hinder reading: only `check` reports them.
     pub remarks: Vec<Error>,
     /// Parts that cannot be read: exit status 3.
     pub faults: Vec<Error>,
-    /// What the user should know and what is no fault: an index that is ignored, a quirk that was mended.
+    /// Warnings that are no errors: an index that is ignored, a quirk that was mended.
     pub warnings: Vec<Error>,
 }
 
@@ -208,7 +208,7 @@ impl OpenTrace {
 /// A table of what a trace holds beside its events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Section {
-    /// What it is, in a word or two: `string tables`.
+    /// Its subject in a word or two: `string tables`.
     pub title: String,
     /// Names of its columns.
     pub columns: Vec<&'static str>,

@@ -33,7 +33,7 @@ pub trait PacketReader: Send + Sync {
         true
     }
 
-    /// What the trace holds beside events and packets, byte by byte and in its order: what a writer of the same format
+    /// Parts of the trace beside events and packets, byte by byte and in its order, which a writer of the same format
     /// needs to make it again. May read files.
     ///
     /// # Errors
@@ -68,9 +68,9 @@ pub trait PacketReader: Send + Sync {
 pub struct OpenedPacket {
     /// The packet.
     pub data: PacketData,
-    /// What cannot be read of it, and was not told when the trace was opened.
+    /// Parts that cannot be read, and were not reported when the trace was opened.
     pub faults: Vec<Error>,
-    /// What the user should know and what is no fault.
+    /// Warnings that are no errors.
     pub warnings: Vec<Error>,
     /// Events that are missing inside it.
     pub gaps: Vec<Gap>,

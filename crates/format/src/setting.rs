@@ -10,9 +10,9 @@ use tracemill_model::error::{Error, Result};
 pub struct Setting {
     /// Its name, without dashes: `ticks-per-us`.
     pub name: &'static str,
-    /// What stands for its value in the help; `None` for a switch.
+    /// Placeholder of its value in the help; `None` for a switch.
     pub value: Option<&'static str>,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub help: &'static str,
 }
 

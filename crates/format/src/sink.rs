@@ -53,7 +53,7 @@ pub trait Sink: Send + Sync {
 
 /// A file of a [`Sink`], open. It is closed when it is dropped.
 pub trait SinkFile: Read + Write + Seek + Send {
-    /// Cuts it, or makes it longer with zeros. The position stays.
+    /// Truncates it, or makes it longer with zeros. The position stays.
     ///
     /// # Errors
     /// When the place does not take the bytes.
@@ -108,7 +108,7 @@ impl OutPath {
         OutPath { sink: self.sink.clone(), path: self.path.with_file_name(name) }
     }
 
-    /// The same name with something behind it: a file beside this one.
+    /// This name with a suffix: a file beside this one.
     pub fn with_suffix(&self, suffix: &str) -> OutPath {
         let mut path = self.path.clone().into_os_string();
         path.push(suffix);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::Result;
 
-/// What a folder's entry is.
+/// Kind of a folder's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryKind {
     /// A regular file, with its length in bytes.
@@ -25,7 +25,7 @@ pub struct Entry {
     pub path: PathBuf,
     /// Its last component, as text.
     pub name: String,
-    /// What it is; links are followed.
+    /// Its kind; links are followed.
     pub kind: EntryKind,
 }
 
@@ -38,7 +38,7 @@ pub trait Storage: Send + Sync {
         let name = |entry: Entry| entry.path.file_name().map_or_else(|| entry.name.into(), OsString::from);
         Ok(self.list(directory)?.into_iter().map(name).collect())
     }
-    /// What a path is, `None` when there is nothing.
+    /// Kind of the entry at a path, `None` when there is nothing.
     fn kind(&self, path: &Path) -> Option<EntryKind>;
     /// The content of a file, for as long as it is needed.
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>>;

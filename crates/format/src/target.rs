@@ -1,4 +1,4 @@
-//! What a format gives that can be written.
+//! Formats that can be written.
 //!
 //! A [`Target`] is one static value and one line in the registry, like a [`Format`](crate::Format). It gets the
 //! traces that are converted ([`Source`]), says at once what it cannot hold of their schemas ([`Losses`]), and then takes
@@ -25,7 +25,7 @@ pub struct Target {
     pub names: &'static [&'static str],
     /// One line about it, for the list of formats.
     pub description: &'static str,
-    /// What it cannot hold, for the list of formats.
+    /// Losses that it causes whatever the trace, for the list of formats.
     pub cannot_hold: &'static [Lost],
     /// Is a trace of it a folder (otherwise a file)?
     pub is_folder: bool,
@@ -78,8 +78,8 @@ pub struct Source {
     pub schema: Arc<Schema>,
     /// Ns to add to its clocks.
     pub correction_ns: i64,
-    /// What it is, or was before it was converted to what is read now. A writer of that format makes it again; for all
-    /// others it is a trace of another format.
+    /// Its format, or the one that it had before it was converted to what is read now. A writer of that format makes it
+    /// again; for all others it is a trace of another format.
     pub origin: Arc<Origin>,
     /// How its corrected clocks drift.
     pub drift: Option<Drift>,
@@ -124,7 +124,7 @@ pub struct SourceStream {
     pub is_joined: bool,
 }
 
-/// What the user wants of writing.
+/// The user's wishes for writing.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Size at which packets end; without it packets end where those of the input do.
@@ -157,12 +157,12 @@ pub struct Needs {
 
 /// Writes events.
 pub trait TraceWriter {
-    /// What it needs of those who give it events.
+    /// Its needs from the caller that gives it events.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// What the target cannot hold of what is known before the first event. Counted in fields, classes or streams.
+    /// Losses that are known before the first event. Counted in fields, classes or streams.
     fn losses(&self) -> Losses;
 
     /// Writes the next event of a stream: its place among the streams of all sources, in their order.

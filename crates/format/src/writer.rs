@@ -19,7 +19,7 @@ use crate::target::{Needs, Source, TraceWriter};
 /// A writer of traces that are kept apart: `make` chooses the one of each source, by its place and origin.
 ///
 /// # Errors
-/// Those of `make`.
+/// Errors of `make`.
 pub fn of_each<'a>(
     sources: &'a [Source],
     mut make: impl FnMut(usize, &'a Source) -> Result<Box<dyn TraceWriter>>,
@@ -90,7 +90,7 @@ impl TraceWriter for Writers {
     }
 }
 
-/// What an output defines once: an event class of a source, and of a class that stands for many ids each of its names.
+/// Identity of a definition in an output: an event class of a source, and of a class for many ids each of its names.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ClassKey {
     source: usize,

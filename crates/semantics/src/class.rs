@@ -1,4 +1,4 @@
-//! What events of a class do: halves of pairs, calls, switches, counters, flows.
+//! Actions of the events of a class: halves of pairs, calls, switches, counters, flows.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use tracemill_model::schema::{EventClassId, FieldKind, FieldPath, Scope};
 use crate::fields::{find, is_integer, is_text, member};
 use crate::{Semantics, concept, names};
 
-/// What an event does to the thread that it is on.
+/// Action of an event on the thread that it is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// Something begins.
     Begin,
-    /// What began last under the same title ends; what began last at all when ends do not say a title.
+    /// End of the last open beginning of the same title; of the last one at all when ends do not state a title.
     End {
         /// Does it say?
         says_title: bool,
@@ -56,7 +56,7 @@ pub struct Counter {
 const MAX_COUNTERS: usize = 1000;
 
 impl Semantics {
-    /// What the events of a class do, and the title of that: both halves of a pair have the same one.
+    /// Action of the events of a class, and its title: both halves of a pair have the same one.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Semantics {
 /// The scopes of what an event says itself.
 const EVENT_SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
-/// What a class does, by its name and by which other names there are.
+/// Action of a class, by its name and by which other names there are.
 fn shape(name: &str, exists: impl Fn(&str) -> bool) -> (Shape, String) {
     let short = names::short(name);
     let (prefix, end) = names::SYSTEM_CALLS;

@@ -3,14 +3,14 @@
 /// A known event of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Concept {
-    /// What it is.
+    /// The concept.
     pub name: &'static str,
     /// The fields of the concept that the event class has, and what the class calls them.
     pub fields: Vec<(&'static str, &'static str)>,
 }
 
 impl Concept {
-    /// What the event class calls a field of the concept.
+    /// Name in the event class of a field of the concept.
     pub fn field(&self, name: &str) -> Option<&'static str> {
         self.fields.iter().find(|(own, _)| *own == name).map(|(_, field)| *field)
     }

@@ -17,8 +17,8 @@
 //! | links between events | [`Semantics::flows`] |
 //! | a known event of a kernel, whatever the tracer calls it | [`concept()`] |
 //!
-//! What only one format says by its own specification stays in that format's crate: the names of its call events, for
-//! instance.
+//! Knowledge of one format alone, from its own specification, stays in that format's crate: the names of its call
+//! events, for instance.
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]

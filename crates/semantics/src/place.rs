@@ -17,7 +17,7 @@ pub enum Place {
     Stream,
 }
 
-/// What an event says of its place: the values of fields.
+/// Place of an event by its own fields: their values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Said {
     /// Number of the thread or track ([`Who::id`]).

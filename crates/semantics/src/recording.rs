@@ -1,4 +1,4 @@
-//! What the environment of a trace says of its recording.
+//! Facts about a recording in the environment of its trace.
 
 use tracemill_model::schema::{EnvValue, Schema};
 

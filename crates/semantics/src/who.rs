@@ -1,4 +1,4 @@
-//! Who an event is of.
+//! Threads, processes and CPUs of events.
 
 use tracemill_model::schema::{EventClassId, FieldKind, FieldPath, Scope};
 
@@ -23,9 +23,9 @@ pub struct Who {
 }
 
 impl Semantics {
-    /// Who the events of a class are of.
+    /// Thread, process and CPU of the events of a class.
     ///
-    /// What an event says of itself goes before what its packet says, and that before its header. Within a scope the order
+    /// Fields of an event itself go before those of its packet, and these before its header. Within a scope the order
     /// is that of [`names`]. A payload speaks of others (`sched_wakeup` names the thread that is woken), unless it is that of
     /// a trace whose calls name their thread there.
     ///

@@ -210,12 +210,21 @@ impl DemangleArg {
     }
 }
 
-/// Options of uftrace for recording, or for running its reader: accepted without effect.
+/// Options of uftrace that are accepted without effect: those of a list that the command does not have.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UnusedArgs;
+pub(crate) struct Ignored<const OF_OUTPUT: bool>;
 
-/// Their names with their letters; those of the first list have a value.
-const UNUSED: [&[(&str, Option<char>)]; 2] = [
+/// Ignored options for recording, or for running uftrace's reader.
+pub(crate) type UnusedArgs = Ignored<false>;
+
+/// Ignored options for the output of another command. Flattened after the options that a command has.
+pub(crate) type OtherArgs = Ignored<true>;
+
+/// Names of options with their letters.
+type Names = &'static [(&'static str, Option<char>)];
+
+/// Options of [`UnusedArgs`]; those of the first list have a value.
+const UNUSED: [Names; 2] = [
     &[
         ("argument", Some('A')),
         ("retval", Some('R')),
@@ -249,36 +258,8 @@ const UNUSED: [&[(&str, Option<char>)]; 2] = [
     ],
 ];
 
-impl FromArgMatches for UnusedArgs {
-    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(UnusedArgs)
-    }
-
-    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
-        Ok(())
-    }
-}
-
-impl Args for UnusedArgs {
-    fn augment_args(mut command: clap::Command) -> clap::Command {
-        for (list, has_value) in UNUSED.into_iter().zip([true, false]) {
-            command = command.args(list.iter().map(|&(name, letter)| unused(name, letter, has_value)));
-        }
-        command
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-/// Options of uftrace for the output of another of its commands: accepted without effect. Flattened after the options that
-/// a command has.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OtherArgs;
-
-/// Their names with their letters; those of the first list have a value.
-const OTHER: [&[(&str, Option<char>)]; 2] = [
+/// Options of [`OtherArgs`]; those of the first list have a value.
+const OTHER: [Names; 2] = [
     &[
         ("column-offset", None),
         ("diff-policy", None),
@@ -301,9 +282,9 @@ const OTHER: [&[(&str, Option<char>)]; 2] = [
     ],
 ];
 
-impl FromArgMatches for OtherArgs {
+impl<const OF_OUTPUT: bool> FromArgMatches for Ignored<OF_OUTPUT> {
     fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(OtherArgs)
+        Ok(Ignored)
     }
 
     fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
@@ -311,7 +292,7 @@ impl FromArgMatches for OtherArgs {
     }
 }
 
-impl Args for OtherArgs {
+impl<const OF_OUTPUT: bool> Args for Ignored<OF_OUTPUT> {
     fn augment_args(command: clap::Command) -> clap::Command {
         let has = |name: &str| {
             let mut known = command.get_arguments();
@@ -321,10 +302,9 @@ impl Args for OtherArgs {
             })
         };
         let mut more = Vec::new();
-        for (list, has_value) in OTHER.into_iter().zip([true, false]) {
-            more.extend(
-                list.iter().filter(|(name, _)| !has(name)).map(|&(name, letter)| unused(name, letter, has_value)),
-            );
+        for (list, has_value) in (if OF_OUTPUT { OTHER } else { UNUSED }).into_iter().zip([true, false]) {
+            let missing = list.iter().filter(|(name, _)| !has(name));
+            more.extend(missing.map(|&(name, letter)| unused(name, letter, has_value)));
         }
         command.args(more)
     }

@@ -84,8 +84,9 @@ impl OpenCalls {
         events.or_else(|| self.session.traces.iter().find_map(|trace| trace.reader.calls()))
     }
 
-    /// Reports what was wrong, and gives the outcome of the command.
-    pub(crate) fn finish(mut self, findings: &Findings) -> Outcome {
+    /// The outcome of the command, after the findings are reported; there are none when the reader of the output has gone.
+    pub(crate) fn finish(mut self, findings: Option<Findings>) -> Outcome {
+        let Some(findings) = findings else { return Outcome::Done };
         for warning in &findings.warnings {
             self.reporter.warning(warning);
         }

@@ -63,8 +63,5 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
         };
         written.map(|()| Findings::default())
     };
-    match sink.finish(written)? {
-        Some(findings) => Ok(open.finish(&findings)),
-        None => Ok(Outcome::Done),
-    }
+    Ok(open.finish(sink.finish(written)?))
 }

@@ -36,8 +36,5 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
         FlameFormat::Svg => flame.write_svg(&options, &mut sink.as_writer()),
         FlameFormat::Json => flame.write_json(&mut sink.as_writer()),
     };
-    match sink.finish(written)? {
-        Some(()) => Ok(open.finish(&findings)),
-        None => Ok(Outcome::Done),
-    }
+    Ok(open.finish(sink.finish(written)?.map(|()| findings)))
 }

@@ -32,37 +32,28 @@ fn rows() -> Vec<Row> {
             match rows.iter_mut().find(|row| row.name == *name) {
                 // Several formats may share a name.
                 Some(row) => row.description = format!("{}; {}", row.description, format.description),
-                None => rows.push(Row {
-                    name,
-                    description: format.description.into(),
-                    read: true,
-                    write: false,
-                    cannot_hold: &[],
-                }),
+                None => row_of(&mut rows, name, format.description).read = true,
             }
         }
     }
     for target in targets() {
         let Some(name) = target.names.first() else { continue };
-        match rows.iter_mut().find(|row| row.name == *name) {
-            Some(row) => (row.write, row.cannot_hold) = (true, target.cannot_hold),
-            None => rows.push(Row {
-                name,
-                description: target.description.into(),
-                read: false,
-                write: true,
-                cannot_hold: target.cannot_hold,
-            }),
-        }
+        let row = row_of(&mut rows, name, target.description);
+        (row.write, row.cannot_hold) = (true, target.cannot_hold);
     }
     for (name, description) in WRITTEN {
-        if let Some(row) = rows.iter_mut().find(|row| row.name == name) {
-            row.write = true;
-            continue;
-        }
-        rows.push(Row { name, description: description.into(), read: false, write: true, cannot_hold: &[] });
+        row_of(&mut rows, name, description).write = true;
     }
     rows
+}
+
+/// The row of a name, which is new with this description unless the name has one.
+fn row_of<'a>(rows: &'a mut Vec<Row>, name: &'static str, description: &str) -> &'a mut Row {
+    let at = rows.iter().position(|row| row.name == name).unwrap_or(rows.len());
+    if at == rows.len() {
+        rows.push(Row { name, description: description.into(), read: false, write: false, cannot_hold: &[] });
+    }
+    &mut rows[at]
 }
 
 /// Lists the formats.

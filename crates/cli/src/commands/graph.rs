@@ -47,10 +47,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
         }
         CallFormat::Json => graph::write_json(source, call_options, &options, &mut sink.as_writer()),
     };
-    match sink.finish(written)? {
-        Some(findings) => Ok(open.finish(&findings)),
-        None => Ok(Outcome::Done),
-    }
+    Ok(open.finish(sink.finish(written)?))
 }
 
 /// Shows which task began which.
@@ -69,8 +66,5 @@ fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) ->
         }
         CallFormat::Json => json::write_task_tree(source, &tree, &mut sink.as_writer()),
     };
-    match sink.finish(written)? {
-        Some(()) => Ok(open.finish(&findings)),
-        None => Ok(Outcome::Done),
-    }
+    Ok(open.finish(sink.finish(written)?.map(|()| findings)))
 }

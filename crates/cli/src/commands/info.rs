@@ -129,7 +129,7 @@ impl<'a> Described<'a> {
         sink.write(tail.strip_prefix('{').unwrap_or(&tail).as_bytes())
     }
 
-    /// The same for a person.
+    /// Writes the description for a person.
     fn write_for_people(&self, sink: &mut Sink) -> Result<(), Error> {
         let [head, tail] = &self.parts;
         sink.write(printable(&head_for_people(head, tail)).as_bytes())?;

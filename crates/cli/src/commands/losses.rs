@@ -1,11 +1,32 @@
-//! Texts of losses.
+//! Notes between events: damage, warnings, losses.
 
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::uuid_text;
+use tracemill_engine::item::Flow;
+use tracemill_engine::merge::Note;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_render::time::WallClock;
+
+use crate::report::Reporter;
+
+/// Reports a note; says whether the work goes on.
+pub(super) fn report_note(
+    note: Note,
+    reporter: &mut Reporter,
+    wall: &mut WallClock,
+    session: &Session,
+    streams: &[StreamOf],
+) -> Flow {
+    match note {
+        Note::Fault(error) if reporter.fault(&error) => return Flow::Stop,
+        Note::Fault(_) => {}
+        Note::Warning(error) => reporter.warning(&error),
+        Note::Gap(stream, gap) => reporter.loss(&gap_text(wall, session, &streams[stream.0 as usize], &gap)),
+    }
+    Flow::Continue
+}
 
 /// Text of a loss: what, how many, when, where.
 pub(super) fn gap_text(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> String {

@@ -16,7 +16,7 @@ use tracemill_render::print::{Output, print};
 use tracemill_render::text::{Before, HeaderFields, Names, TextOptions};
 use tracemill_render::time::{TimeStyle, WallClock};
 
-use super::losses::gap_text;
+use super::losses::report_note;
 use super::open::open_reporting;
 use super::redact::Redact;
 use super::select::{self, misuse_of, parse_option};
@@ -167,23 +167,14 @@ struct LinePrinter<'a> {
 
 impl LinePrinter<'_> {
     fn take(&mut self, output: Output<'_>) -> Flow {
-        match output {
-            Output::Lines(rendered) => self.lines(rendered),
-            Output::Fault(error) | Output::Note(Note::Fault(error)) => {
-                self.stopped = self.reporter.fault(&error);
-                if self.stopped { Flow::Stop } else { Flow::Continue }
-            }
-            Output::Note(Note::Warning(error)) => {
-                self.reporter.warning(&error);
-                Flow::Continue
-            }
-            Output::Note(Note::Gap(stream, gap)) => {
-                let of = &self.streams[stream.0 as usize];
-                let text = gap_text(&mut self.wall, self.traces, of, &gap);
-                self.reporter.loss(&text);
-                Flow::Continue
-            }
-        }
+        let note = match output {
+            Output::Lines(rendered) => return self.lines(rendered),
+            Output::Fault(error) => Note::Fault(error),
+            Output::Note(note) => note,
+        };
+        let flow = report_note(note, self.reporter, &mut self.wall, self.traces, self.streams);
+        self.stopped |= flow == Flow::Stop;
+        flow
     }
 
     fn lines(&mut self, rendered: &Rendered) -> Flow {

@@ -8,7 +8,7 @@ use tracemill_model::error::Error;
 
 use super::select::{Wanted, misuse_of};
 
-/// What must not be in the output, as it was typed.
+/// Fields that must not be in the output, as they were typed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Redact<'a> {
     /// Fields whose values are hidden.

@@ -44,9 +44,5 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
         }
         CallFormat::Json => json::write_replay(source, call_options, !args.no_args, &mut sink.as_writer()),
     };
-    let findings = match sink.finish(written)? {
-        Some(findings) => findings,
-        None => return Ok(Outcome::Done),
-    };
-    Ok(open.finish(&findings))
+    Ok(open.finish(sink.finish(written)?))
 }

@@ -15,7 +15,7 @@ use tracemill_model::error::{Error, ErrorKind};
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::names;
 
-use super::losses::gap_text;
+use super::losses::report_note;
 use super::open::open;
 use super::report_forms::{Form, render};
 use super::select::{self, misuse_of, parse_option};
@@ -46,15 +46,9 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let reporter = &mut opened.reporter;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let mut note = |note: Note| {
-        match note {
-            Note::Fault(error) => stopped = reporter.fault(&error),
-            Note::Warning(error) => reporter.warning(&error),
-            Note::Gap(stream, gap) => {
-                let of = &streams[stream.0 as usize];
-                reporter.loss(&gap_text(&mut wall, session, of, &gap));
-            }
-        }
-        if stopped { Flow::Stop } else { Flow::Continue }
+        let flow = report_note(note, reporter, &mut wall, session, &streams);
+        stopped |= flow == Flow::Stop;
+        flow
     };
     let shown = progress::show(&options.input, &session.progress, false);
     let regress = options.regress;

@@ -24,7 +24,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
     let call_options = calls::options(&args.calls, &open, source)?;
     if args.task {
-        return of_tasks(args, &open, source).map(|findings| findings.map_or(Outcome::Done, |it| open.finish(&it)));
+        let findings = of_tasks(args, &open, source)?;
+        return Ok(open.finish(findings));
     }
     let mut options = options(args)?;
     options.colors = calls::colors(&args.calls, args.format == ReportFormat::Html);
@@ -62,10 +63,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
             }
         }
     };
-    if sink.finish(written)?.is_none() {
-        return Ok(Outcome::Done);
-    }
-    Ok(open.finish(&findings))
+    Ok(open.finish(sink.finish(written)?.map(|()| findings)))
 }
 
 /// How a recording is called in the title of differences.
@@ -93,10 +91,9 @@ fn of_tasks(
     let column = |name: &str| by_name(&TaskColumn::ALL, name).filter(|&column| column != TaskColumn::Name);
     let defaults = vec![TaskColumn::Total, TaskColumn::Own, TaskColumn::Tid, TaskColumn::Calls];
     let columns = calls::fields(args.fields.as_deref(), defaults, column, names())?;
-    let mut keys = Vec::new();
-    for name in args.sort.iter().flat_map(|keys| keys.split(',')) {
-        keys.push(by_name(&TaskColumn::ALL, name).ok_or_else(|| no_key(name, names()))?);
-    }
+    let typed = args.sort.iter().flat_map(|keys| keys.split(','));
+    let key = |name| by_name(&TaskColumn::ALL, name).ok_or_else(|| no_key(name, names()));
+    let mut keys: Vec<TaskColumn> = typed.map(key).collect::<Result<_, _>>()?;
     if keys.is_empty() {
         keys.push(TaskColumn::Total);
     }

@@ -114,7 +114,7 @@ pub(super) fn droppable(schema: &Schema, fields: &[FieldPlace]) -> Result<Droppe
     Ok(dropped)
 }
 
-/// The same field with the optionals of which it is the content.
+/// A field together with the optionals of which it is the content.
 fn with_optionals(schema: &Schema, field: &FieldPlace) -> FieldPlace {
     let mut parents = Vec::new();
     let mut id = schema.scope_root(field.scope, field.class);
