@@ -232,7 +232,7 @@ impl Folder {
     }
 }
 
-/// What a trace gives.
+/// Everything that a trace gives.
 pub(super) struct Read {
     pub(super) trace: OpenTrace,
     /// `file cycles ns name payload`.

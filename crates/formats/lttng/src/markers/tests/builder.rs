@@ -26,7 +26,7 @@ pub(super) const I386: Machine = Machine { order: ByteOrder::Little, minor: 5, a
 pub(super) enum Value<'a> {
     /// Length in bytes and value.
     Number(usize, u64),
-    /// The same, most significant byte first.
+    /// Length in bytes and value, most significant byte first.
     Network(usize, u64),
     Text(&'a str),
 }

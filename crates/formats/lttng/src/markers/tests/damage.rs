@@ -1,4 +1,4 @@
-//! What is wrong must be told, and everything else be read.
+//! Damage: it is reported, and everything else is read.
 
 use super::builder::{Folder, I386, Machine, Number, ROOT, Text};
 use super::{data_events, is_told, read, read_trace, try_open};

@@ -1,4 +1,4 @@
-//! What is right must be read right: versions, headers, alignment, clocks, losses, names.
+//! Readable traces: versions, headers, alignment, clocks, losses, names.
 
 use tracemill_format::{Found, OpenContext, Settings};
 use tracemill_model::schema::ByteOrder;
