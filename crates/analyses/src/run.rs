@@ -73,14 +73,11 @@ pub(crate) fn run(
     selection.classes = wanted.collect();
     let mut untimed = 0;
     let mut name = Vec::new();
-    let mut events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
-    while let Some(step) = events.next() {
+    let events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
+    events.for_each(|step| {
         let event = match step {
             Step::Event(_, event) => event,
-            Step::Note(found) => match note(found) {
-                Flow::Continue => continue,
-                Flow::Stop => break,
-            },
+            Step::Note(found) => return note(found),
         };
         let meant = meant[event.trace][event.raw.class().0 as usize];
         let mut is = |verdict, target: Option<&Target>| match verdict {
@@ -93,6 +90,7 @@ pub(crate) fn run(
             Some(ns) => take(role, ns, &event),
             None => untimed += 1,
         }
-    }
+        Flow::Continue
+    });
     Ok(untimed)
 }
