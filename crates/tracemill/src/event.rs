@@ -24,6 +24,7 @@ pub(crate) struct Reading<'t> {
     fields: RefCell<FieldReader>,
     cpus: RefCell<CpuOf>,
     /// Storage of events that are gone.
+    #[expect(clippy::vec_box, reason = "an event holds it by its box, which moves there and back as it is")]
     pool: RefCell<Vec<Box<Captured>>>,
 }
 

@@ -18,7 +18,7 @@
 //! | convert | [`Traces::convert`], [`Events::conversion`]; [`Events::write_lines`] for lines of text |
 //! | measure | [`Traces::latency`], [`mod@latency`] |
 //! | look at traces as a whole | [`Traces::survey`], [`Traces::count`], [`Traces::check`] |
-//! | write a trace of one's own | [`write`] |
+//! | write a trace of one's own | [`mod@write`] |
 //! | read a format of one's own | [`own`], [`Options::format`] |
 //!
 //! Everything that can fail gives this crate's one [`Error`], which says where: file, byte, packet, event, field. Damage

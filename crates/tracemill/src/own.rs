@@ -97,7 +97,7 @@ impl<'f> Decoded<'f> {
         self.definitions.set_environment(name, value.into())
     }
 
-    /// Adds an event class with fields as [`write`](crate::write) makes them.
+    /// Adds an event class with fields as [`mod@write`](crate::write) makes them.
     ///
     /// # Errors
     /// When the name is taken, or a field makes no sense.
