@@ -441,6 +441,17 @@ impl<'a> EventRef<'a> {
         Ok(fields.position_bits())
     }
 
+    /// The bytes of its fields, for classes of whole bytes; `None` for others, for events without fields or without their
+    /// last ones, and where the bytes are no longer those in which it was found.
+    #[inline]
+    pub fn whole_bytes(&self) -> Option<&'a [u8]> {
+        let packet = &self.chunk.packet;
+        let (input, body_bits) = (packet.input(), self.chunk.body_bits(self.at));
+        let end_bits = packet.plans.quick_end(self.class(), input, body_bits)?;
+        let bytes = input.bytes.get((body_bits >> 3) as usize..(end_bits >> 3) as usize)?;
+        (!bytes.is_empty() && !self.is_cut()).then_some(bytes)
+    }
+
     /// Does it end before its last field ([`Spine::cuts`])?
     #[inline]
     pub fn is_cut(&self) -> bool {

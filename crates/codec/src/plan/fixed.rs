@@ -57,6 +57,18 @@ fn fixed_bits(op: &Op, bits: u64) -> Option<u64> {
 }
 
 impl FixedInteger {
+    /// Writes another value over that of an event whose fields begin with `body`; upper bits that have no place are left
+    /// out.
+    pub fn write(&self, body: &mut [u8], value: u64) {
+        let end = self.offset_bytes + self.width_bytes;
+        let Some(place) = body.get_mut(self.offset_bytes..end) else { return };
+        if self.big {
+            place.copy_from_slice(&value.to_be_bytes()[8 - self.width_bytes..]);
+        } else {
+            place.copy_from_slice(&value.to_le_bytes()[..self.width_bytes]);
+        }
+    }
+
     /// Is the integer signed?
     pub fn is_signed(&self) -> bool {
         self.is_signed

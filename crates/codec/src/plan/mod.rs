@@ -21,6 +21,7 @@
 //! The crate `referee` decodes the same classes by walking the tree; tests hold the two equal.
 
 mod compile;
+mod copied;
 mod fixed;
 mod run;
 

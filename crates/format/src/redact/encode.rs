@@ -1,9 +1,10 @@
 //! The fields of redacted events as bytes.
 
 use tracemill_codec::bits::Wide;
+use tracemill_codec::chunk::EventRef;
 use tracemill_codec::encode::{Encode, Encoder};
-use tracemill_codec::plan::{NodeId, Plan, Visitor};
-use tracemill_model::schema::{ByteOrder, Encoding, FieldKind, Length, Scope};
+use tracemill_codec::plan::{FixedInteger, Input, NodeId, Plan, Visitor};
+use tracemill_model::schema::{ByteOrder, Encoding, EventClassId, FieldKind, Length, Scope};
 
 use super::fields::child_of;
 use super::schema::bit_of;
@@ -31,6 +32,8 @@ pub(super) struct Table {
     written: Box<[Written]>,
     pub(super) encodes: Box<[Encode]>,
     pub(super) has_texts: bool,
+    /// The hidden integers of events whose other bytes stay as they are; `None` where all fields are written one by one.
+    copied: Option<Vec<FixedInteger>>,
 }
 
 impl Table {
@@ -66,7 +69,33 @@ impl Table {
             _ => Encode::Parts,
         });
         let has_texts = written.iter().any(|written| matches!(written, Written::Text { .. }));
-        Table { encodes: encodes.collect(), written, has_texts }
+        Table { encodes: encodes.collect(), written, has_texts, copied: None }
+    }
+
+    /// The table of the fields behind the header of events of a class.
+    pub(super) fn of_event(redaction: &Redaction, class: EventClassId, owner: (u32, u32)) -> Table {
+        let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+        let table = Table::new(redaction, redaction.from.event_rows(class), owner, &scopes);
+        let is_hidden = |node| matches!(table.written(node), Written::Field { is_hidden: true });
+        // Nothing stands before the fields of the input where the output has an id and a name.
+        let has_lead = redaction.leads.get(owner.0 as usize) == Some(&true);
+        let plan = (!has_lead).then(|| redaction.from.event_flat_rows(class));
+        let copied = plan.and_then(|plan| plan.copied(&table.encodes, is_hidden));
+        Table { copied, ..table }
+    }
+
+    /// Copies an event of which nothing changes but integers at fixed places; false for others.
+    #[inline]
+    pub(super) fn copy(&self, event: EventRef<'_>, out: &mut Vec<u8>) -> bool {
+        let Some(hidden) = &self.copied else { return false };
+        let Some(bytes) = event.whole_bytes() else { return false };
+        let body = out.len();
+        out.extend_from_slice(bytes);
+        for integer in hidden {
+            let value = integer.read(Input::new(bytes, bytes.len() as u64 * 8), 0).unwrap_or_default();
+            integer.write(&mut out[body..], pseudonym(value));
+        }
+        true
     }
 
     fn written(&self, node: NodeId) -> Written {

@@ -82,8 +82,8 @@ impl Redaction {
 /// Writes events anew. One for each stream.
 pub struct Redactor {
     redaction: Arc<Redaction>,
-    events: HashMap<u32, Arc<Table>>,
-    headers: HashMap<u32, Arc<Table>>,
+    events: Vec<Option<Arc<Table>>>,
+    headers: Vec<Option<Arc<Table>>>,
     state: State,
     texts: Vec<KeptText>,
     shortfalls: Shortfalls,
@@ -91,6 +91,15 @@ pub struct Redactor {
     name: Vec<u8>,
     /// Header and context of the packet that came last.
     prefix: Option<(Arc<PacketData>, Prefix)>,
+}
+
+/// The place of a table by the number of its class.
+fn slot_of(tables: &mut Vec<Option<Arc<Table>>>, class: u32) -> &mut Option<Arc<Table>> {
+    let at = class as usize;
+    if tables.len() <= at {
+        tables.resize(at + 1, None);
+    }
+    &mut tables[at]
 }
 
 /// Header and context of a packet.
@@ -105,8 +114,8 @@ impl Redactor {
     pub fn new(redaction: Arc<Redaction>) -> Self {
         Redactor {
             redaction,
-            events: HashMap::new(),
-            headers: HashMap::new(),
+            events: Vec::new(),
+            headers: Vec::new(),
             state: State::default(),
             texts: Vec::new(),
             shortfalls: Shortfalls::default(),
@@ -167,14 +176,13 @@ impl Redactor {
     ) -> std::result::Result<usize, Fault> {
         let (class, stream) = (event.class(), event.chunk.packet.packet.class);
         let (redaction, owner) = (self.redaction.clone(), (stream.0, class.0));
-        let header = self.headers.entry(stream.0).or_insert_with(|| {
+        let headers = slot_of(&mut self.headers, stream.0);
+        let header = headers.get_or_insert_with(|| {
             Arc::new(Table::new(&redaction, redaction.from.header_rows(stream), owner, &[Scope::EventHeader]))
         });
         let header = header.clone();
-        let table = self.events.entry(class.0).or_insert_with(|| {
-            let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-            Arc::new(Table::new(&redaction, redaction.from.event_rows(class), owner, &scopes))
-        });
+        let events = slot_of(&mut self.events, class.0);
+        let table = events.get_or_insert_with(|| Arc::new(Table::of_event(&redaction, class, owner)));
         let table = table.clone();
         let start = out.len();
         self.texts.clear();
@@ -189,6 +197,9 @@ impl Redactor {
         }
         self.put_texts(out, start);
         let body = out.len();
+        if table.copy(event, out) {
+            return Ok(body);
+        }
         let has_lead = self.redaction.leads.get(stream.0 as usize) == Some(&true);
         if has_lead {
             self.put_own_id(event, out);

@@ -81,6 +81,8 @@ pub(super) struct EventMapping {
     pub(super) is_open: bool,
     /// For each node of the plan of the event's rows. Made when the first event comes.
     pub(super) nodes: Option<Box<[Encode]>>,
+    /// Do its fields stand in the output as they do in the input?
+    pub(super) is_copied: bool,
     /// Fillers for fields behind the end of an event. Made when the first event comes that ends early.
     pub(super) fillers: Option<Box<[Option<Vec<u8>>]>>,
     /// Ids of classes that stand for many, once an event had them.
@@ -181,7 +183,9 @@ impl Mapping {
         let owner = (self.from.event(class).stream.0, class.0);
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         let nodes = encodes(&self.mapped(), plan, owner, &scopes);
-        self.events[class.0 as usize].nodes = Some(nodes);
+        let of = &mut self.events[class.0 as usize];
+        of.is_copied = of.selectors == 0 && plans.event_flat_rows(class).copied(&nodes, |_| false).is_some();
+        of.nodes = Some(nodes);
         let stream = self.from.event(class).stream;
         if self.streams[stream.0 as usize].header_nodes.is_none() {
             let nodes = encodes(&self.mapped(), plans.header_rows(stream), owner, &[Scope::EventHeader]);
@@ -551,6 +555,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),
         nodes: None,
+        is_copied: false,
         fillers: None,
         own_ids: HashMap::new(),
     })

@@ -194,6 +194,12 @@ impl StreamWriter {
             // The pass that found the event has read this header.
             let _ = event.visit_header(&mut self.state, &mut encoder);
         }
+        if of.is_copied
+            && let Some(bytes) = event.whole_bytes()
+        {
+            self.packet.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let result = match of.selectors {
             0 if !is_cut => event.visit_flat(&mut self.state, &mut self.packet.encoder(nodes)),
