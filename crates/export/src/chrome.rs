@@ -6,24 +6,23 @@
 //! point, so no ns is lost in the text.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufWriter, Write};
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, State};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::{OutPath, SinkFile};
+use tracemill_format::OutPath;
 use tracemill_model::error::Result;
-use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::packet::Gap;
 use tracemill_model::schema::Scope;
 
-use super::tracks::{ClassRules, Shape, Track, Tracks, look};
-use crate::WRITING;
+use super::tracks::{ClassRules, Shape, Track, Tracks};
+use crate::{FLUSH, LateFile};
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
-/// See the module.
+/// Trace JSON of Chrome.
 pub(super) static CHROME: Target =
     Target::file(&["chrome"], "trace JSON of Chrome, for chrome://tracing and ui.perfetto.dev", create).cannot_hold(&[
         Lost::Schemas,
@@ -48,8 +47,7 @@ const MAX_DEPTH: usize = 1 << 14;
 const FIRST_ID: i64 = 1 << 30;
 
 struct Writer {
-    path: OutPath,
-    file: Option<BufWriter<Box<dyn SinkFile>>>,
+    file: LateFile,
     traces: Vec<JsonTrace>,
     tracks: Tracks,
     /// For each stream its number in its trace.
@@ -68,7 +66,7 @@ struct Writer {
     losses: Losses,
 }
 
-/// What events stand on.
+/// A thread of the file, on which events stand.
 struct Thread {
     process: i64,
     id: i64,
@@ -77,7 +75,7 @@ struct Thread {
     open: Vec<Box<[u8]>>,
 }
 
-/// What is written of an event.
+/// The part of a slice that an event is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Begin,
@@ -86,16 +84,17 @@ enum Phase {
 }
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
+    let mut out = Out::default();
+    out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     Ok(Box::new(Writer {
-        path: path.clone(),
-        file: None,
+        file: LateFile::new(path),
         traces: sources.iter().map(|source| JsonTrace::new(source.schema.clone())).collect(),
         tracks: Tracks::new(sources),
         index: sources.iter().flat_map(|source| 0..source.streams.len()).collect(),
         of_track: HashMap::new(),
         threads: Vec::new(),
         named: HashSet::new(),
-        out: Out::default(),
+        out,
         arguments: Out::default(),
         name: Vec::new(),
         state: State::default(),
@@ -106,27 +105,13 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
 }
 
 impl Writer {
-    /// Makes the file and writes what comes before the events.
-    fn begin(&mut self) -> Result<()> {
-        if self.file.is_some() {
-            return Ok(());
-        }
-        let file = self.path.create(WRITING)?;
-        self.file = Some(BufWriter::with_capacity(1 << 16, file));
-        self.out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-        self.flush()
-    }
-
     fn separate(&mut self) {
         let before: &[u8] = if std::mem::replace(&mut self.is_first, false) { b"\n" } else { b",\n" };
         self.out.put(before);
     }
 
     fn flush(&mut self) -> Result<()> {
-        if let Some(file) = &mut self.file {
-            let written = file.write_all(self.out.written());
-            written.map_err(self.path.failed(WRITING))?;
-        }
+        self.file.write(self.out.written())?;
         self.out.clear();
         Ok(())
     }
@@ -185,31 +170,24 @@ impl Writer {
         let at = self.threads.len();
         let (mut process, mut id) = (FIRST_ID + trace as i64, FIRST_ID + at as i64);
         let mut process_name = self.tracks.traces[trace].name.clone();
-        let own = self.tracks.seen.name.clone();
-        let name = match track {
-            Track::Thread(machine, thread) => {
-                let known = self.tracks.task(trace, thread);
-                let of = self.tracks.seen.process.or(known.map(|task| task.0));
-                let name = if own.is_empty() { known.map(|task| task.1.clone().into_bytes()) } else { Some(own) };
-                let name = name.unwrap_or_else(|| format!("thread {thread}").into_bytes());
-                let is_plain = |id: i64| (0..FIRST_ID).contains(&id);
-                if is_plain(thread) {
-                    id = thread;
-                }
-                // Ids of processes mean something on one machine only.
-                if let Some(of) = of.filter(|of| machine == 0 && is_plain(*of) && is_plain(thread)) {
-                    process = of;
-                    let main = self.tracks.task(trace, of).map(|task| task.1.clone());
-                    let spelt = || String::from_utf8_lossy(&name).into_owned();
-                    process_name = main.unwrap_or_else(|| if of == thread { spelt() } else { format!("process {of}") });
-                }
-                name
+        let known = self.tracks.name(stream, track);
+        let name = known.unwrap_or_else(|thread| format!("thread {thread}").into_bytes());
+        if let Track::Thread(machine, thread) = track {
+            let fits = |id: i64| (0..FIRST_ID).contains(&id);
+            if fits(thread) {
+                id = thread;
             }
-            Track::Own(_, number) if own.is_empty() => format!("track {number}").into_bytes(),
-            Track::Own(..) => own,
-            Track::Cpu(_, cpu) | Track::Running(_, cpu) => format!("CPU {cpu}").into_bytes(),
-            Track::Stream(stream) => self.tracks.streams[stream as usize].name.clone().into_bytes(),
-        };
+            // Ids of processes mean something on one machine only.
+            let of = self.tracks.process(stream, track);
+            if let Some(of) = of.filter(|of| machine == 0 && fits(*of) && fits(thread)) {
+                process = of;
+                process_name = match self.tracks.task(trace, of) {
+                    Some((_, name)) => name.clone(),
+                    None if of == thread => String::from_utf8_lossy(&name).into_owned(),
+                    None => format!("process {of}"),
+                };
+            }
+        }
         if self.named.insert(process) {
             self.put_name("process", process, 0, process_name.as_bytes());
         }
@@ -219,17 +197,17 @@ impl Writer {
         at
     }
 
-    /// Says the name of a thread or a process.
-    fn put_name(&mut self, what: &str, process: i64, thread: i64, name: &[u8]) {
+    /// Writes the name of a thread or a process, the `kind`.
+    fn put_name(&mut self, kind: &str, process: i64, thread: i64, name: &[u8]) {
         self.separate();
         self.out.put_fmt(format_args!(
-            "{{\"name\":\"{what}_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{\"name\":"
+            "{{\"name\":\"{kind}_name\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{\"name\":"
         ));
         strings::put_json(&mut self.out, name);
         self.out.put(b"}}");
     }
 
-    /// What stands between the name and the arguments of an event.
+    /// Puts phase, place and time, which stand between the name and the arguments of an event.
     fn place(&mut self, thread: usize, ns: i128, phase: Phase) {
         let of = &self.threads[thread];
         let sign = if ns < 0 { "-" } else { "" };
@@ -248,7 +226,7 @@ impl Writer {
         ));
     }
 
-    /// What the last event is: slices are well nested, as the format asks for. The title stands in `name`.
+    /// The phase of the last event: slices are well nested, as the format asks for. The title stands in `name`.
     fn phase(&mut self, at: usize, rules: &ClassRules, ns: i128) -> Phase {
         let title = |of: &Self| of.name.clone().into_boxed_slice();
         match rules.shape {
@@ -291,31 +269,19 @@ impl Writer {
 }
 
 impl TraceWriter for Writer {
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
-
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        self.begin()?;
-        let rules = self.tracks.class(stream, event);
-        self.tracks.begin(stream, event, &rules);
-        if !look(&mut self.tracks, &rules, event, &mut self.state) {
+        let rules = self.tracks.look(stream, event, &mut self.state);
+        let (Some(rules), Ok(())) = (rules, self.arguments(stream, event)) else {
             // It was whole when it was found: the file has changed.
             self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
-        }
-        if self.arguments(stream, event).is_err() {
-            self.losses.add(Lost::ChangedEvents, 1);
-            return Ok(());
-        }
+        };
         let ns = self.time(stream, event);
         self.latest_ns = ns;
         let track = self.tracks.place(stream, &rules);
         let at = self.thread(stream, track);
         self.name.clear();
-        if event.chunk.packet.plans.schema().event(event.class()).open_ids.is_none()
-            || event.own_id(&mut self.name).is_none()
-        {
+        if event.own_id(&mut self.name).is_none() {
             let title = self.tracks.title(&rules).unwrap_or(rules.title.as_bytes());
             self.name.extend_from_slice(title);
         }
@@ -327,39 +293,25 @@ impl TraceWriter for Writer {
         self.out.put(b",\"args\":{");
         self.out.put(self.arguments.written());
         self.out.put(b"}}");
-        self.flush()
+        if self.out.len() >= FLUSH { self.flush() } else { Ok(()) }
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        self.begin()?;
-        let clock = self.tracks.streams[stream].clock;
-        let ns = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles))).unwrap_or(self.latest_ns);
+        let ns = self.tracks.begin_of(stream, gap).unwrap_or(self.latest_ns);
         let at = self.thread(stream, Track::Stream(stream as u32));
         self.separate();
-        let name = match gap.kind {
-            GapKind::DiscardedEvents => "discarded events",
-            GapKind::LostPackets => "lost packets",
-        };
-        self.out.put_fmt(format_args!("{{\"name\":\"{name}\""));
+        self.out.put_fmt(format_args!("{{\"name\":\"{}\"", gap.kind.name()));
         self.place(at, ns, Phase::Instant);
         match gap.count {
             Some(count) => self.out.put_fmt(format_args!(",\"args\":{{\"count\":{count}}}}}")),
             None => self.out.put(b",\"args\":{\"count\":null}}"),
         }
-        self.flush()
-    }
-
-    fn end_stream(&mut self, _stream: usize) -> Result<()> {
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        self.begin()?;
         self.out.put(b"\n]}\n");
         self.flush()?;
-        if let Some(file) = &mut self.file {
-            file.flush().map_err(self.path.failed(WRITING))?;
-        }
         Ok(self.losses)
     }
 }

@@ -9,6 +9,7 @@ use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
+use tracemill_model::schema::ClockOrigin;
 
 use super::tracks::{Shape, Track, Tracks};
 
@@ -30,13 +31,13 @@ pub(super) enum Change {
     Point(u32),
 }
 
-/// A thread, or what else calls stand on.
+/// A thread, or another track on which calls stand.
 pub(super) struct Thread {
     /// Its name.
     pub(super) name: String,
-    /// Its id and its process's.
+    /// Its id.
     pub(super) id: Option<i64>,
-    /// See `id`.
+    /// Id of its process.
     pub(super) process: Option<i64>,
     /// Names of the open calls, outermost first.
     pub(super) open: Vec<u32>,
@@ -111,7 +112,7 @@ impl<S: Sink> Follower<S> {
             ));
         }
         let is_unix = |source: &Source| {
-            source.schema.clocks().iter().any(|clock| clock.origin == tracemill_model::schema::ClockOrigin::Unix)
+            source.schema.clocks().iter().any(|clock| clock.origin == ClockOrigin::Unix)
         };
         Ok(Follower {
             path: path.clone(),
@@ -156,22 +157,13 @@ impl<S: Sink> Follower<S> {
         if self.stacks.threads.len() >= MAX_THREADS {
             return None;
         }
-        let trace = self.tracks.streams[stream].trace;
-        let own = String::from_utf8_lossy(&self.tracks.seen.name).into_owned();
-        let (mut id, mut process) = (None, self.tracks.seen.process);
-        let name = match track {
-            Track::Thread(_, thread) => {
-                id = Some(thread);
-                let known = self.tracks.task(trace, thread);
-                process = process.or(known.map(|task| task.0));
-                let name = if own.is_empty() { known.map_or("thread", |task| &task.1).to_string() } else { own };
-                format!("{name} {thread}")
-            }
-            Track::Own(_, number) if own.is_empty() => format!("track {number}"),
-            Track::Own(..) => own,
-            Track::Cpu(_, cpu) | Track::Running(_, cpu) => format!("CPU {cpu}"),
-            Track::Stream(stream) => self.tracks.streams[stream as usize].name.clone(),
-        };
+        let name = self.tracks.name(stream, track).unwrap_or_else(|_| b"thread".to_vec());
+        let (mut name, mut id) = (String::from_utf8_lossy(&name).into_owned(), None);
+        if let Track::Thread(_, thread) = track {
+            id = Some(thread);
+            name += &format!(" {thread}");
+        }
+        let process = self.tracks.process(stream, track);
         let at = self.stacks.threads.len();
         let open = Vec::new();
         self.stacks.threads.push(Thread { name, id, process, open, first: time, last: time, too_deep: 0 });
@@ -179,7 +171,7 @@ impl<S: Sink> Follower<S> {
         Some(at)
     }
 
-    /// Tells the sink of a change, and makes it.
+    /// Reports a change to the sink, and makes it.
     fn change(&mut self, at: usize, time: u64, change: Change) -> Result<()> {
         let thread = &mut self.stacks.threads[at];
         let time = time.max(thread.last);
@@ -197,18 +189,12 @@ impl<S: Sink> Follower<S> {
 }
 
 impl<S: Sink> TraceWriter for Follower<S> {
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
-
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let rules = self.tracks.class(stream, event);
-        self.tracks.begin(stream, event, &rules);
-        if !super::tracks::look(&mut self.tracks, &rules, event, &mut self.state) {
+        let Some(rules) = self.tracks.look(stream, event, &mut self.state) else {
             // It was whole when it was found: the file has changed.
             self.losses.add(Lost::ChangedEvents, 1);
             return Ok(());
-        }
+        };
         let of = &self.tracks.streams[stream];
         let trace = of.trace;
         let ns = event.ns(of.clock.as_ref()).unwrap_or(self.latest_ns);
@@ -261,10 +247,6 @@ impl<S: Sink> TraceWriter for Follower<S> {
     }
 
     fn gap(&mut self, _stream: usize, _gap: &Gap) -> Result<()> {
-        Ok(())
-    }
-
-    fn end_stream(&mut self, _stream: usize) -> Result<()> {
         Ok(())
     }
 

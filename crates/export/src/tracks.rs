@@ -13,6 +13,7 @@ use tracemill_codec::plan::{NoVisitor, State};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::target::Source;
 use tracemill_model::clock::ClockMap;
+use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 use tracemill_semantics::{Counter, FieldPath, Place, Recording, Running, Said, Semantics, Who, cpu, node_of};
 
@@ -27,7 +28,7 @@ pub(super) enum Track {
     Thread(u32, i64),
     /// On a CPU of a machine.
     Cpu(u32, u32),
-    /// What a CPU of a machine runs.
+    /// The thread that a CPU of a machine runs.
     Running(u32, u32),
     /// On a track of a trace that its format numbers itself.
     Own(u32, i64),
@@ -35,18 +36,18 @@ pub(super) enum Track {
     Stream(u32),
 }
 
-/// What is known of a class.
+/// Rules for the events of a class.
 #[derive(Clone, Debug)]
 pub(super) struct ClassRules {
-    /// What its events do.
+    /// The part of a slice that its events are.
     pub(super) shape: Shape,
     /// Name of what they show, unless they say one themselves.
     pub(super) title: Arc<str>,
-    /// What stands before the `:` of its name, or the format.
+    /// The part of its name before the `:`, or the format.
     pub(super) category: Arc<str>,
-    /// Who they are of.
+    /// The thread or track that they belong to.
     who: Who,
-    /// What it counts.
+    /// Its counters.
     pub(super) counters: Vec<Counter>,
     /// By node of the plan of its fields.
     pub(super) takes: Vec<Take>,
@@ -90,7 +91,7 @@ pub(super) struct Tracks {
     /// Their streams.
     pub(super) streams: Vec<StreamOf>,
     running: Running,
-    /// What the last event said.
+    /// Fields of the last event.
     pub(super) seen: Seen,
 }
 
@@ -133,19 +134,29 @@ impl Tracks {
     /// The rules of the class of an event.
     #[inline]
     pub(super) fn class(&mut self, stream: usize, event: EventRef<'_>) -> Arc<ClassRules> {
-        let trace = self.streams[stream].trace;
+        let of = &mut self.traces[self.streams[stream].trace];
         let at = event.class().0 as usize;
-        if let Some(Some(rules)) = self.traces[trace].classes.get(at) {
+        if let Some(rules) = &of.classes[at] {
             return rules.clone();
         }
-        let rules = Arc::new(self.traces[trace].rules(&event.chunk.packet.plans, event.class()));
-        if let Some(of) = self.traces[trace].classes.get_mut(at) {
-            *of = Some(rules.clone());
-        }
+        let rules = Arc::new(of.rules(&event.chunk.packet.plans, event.class()));
+        of.classes[at] = Some(rules.clone());
         rules
     }
 
-    /// Forgets what the event before said, and sees what the packet of this one says.
+    /// Reads the fields of an event that its rules want, for targets that show them to nobody else; `None` when they
+    /// cannot be read.
+    pub(super) fn look(&mut self, stream: usize, event: EventRef<'_>, state: &mut State) -> Option<Arc<ClassRules>> {
+        let rules = self.class(stream, event);
+        self.begin(stream, event, &rules);
+        if let Some(takes) = rules.header.as_ref().filter(|_| rules.wants_header) {
+            event.visit_header(state, &mut Watch { inner: NoVisitor, takes, seen: &mut self.seen }).ok()?;
+        }
+        event.visit_flat(state, &mut Watch { inner: NoVisitor, takes: &rules.takes, seen: &mut self.seen }).ok()?;
+        Some(rules)
+    }
+
+    /// Forgets the fields of the event before, and reads those of the packet of this one.
     #[inline]
     pub(super) fn begin(&mut self, stream: usize, event: EventRef<'_>, rules: &ClassRules) {
         self.seen.clear();
@@ -185,9 +196,36 @@ impl Tracks {
         }
     }
 
-    /// What the format knows of a thread of a trace: its process and its name.
+    /// Process and name of a thread of a trace, where the format knows them.
     pub(super) fn task(&self, trace: usize, thread: i64) -> Option<&(i64, String)> {
         self.traces[trace].tasks.get(&thread)
+    }
+
+    /// Process of a track on which the last event stands.
+    pub(super) fn process(&self, stream: usize, track: Track) -> Option<i64> {
+        self.seen.process.or_else(|| match track {
+            Track::Thread(_, thread) => Some(self.task(self.streams[stream].trace, thread)?.0),
+            _ => None,
+        })
+    }
+
+    /// Name of a track on which the last event stands; of a thread that has none its id.
+    pub(super) fn name(&self, stream: usize, track: Track) -> Result<Vec<u8>, i64> {
+        Ok(match track {
+            Track::Thread(..) | Track::Own(..) if !self.seen.name.is_empty() => self.seen.name.clone(),
+            Track::Thread(_, thread) => {
+                self.task(self.streams[stream].trace, thread).ok_or(thread)?.1.clone().into_bytes()
+            }
+            Track::Own(_, number) => format!("track {number}").into_bytes(),
+            Track::Cpu(_, cpu) => format!("CPU {cpu}").into_bytes(),
+            Track::Running(_, cpu) => format!("CPU {cpu} runs").into_bytes(),
+            Track::Stream(stream) => self.streams[stream as usize].name.clone().into_bytes(),
+        })
+    }
+
+    /// Time at which a loss of a stream begins.
+    pub(super) fn begin_of(&self, stream: usize, gap: &Gap) -> Option<i128> {
+        Some(self.streams[stream].clock?.ns(gap.begin_cycles?))
     }
 
     /// The CPU that turns to another thread by the event that was seen, that thread, and its name.
@@ -271,16 +309,4 @@ impl TraceOf {
             packet,
         }
     }
-}
-
-/// Shows the fields of an event that rules want to nobody else; false when they cannot be read.
-pub(super) fn look(tracks: &mut Tracks, rules: &ClassRules, event: EventRef<'_>, state: &mut State) -> bool {
-    if let Some(takes) = rules.header.as_ref().filter(|_| rules.wants_header) {
-        let mut watch = Watch { inner: NoVisitor, takes, seen: &mut tracks.seen };
-        if event.visit_header(&mut State::default(), &mut watch).is_err() {
-            return false;
-        }
-    }
-    let mut watch = Watch { inner: NoVisitor, takes: &rules.takes, seen: &mut tracks.seen };
-    event.visit_flat(state, &mut watch).is_ok()
 }

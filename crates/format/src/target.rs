@@ -163,7 +163,9 @@ pub trait TraceWriter {
     }
 
     /// Losses that are known before the first event. Counted in fields, classes or streams.
-    fn losses(&self) -> Losses;
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
 
     /// Writes the next event of a stream: its place among the streams of all sources, in their order.
     ///

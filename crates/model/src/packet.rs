@@ -56,6 +56,16 @@ pub enum GapKind {
     LostPackets,
 }
 
+impl GapKind {
+    /// Its name in files and lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            GapKind::DiscardedEvents => "discarded events",
+            GapKind::LostPackets => "lost packets",
+        }
+    }
+}
+
 /// A stretch where events are missing, between two times of one stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {

@@ -45,7 +45,7 @@ pub(super) struct Interned {
     title_bytes: usize,
     names: HashMap<Arc<str>, u64>,
     labels: HashMap<Arc<str>, u64>,
-    /// Those that no packet holds yet.
+    /// Strings that no packet holds yet.
     pub(super) pending: Proto,
 }
 
@@ -190,19 +190,10 @@ impl Args<'_> {
         of
     }
 
-    fn flags(&mut self, put: impl Fn(&mut Proto), names: &[&Arc<str>]) {
-        put_labelled(self.out, self.interned, put, "flags", names);
-        self.out.end();
-    }
-
-    fn put_text(&mut self, text: &[u8]) {
-        match std::str::from_utf8(text) {
-            Ok(_) => self.out.bytes(STRING_VALUE, text),
-            Err(_) => {
-                self.losses.add(Lost::BadTexts, 1);
-                self.out.bytes(STRING_VALUE, String::from_utf8_lossy(text).as_bytes());
-            }
-        }
+    /// A bit map with the flags that are set in it.
+    fn flags(&mut self, flags: &[Mapping], is_set: impl Fn(&Mapping) -> bool, put: impl Fn(&mut Proto)) {
+        let names: Vec<_> = flags.iter().filter(|flag| is_set(flag)).map(|flag| &flag.label).collect();
+        put_labelled(self.out, self.interned, put, "flags", &names);
     }
 
     #[inline(never)]
@@ -252,9 +243,7 @@ impl Visitor for Args<'_> {
             Kind::Labels(..) => self.labels(node, value.into(), |out| out.unsigned(UINT_VALUE, value)),
             Kind::Flags(flags) => {
                 let flags = flags.clone();
-                let names: Vec<_> = flags.iter().filter(|flag| has_flag(flag, value.into())).collect();
-                let names: Vec<_> = names.iter().map(|flag| &flag.label).collect();
-                return self.flags(|out| out.unsigned(UINT_VALUE, value), &names);
+                self.flags(&flags, |flag| has_flag(flag, value.into()), |out| out.unsigned(UINT_VALUE, value));
             }
             _ => self.out.unsigned(UINT_VALUE, value),
         }
@@ -278,9 +267,7 @@ impl Visitor for Args<'_> {
             Kind::Labels(..) => self.labels(node, value.to_i128().unwrap_or(i128::MIN), put),
             Kind::Flags(flags) => {
                 let flags = flags.clone();
-                let names: Vec<_> = flags.iter().filter(|flag| has_wide_flag(flag, value)).collect();
-                let names: Vec<_> = names.iter().map(|flag| &flag.label).collect();
-                return self.flags(put, &names);
+                self.flags(&flags, |flag| has_wide_flag(flag, value), put);
             }
             _ => put(self.out),
         }
@@ -300,17 +287,18 @@ impl Visitor for Args<'_> {
     }
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        match self.begin(node).kind {
-            Kind::Text(encoding)
-                if encoding != Encoding::Utf8 && !(encoding == Encoding::Ascii && bytes.is_ascii()) =>
-            {
-                let text = encoding.to_utf8(bytes);
-                if text.contains(char::REPLACEMENT_CHARACTER) {
-                    self.losses.add(Lost::BadTexts, 1);
-                }
-                self.out.bytes(STRING_VALUE, text.as_bytes());
-            }
-            _ => self.put_text(bytes),
+        let encoding = if let Kind::Text(encoding) = self.begin(node).kind { encoding } else { Encoding::Utf8 };
+        let is_kept = match encoding {
+            Encoding::Utf8 => std::str::from_utf8(bytes).is_ok(),
+            Encoding::Ascii => bytes.is_ascii(),
+            _ => false,
+        };
+        if is_kept {
+            self.out.bytes(STRING_VALUE, bytes);
+        } else {
+            let text = encoding.to_utf8(bytes);
+            self.losses.add(Lost::BadTexts, text.contains(char::REPLACEMENT_CHARACTER).into());
+            self.out.bytes(STRING_VALUE, text.as_bytes());
         }
         self.out.end();
     }

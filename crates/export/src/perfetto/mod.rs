@@ -14,21 +14,22 @@ mod timeline;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::State;
+use tracemill_codec::plan::{Fault, State};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
-use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
 use super::tracks::{ClassRules, Number, Shape, Track, Watch};
+use crate::FLUSH;
 use args::{Args, Interned, Table};
-use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT, INTERNED_DATA, TRACK_EVENT};
+use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
 use proto::Proto;
 use timeline::Timeline;
 
-/// See the module.
+/// Protocol buffers of Perfetto.
 pub(super) static PERFETTO: Target =
     Target::file(&["perfetto"], "protocol buffers of Perfetto, for ui.perfetto.dev and trace_processor", create)
         .cannot_hold(&[Lost::Schemas, Lost::Environment, Lost::Packets, Lost::ClampedTimes, Lost::WideIntegers]);
@@ -43,22 +44,22 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// Bytes after which the buffer is written.
-const FLUSH: usize = 1 << 16;
+/// Scopes of the plan of an event.
+const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
 struct Writer {
     timeline: Timeline,
     schemas: Vec<Arc<Schema>>,
     classes: Vec<Vec<Option<Box<ClassOut>>>>,
     interned: Interned,
-    /// Clocks that were said, by trace.
+    /// Clocks that have a snapshot, by trace.
     clocks: Vec<(usize, ClockId)>,
     args: Proto,
     state: State,
     latest_ns: u64,
 }
 
-/// What is prepared of a class.
+/// The parts of a class that are prepared once.
 struct ClassOut {
     rules: Arc<ClassRules>,
     category: u64,
@@ -71,7 +72,7 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
     Ok(Box::new(Writer {
         timeline: Timeline::new(path, sources),
         schemas: sources.iter().map(|source| source.schema.clone()).collect(),
-        classes: sources.iter().map(|_| Vec::new()).collect(),
+        classes: sources.iter().map(|source| source.schema.events().iter().map(|_| None).collect()).collect(),
         interned: Interned::default(),
         clocks: Vec::new(),
         args: Proto::default(),
@@ -81,8 +82,7 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
 }
 
 impl Writer {
-    /// Time of an event; what has none stands at the one before, and what no number of the format can say at the end of
-    /// what they can.
+    /// Time of an event in ns; that of the event before for one without, and the nearest one that the format can hold.
     fn time(&mut self, stream: usize, event: EventRef<'_>) -> u64 {
         let Some(ns) = event.ns(self.timeline.tracks.streams[stream].clock.as_ref()) else {
             self.timeline.losses.add(Lost::UntimedEvents, 1);
@@ -94,15 +94,7 @@ impl Writer {
         })
     }
 
-    /// Strings that were met since the packet before. They stand in the packet that is being written.
-    fn put_interned(&mut self) {
-        if !self.interned.pending.is_empty() {
-            self.timeline.packets.out.bytes(INTERNED_DATA, self.interned.pending.written());
-            self.interned.pending.clear();
-        }
-    }
-
-    /// Says once for each clock what it shows at a time.
+    /// Writes once for each clock its value at a time.
     fn snapshot(&mut self, stream: usize, event: EventRef<'_>, ns: u64) {
         let trace = self.timeline.tracks.streams[stream].trace;
         let class = event.chunk.packet.packet.class;
@@ -121,16 +113,17 @@ impl Writer {
             own.push((FIRST_CUSTOM_CLOCK + self.clocks.len() as u64 - 1, event.cycles()));
         }
         self.timeline.packets.packet(ns);
-        self.timeline.packets.out.begin(CLOCK_SNAPSHOT);
+        let out = &mut self.timeline.packets.out;
+        out.begin(CLOCK_SNAPSHOT);
         for (id, value) in own {
-            self.timeline.packets.out.begin(1);
-            self.timeline.packets.out.unsigned(1, id);
-            self.timeline.packets.out.unsigned(2, value);
-            self.timeline.packets.out.end();
+            out.begin(1);
+            out.unsigned(1, id);
+            out.unsigned(2, value);
+            out.end();
         }
-        self.timeline.packets.out.unsigned(2, CLOCK_BOOTTIME);
-        self.timeline.packets.out.end();
-        self.timeline.packets.out.end();
+        out.unsigned(2, CLOCK_BOOTTIME);
+        out.end();
+        out.end();
     }
 
     /// Prepares a class when its first event comes.
@@ -139,7 +132,6 @@ impl Writer {
         let schema = &self.schemas[self.timeline.tracks.streams[stream].trace];
         let plans = &event.chunk.packet.plans;
         let interned = &mut self.interned;
-        const SCOPES: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         let header = rules.header.as_ref().map(|_| {
             let plan = plans.header_rows(event.chunk.packet.packet.class);
             Table::new(schema, plan, &[Scope::EventHeader], interned)
@@ -153,31 +145,29 @@ impl Writer {
         })
     }
 
-    /// Visits the fields of the event: annotations and what rules want to know.
-    fn visit(&mut self, event: EventRef<'_>, class: &mut ClassOut) -> bool {
+    /// Visits the fields of the event, for annotations and for its rules.
+    fn visit(&mut self, event: EventRef<'_>, class: &mut ClassOut) -> std::result::Result<(), Fault> {
         self.args.clear();
-        let rules = class.rules.clone();
-        if let (Some(table), Some(takes)) = (&mut class.header, &rules.header) {
-            let inner =
-                Args { out: &mut self.args, table, interned: &mut self.interned, losses: &mut self.timeline.losses };
-            let mut watch = Watch { inner, takes, seen: &mut self.timeline.tracks.seen };
-            if event.visit_header(&mut self.state, &mut watch).is_err() {
-                return false;
-            }
+        let ClassOut { rules, fields: table, header, .. } = class;
+        let Timeline { tracks, losses, .. } = &mut self.timeline;
+        let inner = Args { out: &mut self.args, table, interned: &mut self.interned, losses };
+        let mut watch = Watch { inner, takes: &rules.takes, seen: &mut tracks.seen };
+        if let (Some(header), Some(takes)) = (header, &rules.header) {
+            std::mem::swap(watch.inner.table, header);
+            watch.takes = takes;
+            let visited = event.visit_header(&mut self.state, &mut watch);
+            std::mem::swap(watch.inner.table, header);
+            watch.takes = &rules.takes;
+            visited?;
         }
         let mut fields = event.fields(&mut self.state);
-        let table = &mut class.fields;
-        let inner =
-            Args { out: &mut self.args, table, interned: &mut self.interned, losses: &mut self.timeline.losses };
-        let mut watch = Watch { inner, takes: &rules.takes, seen: &mut self.timeline.tracks.seen };
-        let mut visit = |scope| fields.visit(scope, &mut self.state, &mut watch).is_ok();
-        visit(Scope::CommonContext) && visit(Scope::SpecificContext) && visit(Scope::Payload)
+        SCOPES.into_iter().try_for_each(|scope| fields.visit(scope, &mut self.state, &mut watch))
     }
 
-    /// Writes what the last event says.
-    fn put_event(&mut self, stream: usize, event: EventRef<'_>, class: &mut ClassOut, ns: u64) {
-        let rules = class.rules.clone();
-        let track = self.timeline.tracks.place(stream, &rules);
+    /// Writes the last event: on its track, its counters, and the thread to which its CPU turns.
+    fn put_event(&mut self, stream: usize, event: EventRef<'_>, class: &ClassOut, ns: u64) {
+        let rules = &class.rules;
+        let track = self.timeline.tracks.place(stream, rules);
         let at = self.timeline.track(stream, track);
         let kind = match rules.shape {
             Shape::Begin => SLICE_BEGIN,
@@ -185,40 +175,27 @@ impl Writer {
             Shape::Instant => INSTANT,
         };
         let mut own_name = Vec::new();
-        if event.chunk.packet.plans.schema().event(event.class()).open_ids.is_some() {
-            event.own_id(&mut own_name);
-        }
+        event.own_id(&mut own_name);
+        let Timeline { packets, tracks, list, .. } = &mut self.timeline;
+        let flow = tracks.seen.flow;
         // A title is interned here, so that it is in the packet.
-        let own = if own_name.is_empty() { self.timeline.tracks.title(&rules) } else { Some(own_name.as_slice()) };
-        let mut name = class.title;
-        let mut spelt: &[u8] = &[];
-        if let Some(own) = own {
-            name = self.interned.title(own);
-            spelt = own;
-        } else if name.is_none() {
-            spelt = rules.title.as_bytes();
-        }
-        let spelt = if name.is_none() { String::from_utf8_lossy(spelt).into_owned() } else { String::new() };
-        self.timeline.packets.packet(ns);
-        self.put_interned();
-        let out = &mut self.timeline.packets.out;
-        out.begin(TRACK_EVENT);
-        out.unsigned(9, kind);
-        out.unsigned(11, self.timeline.list[at].uuid);
-        out.unsigned(3, class.category);
-        match name {
-            _ if rules.shape == (Shape::End { says_title: false }) => {}
-            Some(name) => out.unsigned(10, name),
-            None => out.bytes(23, spelt.as_bytes()),
-        }
-        if let Some(flow) = self.timeline.tracks.seen.flow {
-            out.fixed64(47, flow);
-        }
-        out.put(self.args.written());
-        out.end();
-        out.end();
-        if !self.timeline.tracks.seen.counters.is_empty() {
-            self.put_counters(stream, &rules, track, ns);
+        let own = if own_name.is_empty() { tracks.title(rules) } else { Some(own_name.as_slice()) };
+        let (iid, title) = match own {
+            Some(own) => (self.interned.title(own), own),
+            None => (class.title, rules.title.as_bytes()),
+        };
+        packets.event(ns, &mut self.interned, kind, list[at].uuid, |out| {
+            out.unsigned(3, class.category);
+            if rules.shape != (Shape::End { says_title: false }) {
+                put_title(out, iid, title);
+            }
+            if let Some(flow) = flow {
+                out.fixed64(47, flow);
+            }
+            out.put(self.args.written());
+        });
+        if !tracks.seen.counters.is_empty() {
+            self.put_counters(stream, rules, track, ns);
         }
         self.put_switch(stream, ns);
     }
@@ -229,66 +206,43 @@ impl Writer {
             let own = self.timeline.tracks.place_counter(stream, counter, track);
             let track = self.timeline.track(stream, own);
             let Some(uuid) = self.timeline.counter(track, &counter.name, value) else { continue };
-            self.timeline.packets.packet(ns);
-            self.timeline.packets.out.begin(TRACK_EVENT);
-            self.timeline.packets.out.unsigned(9, COUNTER);
-            self.timeline.packets.out.unsigned(11, uuid);
-            match value {
-                Number::Whole(value) => self.timeline.packets.out.signed(30, value),
-                Number::Real(value) => self.timeline.packets.out.double(44, value),
-            }
-            self.timeline.packets.out.end();
-            self.timeline.packets.out.end();
+            self.timeline.packets.event(ns, &mut self.interned, COUNTER, uuid, |out| match value {
+                Number::Whole(value) => out.signed(30, value),
+                Number::Real(value) => out.double(44, value),
+            });
         }
     }
 
-    /// A CPU turns to another thread: what ran on it ends, and that begins.
+    /// A CPU turns to another thread: the slice of the one before ends, and that of the next begins.
     fn put_switch(&mut self, stream: usize, ns: u64) {
         let Some((track, thread, name)) = self.timeline.tracks.switch(stream) else { return };
-        let mut title = name.to_vec();
-        if title.is_empty() {
-            title = b"thread".to_vec();
-        }
+        let mut title = if name.is_empty() { b"thread".to_vec() } else { name.to_vec() };
         title.extend_from_slice(format!(" [{thread}]").as_bytes());
         let track = self.timeline.track(stream, track);
-        let uuid = self.timeline.list[track].uuid;
-        if std::mem::replace(&mut self.timeline.list[track].is_running, true) {
-            self.timeline.packets.packet(ns);
-            self.timeline.packets.out.begin(TRACK_EVENT);
-            self.timeline.packets.out.unsigned(9, SLICE_END);
-            self.timeline.packets.out.unsigned(11, uuid);
-            self.timeline.packets.out.end();
-            self.timeline.packets.out.end();
+        let Timeline { packets, list, .. } = &mut self.timeline;
+        let uuid = list[track].uuid;
+        if std::mem::replace(&mut list[track].is_running, true) {
+            packets.event(ns, &mut self.interned, SLICE_END, uuid, |_| {});
         }
-        let name = self.interned.title(&title);
-        self.timeline.packets.packet(ns);
-        self.put_interned();
-        self.timeline.packets.out.begin(TRACK_EVENT);
-        self.timeline.packets.out.unsigned(9, SLICE_BEGIN);
-        self.timeline.packets.out.unsigned(11, uuid);
-        match name {
-            Some(name) => self.timeline.packets.out.unsigned(10, name),
-            None => self.timeline.packets.out.bytes(23, String::from_utf8_lossy(&title).as_bytes()),
-        }
-        self.timeline.packets.out.end();
-        self.timeline.packets.out.end();
+        let iid = self.interned.title(&title);
+        packets.event(ns, &mut self.interned, SLICE_BEGIN, uuid, |out| put_title(out, iid, &title));
+    }
+}
+
+/// Puts the title of a track event: by its number, or written out when it has none.
+fn put_title(out: &mut Proto, iid: Option<u64>, title: &[u8]) {
+    match iid {
+        Some(iid) => out.unsigned(10, iid),
+        None => out.bytes(23, String::from_utf8_lossy(title).as_bytes()),
     }
 }
 
 impl TraceWriter for Writer {
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
-
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        self.timeline.packets.begin()?;
         let ns = self.time(stream, event);
         self.snapshot(stream, event, ns);
         self.latest_ns = ns;
         let (trace, at) = (self.timeline.tracks.streams[stream].trace, event.class().0 as usize);
-        if self.classes[trace].len() <= at {
-            self.classes[trace].resize_with(at + 1, || None);
-        }
         let mut class = match self.classes[trace][at].take() {
             Some(class) => class,
             None => self.prepare(stream, event),
@@ -296,53 +250,38 @@ impl TraceWriter for Writer {
         self.timeline.tracks.begin(stream, event, &class.rules);
         // It was whole when it was found: otherwise the file has changed.
         match self.visit(event, &mut class) {
-            true => self.put_event(stream, event, &mut class, ns),
-            false => self.timeline.losses.add(Lost::ChangedEvents, 1),
+            Ok(()) => self.put_event(stream, event, &class, ns),
+            Err(_) => self.timeline.losses.add(Lost::ChangedEvents, 1),
         }
         self.classes[trace][at] = Some(class);
         if self.timeline.packets.out.len() >= FLUSH { self.timeline.packets.flush() } else { Ok(()) }
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        self.timeline.packets.begin()?;
-        let clock = self.timeline.tracks.streams[stream].clock;
-        let begin = clock.and_then(|clock| gap.begin_cycles.map(|cycles| clock.ns(cycles)));
-        let ns = begin.map_or(self.latest_ns, nearest);
-        let name: &[u8] = match gap.kind {
-            GapKind::DiscardedEvents => b"discarded events",
-            GapKind::LostPackets => b"lost packets",
-        };
-        let name = self.interned.title(name);
+        let ns = self.timeline.tracks.begin_of(stream, gap).map_or(self.latest_ns, nearest);
+        let name = self.interned.title(gap.kind.name().as_bytes());
         let track = self.timeline.track(stream, Track::Stream(stream as u32));
-        self.timeline.packets.packet(ns);
-        self.put_interned();
-        self.timeline.packets.out.begin(TRACK_EVENT);
-        self.timeline.packets.out.unsigned(9, INSTANT);
-        self.timeline.packets.out.unsigned(11, self.timeline.list[track].uuid);
-        if let Some(name) = name {
-            self.timeline.packets.out.unsigned(10, name);
-        }
-        if let Some(count) = gap.count {
-            self.timeline.packets.out.begin(4);
-            self.timeline.packets.out.bytes(10, b"count");
-            self.timeline.packets.out.unsigned(3, count);
-            self.timeline.packets.out.end();
-        }
-        self.timeline.packets.out.end();
-        self.timeline.packets.out.end();
-        Ok(())
-    }
-
-    fn end_stream(&mut self, _stream: usize) -> Result<()> {
+        let uuid = self.timeline.list[track].uuid;
+        self.timeline.packets.event(ns, &mut self.interned, INSTANT, uuid, |out| {
+            if let Some(name) = name {
+                out.unsigned(10, name);
+            }
+            if let Some(count) = gap.count {
+                out.begin(4);
+                out.bytes(10, b"count");
+                out.unsigned(3, count);
+                out.end();
+            }
+        });
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        self.timeline.packets.begin()?;
         self.timeline.packets.flush()?;
         Ok(self.timeline.losses)
     }
 }
+
 /// The number nearest to a time in ns.
 fn nearest(ns: i128) -> u64 {
     ns.clamp(0, u64::MAX.into()) as u64

@@ -1,12 +1,11 @@
 //! Packets, as they are written to the file.
 
-use std::io::Write;
-
-use tracemill_format::{OutPath, SinkFile};
+use tracemill_format::OutPath;
 use tracemill_model::error::Result;
 
+use super::args::Interned;
 use super::proto::Proto;
-use crate::WRITING;
+use crate::LateFile;
 
 /// The only sequence of packets, so that strings stand once for all.
 const SEQUENCE: u64 = 1;
@@ -14,56 +13,43 @@ const SEQUENCE: u64 = 1;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 /// Fields of `Trace` and `TracePacket`.
-pub(super) const PACKET: u32 = 1;
+const PACKET: u32 = 1;
 pub(super) const CLOCK_SNAPSHOT: u32 = 6;
-pub(super) const TIMESTAMP: u32 = 8;
-pub(super) const SEQUENCE_ID: u32 = 10;
-pub(super) const TRACK_EVENT: u32 = 11;
-pub(super) const INTERNED_DATA: u32 = 12;
-pub(super) const SEQUENCE_FLAGS: u32 = 13;
-pub(super) const TIMESTAMP_CLOCK_ID: u32 = 58;
-pub(super) const DEFAULTS: u32 = 59;
-pub(super) const TRACK_DESCRIPTOR: u32 = 60;
-pub(super) const FIRST_PACKET: u32 = 87;
+const TIMESTAMP: u32 = 8;
+const SEQUENCE_ID: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const INTERNED_DATA: u32 = 12;
+const SEQUENCE_FLAGS: u32 = 13;
+const TIMESTAMP_CLOCK_ID: u32 = 58;
+const DEFAULTS: u32 = 59;
+const TRACK_DESCRIPTOR: u32 = 60;
+const FIRST_PACKET: u32 = 87;
 /// The clock that times are in.
 pub(super) const CLOCK_BOOTTIME: u64 = 6;
 
 /// The file and the packets that it does not hold yet.
 pub(super) struct Packets {
-    path: OutPath,
-    file: Option<Box<dyn SinkFile>>,
+    file: LateFile,
     pub(super) out: Proto,
     next_uuid: u64,
 }
 
 impl Packets {
     pub(super) fn new(path: &OutPath) -> Self {
-        Packets { path: path.clone(), file: None, out: Proto::default(), next_uuid: 1 }
-    }
-
-    /// Makes the file and writes what comes before all packets.
-    pub(super) fn begin(&mut self) -> Result<()> {
-        if self.file.is_some() {
-            return Ok(());
-        }
-        let file = self.path.create(WRITING)?;
-        self.file = Some(file);
-        self.out.begin(PACKET);
-        self.out.unsigned(SEQUENCE_ID, SEQUENCE);
-        self.out.unsigned(SEQUENCE_FLAGS, STATE_CLEARED);
-        self.out.unsigned(FIRST_PACKET, 1);
-        self.out.begin(DEFAULTS);
-        self.out.unsigned(TIMESTAMP_CLOCK_ID, CLOCK_BOOTTIME);
-        self.out.end();
-        self.out.end();
-        Ok(())
+        let mut out = Proto::default();
+        out.begin(PACKET);
+        out.unsigned(SEQUENCE_ID, SEQUENCE);
+        out.unsigned(SEQUENCE_FLAGS, STATE_CLEARED);
+        out.unsigned(FIRST_PACKET, 1);
+        out.begin(DEFAULTS);
+        out.unsigned(TIMESTAMP_CLOCK_ID, CLOCK_BOOTTIME);
+        out.end();
+        out.end();
+        Packets { file: LateFile::new(path), out, next_uuid: 1 }
     }
 
     pub(super) fn flush(&mut self) -> Result<()> {
-        if let Some(file) = &mut self.file {
-            let written = file.write_all(self.out.written());
-            written.map_err(self.path.failed(WRITING))?;
-        }
+        self.file.write(self.out.written())?;
         self.out.clear();
         Ok(())
     }
@@ -74,6 +60,30 @@ impl Packets {
         self.out.unsigned(TIMESTAMP, ns);
         self.out.unsigned(SEQUENCE_ID, SEQUENCE);
         self.out.unsigned(SEQUENCE_FLAGS, NEEDS_STATE);
+    }
+
+    /// A track event as a packet of its own, with the strings that were met since the packet before; `more` adds the
+    /// further fields of the event.
+    #[inline]
+    pub(super) fn event(
+        &mut self,
+        ns: u64,
+        interned: &mut Interned,
+        kind: u64,
+        uuid: u64,
+        more: impl FnOnce(&mut Proto),
+    ) {
+        self.packet(ns);
+        if !interned.pending.is_empty() {
+            self.out.bytes(INTERNED_DATA, interned.pending.written());
+            interned.pending.clear();
+        }
+        self.out.begin(TRACK_EVENT);
+        self.out.unsigned(9, kind);
+        self.out.unsigned(11, uuid);
+        more(&mut self.out);
+        self.out.end();
+        self.out.end();
     }
 
     pub(super) fn uuid(&mut self) -> u64 {

@@ -22,7 +22,7 @@ pub(super) struct Announced {
     pub(super) is_running: bool,
 }
 
-/// Where events stand, and what of that the file knows already.
+/// The tracks of events, and those that the file has announced.
 pub(super) struct Timeline {
     pub(super) packets: Packets,
     pub(super) tracks: Tracks,
@@ -30,16 +30,16 @@ pub(super) struct Timeline {
     pub(super) list: Vec<Announced>,
     /// Counter tracks by track and name, and their last value.
     counters: HashMap<(usize, Arc<str>), (u64, Option<Number>)>,
-    /// Where the event before stands.
+    /// The track of the event before.
     last: Option<(Track, usize)>,
     of_traces: Vec<Option<u64>>,
     processes: HashSet<i64>,
     pub(super) losses: Losses,
 }
 
-/// A number that the fields of 32 bits of threads and processes hold.
-fn small(id: i64) -> Option<i64> {
-    i32::try_from(id).ok().map(i64::from)
+/// Do the fields of 32 bits of threads and processes hold a number?
+fn is_small(id: i64) -> bool {
+    i32::try_from(id).is_ok()
 }
 
 impl Timeline {
@@ -97,16 +97,9 @@ impl Timeline {
                 return at;
             }
         }
-        let trace = self.tracks.streams[stream].trace;
         let uuid = self.packets.uuid();
-        let (mut process, mut name) = (None, self.tracks.seen.name.clone());
-        if let Track::Thread(_, thread) = track {
-            let known = self.tracks.task(trace, thread);
-            process = self.tracks.seen.process.or(known.map(|task| task.0));
-            if let Some(known) = known.filter(|_| name.is_empty()) {
-                name = known.1.clone().into_bytes();
-            }
-        }
+        let process = self.tracks.process(stream, track);
+        let name = self.tracks.name(stream, track).unwrap_or_default();
         let at = self.list.len();
         self.list.push(Announced { uuid, process, name, is_running: false });
         self.known.insert(track, at);
@@ -125,10 +118,9 @@ impl Timeline {
         let trace = self.tracks.streams[stream].trace;
         let Announced { uuid, process, name, .. } = &self.list[at];
         let (uuid, process, name) = (*uuid, *process, name.clone());
-        match track {
+        match (track, process) {
             // Ids of threads and processes mean something on one machine only.
-            Track::Thread(0, thread) if process.and_then(small).is_some() && small(thread).is_some() => {
-                let process = process.unwrap_or_default();
+            (Track::Thread(0, thread), Some(process)) if is_small(process) && is_small(thread) => {
                 if self.processes.insert(process) {
                     let of = self.packets.uuid();
                     let main = if thread == process { Some(name.clone()) } else { None };
@@ -152,30 +144,16 @@ impl Timeline {
                     out.end();
                 });
             }
-            Track::Thread(_, thread) => {
+            (Track::Thread(_, thread), _) => {
                 let mut title = name;
                 title.extend_from_slice(if title.is_empty() { b"thread " } else { b" " });
                 title.extend_from_slice(thread.to_string().as_bytes());
                 let parent = self.trace_track(trace);
                 self.packets.announce(uuid, Some(parent), &title, |_| {});
             }
-            Track::Own(_, number) => {
+            _ => {
                 let parent = self.trace_track(trace);
-                let title = if name.is_empty() { format!("track {number}").into_bytes() } else { name };
-                self.packets.announce(uuid, Some(parent), &title, |_| {});
-            }
-            Track::Cpu(_, cpu) => {
-                let parent = self.trace_track(trace);
-                self.packets.announce(uuid, Some(parent), format!("CPU {cpu}").as_bytes(), |_| {});
-            }
-            Track::Running(_, cpu) => {
-                let parent = self.trace_track(trace);
-                self.packets.announce(uuid, Some(parent), format!("CPU {cpu} runs").as_bytes(), |_| {});
-            }
-            Track::Stream(_) => {
-                let parent = self.trace_track(trace);
-                let name = self.tracks.streams[stream].name.clone();
-                self.packets.announce(uuid, Some(parent), name.as_bytes(), |_| {});
+                self.packets.announce(uuid, Some(parent), &name, |_| {});
             }
         }
     }

@@ -36,10 +36,6 @@ impl TraceWriter for Rewriter {
         Needs { joined_traces: true, whole_packets: true, sound_packets: !self.can_be_cut }
     }
 
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
-
     #[inline]
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         self.streams[stream].event(event)
