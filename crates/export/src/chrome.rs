@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, State};
+use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::OutPath;
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Scope;

@@ -111,9 +111,7 @@ impl<S: Sink> Follower<S> {
                  `X_entry` and `X_exit`, or `X_begin` and `X_end`",
             ));
         }
-        let is_unix = |source: &Source| {
-            source.schema.clocks().iter().any(|clock| clock.origin == ClockOrigin::Unix)
-        };
+        let is_unix = |source: &Source| source.schema.clocks().iter().any(|clock| clock.origin == ClockOrigin::Unix);
         Ok(Follower {
             path: path.clone(),
             sink,

@@ -1,6 +1,6 @@
 //! The columns that the user chose: values of paths, scalars bare and the rest as JSON (`docs/cli.md`, "CSV").
 //!
-//! A scope is visited once for all columns in it. What they want of it is printed as JSON into one buffer, and a cell
+//! A scope is visited once for all columns in it. Fields that they want are printed as JSON into one buffer, and a cell
 //! is a range of it: columns inside each other (`payload`, `payload.x`) share their text. Only strings that are a
 //! column themselves stand in a second buffer, because JSON quotes them.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{Fault, NoVisitor, NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 
 use super::csv::put_cell;
@@ -25,7 +25,7 @@ pub struct CellTrace {
     columns: Columns,
     /// By event class.
     programs: Vec<Option<Box<Program>>>,
-    /// By stream class: what is wanted of its packet contexts.
+    /// By stream class: wanted fields of its packet contexts.
     contexts: Vec<Option<Box<Picks>>>,
     /// By stream: its last packet with the cells of its context. It is held so that its address stays its own.
     packets: Vec<Option<(Arc<PacketData>, Cells)>>,
@@ -91,12 +91,11 @@ impl Cells {
 impl CellTrace {
     /// A printer of rows for the events of a trace.
     pub fn new(schema: Arc<Schema>, trace: &str, columns: &Columns) -> Self {
-        let empty = |len| std::iter::repeat_with(|| None).take(len).collect::<Vec<_>>();
         CellTrace {
             trace: trace.to_string(),
             columns: columns.clone(),
-            programs: std::iter::repeat_with(|| None).take(schema.events().len()).collect(),
-            contexts: empty(schema.streams().len()),
+            programs: schema.events().iter().map(|_| None).collect(),
+            contexts: schema.streams().iter().map(|_| None).collect(),
             packets: Vec::new(),
             cells: Cells::default(),
             state: State::default(),
@@ -177,7 +176,7 @@ impl CellTrace {
     }
 }
 
-/// What any event class of a stream class wants of the packet context: it has the same place for all of them.
+/// Fields of the packet context that any event class of a stream class wants: they have one place for all of them.
 fn context_picks(schema: &Schema, columns: &Columns, packet: &PacketData) -> Picks {
     let class: StreamClassId = packet.packet.class;
     let mut picks = Picks::new(schema, packet.plans.packet_context_rows(class));
@@ -234,7 +233,7 @@ impl Program {
         program
     }
 
-    /// Decodes what is wanted, and no scope behind the last one that is.
+    /// Decodes the scopes that are wanted.
     fn read(
         &mut self,
         event: EventRef<'_>,
@@ -245,20 +244,19 @@ impl Program {
         if let Some(picks) = &mut self.header {
             event.visit_header(state, &mut Picker::new(picks, cells, indices))?;
         }
-        let Some(last) = self.sections.iter().rposition(|&is_wanted| is_wanted) else { return Ok(()) };
+        if self.sections == [false; 3] {
+            return Ok(());
+        }
         let mut fields = event.fields(state);
-        for section in 0..=last {
-            if self.sections[section] {
-                fields.visit(BODY[section], state, &mut Picker::new(&mut self.body, cells, indices))?;
-            } else {
-                fields.visit(BODY[section], state, &mut NoVisitor)?;
-            }
+        let wanted = BODY.into_iter().zip(self.sections).filter(|(_, is_wanted)| *is_wanted);
+        for (scope, _) in wanted {
+            fields.visit(scope, state, &mut Picker::new(&mut self.body, cells, indices))?;
         }
         Ok(())
     }
 }
 
-/// Prints the wanted fields, and nothing of the others.
+/// A printer of the wanted fields.
 struct Picker<'a> {
     wanted: &'a Wanted,
     printer: Printer<'a>,

@@ -23,7 +23,7 @@ use tracemill_semantics::CpuOf;
 /// The form of lines.
 #[derive(Clone)]
 pub enum LineFormat {
-    /// As `babeltrace2` prints.
+    /// Text as `babeltrace2` prints it.
     Text(Arc<TextOptions>),
     /// Canonical JSON Lines.
     Jsonl,
@@ -31,7 +31,7 @@ pub enum LineFormat {
     Csv(Option<Columns>),
 }
 
-/// What every renderer of a print shares.
+/// Settings that the renderers of a print share.
 pub struct LinePlan {
     /// Form.
     pub format: LineFormat,
@@ -81,33 +81,25 @@ enum Printer {
 impl LineRenderer {
     /// A renderer for the traces of a session.
     pub fn new(plan: Arc<LinePlan>, session: &Session) -> Self {
-        let many = plan.many_traces;
-        let traces = session.traces.iter().map(|trace| match &plan.format {
-            LineFormat::Text(options) => {
-                let found_as = many.then_some(trace.name.as_str());
-                Printer::Text(Box::new(TextTrace::new(
-                    options.clone(),
-                    trace.schema.clone(),
-                    &trace.own_name,
-                    found_as,
-                )))
-            }
-            LineFormat::Jsonl => {
-                Printer::Json(Box::new(JsonLines::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
-            }
-            LineFormat::Csv(None) => {
-                Printer::Csv(Box::new(CsvTrace::new(trace.schema.clone(), many.then_some(trace.name.as_str()))))
-            }
-            LineFormat::Csv(Some(columns)) => {
-                Printer::Cells(Box::new(CellTrace::new(trace.schema.clone(), &trace.name, columns)))
+        let traces = session.traces.iter().map(|trace| {
+            let (schema, found_as) = (trace.schema.clone(), plan.many_traces.then_some(trace.name.as_str()));
+            match &plan.format {
+                LineFormat::Text(options) => {
+                    Printer::Text(Box::new(TextTrace::new(options.clone(), schema, &trace.own_name, found_as)))
+                }
+                LineFormat::Jsonl => Printer::Json(Box::new(JsonLines::new(schema, found_as))),
+                LineFormat::Csv(None) => Printer::Csv(Box::new(CsvTrace::new(schema, found_as))),
+                LineFormat::Csv(Some(columns)) => {
+                    Printer::Cells(Box::new(CellTrace::new(schema, &trace.name, columns)))
+                }
             }
         });
         let traces = traces.collect();
         let matcher = plan.filter.as_ref().map(Filter::matcher);
-        let is_plain = matcher.is_none() && !plan.with_ends;
+        let takes_all = matcher.is_none() && !plan.with_ends;
         let sums_up = session.traces.iter().map(|trace| {
             let has_untimed = trace.schema.events().iter().any(|class| class.is_untimed);
-            is_plain && !has_untimed && trace.schema.summary.is_some()
+            takes_all && !has_untimed && trace.schema.summary.is_some()
         });
         let sums_up = sums_up.collect();
         LineRenderer { plan, traces, matcher, sums_up }
@@ -213,7 +205,7 @@ pub struct JsonLines {
     name: Vec<u8>,
 }
 
-/// What is the same in the lines of a class.
+/// The part of a line that the events of a class share.
 #[derive(Clone)]
 struct Head {
     /// From `,"name"` to `"stream"`.
@@ -242,7 +234,8 @@ impl JsonLines {
         }
         let json = JsonTrace::new(schema.clone());
         let start = start.written().to_vec();
-        JsonLines { schema, json, start, heads: Vec::new(), cpu: CpuOf::default(), name: Vec::new() }
+        let heads = vec![None; schema.events().len()];
+        JsonLines { schema, json, start, heads, cpu: CpuOf::default(), name: Vec::new() }
     }
 
     fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i128>) -> Result<(), Fault> {
@@ -255,27 +248,21 @@ impl JsonLines {
             None => out.put(b"\"ns\":null"),
         }
         let at = event.class().0 as usize;
-        if self.heads.get(at).is_none_or(Option::is_none) {
-            let len = self.heads.len().max(at + 1);
-            self.heads.resize(len, None);
-            self.heads[at] = Some(self.head(event));
+        let head = self.heads[at].get_or_insert_with(|| Head::new(&self.schema, event.class()));
+        if head.has_cycles {
+            out.put(b",\"cycles\":");
+            out.put_u64(event.cycles());
+        } else {
+            out.put(b",\"cycles\":null");
         }
-        if let Some(Some(head)) = self.heads.get(at) {
-            if head.has_cycles {
-                out.put(b",\"cycles\":");
-                out.put_u64(event.cycles());
-            } else {
-                out.put(b",\"cycles\":null");
-            }
-            if head.is_open {
-                self.name.clear();
-                let id = event.own_id(&mut self.name);
-                out.put(b",\"name\":");
-                strings::put_json(out, &self.name);
-                out.put_fmt(format_args!(",\"id\":{}", id.unwrap_or_default()));
-            }
-            out.put(&head.text);
+        if head.is_open {
+            self.name.clear();
+            let id = event.own_id(&mut self.name);
+            out.put(b",\"name\":");
+            strings::put_json(out, &self.name);
+            out.put_fmt(format_args!(",\"id\":{}", id.unwrap_or_default()));
         }
+        out.put(&head.text);
         if let Some(cpu) = self.cpu.of(stream, &event.chunk.packet) {
             out.put(b",\"cpu\":");
             out.put_u64(cpu);
@@ -289,27 +276,27 @@ impl JsonLines {
     }
 }
 
-impl JsonLines {
+impl Head {
     #[cold]
-    fn head(&self, event: EventRef<'_>) -> Head {
-        let (of, mut out) = (self.schema.event(event.class()), Out::default());
+    fn new(schema: &Schema, class: EventClassId) -> Self {
+        let (of, mut out) = (schema.event(class), Out::default());
         let is_open = of.open_ids.is_some();
-        if let Some(name) = of.name.as_ref().filter(|_| !is_open) {
-            out.put(b",\"name\":");
-            strings::put_json(&mut out, name.as_bytes());
-        }
         if !is_open {
+            if let Some(name) = &of.name {
+                out.put(b",\"name\":");
+                strings::put_json(&mut out, name.as_bytes());
+            }
             out.put_fmt(format_args!(",\"id\":{}", of.id));
         }
-        let stream = self.schema.stream(of.stream);
+        let stream = schema.stream(of.stream);
         if !stream.has_no_id {
             out.put_fmt(format_args!(",\"stream\":{}", stream.id));
         }
-        Head { text: out.written().to_vec(), has_cycles: has_cycles(&self.schema, event.class()), is_open }
+        Head { text: out.written().to_vec(), has_cycles: has_cycles(schema, class), is_open }
     }
 }
 
-/// Scopes of a line with what stands before each object.
+/// Scopes of a line with the text before each object.
 const SCOPES: [(Scope, &[u8]); 5] = [
     (Scope::EventHeader, b",\"header\":"),
     (Scope::PacketContext, b",\"packet_context\":"),

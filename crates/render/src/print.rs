@@ -53,7 +53,7 @@ pub fn print<S: Source>(
     }
     let shared = Shared::default();
     std::thread::scope(|scope| {
-        let _stop = StopOnDrop(&shared);
+        let _stop = StopOnPanic(&shared);
         for _ in 1..jobs {
             let (shared, plan) = (&shared, plan.clone());
             scope.spawn(move || {
@@ -66,6 +66,7 @@ pub fn print<S: Source>(
             });
         }
         run(&mut batches, &mut renderer, &shared, jobs, &mut take);
+        shared.end();
     });
 }
 
@@ -114,22 +115,11 @@ fn run<S: Source>(
 }
 
 fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Output<'_>) -> Flow) -> Flow {
-    let faults = std::mem::take(&mut rendered.faults);
+    let faults = std::mem::take(&mut rendered.faults).into_iter().map(Output::Fault);
+    let rest = faults.chain(notes.into_iter().map(Output::Note));
     // Also without lines, so that the taker can stop a search that finds nothing.
-    if take(Output::Lines(rendered)) == Flow::Stop {
-        return Flow::Stop;
-    }
-    for fault in faults {
-        if take(Output::Fault(fault)) == Flow::Stop {
-            return Flow::Stop;
-        }
-    }
-    for note in notes {
-        if take(Output::Note(note)) == Flow::Stop {
-            return Flow::Stop;
-        }
-    }
-    Flow::Continue
+    let mut outputs = std::iter::once(Output::Lines(rendered)).chain(rest);
+    if outputs.any(|output| take(output) == Flow::Stop) { Flow::Stop } else { Flow::Continue }
 }
 
 /// Bytes of lines that a batch should have at most. Events whose texts are made (a name of 60 KB in each) would else fill
@@ -238,16 +228,7 @@ impl Shared {
     }
 }
 
-/// Ends the workers however the scope is left, so that a panic cannot become a hang.
-struct StopOnDrop<'a>(&'a Shared);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-/// Ends everything when a worker panics.
+/// Ends everything when a thread panics, so that a panic cannot become a hang.
 struct StopOnPanic<'a>(&'a Shared);
 
 impl Drop for StopOnPanic<'_> {

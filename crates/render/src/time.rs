@@ -45,7 +45,8 @@ impl WallClock {
         out.put_nine(fraction);
     }
 
-    /// What stands before the fraction of a second, behind a `[`, and that fraction. `None` for times of other ages.
+    /// A time in two parts: the text before the fraction of its second, behind a `[`, and that fraction. `None` for
+    /// times of other ages.
     #[inline]
     pub(crate) fn bracketed(&mut self, ns: i128) -> Option<(&Piece, u32)> {
         let fraction = self.fraction(self.on_the_wall(ns)?);
@@ -73,22 +74,20 @@ impl WallClock {
     #[cold]
     fn begin_second(&mut self, second: i64) {
         self.second_ns = second * 1_000_000_000;
-        self.prefix.clear();
-        if self.style.seconds {
-            self.prefix.extend_from_slice(format!("{second}.").as_bytes());
-            self.bracketed = Piece::new([b"[", &*self.prefix].concat());
-            return;
-        }
+        self.prefix = if self.style.seconds { format!("{second}.") } else { self.time_of_day(second) }.into_bytes();
+        self.bracketed = Piece::new([b"[", &*self.prefix].concat());
+    }
+
+    /// Date, when it is wanted, and time of day of a second.
+    fn time_of_day(&self, second: i64) -> String {
         let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
         let offset = if self.style.gmt { Offset::UTC } else { self.zone.to_offset(stamp) };
         let time = offset.to_datetime(stamp);
-        if self.style.date {
-            let text = format!("{:04}-{:02}-{:02} ", time.year(), time.month(), time.day());
-            self.prefix.extend_from_slice(text.as_bytes());
+        let clock = format!("{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
+        match self.style.date {
+            true => format!("{:04}-{:02}-{:02} {clock}", time.year(), time.month(), time.day()),
+            false => clock,
         }
-        let text = format!("{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
-        self.prefix.extend_from_slice(text.as_bytes());
-        self.bracketed = Piece::new([b"[", &*self.prefix].concat());
     }
 }
 

@@ -25,7 +25,7 @@ use summary::{SummaryPrinter, SummaryTable, summary_table};
 use table::{SectionNames, Table, add_references, referenced};
 use tracemill_codec::text::out::{Out, Piece};
 use tracemill_codec::text::strings;
-use words::{Words, put_name, summary_head, trace_words};
+use words::{Words, class_words, name_text, summary_head, trace_words};
 
 /// Time of an event that was printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,17 +104,17 @@ impl TextTrace {
             options,
             palette,
             referenced: referenced(&schema),
-            schema,
             trace_words,
-            classes: Vec::new(),
+            classes: schema.events().iter().map(|_| None).collect(),
             packet_tables: HashMap::new(),
             packets: Vec::new(),
             wall,
             has_plain_times,
             state: State::default(),
             name: Vec::new(),
-            summaries: Vec::new(),
+            summaries: schema.events().iter().map(|_| None).collect(),
             summary_head,
+            schema,
         }
     }
 
@@ -148,13 +148,10 @@ impl TextTrace {
             _ => self.begin_packet(stream, packet)?,
         }
         let at = class.0 as usize;
-        if self.classes.get(at).is_none_or(Option::is_none) {
-            let table = self.class_table(class, packet.plans.event_rows(class));
-            let len = self.classes.len().max(at + 1);
-            self.classes.resize_with(len, || None);
-            self.classes[at] = Some(Box::new(table));
+        if self.classes[at].is_none() {
+            self.classes[at] = Some(Box::new(self.class_table(class, packet.plans.event_rows(class))));
         }
-        let Some(Some(table)) = self.classes.get_mut(at) else { return Ok(hole) };
+        let Some(table) = &mut self.classes[at] else { return Ok(hole) };
         out.put_piece(&table.head);
         if let Some(behind) = &table.own_name {
             self.name.clear();
@@ -181,7 +178,7 @@ impl TextTrace {
         clock: Option<&ClockMap>,
         before: &mut Before,
     ) -> usize {
-        if self.summaries.is_empty() || !self.summary_head.is_empty() || !(self.has_plain_times || clock.is_none()) {
+        if !self.summary_head.is_empty() || !(self.has_plain_times || clock.is_none()) {
             return 0;
         }
         let content = chunk.packet.content();
@@ -233,7 +230,7 @@ impl TextTrace {
     fn any_time(&mut self, out: &mut Out, now: LineTime, before: Before) -> Option<usize> {
         let names = self.options.names.header;
         if names {
-            put_name(out, self.palette, "timestamp");
+            out.put(name_text(self.palette, "timestamp").as_bytes());
         } else {
             out.put_byte(b'[');
         }
@@ -252,7 +249,7 @@ impl TextTrace {
         }
         if names {
             out.put(b", ");
-            put_name(out, self.palette, "delta");
+            out.put(name_text(self.palette, "delta").as_bytes());
         } else {
             out.put_byte(b'(');
         }
@@ -266,21 +263,13 @@ impl TextTrace {
         hole
     }
 
-    /// The rest of a line that sums an event up: what stands before its name, the name, what stands behind it.
+    /// The rest of a line that sums an event up: the text before its name, the name, the text behind it.
     fn summary(&mut self, out: &mut Out, event: EventRef<'_>) -> Result<(), Fault> {
         let at = event.class().0 as usize;
-        if self.summaries.get(at).is_none_or(Option::is_none) {
-            let table = summary_table(
-                &self.schema,
-                event.class(),
-                event.chunk.packet.plans.event_flat_rows(event.class()),
-                self.palette,
-            );
-            let len = self.summaries.len().max(at + 1);
-            self.summaries.resize_with(len, || None);
-            self.summaries[at] = Some(table);
-        }
-        let Some(Some(table)) = self.summaries.get(at) else { return Ok(()) };
+        let table = self.summaries[at].get_or_insert_with(|| {
+            let plan = event.chunk.packet.plans.event_flat_rows(event.class());
+            summary_table(&self.schema, event.class(), plan, self.palette)
+        });
         if let Some(made) = &table.made {
             made.put(out, event.body(), &mut self.name);
             return Ok(());
@@ -320,7 +309,7 @@ impl TextTrace {
         if table.is_shown {
             let mut out = Out::default();
             packet.visit_context(&mut Printer { out: &mut out, table })?;
-            out.put_piece(&table.tail);
+            out.put(&table.tail);
             text = Some(Piece::new(out.written()));
         }
         let len = self.packets.len().max(stream + 1);
@@ -344,13 +333,13 @@ impl TextTrace {
         let show_names = SectionNames { scope: names.scope, fields: &[names.context, names.context, names.payload] };
         let comma = if self.shows_packet_context(event.stream) { ", " } else { "" };
         let mut table = Table::new(&self.schema, plan, self.palette, &referenced, &scopes, &show_names, comma.into());
-        let mut tail = std::mem::take(&mut table.tail_text);
+        let mut tail = std::mem::take(&mut table.tail);
         // The comma behind a packet context is for a scope; without one there is none.
         if !table.is_shown {
             tail.clear();
         }
         tail.push(b'\n');
-        let mut head = words::class_words(&self.trace_words, event, &self.options, self.palette);
+        let mut head = class_words(&self.trace_words, event, &self.options);
         let own_name = event.open_ids.as_ref().map(|_| {
             let behind = if names.header { ", " } else { ": " };
             head.truncate(head.len() - behind.len());
@@ -387,7 +376,7 @@ pub fn put_delta(out: &mut Out, options: &TextOptions, now: LineTime, before: Be
     let before = if let Before::At(before) = before { Some(before) } else { None };
     if options.time.cycles {
         let delta = before.map(|before| now.cycles.wrapping_sub(before.cycles));
-        // The peer takes a difference of -1 for none.
+        // `babeltrace2` takes a difference of -1 for none.
         return match delta.filter(|&delta| delta != u64::MAX) {
             Some(delta) => out.put_fmt(format_args!("+{delta:012}")),
             None => out.put(b"+????????????"),
@@ -395,7 +384,7 @@ pub fn put_delta(out: &mut Out, options: &TextOptions, now: LineTime, before: Be
     }
     let delta = before.map(|before| {
         let delta = now.ns - before.ns;
-        // The peer shows a time that goes back as the number of 64 bits that it makes of it.
+        // `babeltrace2` shows a time that goes back as the number of 64 bits that it makes of it.
         if delta < 0 { u128::from(delta as u64) } else { delta as u128 }
     });
     match delta.filter(|&delta| delta != u128::from(u64::MAX)) {

@@ -11,7 +11,7 @@ use tracemill_model::schema::{
 };
 
 use super::options::Palette;
-use super::words::push_name;
+use super::words::name_text;
 use tracemill_codec::text::out::Piece;
 
 /// Output for each node of a plan.
@@ -21,7 +21,7 @@ use tracemill_codec::text::out::Piece;
 pub(super) struct Table {
     pub(super) nodes: Vec<NodeText>,
     pub(super) palette: Palette,
-    /// ` [0] = `, `, [1] = `: what stands before the first elements of arrays.
+    /// ` [0] = `, `, [1] = `: the texts before the first elements of arrays.
     pub(super) indexes: Vec<Piece>,
     /// Is any scope printed?
     pub(super) is_shown: bool,
@@ -29,8 +29,7 @@ pub(super) struct Table {
     pub(super) text_start: usize,
     pub(super) characters: Vec<u8>,
     /// Text after the last value.
-    pub(super) tail_text: Vec<u8>,
-    pub(super) tail: Piece,
+    pub(super) tail: Vec<u8>,
 }
 
 /// Names that are printed: of scopes, and of the fields of each scope.
@@ -126,7 +125,7 @@ impl Table {
             let before = builder.text.len();
             let mut start = Vec::from(if is_shown { ", " } else { "" });
             if names.scope {
-                push_name(&mut start, palette, scope_name);
+                start.extend_from_slice(name_text(palette, scope_name).as_bytes());
             }
             let shown = builder.field(class, &mut path, &start, true);
             if !shown {
@@ -135,8 +134,7 @@ impl Table {
             is_shown |= shown;
         }
         let Builder { nodes, text, .. } = builder;
-        let tail = Piece::new(&text);
-        Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail_text: text, tail }
+        Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail: text }
     }
 }
 
@@ -181,7 +179,7 @@ impl Builder<'_> {
                     let mut before = Vec::from(if shown > 0 { ", " } else { " " });
                     if self.names {
                         let Palette { field_name, reset, .. } = self.palette;
-                        // The peer knows no others than those of the metadata.
+                        // `babeltrace2` knows no others than those of the metadata.
                         let raw = || member.raw_name.strip_prefix('_').unwrap_or(&member.raw_name);
                         let name = if self.schema.has_coded_names { raw() } else { &member.name };
                         before.extend_from_slice(format!("{field_name}{name}{reset} = ").as_bytes());
@@ -221,7 +219,7 @@ impl Builder<'_> {
         true
     }
 
-    /// What only says where packets and events are is no data; it is shown when data depend on it.
+    /// Is the field data? One that only says where packets and events are is shown when data depend on it.
     fn is_visible(&self, id: FieldClassId, path: &mut FieldPath) -> bool {
         let class = self.schema.field_class(id);
         let mut below = |step: PathStep, id: FieldClassId| {
