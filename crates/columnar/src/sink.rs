@@ -139,14 +139,13 @@ impl Sink {
 
     /// Writes rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let failed = |error: &dyn std::fmt::Display| failed(self.path.path(), error);
         match &mut self.writer {
             Writer::Parquet(writer) => {
-                writer.write(batch).map_err(|error| failed(self.path.path(), &error))?;
+                writer.write(batch).map_err(|error| failed(&error))?;
                 self.waiting = writer.memory_size();
             }
-            Writer::Arrow(writer) => {
-                writer.write(batch).map_err(|error| failed(self.path.path(), &error))?;
-            }
+            Writer::Arrow(writer) => writer.write(batch).map_err(|error| failed(&error))?,
         }
         self.write_out()
     }
@@ -161,27 +160,24 @@ impl Sink {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        let written = match &mut self.writer {
-            Writer::Parquet(writer) => writer.inner_mut().write_out(),
-            Writer::Arrow(writer) => writer.get_mut().write_out(),
-        };
-        written.map_err(self.path.failed(WRITING))
+        self.output().write_out().map_err(self.path.failed(WRITING))
+    }
+
+    fn output(&mut self) -> &mut Output {
+        match &mut self.writer {
+            Writer::Parquet(writer) => writer.inner_mut(),
+            Writer::Arrow(writer) => writer.get_mut(),
+        }
     }
 
     /// Is its file open?
-    pub(crate) fn is_open(&self) -> bool {
-        match &self.writer {
-            Writer::Parquet(writer) => writer.inner().file.is_some(),
-            Writer::Arrow(writer) => writer.get_ref().file.is_some(),
-        }
+    pub(crate) fn is_open(&mut self) -> bool {
+        self.output().file.is_some()
     }
 
     /// Closes the file until there is something to write again.
     pub(crate) fn rest(&mut self) {
-        match &mut self.writer {
-            Writer::Parquet(writer) => writer.inner_mut().rest(),
-            Writer::Arrow(writer) => writer.get_mut().rest(),
-        }
+        self.output().rest();
     }
 
     /// All rows are there.

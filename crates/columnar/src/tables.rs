@@ -200,7 +200,7 @@ impl Table {
     }
 
     /// Is its file open?
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&mut self) -> bool {
         self.sink.is_open()
     }
 

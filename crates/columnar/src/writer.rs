@@ -12,7 +12,7 @@ use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{EntryKind, OutPath, Storage};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
-use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 use tracemill_semantics::cpu;
 
@@ -160,7 +160,7 @@ fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOption
         tables: Vec::new(),
         files: vec![None; classes],
         taken: HashSet::new(),
-        classes: std::iter::repeat_with(|| None).take(classes).collect(),
+        classes: (0..classes).map(|_| None).collect(),
         waiting: 0,
         open: VecDeque::new(),
         rows: Vec::with_capacity(BATCH_ROWS),
@@ -206,9 +206,9 @@ impl Writer {
             return Ok(());
         }
         self.is_begun = true;
-        self.path.make_folder()?;
-        self.path.join("event").make_folder()?;
-        self.path.join("packet").make_folder()?;
+        for folder in [&self.path, &self.path.join("event"), &self.path.join("packet")] {
+            folder.make_folder()?;
+        }
         let mut columns = vec![("event", Plain::u64())];
         columns.extend(self.trace_column());
         columns.extend([("ns", Plain::i64()), ("cycles", Plain::u64())]);
@@ -421,7 +421,7 @@ impl Writer {
         }
     }
 
-    /// The table of what is known of classes.
+    /// Writes the table of classes.
     fn put_classes(&mut self) -> Result<()> {
         let mut columns = vec![("class", Plain::u32())];
         columns.extend(self.trace_column());
@@ -535,17 +535,13 @@ impl TraceWriter for Writer {
         let Some(table) = &mut self.losses else { return Ok(()) };
         let of = &self.streams[stream];
         let ns = |cycles: Option<u64>| of.clock.and_then(|clock| stored(clock.ns(cycles?)));
-        let kind = match gap.kind {
-            GapKind::DiscardedEvents => "discarded events",
-            GapKind::LostPackets => "lost packets",
-        };
         let mut columns = table.plain.iter_mut();
         if self.traces.len() > 1
             && let Some(column) = columns.next()
         {
             column.push(Some(of.trace as u64));
         }
-        for text in [of.name.as_str(), kind] {
+        for text in [of.name.as_str(), gap.kind.name()] {
             if let Some(column) = columns.next() {
                 column.push_text(Some(text));
             }
@@ -554,10 +550,6 @@ impl TraceWriter for Writer {
         columns.zip(rest).for_each(|(column, value)| column.push(value));
         table.rows += 1;
         if table.rows >= BATCH_ROWS { table.flush() } else { Ok(()) }
-    }
-
-    fn end_stream(&mut self, _stream: usize) -> Result<()> {
-        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {

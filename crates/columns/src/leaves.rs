@@ -10,6 +10,7 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field};
+use tracemill_codec::text::fields_json::has_flag;
 use tracemill_model::schema::Mapping;
 
 /// Numbers in their own width.
@@ -187,7 +188,7 @@ pub(crate) struct Labels {
     /// Ranges and the labels that stand for them, when no two overlap; in order.
     ranges: Option<Vec<(i128, i128, i32)>>,
     /// Every mapping, for those that overlap.
-    pub(crate) mappings: Vec<(Mapping, i32)>,
+    mappings: Vec<(Mapping, i32)>,
 }
 
 impl Labels {
@@ -212,19 +213,28 @@ impl Labels {
         Labels { names: Arc::new(StringArray::from(names)), ranges, mappings: all }
     }
 
-    pub(crate) fn dictionary(&self) -> DataType {
+    fn dictionary(&self) -> DataType {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
     }
 
-    /// The columns beside the value.
+    fn item(&self) -> Arc<Field> {
+        Arc::new(Field::new("item", self.dictionary(), true))
+    }
+
+    /// The column of labels beside the value.
     pub(crate) fn field(&self) -> Field {
         match &self.ranges {
             Some(_) => Field::new("label", self.dictionary(), true),
-            None => Field::new("labels", DataType::List(Arc::new(Field::new("item", self.dictionary(), true))), true),
+            None => Field::new("labels", DataType::List(self.item()), true),
         }
     }
 
-    pub(crate) fn keys(&self, keys: Vec<i32>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    /// The column of flags beside the value.
+    pub(crate) fn flags_field(&self) -> Field {
+        Field::new("flags", DataType::List(self.item()), true)
+    }
+
+    fn keys(&self, keys: Vec<i32>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let keys = Int32Array::try_new(keys.into(), nulls)?;
         Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, self.names.clone())?))
     }
@@ -242,19 +252,33 @@ impl Labels {
             }
             return self.keys(keys, nulls.finish());
         }
+        self.lists(values, |mapping, value, (key, known)| mapping.contains(value) && !known.contains(&key))
+    }
+
+    /// For each value the labels of the flags that are set in it.
+    pub(crate) fn flags(&self, values: &Numbers) -> Result<ArrayRef, ArrowError> {
+        self.lists(values, |flag, value, _| has_flag(flag, value))
+    }
+
+    /// For each value the labels of some mappings. `is_in` is given a mapping, the value, and the mapping's label with
+    /// those that the value has already.
+    fn lists(
+        &self,
+        values: &Numbers,
+        is_in: impl Fn(&Mapping, i128, (i32, &[i32])) -> bool,
+    ) -> Result<ArrayRef, ArrowError> {
         let (mut keys, mut offsets) = (Vec::new(), vec![0i32]);
-        for at in 0..len {
+        for at in 0..values.len() {
             let (value, from) = (values.get(at), keys.len());
             for (mapping, key) in &self.mappings {
-                if mapping.contains(value) && !keys[from..].contains(key) {
+                if is_in(mapping, value, (*key, &keys[from..])) {
                     keys.push(*key);
                 }
             }
             offsets.push(keys.len() as i32);
         }
-        let item = Arc::new(Field::new("item", self.dictionary(), true));
         let offsets = OffsetBuffer::new(offsets.into());
-        Ok(Arc::new(ListArray::try_new(item, offsets, self.keys(keys, None)?, None)?))
+        Ok(Arc::new(ListArray::try_new(self.item(), offsets, self.keys(keys, None)?, None)?))
     }
 }
 

@@ -98,14 +98,8 @@ impl Columns {
     /// Empty columns for the fields of a plan of this schema.
     pub fn new(schema: &Schema, plan: &Plan) -> Self {
         let mut cells = Vec::with_capacity(plan.nodes.len());
-        let mut roots = Vec::new();
-        for root in &plan.roots {
-            roots.push(root.map(|root| {
-                let at = cells.len();
-                add(schema, plan.nodes[root as usize].class, &mut cells);
-                at
-            }));
-        }
+        let roots = plan.roots.iter().map(|root| Some(add(schema, plan.nodes[(*root)? as usize].class, &mut cells)));
+        let roots = roots.collect();
         let mut columns = Columns { cells, roots, rows: 0, bytes: 0, is_flat: true, dropped: Dropped::default() };
         for root in columns.roots.clone().into_iter().flatten() {
             columns.find_outer(root);
@@ -212,10 +206,7 @@ impl Columns {
                 return Field::new(name, DataType::Binary, true).with_metadata(metadata);
             }
             Kind::Labelled(numbers, labels) => beside(numbers, labels.field()),
-            Kind::Flags(numbers, labels) => {
-                let item = Arc::new(Field::new("item", labels.dictionary(), true));
-                beside(numbers, Field::new("flags", DataType::List(item), true))
-            }
+            Kind::Flags(numbers, labels) => beside(numbers, labels.flags_field()),
             Kind::Struct(members) | Kind::Variant(members) => of(members),
             Kind::List(element, _) => DataType::List(Arc::new(self.field_of(*element, "item"))),
             Kind::Optional(content) => return self.field_of(*content, name),
@@ -257,22 +248,8 @@ impl Columns {
                 Arc::new(StructArray::try_new(fields, vec![numbers.take(None)?, names], nulls)?)
             }
             Kind::Flags(numbers, labels) => {
-                let (mut keys, mut offsets) = (Vec::new(), vec![0i32]);
-                for at in 0..numbers.len() {
-                    let value = numbers.get(at);
-                    for (flag, key) in &labels.mappings {
-                        let is_set =
-                            |&(low, high): &(i128, i128)| (low.max(0)..=high.min(63)).any(|bit| value >> bit & 1 == 1);
-                        if flag.ranges.iter().any(is_set) {
-                            keys.push(*key);
-                        }
-                    }
-                    offsets.push(keys.len() as i32);
-                }
-                let item = Arc::new(Field::new("item", labels.dictionary(), true));
-                let offsets = OffsetBuffer::new(offsets.into());
-                let names = ListArray::try_new(item, offsets, labels.keys(keys, None)?, None)?;
-                Arc::new(StructArray::try_new(fields, vec![numbers.take(None)?, Arc::new(names)], nulls)?)
+                let names = labels.flags(numbers)?;
+                Arc::new(StructArray::try_new(fields, vec![numbers.take(None)?, names], nulls)?)
             }
             Kind::Struct(members) | Kind::Variant(members) => {
                 let members = members.clone();
@@ -352,10 +329,9 @@ impl Columns {
         self.pad(at);
         if self.cells[at].nulls.len() < len {
             // What is inside may have been begun; it is made level below.
-            let is_outer = !inside.is_empty();
-            match is_outer {
-                true => self.cells[at].nulls.append_null(),
-                false => self.push_null(at),
+            match inside.is_empty() {
+                true => self.push_null(at),
+                false => self.cells[at].nulls.append_null(),
             }
         }
         inside.into_iter().for_each(|at| self.level_of(at, len));
@@ -379,8 +355,8 @@ impl Columns {
     }
 }
 
-/// Adds the cells of a field, in the order in which the plan numbered its nodes.
-fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) {
+/// Adds the cells of a field, in the order in which the plan numbered its nodes; the place of the first one.
+fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) -> usize {
     let at = cells.len();
     cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
     let text = |encoding| Kind::Text(encoding, Bytes::default());
@@ -415,32 +391,23 @@ fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) {
         FieldKind::Struct(class) => {
             let mut members = Vec::new();
             for member in &class.members {
-                members.push((unique(&member.name), cells.len()));
-                add(schema, member.class, cells);
+                members.push((unique(&member.name), add(schema, member.class, cells)));
             }
             Kind::Struct(members)
         }
-        FieldKind::Array(class) => {
-            let element = cells.len();
-            add(schema, class.element, cells);
-            Kind::List(element, vec![0])
-        }
-        FieldKind::Optional(class) => {
-            let content = cells.len();
-            add(schema, class.content, cells);
-            Kind::Optional(content)
-        }
+        FieldKind::Array(class) => Kind::List(add(schema, class.element, cells), vec![0]),
+        FieldKind::Optional(class) => Kind::Optional(add(schema, class.content, cells)),
         FieldKind::Variant(class) => {
             let mut options = Vec::new();
             for (index, option) in class.options.iter().enumerate() {
                 let name = option.name.as_ref().map_or_else(|| index.to_string(), |name| name.to_string());
-                options.push((unique(&name), cells.len()));
-                add(schema, option.class, cells);
+                options.push((unique(&name), add(schema, option.class, cells)));
             }
             Kind::Variant(options)
         }
     };
     cells[at].kind = kind;
+    at
 }
 
 /// Appends the fields that it is shown: the visitor of [`Columns::push`].
@@ -520,9 +487,7 @@ impl Visitor for Filler<'_> {
             return self.put(node, bytes);
         }
         let text = encoding.to_utf8(bytes);
-        if text.contains(char::REPLACEMENT_CHARACTER) {
-            self.columns.dropped.bad_texts += 1;
-        }
+        self.columns.dropped.bad_texts += u64::from(text.contains(char::REPLACEMENT_CHARACTER));
         self.put(node, text.as_bytes());
     }
 

@@ -43,7 +43,7 @@ struct Firefox {
     cut: u64,
 }
 
-/// What is known of a thread.
+/// The tables of a thread.
 #[derive(Default)]
 struct Tables {
     /// Names, by their place here; each call's name is also its frame and its function.
@@ -104,7 +104,7 @@ fn ms(ns: u64) -> String {
 }
 
 impl Firefox {
-    /// What stands before the tables of a thread: who it is, and its names.
+    /// The head of a thread, before its tables: its identity and its names.
     fn head(&self, at: usize, stacks: &Stacks) -> String {
         let (of, thread) = (&self.threads[at], &stacks.threads[at]);
         let process = thread.process.or(thread.id).unwrap_or(0);

@@ -24,7 +24,7 @@ pub(super) struct Spill {
 struct Text {
     /// Where its parts stand in the file: offset and length.
     parts: Vec<(u64, usize)>,
-    /// What comes behind them.
+    /// Bytes behind them.
     rest: Vec<u8>,
 }
 

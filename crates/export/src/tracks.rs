@@ -1,6 +1,6 @@
 //! On which track of a timeline an event stands, and what it does there, for all targets that show timelines.
 //!
-//! What classes mean is asked once for each class ([`Semantics`]); of an event only the few fields that matter are looked
+//! The meaning of a class is asked once ([`Semantics`]); of an event only the few fields that matter are looked
 //! at, while it is visited.
 
 mod watch;

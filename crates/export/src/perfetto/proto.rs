@@ -14,7 +14,7 @@ const FIXED64: u32 = 1;
 const LEN: u32 = 2;
 
 impl Proto {
-    /// What was written.
+    /// The bytes written so far.
     pub(super) fn written(&self) -> &[u8] {
         &self.bytes
     }

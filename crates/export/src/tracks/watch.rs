@@ -3,7 +3,7 @@
 use tracemill_codec::bits::Wide;
 use tracemill_codec::plan::{NodeId, Visitor};
 
-/// What a field says.
+/// The meaning of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Take {
     Nothing,
@@ -28,7 +28,7 @@ pub(crate) enum Number {
     Real(f64),
 }
 
-/// What an event says of itself.
+/// Fields of an event that place it and name it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(super) thread: Option<i64>,
@@ -43,7 +43,7 @@ pub(crate) struct Seen {
     pub(super) next_thread: Option<i64>,
     pub(super) next_name: Vec<u8>,
     pub(super) cpu: Option<u32>,
-    /// What links it with others.
+    /// Id of the flow that links it with others.
     pub(crate) flow: Option<u64>,
     /// Counters and their values.
     pub(crate) counters: Vec<(u16, Number)>,

@@ -226,7 +226,7 @@ impl Visitor for Printer<'_> {
     }
 }
 
-/// Prints an integer that is not plain decimal, or is coloured.
+/// Prints an integer in any form and color.
 pub(super) fn put_integer(out: &mut Out, kind: &mut Kind, value: u64, signed: bool, color: &str, reset: &str) {
     if let Kind::Enum(text) = kind {
         text.put_labels(out, value, signed);

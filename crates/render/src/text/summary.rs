@@ -16,7 +16,7 @@ pub(super) struct SummaryTable {
     /// The name; `None` when it is not shown.
     pub(super) name: Option<Vec<u8>>,
     pub(super) is_open: bool,
-    /// What needs no plan, and no name from the event.
+    /// Texts that need no plan, and no name from the event.
     pub(super) made: Option<MadeSummary>,
 }
 
