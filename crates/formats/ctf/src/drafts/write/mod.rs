@@ -3,11 +3,11 @@
 //! The encoder of CTF 1.8 and 2 (`tracemill_codec::encode`) is of no use here. The metadata of a draft place fields at any
 //! bit, with the units of bit-fields and the paddings of types; lengths stand inside of what has them; and the header of an
 //! event says which fields are missing before the first of them comes. So events become trees of values, and those are
-//! encoded by their types ([`bits`]), whichever trace they are of.
+//! encoded by their types (`bits`), whichever trace they are of.
 //!
 //! A trace that is a draft, or was one before it became CTF 2, keeps its metadata: events are encoded by the types that
-//! those declare. For any other trace types are made of its schema ([`foreign`]), and metadata of the types ([`text`]).
-//! Packets are built in memory ([`stream`]), then compressed, encrypted and summed ([`super::transform`]).
+//! those declare. For any other trace types are made of its schema (`foreign`), and metadata of the types (`text`).
+//! Packets are built in memory (`stream`), then compressed, encrypted and summed (`transform`).
 
 mod bits;
 mod context;
