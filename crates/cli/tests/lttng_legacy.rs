@@ -253,6 +253,27 @@ fn a_trace_goes_through_ctf_2_and_comes_back() {
 }
 
 #[test]
+fn redacted_events_keep_ids_and_names_beside_events_of_unknown_facilities() {
+    let folder = trace();
+    let close = FS.replace("</facility>", "<event name=close><field name=fd><uint size=4/></field></event></facility>");
+    folder.file("t/eventdefs/fs.xml", close);
+    let close = 5u32.to_le_bytes();
+    folder.file("t/cpu_1", block(&[(600, [3, 1], &close), (700, [9, 1], &[1, 2]), (800, [3, 1], &close)]));
+    let keys = ["ns", "name", "id", "payload"];
+    let mut wanted = events(&folder, "t", &keys);
+    assert_eq!(wanted[1]["id"], 0x901, "{wanted:?}");
+    folder.run("convert --quiet --to ctf2 -o two --anonymise fd t").ends(0, &[]);
+    let found = events(&folder, "two", &keys);
+    for (wanted, found) in wanted.iter_mut().zip(&found) {
+        if let Some(hidden) = found["payload"].get("fd") {
+            assert_ne!(*hidden, 5);
+            wanted["payload"]["fd"] = hidden.clone();
+        }
+    }
+    assert_eq!(found, wanted);
+}
+
+#[test]
 fn any_trace_becomes_one_of_facilities_in_both_byte_orders() {
     let folder = Folder::new();
     let mut numbers = Numbers(3);
