@@ -139,19 +139,16 @@ impl Durations {
         }
         let rank = |percent: u32| (u128::from(count) * u128::from(percent)).div_ceil(100).clamp(1, count.into()) as u64;
         match &mut self.values {
-            Values::Short(values) => {
-                values.sort_unstable();
-                percents.iter().map(|&percent| u64::from(values[rank(percent) as usize - 1])).collect()
-            }
-            Values::Long(values) => {
-                values.sort_unstable();
-                percents.iter().map(|&percent| values[rank(percent) as usize - 1]).collect()
-            }
-            Values::Histogram(counts) => {
-                let (min, max) = (self.moments.min_ns, self.moments.max_ns);
-                percents.iter().map(|&percent| at_rank(counts, rank(percent)).clamp(min, max)).collect()
-            }
+            Values::Short(values) => values.sort_unstable(),
+            Values::Long(values) => values.sort_unstable(),
+            Values::Histogram(_) => {}
         }
+        let value = |rank: u64| match &self.values {
+            Values::Short(values) => values[rank as usize - 1].into(),
+            Values::Long(values) => values[rank as usize - 1],
+            Values::Histogram(counts) => at_rank(counts, rank).clamp(self.moments.min_ns, self.moments.max_ns),
+        };
+        percents.iter().map(|&percent| value(rank(percent))).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracemill_engine::event::Event;
-use tracemill_engine::events::{Events, Step};
+use tracemill_engine::events::Events;
 use tracemill_engine::filter::Filter;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
@@ -74,23 +74,19 @@ pub(crate) fn run(
     let mut untimed = 0;
     let mut name = Vec::new();
     let events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
-    events.for_each(|step| {
-        let event = match step {
-            Step::Event(_, event) => event,
-            Step::Note(found) => return note(found),
-        };
+    let take_event = |event: &Event| {
         let meant = meant[event.trace][event.raw.class().0 as usize];
         let mut is = |verdict, target: Option<&Target>| match verdict {
-            Verdict::Ask => target.is_some_and(|target| target.asks(&event, &mut name)),
+            Verdict::Ask => target.is_some_and(|target| target.asks(event, &mut name)),
             verdict => verdict == Verdict::Yes,
         };
         let role = Role { begins: is(meant.begins, Some(begins)), ends: is(meant.ends, ends) };
         match event.ns {
             _ if role == Role::default() => {}
-            Some(ns) => take(role, ns, &event),
+            Some(ns) => take(role, ns, event),
             None => untimed += 1,
         }
-        Flow::Continue
-    });
+    };
+    events.for_each(take_event, note);
     Ok(untimed)
 }

@@ -36,7 +36,7 @@ impl Sum192 {
 }
 
 /// An integer of 256 bits.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct U256 {
     high: u128,
     low: u128,
@@ -67,18 +67,6 @@ impl U256 {
 
     fn to_f64(self) -> f64 {
         self.high as f64 * 2f64.powi(128) + self.low as f64
-    }
-}
-
-impl PartialOrd for U256 {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for U256 {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.high, self.low).cmp(&(other.high, other.low))
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tracemill_codec::text::json::{self, Escapes};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallTask, Findings, ValueStyle, event_id};
+use tracemill_format::open_calls::{End, Level, OpenCalls};
 
 use crate::consistency::is_consistent;
 use crate::follow::{Follower, SCHEDULE, Shown};
@@ -49,7 +50,7 @@ pub fn write(
         options,
         text: Vec::with_capacity(2 * BUFFER),
         has_event: false,
-        open: vec![Vec::new(); source.tasks().len()],
+        open: vec![OpenCalls::new(source.max_depth()); source.tasks().len()],
         scratch: Vec::new(),
         tasks: source.tasks().iter().map(ids).collect(),
         names: Vec::new(),
@@ -82,7 +83,7 @@ pub fn write(
             }
             follower.left(at);
         }
-        chrome.close(at, last, |_| true);
+        chrome.close(at, last, chrome.open[at].len());
     }
     chrome.footer();
     out.write_all(&chrome.text)?;
@@ -94,9 +95,8 @@ struct Chrome<'a> {
     options: ChromeOptions,
     text: Vec<u8>,
     has_event: bool,
-    /// The open calls of each task, when the output is balanced: their places on the stack, each above the one before,
-    /// and their names as they stand in strings.
-    open: Vec<Vec<(isize, Rc<str>)>>,
+    /// The open calls of each task, when the output is balanced: their names as they stand in strings.
+    open: Vec<OpenCalls<Rc<str>>>,
     scratch: Vec<u8>,
     /// Text between time and name of the ends and of the begins of each task.
     tasks: Vec<[String; 2]>,
@@ -211,25 +211,36 @@ impl Chrome<'_> {
         if !self.options.is_balanced {
             return self.put(at, time, name, is_entry, values);
         }
+        // Places are below zero behind some lost records.
+        let level = Some(Level { is_kernel: false, depth: place.cast_unsigned() as u64 ^ 1 << 63 });
+        let open = &self.open[at];
         if is_entry {
             // What stands there was left without an exit.
-            self.close(at, time, |&(open, _)| open >= place);
-            self.open[at].push((place, name.clone()));
+            self.close(at, time, open.abandoned_at(level));
+            if !self.open[at].begin(level, name.clone()) {
+                return;
+            }
         } else {
-            let open = &self.open[at];
-            let is_same = |entry: &&(isize, Rc<str>)| entry.1 == *name;
-            let found = open.iter().rfind(|entry| entry.0 == place).filter(is_same);
-            let Some(found) = found.or_else(|| open.iter().rfind(is_same)).map(|found| found.0) else { return };
-            self.close(at, time, |&(open, _)| open > found);
+            let is_same = |open: &Rc<str>| open == name;
+            let mut end = self.open[at].end(level, is_same);
+            if end.0 == End::Lone {
+                end = self.open[at].end(None, is_same);
+            }
+            if end.0 != End::OfCall {
+                return;
+            }
+            self.close(at, time, end.1);
             self.open[at].pop();
         }
         self.put(at, time, name, is_entry, values);
     }
 
-    /// Ends the innermost open calls, as long as they are some of those that end.
-    fn close(&mut self, at: usize, time: u64, ends: impl Fn(&(isize, Rc<str>)) -> bool) {
-        while let Some((_, name)) = self.open[at].pop_if(|open| ends(open)) {
-            self.put(at, time, &name, false, None);
+    /// Ends the innermost open calls.
+    fn close(&mut self, at: usize, time: u64, count: usize) {
+        for _ in 0..count {
+            if let Some(name) = self.open[at].pop() {
+                self.put(at, time, &name, false, None);
+            }
         }
     }
 

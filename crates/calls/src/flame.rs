@@ -7,9 +7,9 @@ use std::io::{self, Write};
 
 use tracemill_format::calls::{CallSource, Findings};
 
-use crate::graph::{Flat, flat};
 use crate::json::{List, quoted};
 use crate::select::CallOptions;
+use crate::stacks::{Stack, Stacks};
 
 /// How the picture looks.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +32,9 @@ impl Default for FlameOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Frame {
     name: String,
-    calls: u64,
-    /// Ns without those of callees, and with them.
-    own: u64,
+    stack: Stack,
+    /// Ns with those of callees.
     value: u64,
-    parent: usize,
     depth: usize,
     children: Vec<usize>,
     /// Ns of the same stack in the recording that is compared with.
@@ -55,31 +53,23 @@ pub struct Flame {
 impl Flame {
     /// Gathers the stacks of a source; gives what was wrong with it.
     pub fn of(source: &dyn CallSource, calls: CallOptions) -> (Flame, Findings) {
-        let (nodes, findings) = flat(source, calls);
-        let mut frames: Vec<Frame> = nodes
-            .into_iter()
-            .map(|Flat { name, parent, calls, total, own, .. }| Frame {
-                name,
-                calls,
-                // A clock that goes back must not make a stack wider than the world.
-                own: own.min(total),
-                parent,
-                ..Frame::default()
-            })
+        let (stacks, findings) = Stacks::of(source, calls);
+        let name = |at: usize, name: usize| if at == 0 { "all" } else { &*stacks.names[name] }.to_string();
+        let mut frames: Vec<Frame> = stacks
+            .list
+            .iter()
+            .enumerate()
+            .map(|(at, stack)| Frame { name: name(at, stack.name), stack: stack.clone(), ..Frame::default() })
             .collect();
-        if frames.is_empty() {
-            frames.push(Frame::default());
-        }
-        frames[0].name = "all".into();
         for at in 1..frames.len() {
-            let parent = frames[at].parent;
+            let parent = frames[at].stack.parent;
             frames[at].depth = frames[parent].depth + 1;
             frames[parent].children.push(at);
         }
         // Callees stand behind their callers.
         for at in (0..frames.len()).rev() {
             let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);
-            frames[at].value = frames[at].own.saturating_add(sum);
+            frames[at].value = frames[at].stack.own.saturating_add(sum);
         }
         (Flame { frames, gone: (0, 0), is_compared: false }, findings)
     }
@@ -92,7 +82,7 @@ impl Flame {
         self.frames[0].before = before.frames[0].value;
         for at in 1..before.frames.len() {
             let frame = &before.frames[at];
-            let parent = same.get(&frame.parent).copied();
+            let parent = same.get(&frame.stack.parent).copied();
             let is_same = |&child: &usize| self.frames[child].name == frame.name;
             let found = parent.and_then(|parent| self.frames[parent].children.iter().copied().find(is_same));
             match found {
@@ -102,7 +92,7 @@ impl Flame {
                 }
                 None => {
                     self.gone.0 += 1;
-                    self.gone.1 = self.gone.1.saturating_add(frame.own);
+                    self.gone.1 = self.gone.1.saturating_add(frame.stack.own);
                 }
             }
         }
@@ -115,11 +105,15 @@ impl Flame {
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut list = List::new("nodes");
         for (id, frame) in self.frames.iter().enumerate() {
-            let Frame { name, calls, own, value, parent, depth, before, .. } = frame;
+            let Frame { name, stack, value, depth, before, .. } = frame;
+            let Stack { calls, own, parent, is_wait, .. } = stack;
             let parent = if id == 0 { "null".to_string() } else { parent.to_string() };
             let text = list.item();
             let _ = write!(text, "{{\"id\":{id},\"parent\":{parent},\"depth\":{depth},\"name\":{}", quoted(name));
             let _ = write!(text, ",\"calls\":{calls},\"total_ns\":{value},\"self_ns\":{own}");
+            if *is_wait {
+                *text += ",\"is_wait\":true";
+            }
             if self.is_compared {
                 let _ = write!(text, ",\"before_ns\":{before}");
             }
@@ -160,7 +154,7 @@ impl Flame {
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" \
              height=\"{height}\" viewBox=\"0 0 {w} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
              <style>.f rect{{stroke:#fff;stroke-width:.5}}.f{{cursor:pointer}}.f text{{pointer-events:none}}\
-             .m rect{{stroke:#000;stroke-width:1.5}}.b{{cursor:pointer;fill:#246}}</style>\n\
+             .w text{{font-style:italic}}.w rect{{stroke-dasharray:3}}.m rect{{stroke:#000;stroke-width:1.5}}.b{{cursor:pointer;fill:#246}}</style>\n\
              <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
              <text x=\"{middle}\" y=\"22\" text-anchor=\"middle\" font-size=\"16\">{title}</text>\n\
              <text id=\"reset\" class=\"b\" x=\"{MARGIN}\" y=\"22\">Reset zoom</text>\n\
@@ -200,7 +194,8 @@ impl Flame {
         let y = TOP + (deepest - frame.depth) as f64 * ROW;
         let name = xml(&frame.name);
         let part = frame.value as f64 * 100.0 / self.frames[0].value.max(1) as f64;
-        let mut title = format!("{name} ({} calls, {}, {part:.2}%)", frame.calls, words(frame.value));
+        let (class, word) = if frame.stack.is_wait { ("f w", "waits") } else { ("f", "calls") };
+        let mut title = format!("{name} ({} {word}, {}, {part:.2}%)", frame.stack.calls, words(frame.value));
         if self.is_compared {
             let _ = match frame.before {
                 0 => write!(title, ", new"),
@@ -212,7 +207,7 @@ impl Flame {
         }
         let _ = write!(
             text,
-            "<g class=\"f\" data-x=\"{start}\" data-w=\"{}\" data-d=\"{}\" data-n=\"{name}\"><title>{title}</title>\
+            "<g class=\"{class}\" data-x=\"{start}\" data-w=\"{}\" data-d=\"{}\" data-n=\"{name}\"><title>{title}</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{}\"/>",
             frame.value,
             frame.depth,
@@ -228,9 +223,12 @@ impl Flame {
         );
     }
 
-    /// Warm colors by the name; compared, red for what takes longer and blue for what takes less.
+    /// Warm colors by the name, a cold one for times without processor; compared, red for what takes longer and blue for what takes less.
     fn color(&self, frame: &Frame) -> String {
         if !self.is_compared {
+            if frame.stack.is_wait {
+                return "rgb(190,200,210)".into();
+            }
             let hash = frame
                 .name
                 .bytes()
@@ -324,7 +322,7 @@ const SCRIPT: &str = r##"(function () {
     try { match = words ? new RegExp(words) : null; } catch (wrong) { window.alert(wrong.message); return; }
     frames.forEach(function (frame) {
       var is = match !== null && match.test(frame.dataset.n);
-      frame.setAttribute("class", is ? "f m" : "f");
+      frame.classList.toggle("m", is);
       if (is) spans.push([+frame.dataset.x, +frame.dataset.x + +frame.dataset.w]);
     });
     spans.sort(function (a, b) { return a[0] - b[0] || b[1] - a[1]; });

@@ -322,56 +322,46 @@ impl Rule {
     /// Takes an action; false when the word is none. Actions that an option does not know are passed over.
     fn take(&mut self, action: &str, kind: Kind) -> Result<bool, String> {
         let lower = action.to_ascii_lowercase();
-        let is_of = |kinds: &[Kind]| kinds.contains(&kind);
+        let is_one_of = |names: &[&str]| names.iter().any(|name| lower.starts_with(name));
         let value = |name: &str| lower.starts_with(name).then(|| &action[name.len()..]);
-        let (filters, all) = (&[Kind::Filter, Kind::Trigger][..], is_of(&[Kind::Trigger]));
-        // The order is that in which uftrace looks: words are matched by their beginnings.
-        if lower.starts_with("arg") || lower.starts_with("fparg") || lower.starts_with("retval") {
-            // What was recorded decides about values.
-        } else if lower.starts_with("filter") {
-            if is_of(filters) {
-                self.filter = Some(Filter::In);
-            }
+        // Words are matched by their beginnings, as in uftrace. What was recorded decides about values, and actions of
+        // recording come too late.
+        if is_one_of(&["arg", "fparg", "retval", "finish", "read=", "recover", "auto-args"]) {
+            return Ok(true);
+        }
+        let is_of_trigger = is_one_of(&["trace", "color=", "backtrace"]);
+        if kind != Kind::Trigger && (kind != Kind::Filter || is_of_trigger) {
+            let of_filters = ["filter", "notrace", "depth=", "time=", "size=", "caller", "hide"];
+            return Ok(is_of_trigger || is_one_of(&of_filters));
+        }
+        if lower.starts_with("filter") {
+            self.filter = Some(Filter::In);
         } else if lower.starts_with("notrace") {
-            if is_of(filters) {
-                self.filter = Some(Filter::Out);
-            }
+            self.filter = Some(Filter::Out);
         } else if let Some(depth) = value("depth=") {
-            if is_of(filters) {
-                let known = depth.parse().ok().filter(|depth| (0..=65_535).contains(depth));
-                self.depth = Some(known.ok_or_else(|| format!("`{depth}` is no depth"))?);
-            }
+            let known = depth.parse().ok().filter(|depth| (0..=65_535).contains(depth));
+            self.depth = Some(known.ok_or_else(|| format!("`{depth}` is no depth"))?);
         } else if let Some(time) = value("time=") {
-            if is_of(filters) {
-                self.time = Some(parse_time(time).ok_or_else(|| format!("`{time}` is no time"))?);
-            }
+            self.time = Some(parse_time(time).ok_or_else(|| format!("`{time}` is no time"))?);
         } else if let Some(size) = value("size=") {
-            if is_of(filters) {
-                self.size = Some(size.parse().map_err(|_| format!("`{size}` is no size"))?);
-            }
+            self.size = Some(size.parse().map_err(|_| format!("`{size}` is no size"))?);
         } else if lower.starts_with("caller") {
-            self.is_caller |= is_of(filters);
+            self.is_caller = true;
         } else if lower.starts_with("hide") {
-            self.is_hidden |= is_of(filters);
+            self.is_hidden = true;
         } else if let Some(what) = value("trace") {
-            if all {
-                match what.trim_start_matches(['_', '-']).to_ascii_lowercase().as_str() {
-                    "" => self.is_traced = true,
-                    "on" => self.tracing = Some(true),
-                    "off" => self.tracing = Some(false),
-                    _ => return Err(format!("`{action}` is no action")),
-                }
+            match what.trim_start_matches(['_', '-']).to_ascii_lowercase().as_str() {
+                "" => self.is_traced = true,
+                "on" => self.tracing = Some(true),
+                "off" => self.tracing = Some(false),
+                _ => return Err(format!("`{action}` is no action")),
             }
         } else if let Some(name) = value("color=") {
-            if all {
-                self.color = Some(color(name).ok_or_else(|| format!("`{name}` is no color"))?);
-            }
+            self.color = Some(color(name).ok_or_else(|| format!("`{name}` is no color"))?);
         } else if lower.starts_with("backtrace") {
-            self.has_backtrace |= all;
+            self.has_backtrace = true;
         } else {
-            // Actions of recording.
-            let is_known = ["finish", "read=", "recover", "auto-args"].iter().any(|name| lower.starts_with(name));
-            return Ok(is_known);
+            return Ok(false);
         }
         Ok(true)
     }

@@ -133,17 +133,27 @@ impl Default for CallOptions {
 /// An entry waits for the exit that decides about it.
 pub(crate) struct TimeFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
-    limits: Limits,
+    held: Held,
     block: VecDeque<CallRecord>,
     is_at_end: bool,
-    /// Records that wait.
-    waiting: Vec<CallRecord>,
-    /// By task: the time of the last record that was read, whether it is left out or not.
     last_read: LastRead,
 }
 
-/// By task: a time.
+/// By task: the time of the last record that was read, whether it is left out or not.
 pub(crate) type LastRead = Rc<RefCell<Vec<u64>>>;
+
+/// Notes that a record was read.
+fn note(last_read: &LastRead, record: &CallRecord) {
+    if let Some(time) = last_read.borrow_mut().get_mut(record.task as usize) {
+        *time = record.time;
+    }
+}
+
+/// Records of a task that wait for the exits that decide about them.
+struct Held {
+    limits: Limits,
+    waiting: Vec<CallRecord>,
+}
 
 /// How long and how large calls must be, which triggers change from their functions on. Calls of a task and those of the
 /// kernel for it change it for each other, as in uftrace: what is read first counts.
@@ -230,7 +240,8 @@ impl CallJudge for Limits {
 
 impl<'a> TimeFilter<'a> {
     pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: Limits, last_read: LastRead) -> Self {
-        TimeFilter { stream, limits, block: VecDeque::new(), is_at_end: false, waiting: Vec::new(), last_read }
+        let held = Held { limits, waiting: Vec::new() };
+        TimeFilter { stream, held, block: VecDeque::new(), is_at_end: false, last_read }
     }
 
     fn next(&mut self) -> Option<CallRecord> {
@@ -241,7 +252,9 @@ impl<'a> TimeFilter<'a> {
         }
         self.block.pop_front()
     }
+}
 
+impl Held {
     /// Takes a record; true when all that waits can go on.
     fn take(&mut self, record: CallRecord) -> bool {
         let (rule, threshold, size) = self.limits.of(&record);
@@ -287,21 +300,17 @@ impl<'a> TimeFilter<'a> {
 impl CallStream for TimeFilter<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         while let Some(record) = self.next() {
-            if let Some(time) = self.last_read.borrow_mut().get_mut(record.task as usize) {
-                *time = record.time;
-            }
-            if self.take(record) {
-                out.append(&mut self.waiting);
+            note(&self.last_read, &record);
+            if self.held.take(record) {
+                out.append(&mut self.held.waiting);
                 return true;
             }
         }
         // What nobody decided about is the last that is read, as in uftrace.
-        if let Some(last) = self.waiting.last()
-            && let Some(time) = self.last_read.borrow_mut().get_mut(last.task as usize)
-        {
-            *time = last.time;
+        if let Some(last) = self.held.waiting.last() {
+            note(&self.last_read, last);
         }
-        out.append(&mut self.waiting);
+        out.append(&mut self.held.waiting);
         false
     }
 
@@ -316,58 +325,33 @@ pub(crate) struct MixedFilter<'a> {
     stream: Box<dyn CallStream + 'a>,
     limits: Limits,
     last_read: LastRead,
-    /// By task.
-    filters: HashMap<u32, TimeFilter<'static>>,
+    /// By task: the records that wait, and their places in the stream.
+    held: HashMap<u32, (Held, Vec<u64>)>,
     /// Records with their places in the stream that were passed on and wait for those before them, by place.
     passed: BTreeMap<u64, CallRecord>,
-    /// By task: the places of the records that its filter holds, in their order.
-    held: HashMap<u32, VecDeque<u64>>,
     next: u64,
-}
-
-/// No records: tasks of a mixed stream are given theirs one by one.
-struct Nothing;
-
-impl CallStream for Nothing {
-    fn fill(&mut self, _out: &mut Vec<CallRecord>) -> bool {
-        false
-    }
 }
 
 impl<'a> MixedFilter<'a> {
     pub(crate) fn new(stream: Box<dyn CallStream + 'a>, limits: Limits, last_read: LastRead) -> Self {
-        MixedFilter {
-            stream,
-            limits,
-            last_read,
-            filters: HashMap::new(),
-            passed: BTreeMap::new(),
-            held: HashMap::new(),
-            next: 0,
-        }
+        MixedFilter { stream, limits, last_read, held: HashMap::new(), passed: BTreeMap::new(), next: 0 }
     }
 
     fn take(&mut self, record: CallRecord) {
         let place = self.next;
         self.next += 1;
-        if let Some(time) = self.last_read.borrow_mut().get_mut(record.task as usize) {
-            *time = record.time;
-        }
-        let (limits, last_read) = (&self.limits, &self.last_read);
-        let filter = self
-            .filters
-            .entry(record.task)
-            .or_insert_with(|| TimeFilter::new(Box::new(Nothing), limits.clone(), last_read.clone()));
-        let held = self.held.entry(record.task).or_default();
-        let before = filter.waiting.len();
-        // A filter adds a record at its end or takes some from its end.
-        let passes_on = filter.take(record);
-        match filter.waiting.len() {
-            after if after > before => held.push_back(place),
-            after => held.truncate(after),
+        note(&self.last_read, &record);
+        let new = || (Held { limits: self.limits.clone(), waiting: Vec::new() }, Vec::new());
+        let (held, places) = self.held.entry(record.task).or_insert_with(new);
+        let before = held.waiting.len();
+        // A record is added at the end, or some are taken from there.
+        let passes_on = held.take(record);
+        match held.waiting.len() {
+            after if after > before => places.push(place),
+            after => places.truncate(after),
         }
         if passes_on {
-            self.passed.extend(held.drain(..).zip(filter.waiting.drain(..)));
+            self.passed.extend(places.drain(..).zip(held.waiting.drain(..)));
         }
     }
 }
@@ -380,12 +364,11 @@ impl CallStream for MixedFilter<'_> {
             self.take(record);
         }
         if !goes_on {
-            for (task, filter) in &mut self.filters {
-                let held = self.held.entry(*task).or_default();
-                self.passed.extend(held.drain(..).zip(filter.waiting.drain(..)));
+            for (held, places) in self.held.values_mut() {
+                self.passed.extend(places.drain(..).zip(held.waiting.drain(..)));
             }
         }
-        let first_held = self.held.values().filter_map(|held| held.front().copied()).min().unwrap_or(u64::MAX);
+        let first_held = self.held.values().filter_map(|(_, places)| places.first().copied()).min().unwrap_or(u64::MAX);
         let rest = self.passed.split_off(&first_held);
         out.extend(std::mem::replace(&mut self.passed, rest).into_values());
         goes_on

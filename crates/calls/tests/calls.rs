@@ -6,7 +6,7 @@ use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_calls::graph::{self, GraphOptions};
 use tracemill_calls::replay::{self, ReplayField, ReplayLines, ReplayOptions};
-use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
+use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions, Statistic};
 use tracemill_calls::rules::{PatternKind, RuleTexts, Rules};
 use tracemill_calls::tasks::{self, TaskColumn, TaskGraphField};
 use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, follow::Follower, json, raw};
@@ -730,7 +730,7 @@ fn flat_lines_and_source_lines() {
 fn percentiles_and_histograms_are_asked_for() {
     let calls = twice();
     let (stats, _) = report::functions(&calls, CallOptions::default(), true);
-    let columns = vec![Column::TotalPercentile(50), Column::OwnPercentile(99)];
+    let columns = vec![Column::Total(Statistic::Percentile(50)), Column::Own(Statistic::Percentile(99))];
     let options = ReportOptions { columns, histogram: true, ..ReportOptions::default() };
     let mut out = Vec::new();
     report::write(&calls, stats, &options, &mut out).unwrap();
@@ -889,6 +889,41 @@ fn flames_are_as_wide_as_time() {
         text.contains("\"name\":\"work\",\"calls\":2,\"total_ns\":200,\"self_ns\":195,\"before_ns\":100}"),
         "{text}"
     );
+}
+
+#[test]
+fn flames_leave_what_longjmp_leaves() {
+    // `longjmp` leaves two calls of `work`; what follows the second exit of `sigsetjmp` is called by `main`.
+    let records = vec![
+        entry(100, 0, 1),
+        entry(110, 1, 5),
+        exit(120, 1, 5),
+        entry(130, 1, 2),
+        entry(140, 2, 2),
+        entry(150, 3, 6),
+        exit(170, 1, 5),
+        entry(180, 1, 3),
+        sched(190, event_id::SCHED_OUT_PREEMPTED),
+        sched(200, event_id::SCHED_IN),
+        exit(230, 1, 3),
+        exit(300, 0, 1),
+    ];
+    let (flame, _) = Flame::of(&Calls::of(vec![records]), CallOptions::default());
+    let text = written(|out| flame.write_json(out).unwrap());
+    let stacks = "\
+        {\"id\":1,\"parent\":0,\"depth\":1,\"name\":\"main\",\"calls\":1,\"total_ns\":200,\"self_ns\":100},\n\
+        {\"id\":2,\"parent\":1,\"depth\":2,\"name\":\"sigsetjmp\",\"calls\":1,\"total_ns\":10,\"self_ns\":10},\n\
+        {\"id\":3,\"parent\":1,\"depth\":2,\"name\":\"work\",\"calls\":1,\"total_ns\":40,\"self_ns\":10},\n\
+        {\"id\":4,\"parent\":3,\"depth\":3,\"name\":\"work\",\"calls\":1,\"total_ns\":30,\"self_ns\":10},\n\
+        {\"id\":5,\"parent\":4,\"depth\":4,\"name\":\"longjmp\",\"calls\":1,\"total_ns\":20,\"self_ns\":20},\n\
+        {\"id\":6,\"parent\":1,\"depth\":2,\"name\":\"leaf\",\"calls\":1,\"total_ns\":50,\"self_ns\":40},\n\
+        {\"id\":7,\"parent\":6,\"depth\":3,\"name\":\"linux:schedule (pre-empted)\",\"calls\":1,\"total_ns\":10,\
+        \"self_ns\":10,\"is_wait\":true}\n";
+    assert!(text.contains(stacks), "{text}");
+    // Waits have a class and a colour of their own.
+    let text = written(|out| flame.write_svg(&FlameOptions::default(), out).unwrap());
+    assert!(text.contains("<title>linux:schedule (pre-empted) (1 waits, 10 ns, 5.00%)</title>"), "{text}");
+    assert_eq!((text.matches("<g class=\"f w\"").count(), text.matches("rgb(190,200,210)").count()), (1, 1), "{text}");
 }
 
 #[test]

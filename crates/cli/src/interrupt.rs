@@ -1,9 +1,11 @@
 //! An interrupt (Ctrl-C) ends the program between lines, with 130.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tracemill_engine::output::Remains;
+use tracemill_engine::output::{Pending, Remains};
+use tracemill_model::error::Error;
 
 use crate::progress;
 
@@ -80,9 +82,18 @@ pub(crate) fn hold() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes an interrupt remove this output from now on.
-pub(crate) fn remove_on_interrupt(remains: Remains) {
-    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
+/// Begins an output, which an interrupt removes: none comes between the folders around it and the word of them.
+pub(crate) fn begin(path: &Path) -> Result<Pending, Error> {
+    let _whole = hold();
+    let pending = Pending::new(path)?;
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(pending.remains().clone());
+    Ok(pending)
+}
+
+/// Gives an output its name. An interrupt comes before or behind the change of names, not between.
+pub(crate) fn commit(pending: Pending) -> Result<(), Error> {
+    let _whole = hold();
+    pending.commit()
 }
 
 /// Removes unfinished outputs. The main thread may still write: files that it creates are removed again.

@@ -9,7 +9,8 @@ mod report;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind as Usage;
+use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use report::Outcome;
@@ -23,7 +24,12 @@ fn main() -> ExitCode {
     // of the largest block that was freed; no page of this one is touched.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
     tracemill_engine::source::refuse_large_files_by_error();
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if error.kind() == Usage::DisplayHelp {
+            help();
+        }
+        error.exit()
+    });
     interrupt::watch();
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
@@ -46,11 +52,28 @@ fn main() -> ExitCode {
         Ok(outcome) => outcome.exit_code(),
         Err(error) => {
             report::error(&error);
-            if error.kind() == tracemill_model::error::ErrorKind::Misuse {
-                Outcome::WrongUsage.exit_code()
-            } else {
-                Outcome::Nothing.exit_code()
-            }
+            let is_misuse = error.kind() == tracemill_model::error::ErrorKind::Misuse;
+            if is_misuse { Outcome::WrongUsage.exit_code() } else { Outcome::Nothing.exit_code() }
         }
     }
+}
+
+/// Prints the `--help` of a command: each option in a line or two as `-h` does, and those of rare formats at the end. The
+/// form that clap has for it takes twice as many lines. Returns when other help was asked for.
+fn help() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if !words.iter().take_while(|word| *word != "--").any(|word| word == "--help") {
+        return;
+    }
+    let mut program = Cli::command();
+    program.build();
+    let named =
+        words.iter().find_map(|word| program.find_subcommand(word).map(|command| command.get_name().to_string()));
+    let Some(command) = named.and_then(|name| program.find_subcommand_mut(name)) else { return };
+    let command = std::mem::take(command).mut_args(|arg| arg.hide_short_help(false));
+    let mut command = command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the options of rare formats"));
+    if let Some(more) = command.get_after_long_help().cloned() {
+        command = command.after_help(more);
+    }
+    std::process::exit(i32::from(command.print_help().is_err()));
 }

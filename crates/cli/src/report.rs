@@ -1,10 +1,15 @@
 //! Messages on stderr, and exit statuses.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use tracemill_engine::output::{Pending, is_flow, refuse_input};
 use tracemill_model::error::Error;
 
 use crate::{interrupt, progress};
@@ -13,44 +18,113 @@ use crate::{interrupt, progress};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Everything was read and done.
-    Done,
+    Done = 0,
     /// Nothing useful could be done.
-    Nothing,
+    Nothing = 1,
     /// Wrong usage.
-    WrongUsage,
+    WrongUsage = 2,
     /// Done, but part of the input could not be read.
-    Partial,
+    Partial = 3,
 }
 
 impl Outcome {
     /// The number for the shell.
     pub(crate) fn exit_code(self) -> ExitCode {
-        ExitCode::from(match self {
-            Outcome::Done => 0,
-            Outcome::Nothing => 1,
-            Outcome::WrongUsage => 2,
-            Outcome::Partial => 3,
-        })
+        ExitCode::from(self as u8)
     }
 }
 
 /// Errors that are remembered; a trace with more of them is not worth more memory.
 const MAX_REPORTED: usize = 10_000;
 
-/// Prints messages and remembers what they mean for the exit status.
+/// Prints messages and remembers what they mean for the exit status. Of errors of one kind in one file the first is
+/// printed at once; how many more there were, and the losses of each stream, stand at the end.
 pub(crate) struct Reporter {
-    quiet: bool,
+    detail: Detail,
     strict: bool,
     /// Errors of reading so far.
     pub(crate) faults: u64,
     /// Errors that were reported: opening and reading may both meet the same damage, which is reported once.
     reported: HashSet<String>,
+    /// Errors behind the first one of their kind, by file and kind.
+    more: BTreeMap<(Option<PathBuf>, String), More>,
+    losses: BTreeMap<(String, &'static str), Loss>,
+}
+
+/// How much is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detail {
+    /// Errors only.
+    Quiet,
+    /// Errors of one kind, and losses of one stream, together.
+    Normal,
+    /// Each error and each loss.
+    Verbose,
+}
+
+impl Detail {
+    /// As the options `--quiet` and `--verbose` say.
+    pub(crate) fn of(quiet: bool, verbose: bool) -> Self {
+        match (quiet, verbose) {
+            (true, _) => Detail::Quiet,
+            (_, true) => Detail::Verbose,
+            _ => Detail::Normal,
+        }
+    }
+}
+
+/// Errors of one kind behind the first one.
+#[derive(Default)]
+struct More {
+    count: u64,
+    last: Option<Error>,
+}
+
+/// Stretches of a stream where something is missing.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    /// `event`, `packet`.
+    pub(crate) thing: &'static str,
+    /// `discarded by the tracer`, `lost`.
+    pub(crate) verb: &'static str,
+    /// How many, as far as that is known.
+    pub(crate) count: u64,
+    /// Is the number of some of them unknown?
+    pub(crate) is_unknown: bool,
+    /// How many stretches.
+    pub(crate) stretches: u64,
+    /// When the first one begins.
+    pub(crate) begin: Option<String>,
+    /// When the last one ends.
+    pub(crate) end: Option<String>,
+    /// The stream.
+    pub(crate) place: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.count, self.is_unknown) {
+            (0, true) => write!(f, "an unknown number of {}s", self.thing)?,
+            (count, true) => write!(f, "at least {}", counted(count, self.thing))?,
+            (count, false) => f.write_str(&counted(count, self.thing))?,
+        }
+        write!(f, " {} ", self.verb)?;
+        if self.stretches > 1 {
+            write!(f, "in {} stretches ", self.stretches)?;
+        }
+        match (&self.begin, &self.end) {
+            (Some(begin), Some(end)) => write!(f, "between [{begin}] and [{end}]")?,
+            _ => f.write_str("at an unknown time")?,
+        }
+        write!(f, " in {}", self.place)
+    }
 }
 
 impl Reporter {
-    /// A reporter; a quiet one reports errors only.
-    pub(crate) fn new(quiet: bool, strict: bool) -> Self {
-        Reporter { quiet, strict, faults: 0, reported: HashSet::new() }
+    /// A reporter.
+    pub(crate) fn new(detail: Detail, strict: bool) -> Self {
+        let (more, losses) = (BTreeMap::new(), BTreeMap::new());
+        Reporter { detail, strict, faults: 0, reported: HashSet::new(), more, losses }
     }
 
     /// Reports an error of reading. True when the work must stop here.
@@ -60,31 +134,52 @@ impl Reporter {
             return self.strict;
         }
         self.faults += 1;
-        say("error", "31", &text);
+        let key = (fault.place().file.clone(), kind_of(fault));
+        let is_first = !self.more.contains_key(&key);
+        if is_first || self.detail == Detail::Verbose {
+            say("error", "31", &text);
+        }
+        if !is_first || self.more.len() < MAX_REPORTED {
+            let more = self.more.entry(key).or_default();
+            more.count += u64::from(!is_first);
+            more.last = Some(fault.clone()).filter(|_| !is_first);
+        }
         if self.reported.len() < MAX_REPORTED {
             self.reported.insert(text);
         }
         self.strict
     }
 
-    /// Reports something odd that is no error.
-    pub(crate) fn warning(&self, warning: &Error) {
-        if !self.quiet {
+    /// Reports a loss, or something odd that is no error.
+    pub(crate) fn warning(&self, warning: &impl ToString) {
+        if self.detail != Detail::Quiet {
             say("warning", "33", &warning.to_string());
         }
     }
 
     /// Reports a result that is nothing to warn of.
     pub(crate) fn note(&self, text: &str) {
-        if !self.quiet {
+        if self.detail != Detail::Quiet {
             say("note", "36", text);
         }
     }
 
-    /// Reports a loss.
-    pub(crate) fn loss(&self, text: &str) {
-        if !self.quiet {
-            say("warning", "33", text);
+    /// Reports a stretch where something is missing.
+    pub(crate) fn missing(&mut self, loss: Loss) {
+        if self.detail == Detail::Verbose {
+            return self.warning(&loss);
+        }
+        match self.losses.entry((loss.place.clone(), loss.thing)) {
+            Entry::Vacant(new) => {
+                new.insert(loss);
+            }
+            Entry::Occupied(known) => {
+                let known = known.into_mut();
+                known.count = known.count.saturating_add(loss.count);
+                known.is_unknown |= loss.is_unknown;
+                known.stretches += loss.stretches;
+                known.end = loss.end;
+            }
         }
     }
 
@@ -96,6 +191,38 @@ impl Reporter {
             (_, true) => Outcome::Nothing,
         }
     }
+}
+
+impl Drop for Reporter {
+    /// Prints what was held back.
+    fn drop(&mut self) {
+        for loss in std::mem::take(&mut self.losses).values() {
+            self.warning(loss);
+        }
+        if self.detail == Detail::Verbose {
+            return;
+        }
+        for more in std::mem::take(&mut self.more).into_values() {
+            match (more.last, more.count) {
+                (None, _) => {}
+                (Some(last), 1) => say("error", "31", &last.to_string()),
+                (Some(last), count) => say("error", "31", &format!("{count} more of this kind, the last one: {last}")),
+            }
+        }
+    }
+}
+
+/// The message of an error without its numbers: those of errors of one kind differ.
+fn kind_of(error: &Error) -> String {
+    let mut kind = String::new();
+    for c in error.message().chars() {
+        match c.is_ascii_digit() {
+            true if kind.ends_with('0') => {}
+            true => kind.push('0'),
+            false => kind.push(c),
+        }
+    }
+    kind
 }
 
 /// Prints an error.
@@ -135,27 +262,59 @@ fn say(word: &str, color: &str, text: &str) {
     });
 }
 
-/// Where output goes: stdout or the file of `-o`.
+/// `1 event`, `2 events`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// Where output goes: stdout or the file of `-o`, which has its name when it is complete.
 pub(crate) struct Sink {
     writer: Box<dyn Write>,
     /// The file, when it is none of the standard streams.
-    path: Option<std::path::PathBuf>,
+    path: Option<PathBuf>,
+    /// The unfinished output behind the file; `None` for a pipe or device, which takes lines at once.
+    pending: Option<Pending>,
     /// The reader has closed the pipe: a quiet end.
     pub(crate) is_closed: bool,
 }
 
 impl Sink {
-    /// A sink for stdout, or for a file.
-    pub(crate) fn open(path: Option<&std::path::Path>) -> Result<Self, Error> {
-        match path {
-            None => Ok(Sink { writer: Box::new(std::io::stdout().lock()), path: None, is_closed: false }),
-            Some(path) => {
-                // An interrupt that has removed what was begun must not find it made again.
-                let _whole = interrupt::hold();
-                let file = std::fs::File::create(path).map_err(|error| Error::io("write the file", path, &error))?;
-                Ok(Sink { writer: Box::new(file), path: Some(path.to_path_buf()), is_closed: false })
-            }
-        }
+    /// A sink for stdout.
+    pub(crate) fn stdout() -> Self {
+        Sink { writer: Box::new(std::io::stdout().lock()), path: None, pending: None, is_closed: false }
+    }
+
+    /// A sink for stdout, or for a file, which replaces one of its name at the end.
+    ///
+    /// # Errors
+    /// When the file would replace one of the inputs, or cannot be written.
+    pub(crate) fn open(path: Option<&Path>, inputs: &[PathBuf]) -> Result<Self, Error> {
+        let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(Sink::stdout()) };
+        refuse_input("output", path, inputs)?;
+        let (file, pending) = if is_flow(path) {
+            (File::create(path).map_err(|error| Error::io("write the file", path, &error))?, None)
+        } else {
+            // A link keeps leading to the file.
+            let pending = interrupt::begin(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))?;
+            // An interrupt that has removed what was begun must not find it made again.
+            let _whole = interrupt::hold();
+            let failed = |error| pending.naming()(Error::io("write the file", pending.path(), &error));
+            (File::create(pending.path()).map_err(failed)?, Some(pending))
+        };
+        Ok(Sink { writer: Box::new(file), path: Some(path.to_path_buf()), pending, is_closed: false })
+    }
+
+    /// Writes a text that is all of the output. The outcome is that of the command, unless the reader has gone.
+    pub(crate) fn print(mut self, text: &[u8], outcome: Outcome) -> Result<Outcome, Error> {
+        self.write(text)?;
+        self.end()?;
+        Ok(if self.is_closed { Outcome::Done } else { outcome })
+    }
+
+    /// Gives a file that is complete its name.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        self.flush()?;
+        self.pending.take().map_or(Ok(()), interrupt::commit)
     }
 
     /// Writes whole lines; does nothing once the pipe is closed.
@@ -187,31 +346,24 @@ impl Sink {
         &mut *self.writer
     }
 
-    /// Result of writing to the writer directly, once it is flushed; `None` when the pipe was closed.
+    /// Result of writing to the writer directly, once the output has its name; `None` when the pipe was closed.
     pub(crate) fn finish<T>(&mut self, written: std::io::Result<T>) -> Result<Option<T>, Error> {
-        let (result, value) = match written {
-            Ok(value) => (Ok(()), Some(value)),
-            Err(error) => (Err(error), None),
-        };
-        self.check(result)?;
-        self.flush()?;
+        let mut value = None;
+        self.check(written.map(|written| value = Some(written)))?;
+        self.end()?;
         Ok(value.filter(|_| !self.is_closed))
     }
 
     fn check(&mut self, result: std::io::Result<()>) -> Result<(), Error> {
-        match result {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.is_closed = true;
-                Ok(())
-            }
-            Err(error) => {
-                let kind = tracemill_model::error::ErrorKind::Io;
-                Err(match &self.path {
-                    None => Error::new(kind, format!("cannot write to stdout: {error}")).advised(&error),
-                    Some(path) => Error::io("write the file", path, &error),
-                })
-            }
-            Ok(()) => Ok(()),
+        let Err(error) = result else { return Ok(()) };
+        if error.kind() == ErrorKind::BrokenPipe {
+            self.is_closed = true;
+            return Ok(());
         }
+        let kind = tracemill_model::error::ErrorKind::Io;
+        Err(match &self.path {
+            None => Error::new(kind, format!("cannot write to stdout: {error}")).advised(&error),
+            Some(path) => Error::io("write the file", path, &error),
+        })
     }
 }

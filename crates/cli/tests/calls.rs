@@ -244,8 +244,11 @@ fn options_about_the_looks_of_other_commands_change_nothing() {
     let run =
         folder.run("replay t --avg-total --avg-self -s call --diff-policy full --sample-time 1us --sort-column 1");
     assert_eq!(run.stdout, plain);
+    for option in ["--chrome", "--diff t", "--flame-graph", "--graphviz", "--mermaid", "--task", "--debug"] {
+        assert_eq!(folder.run(&format!("replay t {option}")).ends(0, &[]).stdout, plain, "{option}");
+    }
     // Who wants something else is told.
-    folder.run("replay t --chrome").ends(2, &["--chrome"]);
+    folder.run("replay t --script x").ends(2, &["--script"]);
     assert_eq!(folder.run("replay t --output-fields none").stdout, folder.run("replay t -f none").stdout);
     assert_eq!(folder.run("dump t -f none").stdout, folder.run("dump t").stdout);
 }
@@ -381,4 +384,57 @@ fn functions_of_legacy_traces_are_calls() {
     folder.run("convert t --to lttng-legacy -o old").ends(0, &[]);
     let run = folder.run("report old -f total,self,call").ends(0, &[]);
     assert!(run.stdout.contains("  1.000 us    0.750 us           1  <1000>\n"), "{}", run.stdout);
+}
+
+fn tasting() -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/calls/tasting");
+    folder.display().to_string()
+}
+
+#[test]
+fn the_demo_of_calls_jumps_and_its_stacks_are_right() {
+    let folder = Folder::new();
+    let demo = tasting();
+    let run = |command: &str| folder.run_with(command, &[&demo]).ends(0, &[]).stdout;
+    let replay = run("replay -F tasting::leave -f none");
+    let lines: Vec<&str> = replay.lines().map(str::trim_end).collect();
+    let begin = lines.iter().position(|line| *line == "        longjmp() {").expect("it jumps");
+    assert_eq!(lines[begin + 1..][..2], ["  } /* _setjmp */", "  tasting::rinse() {"], "{replay}");
+    // `rinse` is called by `leave`, not by what `longjmp` left.
+    let value: Value = serde_json::from_str(&run("flame --format json")).expect("it is JSON");
+    let nodes = value["nodes"].as_array().expect("a list");
+    let path = |name: &str| {
+        let mut at = nodes.iter().position(|node| node["name"] == name).expect("it was called");
+        let mut names = Vec::new();
+        while at > 0 {
+            names.push(nodes[at]["name"].as_str().expect("a name"));
+            at = nodes[at]["parent"].as_u64().expect("a number") as usize;
+        }
+        names
+    };
+    assert_eq!(path("tasting::rinse"), ["tasting::rinse", "tasting::leave", "main"]);
+    assert_eq!(path("longjmp")[1..4], ["tasting::spit"; 3]);
+    let is_wait = |node: &&Value| node["is_wait"] == true;
+    assert!(
+        nodes.iter().filter(is_wait).all(|node| node["name"].as_str().is_some_and(|name| name.contains("schedule")))
+    );
+    assert!(nodes.iter().any(|node| node["is_wait"] == true && node["total_ns"].as_u64() > Some(1_000_000)));
+    folder.run_with("convert -q --to folded", &["-o", "folded", &demo]).ends(0, &[]);
+    let text = std::fs::read_to_string(folder.path("folded")).expect("it was written");
+    assert!(text.contains(";main;tasting::leave;tasting::rinse;usleep "), "{text}");
+}
+
+#[test]
+fn a_recording_does_not_differ_from_itself_and_events_before_a_program_have_no_module() {
+    let folder = Folder::new();
+    let demo = tasting();
+    let difference = folder.run_with("report --diff-policy full", &["--diff", &demo, &demo]).ends(0, &[]).stdout;
+    let calls = difference.lines().filter(|line| !line.starts_with('#') && line.contains("+0"));
+    let functions = difference.lines().filter(|line| line.contains(" us ") || line.contains(" ms ")).count();
+    assert!(functions > 20 && calls.count() == functions, "{difference}");
+    let replay = folder.run_with("replay --event-full -f module", &[&demo]).ends(0, &[]).stdout;
+    let modules: Vec<&str> = replay.lines().filter_map(|line| Some(line.split_once(" | ")?.0.trim())).collect();
+    let first = modules.iter().position(|module| *module == "tasting").expect("it calls");
+    assert!(modules[..first].contains(&"[unknown]") && modules[first..].contains(&"[event]"), "{replay}");
+    assert!(!modules[first..].contains(&"[unknown]"), "{replay}");
 }

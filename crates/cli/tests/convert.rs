@@ -320,7 +320,7 @@ fn an_output_that_exists_is_replaced_only_by_force() {
     assert_eq!(events(&folder, "out"), events(&folder, &demo("orders")));
     convert(&folder, "mill", "out", "--to ctf2 --force").ends(0, &[]);
     assert_eq!(events(&folder, "out"), events(&folder, &demo("mill")));
-    folder.run("convert --to ctf1.8 --force -o out out").ends(1, &["would replace an input"]);
+    folder.run("convert --to ctf1.8 --force -o out out").ends(2, &["would replace an input"]);
     folder.file("mine/letter.txt", "dear").copy_of("orders", "mine/orders");
     convert(&folder, "mill", "mine", "--to ctf2 --force").ends(1, &["holds no trace"]);
     assert_eq!(fs::read(folder.path("mine/letter.txt")).expect("it is still there"), b"dear");
@@ -349,15 +349,15 @@ fn an_output_never_lies_in_an_input() {
     for output in ["in", "in/out", "in/orders/out", "in/../in/new/deep", "./in/orders/x.json"] {
         let to = if output.ends_with("json") { "chrome" } else { "ctf2" };
         let of = format!("convert --force --to {to} -o {output} in");
-        folder.run(&of).ends(1, &["input", "give a"]);
+        folder.run(&of).ends(2, &["input", "give a"]);
     }
-    folder.run("convert --to ctf2 -o in/orders/out in/orders").ends(1, &["inside an input"]);
-    folder.run("convert --to jsonl -o in/orders/lines in/orders").ends(1, &["inside an input"]);
+    folder.run("convert --to ctf2 -o in/orders/out in/orders").ends(2, &["inside an input"]);
+    folder.run("convert --to jsonl -o in/orders/lines in/orders").ends(2, &["inside an input"]);
     folder.run("convert --to ctf2 -o in/beside in/orders").ends(0, &[]);
     for report in ["in/orders/metadata", "in/new", "other", "other/report"] {
         folder
             .run(&format!("convert --to ctf2 -o other --loss-report {report} in"))
-            .ends(1, &["the loss report would"]);
+            .ends(2, &["the loss report would"]);
     }
     assert!(!folder.path("other").exists());
     assert!(!folder.path("in/out").exists() && !folder.path("in/orders/out").exists());

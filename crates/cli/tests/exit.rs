@@ -33,6 +33,7 @@ fn what_is_no_trace_ends_with_1_and_says_why() {
         run("good/metadata").ends(1, &["good/metadata: the file is no trace", "the trace in `good`: name that folder"]);
         run("--input-format uftrace good")
             .ends(1, &["good: this is a trace of ctf", ", not of uftrace", "leave --input"]);
+        run("--input-format ctf good").ends(0, &[]);
         run("--input-format uftrac good")
             .ends(2, &["unknown input format `uftrac`", "did you mean `uftrace`? formats"]);
         run("- -").ends(1, &["standard input is there once, and named twice"]);
@@ -175,7 +176,8 @@ fn output_that_cannot_be_written_is_1() {
         Run::of(output).ends(1, &["error: cannot write to stdout: "]);
     }
     run("print mill -o /dev/full").ends(1, &["error: /dev/full: cannot write the file: "]);
-    run("print mill -o missing/folder/file").ends(1, &["error: missing/folder/file: cannot write the file"]);
+    // A folder below a file cannot be made; one that is missing is.
+    run("print mill -o orders/metadata/file").ends(1, &["error: orders/metadata/file: cannot write the file"]);
 }
 
 #[test]

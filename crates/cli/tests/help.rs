@@ -164,3 +164,26 @@ fn a_mistyped_command_or_option_is_answered_with_a_hint() {
     run("prin orders").ends(2, &["tip: a similar subcommand exists: 'print'"]);
     run("print orders --colums x").ends(2, &["tip: a similar argument exists: '--columns'"]);
 }
+
+#[test]
+fn help_of_reading_commands_is_short_and_rare_options_stand_at_its_end() {
+    for command in ["info", "print", "check", "replay", "graph", "flame", "dump"] {
+        let [short, long] = ["-h", "--help"].map(|help| stdout(&format!("{command} {help}"), &[]));
+        assert!(short.lines().count() < 75 && long.lines().count() < 100, "{command}");
+    }
+    for command in ["info", "print", "check", "convert", "report"] {
+        let [short, long] = ["-h", "--help"].map(|help| stdout(&format!("{command} {help}"), &[]));
+        assert!(!short.contains("--ticks-per-us"), "{command}");
+        let (common, rare) = long.split_once("Options of input formats:").expect("they have a heading");
+        assert!(common.contains("--strict") && rare.contains("--ticks-per-us"), "{command}");
+    }
+    assert!(stdout("convert --help", &[]).contains("Limits of the output formats"));
+}
+
+#[test]
+fn formats_that_are_not_built_in_are_named() {
+    let formats = stdout("formats", &[]);
+    let parquet = formats.lines().find(|line| line.starts_with("parquet")).expect("it is listed");
+    assert_eq!(parquet.contains("not in this build"), !cfg!(feature = "columnar"), "{parquet}");
+    assert!(formats.lines().any(|line| line.starts_with("gist ") && !line.contains("CPEL")));
+}

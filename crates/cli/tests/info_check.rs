@@ -200,3 +200,23 @@ fn a_trace_of_another_format_than_the_one_named_is_refused() {
     run("print mill --input-format ctf1.8 --limit 1").ends(0, &[]);
     run("print mill --input-format ctf2").ends(1, &["mill: the trace is `ctf1.8`, not `ctf2`"]);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_that_are_no_utf_8_have_an_exact_form() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    util::plain_trace(&folder, "t", "event { name = e; id = 0; };", &[0, 10, 5, 4]);
+    let odd = std::ffi::OsStr::from_bytes(b"o\xffd");
+    std::fs::rename(folder.path("t"), folder.path(".").join(odd)).expect("any name will do");
+    std::fs::rename(folder.path(".").join(odd).join("s"), folder.path(".").join(odd).join(odd)).expect("so does this");
+    let shown: Value = serde_json::from_str(&folder.run("info --json --packets .").ends(0, &[]).stdout).expect("JSON");
+    let trace = &shown["traces"][0];
+    let path = trace["path_base64"].as_str().expect("it is there");
+    assert!(trace["path"].as_str().expect("it is there").ends_with("o\u{fffd}d"));
+    // The last letters are `/o\xffd`, or part of them.
+    assert!(path.ends_with("v/2Q=") || path.ends_with("b/9k") || path.ends_with("L2//ZA=="), "{path}");
+    assert_eq!(trace["packets"][0]["file_base64"], "b/9k");
+    let whole: Value = serde_json::from_str(&folder.run_with("info --json", &[&demo("orders")]).stdout).expect("JSON");
+    assert_eq!(whole["traces"][0].get("path_base64"), None);
+}

@@ -245,6 +245,8 @@ fn pairs_are_slices_counters_count_and_ids_link() {
         (5, 3, counter.clone(), None, 0),
         (5, 4, String::new(), Some(8), 0),
         (6, 1, "work".into(), None, 1),
+        // It has no end: it ends with the last event of its thread.
+        (6, 2, String::new(), None, 0),
     ];
     assert_eq!(events, expected);
     assert_eq!(shown.events[0].1.flows, shown.events[7].1.flows);
@@ -252,4 +254,75 @@ fn pairs_are_slices_counters_count_and_ids_link() {
     let counted = &shown.tracks[&shown.events[2].1.track];
     assert!(counted.counter.is_some());
     assert_eq!(counted.name, counter);
+}
+
+#[test]
+fn what_is_left_without_an_end_does_not_take_ends_of_others() {
+    let folder = Folder::new();
+    let classes = "
+        event { name = \"func_entry\"; id = 0; fields := struct { u8 _addr; u8 _depth; }; };
+        event { name = \"func_exit\"; id = 1; fields := struct { u8 _addr; u8 _depth; }; };";
+    // Id, time, thread, process, function, depth: 3 jumps back to the second end of 2, where 9 is called; 1 does not end.
+    let events = [
+        [0, 1, 5, 4, 1, 0],
+        [0, 2, 5, 4, 2, 1],
+        [1, 3, 5, 4, 2, 1],
+        [0, 4, 5, 4, 3, 1],
+        [0, 5, 5, 4, 3, 2],
+        [1, 6, 5, 4, 2, 1],
+        [0, 7, 5, 4, 9, 1],
+        [1, 8, 5, 4, 9, 1],
+        [0, 9, 6, 4, 8, 0],
+    ];
+    plain_trace(&folder, "t", classes, events.as_flattened());
+    let run = folder.run_with("convert --to perfetto", &["-o", "out", "t"]);
+    run.ends(
+        0,
+        &[
+            "ends whose beginning is missing (they are instants) (1)",
+            "slices whose end is missing (they end where others show that they are over) (2)",
+            "slices that have not ended (they end with the last event of their track) (2)",
+        ],
+    );
+    let shown = shown(&folder.path("out"));
+    let of = |(ns, event): &(u64, TrackEvent)| {
+        let thread = shown.tracks[&event.track].thread.as_ref().map_or(0, |thread| thread.tid);
+        (*ns, thread, event.kind, shown.names.get(&event.name_iid).map_or("", String::as_str))
+    };
+    let (begin, end, instant) = (1, 2, 3);
+    let expected = [
+        (1, 5, begin, "0x1"),
+        (2, 5, begin, "0x2"),
+        (3, 5, end, "0x2"),
+        (4, 5, begin, "0x3"),
+        (5, 5, begin, "0x3"),
+        (6, 5, end, ""),
+        (6, 5, end, ""),
+        (6, 5, instant, "0x2"),
+        (7, 5, begin, "0x9"),
+        (8, 5, end, "0x9"),
+        (9, 6, begin, "0x8"),
+        (8, 5, end, ""),
+        (9, 6, end, ""),
+    ];
+    assert_eq!(shown.events.iter().map(of).collect::<Vec<_>>(), expected);
+    // Chrome's slices and profiles are the same ones.
+    folder.run_with("convert --to chrome", &["-o", "chrome", "t"]).ends(0, &["slices that have not ended", "(2)"]);
+    let text = fs::read_to_string(folder.path("chrome")).expect("it was written");
+    let file: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let events = file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] != "M");
+    let places: Vec<_> = events
+        .map(|event| {
+            let kind = match event["ph"].as_str() {
+                Some("B") => begin,
+                Some("E") => end,
+                _ => instant,
+            };
+            ((event["ts"].as_f64().expect("a time") * 1000.0).round() as u64, kind)
+        })
+        .collect();
+    assert_eq!(places, expected.map(|(ns, _, kind, _)| (ns, kind)));
+    folder.run_with("convert --to folded", &["-q", "-o", "folded", "t"]).ends(0, &[]);
+    let text = fs::read_to_string(folder.path("folded")).expect("it was written");
+    assert!(text.contains(";0x1;0x9 1\n") && text.contains(";0x1;0x3;0x3 1\n"), "{text}");
 }

@@ -41,6 +41,16 @@ fn text_names_and_fields_can_be_chosen() {
 }
 
 #[test]
+fn a_trace_without_a_name_is_named_by_nothing() {
+    let folder = Folder::new();
+    util::plain_trace(&folder, "t", "event { name = e; id = 0; };", &[0, 10, 5, 4]);
+    let lines = folder.run("print --fields trace --names header t").ends(0, &[]).stdout;
+    assert!(lines.contains(", trace = , , name = e, "), "{lines}");
+    let lines = folder.run("print --fields trace --names none t").ends(0, &[]).stdout;
+    assert!(lines.contains(" e: {"), "{lines}");
+}
+
+#[test]
 fn json_lines_have_the_keys_in_their_order() {
     let text = stdout("print orders --format jsonl", &[]);
     let lines = json_lines(&text);
@@ -380,4 +390,25 @@ fn a_trace_of_several_folders_is_named_without_them() {
     assert_eq!(name(&folder), [Some("trace = box/a".to_string())]);
     folder.file("t/b/metadata", &metadata).file("t/b/s", ticks_packet(&[(20, 2)], 0));
     assert_eq!(name(&folder), vec![Some("trace = box".to_string()); 2], "as babeltrace2 names it");
+}
+
+#[test]
+fn options_of_babeltrace2_mean_what_they_mean_there() {
+    let folder = Folder::new();
+    util::plain_trace(&folder, "t", "event { name = e; id = 0; };", &[0, 10, 5, 4, 0, 20, 5, 4, 0, 30, 5, 4]);
+    let all = folder.run("print t").ends(0, &[]).stdout;
+    let want = folder.run("print --begin 20ns --end 30ns t").ends(0, &[]).stdout;
+    assert_eq!((all.lines().count(), want.lines().count()), (3, 2));
+    for range in ["--timerange=20ns,30ns", "-t [20ns,30ns]", "--timerange [20ns,30ns] -i ctf1.8 -d -l W"] {
+        assert_eq!(
+            folder.run(&format!("print --clock-force-correlate {range} t")).ends(0, &[]).stdout,
+            want,
+            "{range}"
+        );
+    }
+    folder.run("print -w out t").ends(0, &[]);
+    assert_eq!(std::fs::read_to_string(folder.path("out")).expect("it was written"), all);
+    folder.run("print --timerange 20ns t").ends(2, &["BEGIN,END"]);
+    folder.run("print --timerange 1,2 --begin 3 t").ends(2, &["--begin"]);
+    folder.run("print --retry-duration 5 t").ends(2, &["live sessions"]);
 }

@@ -128,7 +128,9 @@ fn chrome_has_slices_that_are_well_nested() {
         ["B", 5, "read", 0.02],
         ["E", 5, "read", 0.03],
         ["i", 5, "mark", 0.04],
-        ["E", 5, "work", 0.05]
+        ["E", 5, "work", 0.05],
+        // It has no end: it ends with the last event of its thread.
+        ["E", 6, "read", 0.015]
     ]);
     assert_eq!(json!(found), want);
     assert!(events.clone().all(|event| event["pid"] == 4), "{text}");

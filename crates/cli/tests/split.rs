@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use util::{Folder, json_lines};
+use util::{Folder, json_lines, plain_trace};
 
 fn demo(trace: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(trace).display().to_string()
@@ -102,4 +102,19 @@ fn wrong_splits_are_refused() {
         .run_with("convert --to jsonl -o out --split stream", &[&demo("orders")])
         .ends(2, &["--split writes no jsonl"]);
     assert!(!folder.path("out").exists());
+}
+
+#[test]
+fn a_trace_of_one_process_is_one_part() {
+    let folder = Folder::new();
+    let classes = "env { vpid = 77; }; event { name = e; id = 0; };";
+    fs::create_dir(folder.path("t")).expect("it is new");
+    plain_trace(&folder, "t/said", &classes.replace("env { vpid = 77; };", ""), &[0, 10, 5, 77, 0, 20, 5, 78]);
+    let trace = fs::read_to_string(folder.path("t/said/metadata")).expect("it is there");
+    folder.file("env/metadata", trace.replace("_pid", "other") + classes.split("event").next().expect("the first"));
+    folder.file("env/s", [0, 10, 5, 4]).file("env/r", [0, 11, 6, 4]);
+    folder.run("convert -q --to ctf2 --split process -o out env").ends(0, &[]);
+    assert_eq!(parts(&folder, "out").iter().map(|part| part.0.as_str()).collect::<Vec<_>>(), ["77"]);
+    folder.run("convert -q --to ctf2 --split process -o two t").ends(0, &[]);
+    assert_eq!(parts(&folder, "two").iter().map(|part| part.0.as_str()).collect::<Vec<_>>(), ["77", "78"]);
 }

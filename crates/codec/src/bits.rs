@@ -301,10 +301,7 @@ impl Wide {
         let negative = self.is_negative();
         let mut limbs = self.limbs.clone();
         if negative {
-            let mut carry = true;
-            for limb in &mut limbs {
-                (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
-            }
+            negate(&mut limbs);
         }
         let mut groups = Vec::new();
         while limbs.iter().any(|&limb| limb != 0) {
@@ -323,6 +320,32 @@ impl Wide {
         }
         text
     }
+}
+
+/// Negates a number in two's complement, least significant limb first.
+pub fn negate(limbs: &mut [u64]) {
+    let mut carry = true;
+    for limb in limbs {
+        (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
+    }
+}
+
+/// A number of any size from its digits in some base, least significant limb first and without a sign. Takes time in the
+/// square of their number.
+pub fn limbs_of_digits(digits: impl Iterator<Item = u32>, base: u32) -> Vec<u64> {
+    let mut limbs: Vec<u64> = Vec::new();
+    for digit in digits {
+        let mut carry = u128::from(digit);
+        for limb in &mut limbs {
+            let value = u128::from(*limb) * u128::from(base) + carry;
+            *limb = value as u64;
+            carry = value >> 64;
+        }
+        if carry != 0 {
+            limbs.push(carry as u64);
+        }
+    }
+    limbs
 }
 
 /// Most bytes of a LEB128 integer: 1,792 bits of value.

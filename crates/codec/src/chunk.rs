@@ -460,7 +460,7 @@ impl<'a> EventRef<'a> {
 
     /// End of the event, when that is before the end of its last field.
     #[inline]
-    fn cut_bits(&self) -> Option<u64> {
+    pub fn cut_bits(&self) -> Option<u64> {
         let cuts = &self.chunk.packet.spine.as_ref()?.cuts;
         if cuts.is_empty() {
             return None;

@@ -299,9 +299,7 @@ impl Piece {
 
 /// Do rules of place beside the alignment hold somewhere in the tree?
 fn has_placement(schema: &Schema, root: FieldClassId) -> bool {
-    let class = schema.field_class(root);
-    class.placement != Placement::default()
-        || crate::layout::children(class).into_iter().any(|child| has_placement(schema, child))
+    crate::layout::below(schema, root).any(|class| class.placement != Placement::default())
 }
 
 /// Fields that the header's own variants refer to: a fast header needs no slots for them.

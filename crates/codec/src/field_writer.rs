@@ -41,11 +41,11 @@ use crate::layout;
 use crate::value::Value;
 
 /// The order and the form of the values of an event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Layout {
-    steps: Box<[Step]>,
+    steps: Vec<Step>,
     /// The path of each step's field.
-    paths: Box<[Box<str>]>,
+    paths: Vec<Box<str>>,
     /// Labels of the steps that are enumerations.
     labels: Vec<(u32, Arc<[Mapping]>)>,
     /// The first step of each structure inside of a scope.
@@ -169,15 +169,12 @@ impl Layout {
 /// Makes the steps of field classes.
 struct Compiler<'a> {
     schema: &'a Schema,
-    steps: Vec<Step>,
-    paths: Vec<Box<str>>,
-    labels: Vec<(u32, Arc<[Mapping]>)>,
-    structs: Vec<u32>,
+    layout: Layout,
 }
 
 impl<'a> Compiler<'a> {
     fn new(schema: &'a Schema) -> Self {
-        Compiler { schema, steps: Vec::new(), paths: Vec::new(), labels: Vec::new(), structs: Vec::new() }
+        Compiler { schema, layout: Layout::default() }
     }
 
     /// Adds the steps of the members of a scope.
@@ -189,8 +186,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn add(&mut self, step: Step, name: &str) {
-        self.steps.push(step);
-        self.paths.push(name.into());
+        self.layout.steps.push(step);
+        self.layout.paths.push(name.into());
     }
 
     fn end(&mut self) {
@@ -199,7 +196,7 @@ impl<'a> Compiler<'a> {
 
     fn done(mut self) -> Layout {
         self.end();
-        Layout { steps: self.steps.into(), paths: self.paths.into(), labels: self.labels, structs: self.structs }
+        self.layout
     }
 
     /// Adds the steps of a class. `before` is the number that stands right before it for it.
@@ -221,7 +218,7 @@ impl<'a> Compiler<'a> {
                     return unsupported("an integer of this form");
                 }
                 if let Some(labels) = &integer.mappings {
-                    self.labels.push((self.steps.len() as u32, labels.clone()));
+                    self.layout.labels.push((self.layout.steps.len() as u32, labels.clone()));
                 }
                 let (len_bits, order) = (integer.len_bits as u8, integer.byte_order);
                 let step = match integer.signed {
@@ -247,38 +244,38 @@ impl<'a> Compiler<'a> {
             }
             FieldKind::Blob(blob) => self.add(Step::Blob(count(&blob.length)?), name),
             FieldKind::Struct(structure) => {
-                self.structs.push(self.steps.len() as u32);
+                self.layout.structs.push(self.layout.steps.len() as u32);
                 self.members(&structure.members, 0, path, name)?;
             }
             FieldKind::Array(array) => {
-                let at = self.steps.len();
+                let at = self.layout.steps.len();
                 let count = count(&array.length)?;
                 self.add(Step::Array { count, next: 0 }, name);
                 self.class(array.element, &inside(path, PathStep::Element), &format!("{name}[]"), None)?;
                 self.end();
-                let next = self.steps.len() as u32;
-                self.steps[at] = Step::Array { count, next };
+                let next = self.layout.steps.len() as u32;
+                self.layout.steps[at] = Step::Array { count, next };
             }
             FieldKind::Optional(optional) => {
                 let (Some(flag), Presence::Boolean) = (before, &optional.presence) else {
                     return unsupported("an optional field without a boolean right before it");
                 };
-                let at = self.steps.len();
+                let at = self.layout.steps.len();
                 self.add(Step::Optional { flag, next: 0 }, name);
                 self.class(optional.content, &inside(path, PathStep::Content), name, None)?;
                 self.end();
-                let next = self.steps.len() as u32;
-                self.steps[at] = Step::Optional { flag, next };
+                let next = self.layout.steps.len() as u32;
+                self.layout.steps[at] = Step::Optional { flag, next };
             }
             FieldKind::Variant(variant) => {
                 let Some(tag) = before else {
                     return unsupported("a variant without its selector right before it");
                 };
-                let at = self.steps.len();
+                let at = self.layout.steps.len();
                 self.add(Step::End, name);
                 let mut options = Vec::new();
                 for (index, option) in variant.options.iter().enumerate() {
-                    let first = self.steps.len() as u32;
+                    let first = self.layout.steps.len() as u32;
                     let value = option.ranges.first().and_then(|range| u64::try_from(range.0).ok());
                     let Some(value) = value else { return unsupported("an option that nothing selects") };
                     options.push(Choice { name: option.name.clone(), tag: value, first });
@@ -286,7 +283,8 @@ impl<'a> Compiler<'a> {
                     self.class(option.class, &inside(path, PathStep::Option(index as u32)), &name, None)?;
                     self.end();
                 }
-                self.steps[at] = Step::Variant { tag, options: options.into(), next: self.steps.len() as u32 };
+                self.layout.steps[at] =
+                    Step::Variant { tag, options: options.into(), next: self.layout.steps.len() as u32 };
             }
             _ => return unsupported("a field of this class"),
         }

@@ -1,7 +1,8 @@
 //! Sizes, references and parts of field classes, without data.
 
 use tracemill_model::schema::{
-    BlobClass, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringClass, StringLength,
+    BlobClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Schema, StringClass,
+    StringLength,
 };
 
 /// The fewest bits that an instance of the class can take, alignment not counted.
@@ -52,14 +53,25 @@ fn length_bits(schema: &Schema, length: &Length) -> u64 {
     }
 }
 
+/// Length in bits and byte order of a field that is read bit by bit.
+pub fn bit_field(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
+    match kind {
+        FieldKind::Integer(integer) if integer.is_variable_length() => None,
+        FieldKind::Integer(integer) => Some((integer.len_bits, integer.byte_order)),
+        FieldKind::BitArray(bits) | FieldKind::BitMap(bits) | FieldKind::Boolean(bits) => {
+            Some((bits.len_bits, bits.byte_order))
+        }
+        FieldKind::Float(float) => Some((float.len_bits, float.byte_order)),
+        _ => None,
+    }
+}
+
 /// The length of a leaf whose size the metadata fixes, in bits.
 pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
+    if let Some((len_bits, _)) = bit_field(&class.kind) {
+        return Some(len_bits.into());
+    }
     match &class.kind {
-        FieldKind::Integer(class) if !class.is_variable_length() => Some(u64::from(class.len_bits)),
-        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
-            Some(u64::from(class.len_bits))
-        }
-        FieldKind::Float(class) => Some(u64::from(class.len_bits)),
         FieldKind::String(StringClass { length: StringLength::Bytes(Length::Static(bytes)), .. })
         | FieldKind::Blob(BlobClass { length: Length::Static(bytes), .. }) => Some(bytes.saturating_mul(8)),
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
@@ -129,6 +141,16 @@ pub fn child(class: &FieldClass, step: PathStep) -> Option<FieldClassId> {
         (FieldKind::Optional(class), PathStep::Content) => Some(class.content),
         _ => None,
     }
+}
+
+/// A class and all classes inside it, each as often as it is used, the last ones of each class first.
+pub fn below(schema: &Schema, root: FieldClassId) -> impl Iterator<Item = &FieldClass> {
+    let mut stack = vec![root];
+    std::iter::from_fn(move || {
+        let class = schema.field_class(stack.pop()?);
+        stack.extend(children(class));
+        Some(class)
+    })
 }
 
 /// The classes directly inside a class.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 
 use crate::event_header::{FastHeader, ReadHeader};
+use crate::layout;
 use crate::plan::{Compiler, Fault, FaultKind, Input, Known, NoVisitor, Plan, ScopeRoots, SharedSlots, Short, State};
 use crate::quick::Quick;
 use crate::spine::{EventFault, ScanEnd, SpineSink};
@@ -198,15 +199,9 @@ impl TracePlans {
     }
 
     fn refers_to_header(&self, id: EventClassId) -> bool {
-        let mut stack: Vec<_> = EVENT_SCOPES.iter().filter_map(|&scope| self.schema.scope_root(scope, id)).collect();
-        while let Some(id) = stack.pop() {
-            let class = self.schema.field_class(id);
-            if crate::layout::reference(class).is_some_and(|path| path.scope == Scope::EventHeader) {
-                return true;
-            }
-            stack.extend(crate::layout::children(class));
-        }
-        false
+        let roots = EVENT_SCOPES.iter().filter_map(|&scope| self.schema.scope_root(scope, id));
+        let mut paths = roots.flat_map(|root| layout::below(&self.schema, root)).filter_map(layout::reference);
+        paths.any(|path| path.scope == Scope::EventHeader)
     }
 
     #[inline]
@@ -236,8 +231,7 @@ impl TracePlans {
     }
 
     fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
-        let class = self.schema.stream(id);
-        [self.schema.packet_header, class.packet_context, class.event_header, class.common_context, None, None]
+        self.schema.stream_roots(self.schema.stream(id))
     }
 
     fn compile_stream(&self, id: StreamClassId) -> StreamPlans {
@@ -262,7 +256,7 @@ impl TracePlans {
 
     fn compile_event(&self, id: EventClassId, form: Form) -> Plan {
         let stream = self.schema.event(id).stream;
-        let roots = Scope::ALL.map(|scope| self.schema.scope_root(scope, id));
+        let roots = self.schema.event_roots(self.schema.event(id));
         let known = match &self.stream(stream).header {
             Header::Fast(fast) => fast.known,
             Header::General(plan) => plan.known,

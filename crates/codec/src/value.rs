@@ -76,59 +76,33 @@ impl Value {
         }
     }
 
+    /// The members of a structure without their names, or the elements of a list; none of anything else.
+    pub fn into_parts(self) -> Vec<Value> {
+        match self {
+            Value::Struct(members) => members.into_iter().map(|(_, value)| value).collect(),
+            Value::List(values) => values,
+            _ => Vec::new(),
+        }
+    }
+
     /// Is it absent?
     pub fn is_null(&self) -> bool {
         *self == Value::Null
     }
 }
 
-impl From<u64> for Value {
-    fn from(value: u64) -> Self {
-        Value::Unsigned(value)
-    }
+macro_rules! from {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Value::$variant(value.into())
+            }
+        }
+    )*};
 }
 
-impl From<u32> for Value {
-    fn from(value: u32) -> Self {
-        Value::Unsigned(value.into())
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Value::Signed(value)
-    }
-}
-
-impl From<i32> for Value {
-    fn from(value: i32) -> Self {
-        Value::Signed(value.into())
-    }
-}
-
-impl From<f64> for Value {
-    fn from(value: f64) -> Self {
-        Value::Real(value)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Value::Boolean(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Value::Text(text.into())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Value::Text(text.into())
-    }
-}
+from!(u64 => Unsigned, u32 => Unsigned, i64 => Signed, i32 => Signed, f64 => Real, bool => Boolean);
+from!(&str => Text, String => Text);
 
 impl<T: Into<Value>> From<Vec<T>> for Value {
     fn from(elements: Vec<T>) -> Self {

@@ -1,6 +1,7 @@
 //! Files of tables: rows go in as batches. Thousands of them may be written at once, so files are opened when there is
 //! something to write and closed when too many are open.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,12 +67,6 @@ impl Output {
         self.waiting.clear();
         Ok(())
     }
-
-    /// Gives file and memory back until there is something to write again.
-    fn rest(&mut self) {
-        self.file = None;
-        self.waiting.shrink_to_fit();
-    }
 }
 
 impl Write for Output {
@@ -105,7 +100,6 @@ impl Sink {
     /// Makes a file.
     pub(crate) fn new(form: Form, path: &OutPath, schema: &SchemaRef) -> Result<Self> {
         let output = Output::new(path).map_err(path.failed(WRITING))?;
-        let failed = |error: &dyn std::fmt::Display| failed(path.path(), error);
         let writer = match form {
             Form::Parquet => {
                 let mut properties = WriterProperties::builder()
@@ -114,7 +108,7 @@ impl Sink {
                     .set_statistics_enabled(EnabledStatistics::Chunk)
                     .set_offset_index_disabled(true)
                     .set_created_by(format!("tracemill {}", env!("CARGO_PKG_VERSION")));
-                let columns = ArrowSchemaConverter::new().convert(schema).map_err(|error| failed(&error))?;
+                let columns = ArrowSchemaConverter::new().convert(schema).map_err(failed(path.path()))?;
                 for column in columns.columns() {
                     let encoding = match (column.physical_type(), column.logical_type_ref()) {
                         // Few different values: a dictionary.
@@ -128,24 +122,21 @@ impl Sink {
                     properties = properties.set_column_encoding(path, encoding);
                 }
                 let writer = ArrowWriter::try_new(output, schema.clone(), Some(properties.build()));
-                Writer::Parquet(Box::new(writer.map_err(|error| failed(&error))?))
+                Writer::Parquet(Box::new(writer.map_err(failed(path.path()))?))
             }
-            Form::Arrow => {
-                Writer::Arrow(Box::new(FileWriter::try_new(output, schema).map_err(|error| failed(&error))?))
-            }
+            Form::Arrow => Writer::Arrow(Box::new(FileWriter::try_new(output, schema).map_err(failed(path.path()))?)),
         };
         Ok(Sink { path: path.clone(), writer, waiting: 0 })
     }
 
     /// Writes rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let failed = |error: &dyn std::fmt::Display| failed(self.path.path(), error);
         match &mut self.writer {
             Writer::Parquet(writer) => {
-                writer.write(batch).map_err(|error| failed(&error))?;
+                writer.write(batch).map_err(failed(self.path.path()))?;
                 self.waiting = writer.memory_size();
             }
-            Writer::Arrow(writer) => writer.write(batch).map_err(|error| failed(&error))?,
+            Writer::Arrow(writer) => writer.write(batch).map_err(failed(self.path.path()))?,
         }
         self.write_out()
     }
@@ -153,7 +144,7 @@ impl Sink {
     /// Ends the row group, so that nothing waits.
     pub(crate) fn shed(&mut self) -> Result<()> {
         if let Writer::Parquet(writer) = &mut self.writer {
-            writer.flush().map_err(|error| failed(self.path.path(), &error))?;
+            writer.flush().map_err(failed(self.path.path()))?;
             self.waiting = 0;
         }
         self.write_out()
@@ -175,26 +166,29 @@ impl Sink {
         self.output().file.is_some()
     }
 
-    /// Closes the file until there is something to write again.
+    /// Gives file and memory back until there is something to write again.
     pub(crate) fn rest(&mut self) {
-        self.output().rest();
+        let output = self.output();
+        output.file = None;
+        output.waiting.shrink_to_fit();
     }
 
     /// All rows are there.
     pub(crate) fn close(self) -> Result<()> {
         let path = self.path;
-        let output = match self.writer {
-            Writer::Parquet(writer) => writer.into_inner().map_err(|error| failed(path.path(), &error)),
+        let mut output = match self.writer {
+            Writer::Parquet(writer) => writer.into_inner().map_err(failed(path.path()))?,
             Writer::Arrow(mut writer) => {
-                writer.finish().and_then(|()| writer.into_inner()).map_err(|error| failed(path.path(), &error))
+                writer.finish().and_then(|()| writer.into_inner()).map_err(failed(path.path()))?
             }
         };
-        output?.write_out().map_err(path.failed(WRITING))
+        output.write_out().map_err(path.failed(WRITING))
     }
 }
 
-pub(crate) fn failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Io, format!("the table cannot be written: {error}")).in_file(path)
+/// The error of a table that cannot be written.
+pub(crate) fn failed<E: Display>(path: &Path) -> impl Fn(E) -> Error {
+    move |error| Error::new(ErrorKind::Io, format!("the table cannot be written: {error}")).in_file(path)
 }
 
 /// A schema that tables share.

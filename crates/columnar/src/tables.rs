@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
-use arrow_array::{
-    ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
-};
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Schema};
-use tracemill_columns::{Columns, Dropped};
+use tracemill_columns::{Columns, Dropped, Numbers};
 use tracemill_format::OutPath;
 use tracemill_model::error::Result;
 
@@ -19,41 +18,35 @@ pub(crate) const BATCH_ROWS: usize = 1 << 13;
 
 /// A column of numbers or names that are not fields.
 pub(crate) enum Plain {
-    /// Unsigned, 64 bits.
-    U64(Vec<u64>, NullBufferBuilder),
-    /// Unsigned, 32 bits.
-    U32(Vec<u32>, NullBufferBuilder),
-    /// Signed, 64 bits.
-    I64(Vec<i64>, NullBufferBuilder),
+    /// Numbers.
+    Numbers(Numbers, NullBufferBuilder),
     /// Texts.
     Text(Vec<Option<String>>),
     /// Texts that are known before, by their index.
-    Name(Vec<i32>, NullBufferBuilder, ArrayRef),
+    Name(Numbers, NullBufferBuilder, ArrayRef),
 }
 
 impl Plain {
     pub(crate) fn u64() -> Self {
-        Plain::U64(Vec::new(), NullBufferBuilder::new(0))
+        Plain::Numbers(Numbers::U64(Vec::new()), NullBufferBuilder::new(0))
     }
 
     pub(crate) fn u32() -> Self {
-        Plain::U32(Vec::new(), NullBufferBuilder::new(0))
+        Plain::Numbers(Numbers::U32(Vec::new()), NullBufferBuilder::new(0))
     }
 
     pub(crate) fn i64() -> Self {
-        Plain::I64(Vec::new(), NullBufferBuilder::new(0))
+        Plain::Numbers(Numbers::I64(Vec::new()), NullBufferBuilder::new(0))
     }
 
     /// A column of some of these names.
     pub(crate) fn name(names: Vec<String>) -> Self {
-        Plain::Name(Vec::new(), NullBufferBuilder::new(0), Arc::new(StringArray::from(names)))
+        Plain::Name(Numbers::I32(Vec::new()), NullBufferBuilder::new(0), Arc::new(StringArray::from(names)))
     }
 
     fn data_type(&self) -> DataType {
         match self {
-            Plain::U64(..) => DataType::UInt64,
-            Plain::U32(..) => DataType::UInt32,
-            Plain::I64(..) => DataType::Int64,
+            Plain::Numbers(numbers, _) => numbers.data_type(),
             Plain::Text(_) => DataType::Utf8,
             Plain::Name(..) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
         }
@@ -62,47 +55,24 @@ impl Plain {
     /// Appends a number, or an index of a name.
     #[inline]
     pub(crate) fn push(&mut self, value: Option<u64>) {
-        let number = value.unwrap_or_default();
-        let nulls = match self {
-            Plain::U64(values, nulls) => {
-                values.push(number);
-                nulls
+        match self {
+            Plain::Numbers(numbers, nulls) | Plain::Name(numbers, nulls, _) => {
+                numbers.push(value.unwrap_or_default());
+                nulls.append(value.is_some());
             }
-            Plain::U32(values, nulls) => {
-                values.push(number as u32);
-                nulls
-            }
-            Plain::I64(values, nulls) => {
-                values.push(number as i64);
-                nulls
-            }
-            Plain::Name(values, nulls, _) => {
-                values.push(number as i32);
-                nulls
-            }
-            Plain::Text(values) => return values.push(value.map(|number| number.to_string())),
-        };
-        match value {
-            Some(_) => nulls.append_non_null(),
-            None => nulls.append_null(),
+            Plain::Text(values) => values.push(value.map(|number| number.to_string())),
         }
     }
 
     /// Appends numbers, or indices of names: the kind of the column is looked at once for all of them.
     pub(crate) fn extend(&mut self, values: impl Iterator<Item = Option<u64>>) {
-        macro_rules! extend {
-            ($numbers:expr, $nulls:expr, $type:ty) => {
-                for value in values {
-                    $numbers.push(value.unwrap_or_default() as $type);
-                    $nulls.append(value.is_some());
-                }
-            };
-        }
         match self {
-            Plain::U64(numbers, nulls) => extend!(numbers, nulls, u64),
-            Plain::U32(numbers, nulls) => extend!(numbers, nulls, u32),
-            Plain::I64(numbers, nulls) => extend!(numbers, nulls, i64),
-            Plain::Name(numbers, nulls, _) => extend!(numbers, nulls, i32),
+            Plain::Numbers(numbers, nulls) | Plain::Name(numbers, nulls, _) => {
+                numbers.extend(values.map(|value| {
+                    nulls.append(value.is_some());
+                    value.unwrap_or_default()
+                }));
+            }
             Plain::Text(_) => values.for_each(|value| self.push(value)),
         }
     }
@@ -116,13 +86,11 @@ impl Plain {
 
     fn take(&mut self) -> std::result::Result<ArrayRef, arrow_schema::ArrowError> {
         Ok(match self {
-            Plain::U64(values, nulls) => Arc::new(UInt64Array::try_new(std::mem::take(values).into(), nulls.finish())?),
-            Plain::U32(values, nulls) => Arc::new(UInt32Array::try_new(std::mem::take(values).into(), nulls.finish())?),
-            Plain::I64(values, nulls) => Arc::new(Int64Array::try_new(std::mem::take(values).into(), nulls.finish())?),
+            Plain::Numbers(numbers, nulls) => numbers.take(nulls.finish())?,
             Plain::Text(values) => Arc::new(StringArray::from(std::mem::take(values))),
-            Plain::Name(values, nulls, names) => {
-                let keys = Int32Array::try_new(std::mem::take(values).into(), nulls.finish())?;
-                Arc::new(DictionaryArray::<Int32Type>::try_new(keys, names.clone())?)
+            Plain::Name(indices, nulls, names) => {
+                let keys = indices.take(nulls.finish())?.as_primitive::<Int32Type>().clone();
+                Arc::new(DictionaryArray::try_new(keys, names.clone())?)
             }
         })
     }
@@ -137,7 +105,7 @@ pub(crate) struct Table {
     pub(crate) trees: Vec<Columns>,
     /// Rows that wait.
     pub(crate) rows: usize,
-    sink: Sink,
+    pub(crate) sink: Sink,
 }
 
 impl Table {
@@ -167,26 +135,19 @@ impl Table {
         self.rows * 24 + self.trees.iter().map(Columns::bytes).sum::<usize>()
     }
 
-    /// Bytes that wait in the file's writer.
-    pub(crate) fn waiting(&self) -> usize {
-        self.sink.waiting
-    }
-
     /// Writes what waits as a batch.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if self.rows == 0 {
             return Ok(());
         }
         self.rows = 0;
-        let batch = self.batch().map_err(|error| failed(std::path::Path::new(""), &error))?;
+        let batch = self.batch().map_err(failed(std::path::Path::new("")))?;
         self.sink.write(&batch)
     }
 
     fn batch(&mut self) -> std::result::Result<RecordBatch, arrow_schema::ArrowError> {
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
-        for column in &mut self.plain {
-            columns.push(column.take()?);
-        }
+        let columns: std::result::Result<Vec<_>, _> = self.plain.iter_mut().map(Plain::take).collect();
+        let mut columns = columns?;
         for tree in &mut self.trees {
             columns.extend(tree.take()?);
         }
@@ -197,16 +158,6 @@ impl Table {
     pub(crate) fn shed(&mut self) -> Result<()> {
         self.flush()?;
         self.sink.shed()
-    }
-
-    /// Is its file open?
-    pub(crate) fn is_open(&mut self) -> bool {
-        self.sink.is_open()
-    }
-
-    /// Closes the file until there is something to write again.
-    pub(crate) fn rest(&mut self) {
-        self.sink.rest();
     }
 
     /// All rows are there. Gives the values that the columns could not hold.

@@ -281,14 +281,13 @@ impl Writer {
         metadata.extend(class.name.iter().map(|name| ("tracemill.name".to_string(), name.to_string())));
         let table = Table::new(self.form, path, plain, fields, &metadata)?;
         self.tables.push(table);
-        let clock = stream.default_clock;
         Ok(ClassOut {
             table: self.tables.len() - 1,
             trace,
             name: class.name.as_ref().and_then(|name| self.names.get(name).copied()),
             id: Some(class.id),
             stream: Some(stream.id).filter(|_| !stream.has_no_id),
-            has_cycles: clock.is_some_and(|clock| !schema.clock(clock).has_made_cycles) && !class.is_untimed,
+            has_cycles: schema.has_cycles(id),
             is_open: class.open_ids.is_some(),
             has_header,
         })
@@ -392,12 +391,12 @@ impl Writer {
     #[cold]
     fn flush(&mut self, at: usize) -> Result<()> {
         let table = &mut self.tables[at];
-        self.waiting -= table.waiting();
+        self.waiting -= table.sink.waiting;
         table.flush()?;
-        self.waiting += table.waiting();
+        self.waiting += table.sink.waiting;
         while self.waiting > WAITING_GROUPS {
-            let Some(largest) = (0..self.tables.len()).max_by_key(|&at| self.tables[at].waiting()) else { break };
-            let size = self.tables[largest].waiting();
+            let Some(largest) = (0..self.tables.len()).max_by_key(|&at| self.tables[at].sink.waiting) else { break };
+            let size = self.tables[largest].sink.waiting;
             if size == 0 {
                 break;
             }
@@ -411,13 +410,13 @@ impl Writer {
 
     /// Closes the file that is open longest when there are too many.
     fn opened(&mut self, at: usize) {
-        if self.tables[at].is_open() && !self.open.contains(&at) {
+        if self.tables[at].sink.is_open() && !self.open.contains(&at) {
             self.open.push_back(at);
         }
         if self.open.len() > OPEN_FILES
             && let Some(oldest) = self.open.pop_front()
         {
-            self.tables[oldest].rest();
+            self.tables[oldest].sink.rest();
         }
     }
 
@@ -477,10 +476,8 @@ impl TraceWriter for Writer {
         let ns = exact.and_then(stored);
         self.lost.add(Lost::NullTimes, (exact.is_some() && ns.is_none()).into());
         let cpu = of.cpu;
-        let (mut own_id, mut own) = (None, Vec::new());
-        if class.is_open {
-            own_id = event.own_id(&mut own);
-        }
+        let mut own = Vec::new();
+        let own_id = if class.is_open { event.own_id(&mut own) } else { None };
         if self.has_open_ids {
             // Names are texts then; all other columns are made of the rows that wait.
             let name = self.traces[trace].schema.event(event.class()).name.as_deref();
@@ -526,8 +523,7 @@ impl TraceWriter for Writer {
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         self.begin()?;
         if self.losses.is_none() {
-            let mut columns = Vec::new();
-            columns.extend(self.trace_column());
+            let mut columns = Vec::from_iter(self.trace_column());
             columns.extend([("stream_name", Plain::Text(Vec::new())), ("kind", Plain::Text(Vec::new()))]);
             columns.extend([("count", Plain::u64()), ("begin_ns", Plain::i64()), ("end_ns", Plain::i64())]);
             self.losses = Some(Table::new(self.form, self.file("losses"), columns, Vec::new(), &[])?);
@@ -535,19 +531,14 @@ impl TraceWriter for Writer {
         let Some(table) = &mut self.losses else { return Ok(()) };
         let of = &self.streams[stream];
         let ns = |cycles: Option<u64>| of.clock.and_then(|clock| stored(clock.ns(cycles?)));
-        let mut columns = table.plain.iter_mut();
-        if self.traces.len() > 1
-            && let Some(column) = columns.next()
-        {
-            column.push(Some(of.trace as u64));
+        if let [trace @ .., name, kind, count, begin, end] = table.plain.as_mut_slice() {
+            trace.iter_mut().for_each(|column| column.push(Some(of.trace as u64)));
+            name.push_text(Some(&of.name));
+            kind.push_text(Some(gap.kind.name()));
+            count.push(gap.count);
+            begin.push(ns(gap.begin_cycles));
+            end.push(ns(gap.end_cycles));
         }
-        for text in [of.name.as_str(), gap.kind.name()] {
-            if let Some(column) = columns.next() {
-                column.push_text(Some(text));
-            }
-        }
-        let rest = [gap.count, ns(gap.begin_cycles), ns(gap.end_cycles)];
-        columns.zip(rest).for_each(|(column, value)| column.push(value));
         table.rows += 1;
         if table.rows >= BATCH_ROWS { table.flush() } else { Ok(()) }
     }
@@ -555,10 +546,8 @@ impl TraceWriter for Writer {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         self.begin()?;
         self.flush_events()?;
-        let tables = std::mem::take(&mut self.tables).into_iter().chain(self.events.take());
-        let tables: Vec<Table> =
-            tables.chain(self.losses.take()).chain(std::mem::take(&mut self.packets).into_values()).collect();
-        for table in tables {
+        let tables = std::mem::take(&mut self.tables).into_iter().chain(self.events.take()).chain(self.losses.take());
+        for table in tables.chain(std::mem::take(&mut self.packets).into_values()) {
             self.dropped += table.close()?;
         }
         self.put_classes()?;

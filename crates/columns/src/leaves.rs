@@ -13,69 +13,86 @@ use arrow_schema::{ArrowError, DataType, Field};
 use tracemill_codec::text::fields_json::has_flag;
 use tracemill_model::schema::Mapping;
 
-/// Numbers in their own width.
-pub(crate) enum Numbers {
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-    I8(Vec<i8>),
-    I16(Vec<i16>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-}
+/// Makes the column of numbers from a table of widths: the numbers, and the array and the type that Arrow has for them.
+macro_rules! numbers {
+    ($($width:ident($number:ty, $array:ident, $data_type:ident),)*) => {
+        /// Numbers in their own width.
+        #[expect(missing_docs, reason = "their names say it all")]
+        pub enum Numbers {
+            $($width(Vec<$number>),)*
+        }
 
-macro_rules! each {
-    ($numbers:expr, $values:ident, $array:ident => $do:expr) => {
-        match $numbers {
-            Numbers::U8($values) => {
-                type $array = UInt8Array;
-                $do
+        impl Numbers {
+            /// The type of the column.
+            pub fn data_type(&self) -> DataType {
+                match self {
+                    $(Numbers::$width(_) => DataType::$data_type,)*
+                }
             }
-            Numbers::U16($values) => {
-                type $array = UInt16Array;
-                $do
+
+            /// Appends an integer, whose bits above the width are copies of its sign.
+            #[inline(always)]
+            pub fn push(&mut self, value: u64) {
+                match self {
+                    $(Numbers::$width(values) => values.push(value as $number),)*
+                }
             }
-            Numbers::U32($values) => {
-                type $array = UInt32Array;
-                $do
+
+            /// Appends integers: the width is looked at once for all of them.
+            pub fn extend(&mut self, integers: impl Iterator<Item = u64>) {
+                match self {
+                    $(Numbers::$width(values) => values.extend(integers.map(|value| value as $number)),)*
+                }
             }
-            Numbers::U64($values) => {
-                type $array = UInt64Array;
-                $do
+
+            pub(crate) fn push_real(&mut self, value: f64) {
+                match self {
+                    $(Numbers::$width(values) => values.push(value as $number),)*
+                }
             }
-            Numbers::I8($values) => {
-                type $array = Int8Array;
-                $do
+
+            /// An integer.
+            fn get(&self, at: usize) -> i128 {
+                match self {
+                    $(Numbers::$width(values) => values[at] as i128,)*
+                }
             }
-            Numbers::I16($values) => {
-                type $array = Int16Array;
-                $do
+
+            fn len(&self) -> usize {
+                match self {
+                    $(Numbers::$width(values) => values.len(),)*
+                }
             }
-            Numbers::I32($values) => {
-                type $array = Int32Array;
-                $do
-            }
-            Numbers::I64($values) => {
-                type $array = Int64Array;
-                $do
-            }
-            Numbers::F32($values) => {
-                type $array = Float32Array;
-                $do
-            }
-            Numbers::F64($values) => {
-                type $array = Float64Array;
-                $do
+
+            /// Takes all numbers out.
+            ///
+            /// # Errors
+            /// When there are not as many nulls as numbers.
+            pub fn take(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+                Ok(match self {
+                    $(Numbers::$width(values) => Arc::new($array::try_new(std::mem::take(values).into(), nulls)?),)*
+                })
             }
         }
     };
 }
 
+numbers! {
+    U8(u8, UInt8Array, UInt8),
+    U16(u16, UInt16Array, UInt16),
+    U32(u32, UInt32Array, UInt32),
+    U64(u64, UInt64Array, UInt64),
+    I8(i8, Int8Array, Int8),
+    I16(i16, Int16Array, Int16),
+    I32(i32, Int32Array, Int32),
+    I64(i64, Int64Array, Int64),
+    F32(f32, Float32Array, Float32),
+    F64(f64, Float64Array, Float64),
+}
+
 impl Numbers {
-    pub(crate) fn integers(len_bits: u32, signed: bool) -> Self {
+    /// A column of integers of so many bits.
+    pub fn integers(len_bits: u32, signed: bool) -> Self {
         match (len_bits, signed) {
             (1..=8, false) => Numbers::U8(Vec::new()),
             (1..=8, true) => Numbers::I8(Vec::new()),
@@ -86,68 +103,6 @@ impl Numbers {
             (_, false) => Numbers::U64(Vec::new()),
             (_, true) => Numbers::I64(Vec::new()),
         }
-    }
-
-    pub(crate) fn data_type(&self) -> DataType {
-        match self {
-            Numbers::U8(_) => DataType::UInt8,
-            Numbers::U16(_) => DataType::UInt16,
-            Numbers::U32(_) => DataType::UInt32,
-            Numbers::U64(_) => DataType::UInt64,
-            Numbers::I8(_) => DataType::Int8,
-            Numbers::I16(_) => DataType::Int16,
-            Numbers::I32(_) => DataType::Int32,
-            Numbers::I64(_) => DataType::Int64,
-            Numbers::F32(_) => DataType::Float32,
-            Numbers::F64(_) => DataType::Float64,
-        }
-    }
-
-    /// Appends an integer, whose bits above the width are copies of its sign.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, value: u64) {
-        match self {
-            Numbers::U8(values) => values.push(value as u8),
-            Numbers::U16(values) => values.push(value as u16),
-            Numbers::U32(values) => values.push(value as u32),
-            Numbers::U64(values) => values.push(value),
-            Numbers::I8(values) => values.push(value as i8),
-            Numbers::I16(values) => values.push(value as i16),
-            Numbers::I32(values) => values.push(value as i32),
-            Numbers::I64(values) => values.push(value as i64),
-            Numbers::F32(values) => values.push(value as f32),
-            Numbers::F64(values) => values.push(value as f64),
-        }
-    }
-
-    pub(crate) fn push_real(&mut self, value: f64) {
-        match self {
-            Numbers::F32(values) => values.push(value as f32),
-            Numbers::F64(values) => values.push(value),
-            _ => self.push(value as u64),
-        }
-    }
-
-    pub(crate) fn get(&self, at: usize) -> i128 {
-        match self {
-            Numbers::U64(values) => values[at].into(),
-            Numbers::F32(_) | Numbers::F64(_) => 0,
-            Numbers::U8(values) => values[at].into(),
-            Numbers::U16(values) => values[at].into(),
-            Numbers::U32(values) => values[at].into(),
-            Numbers::I8(values) => values[at].into(),
-            Numbers::I16(values) => values[at].into(),
-            Numbers::I32(values) => values[at].into(),
-            Numbers::I64(values) => values[at].into(),
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        each!(self, values, Array => { let _: Option<Array> = None; values.len() })
-    }
-
-    pub(crate) fn take(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        each!(self, values, Array => Ok(Arc::new(Array::try_new(std::mem::take(values).into(), nulls)?)))
     }
 }
 
@@ -181,18 +136,26 @@ impl Bytes {
     }
 }
 
-/// The labels of an enumeration.
+/// The labels of an enumeration, or the flags of a bit map.
 pub(crate) struct Labels {
     /// All labels, each once: the dictionary of the column.
     names: ArrayRef,
-    /// Ranges and the labels that stand for them, when no two overlap; in order.
-    ranges: Option<Vec<(i128, i128, i32)>>,
-    /// Every mapping, for those that overlap.
+    form: Form,
     mappings: Vec<(Mapping, i32)>,
 }
 
+/// The form of a column of labels.
+enum Form {
+    /// One label for each value, by ranges that do not overlap, in order.
+    Label(Vec<(i128, i128, i32)>),
+    /// Lists: the labels of ranges that overlap.
+    Labels,
+    /// Lists: the flags that are set.
+    Flags,
+}
+
 impl Labels {
-    pub(crate) fn new(mappings: &[Mapping]) -> Self {
+    pub(crate) fn new(mappings: &[Mapping], are_flags: bool) -> Self {
         let mut known: HashMap<Arc<str>, i32> = HashMap::new();
         let mut names = Vec::new();
         let mut all = Vec::new();
@@ -209,8 +172,12 @@ impl Labels {
         }
         ranges.sort_unstable();
         let overlaps = ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0 && pair[0].2 != pair[1].2);
-        let ranges = Some(ranges).filter(|_| !overlaps);
-        Labels { names: Arc::new(StringArray::from(names)), ranges, mappings: all }
+        let form = match overlaps {
+            _ if are_flags => Form::Flags,
+            true => Form::Labels,
+            false => Form::Label(ranges),
+        };
+        Labels { names: Arc::new(StringArray::from(names)), form, mappings: all }
     }
 
     fn dictionary(&self) -> DataType {
@@ -223,15 +190,11 @@ impl Labels {
 
     /// The column of labels beside the value.
     pub(crate) fn field(&self) -> Field {
-        match &self.ranges {
-            Some(_) => Field::new("label", self.dictionary(), true),
-            None => Field::new("labels", DataType::List(self.item()), true),
+        match &self.form {
+            Form::Label(_) => Field::new("label", self.dictionary(), true),
+            Form::Labels => Field::new("labels", DataType::List(self.item()), true),
+            Form::Flags => Field::new("flags", DataType::List(self.item()), true),
         }
-    }
-
-    /// The column of flags beside the value.
-    pub(crate) fn flags_field(&self) -> Field {
-        Field::new("flags", DataType::List(self.item()), true)
     }
 
     fn keys(&self, keys: Vec<i32>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
@@ -239,25 +202,25 @@ impl Labels {
         Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, self.names.clone())?))
     }
 
+    /// The labels of some values.
     pub(crate) fn array(&self, values: &Numbers) -> Result<ArrayRef, ArrowError> {
         let len = values.len();
-        if let Some(ranges) = &self.ranges {
-            let (mut keys, mut nulls) = (Vec::with_capacity(len), NullBufferBuilder::new(len));
-            for at in 0..len {
-                let value = values.get(at);
-                let range = ranges.partition_point(|(low, _, _)| *low <= value).checked_sub(1).map(|at| ranges[at]);
-                let found = range.filter(|(_, high, _)| value <= *high);
-                nulls.append(found.is_some());
-                keys.push(found.map_or(0, |(_, _, key)| key));
+        let ranges = match &self.form {
+            Form::Label(ranges) => ranges,
+            Form::Labels => {
+                return self.lists(values, |label, value, (key, known)| label.contains(value) && !known.contains(&key));
             }
-            return self.keys(keys, nulls.finish());
+            Form::Flags => return self.lists(values, |flag, value, _| has_flag(flag, value)),
+        };
+        let (mut keys, mut nulls) = (Vec::with_capacity(len), NullBufferBuilder::new(len));
+        for at in 0..len {
+            let value = values.get(at);
+            let range = ranges.partition_point(|(low, _, _)| *low <= value).checked_sub(1).map(|at| ranges[at]);
+            let found = range.filter(|(_, high, _)| value <= *high);
+            nulls.append(found.is_some());
+            keys.push(found.map_or(0, |(_, _, key)| key));
         }
-        self.lists(values, |mapping, value, (key, known)| mapping.contains(value) && !known.contains(&key))
-    }
-
-    /// For each value the labels of the flags that are set in it.
-    pub(crate) fn flags(&self, values: &Numbers) -> Result<ArrayRef, ArrowError> {
-        self.lists(values, |flag, value, _| has_flag(flag, value))
+        self.keys(keys, nulls.finish())
     }
 
     /// For each value the labels of some mappings. `is_in` is given a mapping, the value, and the mapping's label with
@@ -293,13 +256,13 @@ mod tests {
     fn labels_are_a_dictionary_and_lists_where_they_overlap() {
         let mapping = |label: &str, ranges: Vec<(i128, i128)>| Mapping { label: label.into(), ranges };
         let values = Numbers::I8(vec![0, 1, 5, -3]);
-        let plain = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])]);
+        let plain = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])], false);
         let array = plain.array(&values).expect("the columns fit");
         let array = array.as_dictionary::<Int32Type>();
         let names = array.values().as_string::<i32>();
         let label = |at: usize| (!array.is_null(at)).then(|| names.value(array.keys().value(at) as usize));
         assert_eq!([label(0), label(1), label(2), label(3)], [Some("low"), Some("one"), None, Some("low")]);
-        let double = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])]);
+        let double = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])], false);
         let array = double.array(&values).expect("the columns fit");
         let array = array.as_list::<i32>();
         assert_eq!([0, 1, 2, 3].map(|at| array.value_length(at)), [1, 2, 0, 0]);

@@ -19,9 +19,11 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
-use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Schema, Scope};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Member, Schema, Scope, VariantOption};
 
-use crate::leaves::{Bytes, Labels, Numbers};
+use crate::leaves::{Bytes, Labels};
+
+pub use crate::leaves::Numbers;
 
 /// Values that columns cannot hold, counted.
 #[derive(Clone, Copy, Default, Debug)]
@@ -61,10 +63,8 @@ enum Kind {
     /// Texts; integers of more than 64 bits are decimal.
     Text(Encoding, Bytes),
     Blob(Bytes, Arc<str>),
-    /// An integer or bit map with names for its values.
+    /// An integer with labels, or a bit map with flags: the value beside the names.
     Labelled(Numbers, Box<Labels>),
-    /// A bit map: value and the names of the bits that are set.
-    Flags(Numbers, Box<Labels>),
     /// A structure without members: is it there?
     Unit(usize),
     Struct(Vec<(Arc<str>, usize)>),
@@ -164,10 +164,9 @@ impl Columns {
     /// Marks structures that are always there.
     fn find_outer(&mut self, at: usize) {
         match &self.cells[at].kind {
-            Kind::Struct(members) => {
-                let members: Vec<usize> = members.iter().map(|(_, at)| *at).collect();
+            Kind::Struct(_) => {
                 self.cells[at].is_outer = true;
-                members.into_iter().for_each(|at| self.find_outer(at));
+                self.parts_of(at).into_iter().for_each(|at| self.find_outer(at));
             }
             Kind::Unit(_) => self.is_flat = false,
             _ => {}
@@ -194,9 +193,6 @@ impl Columns {
         let of = |members: &[(Arc<str>, usize)]| -> DataType {
             DataType::Struct(members.iter().map(|(name, at)| self.field_of(*at, name)).collect())
         };
-        let beside = |numbers: &Numbers, field: Field| {
-            DataType::Struct(Fields::from(vec![Field::new("value", numbers.data_type(), true), field]))
-        };
         let data_type = match &self.cells[at].kind {
             Kind::Numbers(numbers) => numbers.data_type(),
             Kind::Boolean(_) | Kind::Unit(_) => DataType::Boolean,
@@ -205,8 +201,10 @@ impl Columns {
                 let metadata = HashMap::from([("media_type".to_string(), media_type.to_string())]);
                 return Field::new(name, DataType::Binary, true).with_metadata(metadata);
             }
-            Kind::Labelled(numbers, labels) => beside(numbers, labels.field()),
-            Kind::Flags(numbers, labels) => beside(numbers, labels.flags_field()),
+            Kind::Labelled(numbers, labels) => {
+                let value = Field::new("value", numbers.data_type(), true);
+                DataType::Struct(Fields::from(vec![value, labels.field()]))
+            }
             Kind::Struct(members) | Kind::Variant(members) => of(members),
             Kind::List(element, _) => DataType::List(Arc::new(self.field_of(*element, "item"))),
             Kind::Optional(content) => return self.field_of(*content, name),
@@ -218,7 +216,7 @@ impl Columns {
         self.pad(at);
         let nulls = self.cells[at].nulls.finish();
         let data_type = match &self.cells[at].kind {
-            Kind::Struct(_) | Kind::Variant(_) | Kind::List(..) | Kind::Labelled(..) | Kind::Flags(..) => {
+            Kind::Struct(_) | Kind::Variant(_) | Kind::List(..) | Kind::Labelled(..) => {
                 Some(self.field_of(at, "").data_type().clone())
             }
             _ => None,
@@ -247,10 +245,6 @@ impl Columns {
                 let names = labels.array(numbers)?;
                 Arc::new(StructArray::try_new(fields, vec![numbers.take(None)?, names], nulls)?)
             }
-            Kind::Flags(numbers, labels) => {
-                let names = labels.flags(numbers)?;
-                Arc::new(StructArray::try_new(fields, vec![numbers.take(None)?, names], nulls)?)
-            }
             Kind::Struct(members) | Kind::Variant(members) => {
                 let members = members.clone();
                 let arrays = members.iter().map(|(_, at)| self.take_of(*at)).collect::<Result<Vec<_>, _>>()?;
@@ -275,28 +269,26 @@ impl Columns {
         self.pad(at);
         self.cells[at].nulls.append_null();
         match &mut self.cells[at].kind {
-            Kind::Numbers(numbers) | Kind::Labelled(numbers, _) | Kind::Flags(numbers, _) => numbers.push(0),
+            Kind::Numbers(numbers) | Kind::Labelled(numbers, _) => numbers.push(0),
             Kind::Boolean(bits) => bits.append(false),
             Kind::Text(_, bytes) | Kind::Blob(bytes, _) => {
                 bytes.push(&[]);
             }
             Kind::Unit(len) => *len += 1,
-            Kind::List(element, _) => {
-                let element = *element;
-                // Elements of a visit that ended in a fault belong to what is absent.
-                let len = self.cells[element].nulls.len() as i32;
-                if let Kind::List(_, offsets) = &mut self.cells[at].kind {
-                    offsets.push(len);
-                }
+            // Elements of a visit that ended in an error belong to what is absent.
+            Kind::List(..) => self.end_list(at),
+            Kind::Optional(_) | Kind::Struct(_) | Kind::Variant(_) => {
+                self.parts_of(at).into_iter().for_each(|at| self.push_null(at));
             }
-            Kind::Optional(content) => {
-                let content = *content;
-                self.push_null(content);
-            }
-            Kind::Struct(members) | Kind::Variant(members) => {
-                let members: Vec<usize> = members.iter().map(|(_, at)| *at).collect();
-                members.into_iter().for_each(|at| self.push_null(at));
-            }
+        }
+    }
+
+    /// Ends a list with the elements so far.
+    fn end_list(&mut self, at: usize) {
+        let Kind::List(element, _) = self.cells[at].kind else { return };
+        let len = self.len_of(element) as i32;
+        if let Kind::List(_, offsets) = &mut self.cells[at].kind {
+            offsets.push(len);
         }
     }
 
@@ -308,24 +300,18 @@ impl Columns {
     }
 
     fn level_of(&mut self, at: usize, len: usize) {
-        let inside: Vec<usize> = match &self.cells[at].kind {
-            Kind::Struct(members) | Kind::Variant(members) => members.iter().map(|(_, at)| *at).collect(),
-            Kind::Optional(content) => vec![*content],
-            Kind::List(element, _) => {
-                let element = *element;
-                let longest = self.longest(element);
-                self.level_of(element, longest);
-                if self.cells[at].nulls.len() == len
-                    && let Kind::List(_, offsets) = &mut self.cells[at].kind
-                {
-                    // The list was begun and did not end.
-                    offsets.truncate(len);
-                    offsets.push(longest as i32);
-                }
-                Vec::new()
+        let inside = self.parts_of(at);
+        if let Kind::List(element, _) = self.cells[at].kind {
+            let longest = self.longest(element);
+            self.level_of(element, longest);
+            if self.cells[at].nulls.len() == len
+                && let Kind::List(_, offsets) = &mut self.cells[at].kind
+            {
+                // The list was begun and did not end.
+                offsets.truncate(len);
+                offsets.push(longest as i32);
             }
-            _ => Vec::new(),
-        };
+        }
         self.pad(at);
         if self.cells[at].nulls.len() < len {
             // What is inside may have been begun; it is made level below.
@@ -339,13 +325,15 @@ impl Columns {
 
     /// The length of the longest column in a tree.
     fn longest(&self, at: usize) -> usize {
-        let own = self.len_of(at);
+        self.parts_of(at).into_iter().map(|at| self.longest(at)).fold(self.len_of(at), usize::max)
+    }
+
+    /// The columns that have a value for each value of this one.
+    fn parts_of(&self, at: usize) -> Vec<usize> {
         match &self.cells[at].kind {
-            Kind::Struct(members) | Kind::Variant(members) => {
-                members.iter().map(|(_, at)| self.longest(*at)).fold(own, usize::max)
-            }
-            Kind::Optional(content) => own.max(self.longest(*content)),
-            _ => own,
+            Kind::Struct(members) | Kind::Variant(members) => members.iter().map(|(_, at)| *at).collect(),
+            Kind::Optional(content) => vec![*content],
+            _ => Vec::new(),
         }
     }
 
@@ -361,7 +349,7 @@ fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) -> usize {
     cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
     let text = |encoding| Kind::Text(encoding, Bytes::default());
     let labelled = |class: &IntegerClass, numbers: Numbers| match &class.mappings {
-        Some(mappings) => Kind::Labelled(numbers, Box::new(Labels::new(mappings))),
+        Some(mappings) => Kind::Labelled(numbers, Box::new(Labels::new(mappings, false))),
         None => Kind::Numbers(numbers),
     };
     let mut names = Vec::new();
@@ -379,7 +367,7 @@ fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) -> usize {
         FieldKind::BitArray(class) | FieldKind::BitMap(class) if class.len_bits > 64 => text(Encoding::Utf8),
         FieldKind::BitArray(class) => Kind::Numbers(Numbers::integers(class.len_bits, false)),
         FieldKind::BitMap(class) => {
-            Kind::Flags(Numbers::integers(class.len_bits, false), Box::new(Labels::new(&class.flags)))
+            Kind::Labelled(Numbers::integers(class.len_bits, false), Box::new(Labels::new(&class.flags, true)))
         }
         FieldKind::Boolean(_) => Kind::Boolean(BooleanBufferBuilder::new(0)),
         FieldKind::Float(class) if class.len_bits <= 32 => Kind::Numbers(Numbers::F32(Vec::new())),
@@ -389,21 +377,17 @@ fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) -> usize {
         FieldKind::Blob(class) => Kind::Blob(Bytes::default(), class.media_type.clone()),
         FieldKind::Struct(class) if class.members.is_empty() => Kind::Unit(0),
         FieldKind::Struct(class) => {
-            let mut members = Vec::new();
-            for member in &class.members {
-                members.push((unique(&member.name), add(schema, member.class, cells)));
-            }
-            Kind::Struct(members)
+            let member = |member: &Member| (unique(&member.name), add(schema, member.class, cells));
+            Kind::Struct(class.members.iter().map(member).collect())
         }
         FieldKind::Array(class) => Kind::List(add(schema, class.element, cells), vec![0]),
         FieldKind::Optional(class) => Kind::Optional(add(schema, class.content, cells)),
         FieldKind::Variant(class) => {
-            let mut options = Vec::new();
-            for (index, option) in class.options.iter().enumerate() {
-                let name = option.name.as_ref().map_or_else(|| index.to_string(), |name| name.to_string());
-                options.push((unique(&name), add(schema, option.class, cells)));
-            }
-            Kind::Variant(options)
+            let option = |(index, option): (usize, &VariantOption)| {
+                let name = option.name.clone().unwrap_or_else(|| index.to_string().into());
+                (unique(&name), add(schema, option.class, cells))
+            };
+            Kind::Variant(class.options.iter().enumerate().map(option).collect())
         }
     };
     cells[at].kind = kind;
@@ -426,7 +410,7 @@ impl Filler<'_> {
 
     #[inline]
     fn integer(&mut self, node: NodeId, value: u64) {
-        if let Kind::Numbers(numbers) | Kind::Labelled(numbers, _) | Kind::Flags(numbers, _) = self.begin(node) {
+        if let Kind::Numbers(numbers) | Kind::Labelled(numbers, _) = self.begin(node) {
             numbers.push(value);
         }
     }
@@ -512,19 +496,14 @@ impl Visitor for Filler<'_> {
     }
 
     fn end_array(&mut self, node: NodeId) {
-        let Kind::List(element, _) = self.columns.cells[node as usize].kind else { return };
-        let len = self.columns.len_of(element) as i32;
-        if let Kind::List(_, offsets) = &mut self.columns.cells[node as usize].kind {
-            offsets.push(len);
-        }
+        self.columns.end_list(node as usize);
     }
 
     fn begin_variant(&mut self, node: NodeId, option: usize) {
         self.begin(node);
-        let Kind::Variant(options) = &self.columns.cells[node as usize].kind else { return };
-        for (at, (_, own)) in options.clone().iter().enumerate() {
+        for (at, own) in self.columns.parts_of(node as usize).into_iter().enumerate() {
             if at != option {
-                self.columns.push_null(*own);
+                self.columns.push_null(own);
             }
         }
     }

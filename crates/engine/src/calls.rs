@@ -10,28 +10,30 @@ use std::sync::Arc;
 
 use tracemill_format::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
-    Recording, ValueStyle,
+    Recording,
 };
+use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{EventClassId, Scope};
 use tracemill_semantics::{Semantics, member};
 
 use crate::event::Event;
+use crate::events::{Events, Step};
 use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
-use crate::merge::{Merger, Note};
-use crate::redact::StreamReader;
+use crate::item::Flow;
+use crate::merge::Note;
 use crate::selection::{self, ClassSet, StreamOf};
 use crate::session::Session;
-use crate::timeline::{self, Selection};
+use crate::timeline::Selection;
 
 /// Calls that may be open at once in a task.
 const MAX_DEPTH: usize = 65_535;
-/// Events of a batch.
+/// Events that are read at once.
 const BATCH: usize = 4096;
-/// Tasks and functions that are told apart; a trace with more of them is none that anybody can look at.
+/// Tasks and functions that are distinguished; a trace with more of them is none that anybody can look at.
 const MAX_NAMES: usize = 1 << 20;
 
-/// What an event class means.
+/// Meaning of an event class.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     None,
@@ -58,7 +60,7 @@ pub struct EventCalls {
     selection: Selection,
     /// By trace and event class.
     meanings: Vec<Vec<Meaning>>,
-    /// What is read of events.
+    /// Fields that are read of events.
     fields: KeyBy,
     tasks: Vec<CallTask>,
     by_task: HashMap<(i128, i128), u32>,
@@ -69,7 +71,7 @@ pub struct EventCalls {
     base_ns: i128,
 }
 
-/// What an event says.
+/// Contents of an event.
 struct Said {
     task: i128,
     process: i128,
@@ -83,7 +85,7 @@ impl EventCalls {
         let (mut symbols, mut fields) = (Vec::new(), Vec::new());
         let mut by_name: HashMap<String, u32> = HashMap::new();
         // Id 0 is no symbol.
-        symbols.push(CallSymbol { name: String::new(), module: None, is_library_call: false, size: 0 });
+        symbols.push(symbol_of(String::new(), None));
         let mut has_calls = false;
         let meanings = session.traces.iter().map(|trace| {
             let (kinds, modules) = (trace.reader.call_events(), trace.reader.module_events());
@@ -107,19 +109,13 @@ impl EventCalls {
                     };
                     has_calls = true;
                     of_trace[at] = fields(kind.address.map(|name| (ADDRESS, name)).as_slice());
-                    let symbol = if kind.address.is_some() {
-                        0
-                    } else {
-                        *by_name.entry(function.to_string()).or_insert_with(|| {
-                            symbols.push(CallSymbol {
-                                name: function.to_string(),
-                                module: None,
-                                is_library_call: false,
-                                size: 0,
-                            });
-                            symbols.len() as u32 - 1
-                        })
-                    };
+                    if kind.address.is_some() {
+                        return Meaning::Call { is_exit, symbol: 0 };
+                    }
+                    let symbol = *by_name.entry(function.to_string()).or_insert_with(|| {
+                        symbols.push(symbol_of(function.to_string(), None));
+                        symbols.len() as u32 - 1
+                    });
                     return Meaning::Call { is_exit, symbol };
                 }
                 let Some(module) = modules.iter().find(|module| module.name == name) else { return Meaning::None };
@@ -161,21 +157,23 @@ impl EventCalls {
 
     /// Finds tasks and functions.
     fn survey(&mut self) {
-        let mut reader = self.reader();
+        let (mut keys, mut key) = (KeyReader::new(&self.session, &self.fields), Vec::new());
         // By process: first address, size, path; the last one counts.
         let mut loaded: HashMap<i128, Vec<(u64, u64, String)>> = HashMap::new();
         let mut found: Vec<((i128, i128), Option<String>, i128)> = Vec::new();
         let mut addresses: Vec<(i128, u64)> = Vec::new();
         let (mut by_task, mut by_address) = (HashMap::new(), HashMap::new());
         let mut base_ns = 0;
-        reader.each(self, &mut |_, meaning, event, ns, values| {
+        let take = |event: &Event<'_>| {
+            let Some((meaning, ns)) = self.meaning(event) else { return };
             base_ns = ns.min(base_ns);
-            let said = Said::of(event, values);
+            let values = keys.values(event, &mut key);
+            let said = Said::of(event, &values);
             match meaning {
                 Meaning::Module => {
-                    let number = |at| number(values, at).and_then(|value| u64::try_from(value).ok());
+                    let number = |at| number(&values, at).and_then(|value| u64::try_from(value).ok());
                     if let (Some(base), Some(size), Some(path)) =
-                        (number(MODULE), number(MODULE + 1), text(values, MODULE + 2))
+                        (number(MODULE), number(MODULE + 1), text(&values, MODULE + 2))
                     {
                         loaded.entry(said.process).or_default().push((base, size, path));
                     }
@@ -195,8 +193,8 @@ impl EventCalls {
                 }
                 Meaning::None => {}
             }
-            true
-        });
+        };
+        Events::new(&self.session, &self.streams, &self.selection, None).for_each(take, |_| Flow::Continue);
         for (process, address) in addresses {
             let module = loaded
                 .get(&process)
@@ -209,7 +207,7 @@ impl EventCalls {
                 None => (format!("<{address:x}>"), None),
             };
             self.by_address.insert((process, address), self.symbols.len() as u32);
-            self.symbols.push(CallSymbol { name, module, is_library_call: false, size: 0 });
+            self.symbols.push(symbol_of(name, module));
         }
         for (order, ((process, task), name, start)) in found.into_iter().enumerate() {
             let small = |value: i128| i64::try_from(value).unwrap_or(-1);
@@ -237,18 +235,20 @@ impl EventCalls {
         self.base_ns = base_ns;
     }
 
-    fn reader(&self) -> EventReader {
-        EventReader {
-            merger: timeline::merger(&self.session, &self.streams, &self.selection),
-            keys: KeyReader::new(&self.session, &self.fields),
-            key: Vec::new(),
-            findings: Findings::default(),
-        }
+    /// The meaning of an event and its time; `None` when it has none of them.
+    fn meaning(&self, event: &Event) -> Option<(Meaning, i128)> {
+        let meaning = *self.meanings[event.trace].get(event.raw.class().0 as usize)?;
+        Some((meaning, event.ns.filter(|_| meaning != Meaning::None)?))
     }
 }
 
+/// A symbol of which nothing but its name is known, and maybe its module.
+fn symbol_of(name: String, module: Option<String>) -> CallSymbol {
+    CallSymbol { name, module, is_library_call: false, size: 0 }
+}
+
 impl Said {
-    /// What the values of an event say. Without a thread it is of its stream's, without a process of its trace's.
+    /// The contents from the values of an event. Without a thread it is of its stream's, without a process of its trace's.
     fn of(event: &Event, values: &[(usize, KeyValue)]) -> Self {
         Said {
             task: number(values, TASK).unwrap_or((event.trace as i128) << 32 | event.stream as i128),
@@ -293,57 +293,9 @@ fn function_of<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
     .filter(|function| parts.len() == 1 || !function.is_empty())
 }
 
-/// Reads the events that matter, in the order of time.
-struct EventReader {
-    merger: Merger<StreamReader>,
-    keys: KeyReader,
-    key: Vec<u8>,
-    findings: Findings,
-}
-
 /// The ns from one time to another, as records of calls count them.
 fn since(base_ns: i128, ns: i128) -> u64 {
     (ns - base_ns).clamp(0, u64::MAX.into()) as u64
-}
-
-/// Takes an event: its meaning, when it was, what it says; false to stop.
-type Take<'t> = dyn FnMut(&EventCalls, Meaning, &Event, i128, &[(usize, KeyValue)]) -> bool + 't;
-
-impl EventReader {
-    /// Shows all events.
-    fn each(&mut self, calls: &EventCalls, take: &mut Take) {
-        while self.batch(calls, take) {}
-    }
-
-    /// Shows the next events; false at the end.
-    fn batch(&mut self, calls: &EventCalls, take: &mut Take) -> bool {
-        let Some(batch) = self.merger.next_batch(BATCH) else { return false };
-        for note in batch.notes {
-            match note {
-                Note::Fault(error) => self.findings.faults.push(error),
-                Note::Warning(error) => self.findings.warnings.push(error),
-                Note::Gap(..) => {}
-            }
-        }
-        for run in &batch.runs {
-            let (stream, ready) = &batch.chunks[run.chunk as usize];
-            let of = &calls.streams[stream.0 as usize];
-            let chunk = &ready.chunk;
-            for at in run.from as usize..run.to as usize {
-                let meaning = calls.meanings[of.trace].get(chunk.classes[at] as usize).copied();
-                let meaning = meaning.unwrap_or(Meaning::None);
-                let event = of.event(chunk.event(at));
-                let Some(ns) = event.ns.filter(|_| meaning != Meaning::None) else { continue };
-                self.key.clear();
-                self.keys.encode(&event, &mut self.key);
-                let values = KeyReader::decode(&self.key);
-                if !take(calls, meaning, &event, ns, &values) {
-                    return false;
-                }
-            }
-        }
-        true
-    }
 }
 
 impl CallSource for EventCalls {
@@ -380,8 +332,11 @@ impl CallSource for EventCalls {
     fn open(&self, _stream: usize) -> Box<dyn CallStream + '_> {
         Box::new(Records {
             calls: self,
-            reader: self.reader(),
-            open: vec![Vec::new(); self.tasks.len()],
+            events: Events::new(&self.session, &self.streams, &self.selection, None),
+            keys: KeyReader::new(&self.session, &self.fields),
+            key: Vec::new(),
+            findings: Findings::default(),
+            open: vec![OpenCalls::new(MAX_DEPTH); self.tasks.len()],
             begun: vec![false; self.tasks.len()],
             unfounded: 0,
         })
@@ -390,7 +345,7 @@ impl CallSource for EventCalls {
     fn symbol(&self, id: u32, address: u64) -> CallSymbol {
         match self.symbols.get(id as usize).filter(|_| id > 0) {
             Some(symbol) => symbol.clone(),
-            None => CallSymbol { name: format!("<{address:x}>"), module: None, is_library_call: false, size: 0 },
+            None => symbol_of(format!("<{address:x}>"), None),
         }
     }
 
@@ -400,17 +355,9 @@ impl CallSource for EventCalls {
         }
     }
 
-    fn library_of(&self, _name: &str) -> Option<String> {
-        None
-    }
-
-    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, _out: &mut Vec<u8>) {}
-
     fn event_name(&self, record: &CallRecord) -> String {
         format!("event:{}", record.address)
     }
-
-    fn put_event_data(&self, _record: &CallRecord, _out: &mut Vec<u8>) {}
 
     fn dump(
         &self,
@@ -438,18 +385,17 @@ impl CallSource for EventCalls {
         }
         Ok(())
     }
-
-    fn default_options(&self) -> &[String] {
-        &[]
-    }
 }
 
 /// The records of all tasks.
 struct Records<'a> {
     calls: &'a EventCalls,
-    reader: EventReader,
+    events: Events<'a>,
+    keys: KeyReader,
+    key: Vec<u8>,
+    findings: Findings,
     /// By task: symbols and addresses of the open calls.
-    open: Vec<Vec<(u32, u64)>>,
+    open: Vec<OpenCalls<(u32, u64)>>,
     /// By task: was a call seen to begin?
     begun: Vec<bool>,
     /// Ends inside of calls that they do not belong to.
@@ -458,11 +404,30 @@ struct Records<'a> {
 
 impl CallStream for Records<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
-        let Records { calls, reader, open, begun, unfounded } = self;
-        let goes_on = reader.batch(calls, &mut |calls, meaning, event, ns, values| {
-            let Meaning::Call { is_exit, symbol, .. } = meaning else { return true };
-            let said = Said::of(event, values);
-            let Some(&task) = calls.by_task.get(&(said.process, said.task)) else { return true };
+        let Records { calls, events, keys, key, findings, open, begun, unfounded } = self;
+        for _ in 0..BATCH {
+            let event = match events.next() {
+                Some(Step::Event(_, event)) => event,
+                Some(Step::Note(note)) => {
+                    match note {
+                        Note::Fault(error) => findings.faults.push(error),
+                        Note::Warning(error) => findings.warnings.push(error),
+                        Note::Gap(..) => {}
+                    }
+                    continue;
+                }
+                None => {
+                    if *unfounded > 0 {
+                        let message = format!("{unfounded} ends of calls belong to no open call");
+                        findings.warnings.push(Error::malformed(message).with_help("they are left out"));
+                        *unfounded = 0;
+                    }
+                    return false;
+                }
+            };
+            let Some((Meaning::Call { is_exit, symbol }, ns)) = calls.meaning(&event) else { continue };
+            let said = Said::of(&event, &keys.values(&event, key));
+            let Some(&task) = calls.by_task.get(&(said.process, said.task)) else { continue };
             let open = &mut open[task as usize];
             let symbol = match symbol {
                 0 => calls.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
@@ -483,44 +448,38 @@ impl CallStream for Records<'_> {
                     has_values: false,
                 });
             };
-            // Names have no address: their number tells them apart.
+            // Names have no address: their number identifies them.
             let address = if said.address > 0 { said.address } else { symbol.into() };
             let call = (symbol, address);
             if !is_exit {
                 begun[task as usize] = true;
-                if open.len() < MAX_DEPTH {
-                    put(call, open.len(), CallKind::Entry);
-                    open.push(call);
+                let depth = open.len();
+                if open.begin(None, call) {
+                    put(call, depth, CallKind::Entry);
                 }
-                return true;
+                continue;
             }
             // An end that does not say of what ends the last call.
-            let place = if address == 0 { open.len().checked_sub(1) } else { open.iter().rposition(|of| *of == call) };
-            match place {
+            match open.end(None, |of| address == 0 || *of == call) {
                 // The calls inside of it were left another way.
-                Some(place) => {
-                    while open.len() > place {
+                (End::OfCall, inside) => {
+                    for _ in 0..=inside {
                         if let Some(inner) = open.pop() {
                             put(inner, open.len(), CallKind::Exit);
                         }
                     }
                 }
+                (End::OfDeepCall, _) => {}
                 // It began before the trace.
-                None if !begun[task as usize] => put(call, 0, CallKind::Exit),
-                None => *unfounded += 1,
+                (End::Lone, _) if !begun[task as usize] => put(call, 0, CallKind::Exit),
+                (End::Lone, _) => *unfounded += 1,
             }
-            true
-        });
-        if !goes_on && *unfounded > 0 {
-            let message = format!("{unfounded} ends of calls belong to no open call");
-            reader.findings.warnings.push(Error::malformed(message).with_help("they are left out"));
-            *unfounded = 0;
         }
-        goes_on
+        true
     }
 
     fn take_findings(&mut self) -> Findings {
-        std::mem::take(&mut self.reader.findings)
+        std::mem::take(&mut self.findings)
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Severity {
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// What and where.
+    /// Its message and place.
     pub error: Error,
 }
 
@@ -34,61 +34,62 @@ pub struct Finding {
 /// go on. Returns the number of events.
 pub fn check(session: &Session, mut found: impl FnMut(Finding) -> bool) -> u64 {
     let mut events = 0;
-    let mut tell = |severity, error| found(Finding { severity, error });
-    for failure in &session.failures {
-        if !tell(Severity::Fault, failure.clone()) {
-            return events;
-        }
-    }
-    let streams = session.traces.iter().flat_map(|trace| &trace.streams);
-    session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(packet_bytes).sum());
-    for (at, trace) in session.traces.iter().enumerate() {
-        let opening = trace.warnings.iter().chain(&trace.remarks).map(|error| (Severity::Warning, error));
-        for (severity, error) in opening.chain(trace.faults.iter().map(|error| (Severity::Fault, error))) {
-            if !tell(severity, error.clone()) {
-                return events;
-            }
-        }
-        for error in unreached(trace) {
-            if !tell(Severity::Warning, error) {
-                return events;
-            }
-        }
-        for stream in &trace.streams {
-            for error in packets_in_order(stream) {
-                if !tell(Severity::Warning, error) {
-                    return events;
-                }
-            }
-            match check_stream(session, at, trace, stream, &mut tell) {
-                Ok(count) => events += count,
-                Err(count) => return events + count,
-            }
-        }
-    }
+    // `None` when the caller wants no more.
+    let mut report = |severity, error| found(Finding { severity, error }).then_some(());
+    let _ = check_all(session, &mut events, &mut report);
     events
 }
 
-/// Reads a stream; `Err` when the caller wants no more.
+fn check_all(
+    session: &Session,
+    events: &mut u64,
+    report: &mut impl FnMut(Severity, Error) -> Option<()>,
+) -> Option<()> {
+    for failure in &session.failures {
+        report(Severity::Fault, failure.clone())?;
+    }
+    let streams = session.traces.iter().flat_map(|trace| &trace.streams);
+    session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(|packet| packet_bytes(&packet)).sum());
+    for (at, trace) in session.traces.iter().enumerate() {
+        for error in trace.warnings.iter().chain(&trace.remarks) {
+            report(Severity::Warning, error.clone())?;
+        }
+        for error in &trace.faults {
+            report(Severity::Fault, error.clone())?;
+        }
+        for error in unreached(trace) {
+            report(Severity::Warning, error)?;
+        }
+        for stream in &trace.streams {
+            for error in packets_in_order(stream) {
+                report(Severity::Warning, error)?;
+            }
+            check_stream(session, at, trace, stream, events, report)?;
+        }
+    }
+    Some(())
+}
+
+/// Reads a stream.
 fn check_stream(
     session: &Session,
     at: usize,
     trace: &OpenTrace,
     stream: &Stream,
-    tell: &mut impl FnMut(Severity, Error) -> bool,
-) -> Result<u64, u64> {
+    events: &mut u64,
+    report: &mut impl FnMut(Severity, Error) -> Option<()>,
+) -> Option<()> {
     let clock = session.clock_map(at, stream.class);
     let mut cursor = Cursor::new(trace, stream.clone().into(), clock, SpineFilter::default(), 8192);
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
-    let mut events = 0;
-    // A packet whose events stand outside its times is told once.
-    let mut told = None;
+    // A packet whose events stand outside its times is reported once.
+    let mut reported = None;
     while let Some(item) = cursor.next() {
         let finding = match item {
             Item::Chunk(ready) => {
                 let chunk = &ready.chunk;
-                events += chunk.len() as u64;
+                *events += chunk.len() as u64;
                 let packet = &chunk.packet.packet;
                 let key = (packet.file, packet.index);
                 let outside = (0..chunk.len()).find(|&at| {
@@ -96,8 +97,8 @@ fn check_stream(
                     packet.begin_cycles.is_some_and(|begin| cycles < begin)
                         || packet.end_cycles.is_some_and(|end| cycles > end)
                 });
-                outside.filter(|_| clock.is_some() && told != Some(key)).map(|at| {
-                    told = Some(key);
+                outside.filter(|_| clock.is_some() && reported != Some(key)).map(|at| {
+                    reported = Some(key);
                     let message =
                         format!("an event at {} cycles is outside of the times of its packet", chunk.cycles[at]);
                     let error = Error::new(ErrorKind::Inconsistent, message)
@@ -127,43 +128,37 @@ fn check_stream(
             Item::Fault(error) => Some((Severity::Fault, error)),
             Item::Warning(error) => Some((Severity::Warning, error)),
         };
-        if let Some((severity, error)) = finding
-            && !tell(severity, error)
-        {
-            return Err(events);
+        if let Some((severity, error)) = finding {
+            report(severity, error)?;
         }
     }
-    Ok(events)
+    Some(())
 }
 
-/// What is wrong with the times of the packets.
+/// Packets whose times are out of order.
 fn packets_in_order(stream: &Stream) -> Vec<Error> {
     let mut errors = Vec::new();
-    let mut place = |at: usize, message: String| {
-        let packet = &stream.packets[at];
-        let error = Error::new(ErrorKind::Inconsistent, message)
-            .at_offset(packet.offset_bytes)
-            .in_packet(packet.index)
-            .in_file(&stream.files[packet.file as usize].path);
-        errors.push(error);
-    };
     for (at, packet) in stream.packets.iter().enumerate() {
+        let mut add = |message: String| {
+            let error = Error::new(ErrorKind::Inconsistent, message).at_offset(packet.offset_bytes);
+            errors.push(error.in_packet(packet.index).in_file(&stream.files[packet.file as usize].path));
+        };
         if let (Some(begin), Some(end)) = (packet.begin_cycles, packet.end_cycles)
             && end < begin
         {
-            place(at, format!("the packet ends at {end} cycles, before it begins at {begin}"));
+            add(format!("the packet ends at {end} cycles, before it begins at {begin}"));
         }
-        let previous = at.checked_sub(1).map(|at| &stream.packets[at]);
+        let previous = at.checked_sub(1).map(|at| stream.packets.at(at));
         if let (Some(end), Some(begin)) = (previous.and_then(|previous| previous.end_cycles), packet.begin_cycles)
             && begin < end
         {
-            place(at, format!("the packet begins at {begin} cycles, before the end of the one before at {end}"));
+            add(format!("the packet begins at {begin} cycles, before the end of the one before at {end}"));
         }
     }
     errors
 }
 
-/// Bytes at the end of files that no packet reaches. A fault that opening has told is not told again.
+/// Bytes at the end of files that no packet reaches. Errors that opening has reported are not repeated.
 fn unreached(trace: &OpenTrace) -> Vec<Error> {
     let mut ends: Vec<(&DataFile, u64)> = Vec::new();
     for stream in &trace.streams {

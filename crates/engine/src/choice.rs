@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_model::error::{Error, Result};
 
-use crate::filter::{Expression, Filter, FilterContext, Time, TimeContext};
+use crate::filter::{Expression, Filter, Time, TimeContext};
 use crate::session::Session;
 use crate::survey::ends;
 use crate::timeline::Selection;
@@ -70,7 +70,7 @@ impl Choice {
     /// without a zone are universal time. Reads the packets at the ends of streams when a time is relative to them.
     ///
     /// # Errors
-    /// Those of [`Expression::bind`], and when a time cannot be resolved or the first is after the last.
+    /// Errors of [`Expression::bind`], and when a time cannot be resolved or the first is after the last.
     pub fn bind(&self, session: &Session, gmt: bool) -> Result<(Selection, Option<Filter>)> {
         let instants = [&self.begin, &self.end];
         let needs = instants.into_iter().flatten().map(|instant| instant.time.needs());
@@ -90,10 +90,9 @@ impl Choice {
             let error = Error::misuse(message);
             return Err(error.with_help("no event is in between; both include their own instant"));
         }
-        let context = FilterContext { session, gmt, first_ns, last_ns };
         let mut selection = Selection { begin_ns, end_ns, ..Selection::default() };
         let Some((name, expression)) = &self.expression else { return Ok((selection, None)) };
-        let filter = expression.bind(&context).map_err(|error| misuse_of(name, error))?;
+        let filter = expression.bind(session, &times).map_err(|error| misuse_of(name, error))?;
         let traces = 0..session.traces.len();
         selection.classes = traces.map(|trace| filter.classes(trace).map(Arc::new)).collect();
         if let Some((first, last)) = filter.time_range() {

@@ -1,22 +1,21 @@
 //! From a session to a target: whether it is copied or written, which events go there, in what order, and what comes up
 //! on the way. [`convert`] decides; [`Conversion`] is one pass over the events.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Source, SourceStream, Target, TraceWriter, WriteOptions};
-use tracemill_format::{Format, OpenTrace, Storage};
+use tracemill_format::{Entry, Format, OpenTrace, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
 use crate::copy::copy;
 use crate::filter::{Filter, Matcher};
-use crate::item::Flow;
-use crate::item::{Item, ReadyChunk};
-use crate::merge::{Note, Source as _, StreamIndex};
+use crate::item::{Flow, Item, ReadyChunk};
+use crate::merge::{Note, StreamIndex};
 use crate::output::Pending;
 use crate::selection::StreamOf;
 use crate::session::Session;
@@ -24,7 +23,7 @@ use crate::source::FileSystem;
 use crate::split::{SplitBy, Splitter};
 use crate::timeline::{self, Selection};
 
-/// What a target gets to know before the first event.
+/// Descriptions of the traces that a target gets before the first event.
 ///
 /// # Errors
 /// When a part of a trace cannot be read that a target may need.
@@ -55,7 +54,7 @@ pub fn sources(session: &Session, streams: &[StreamOf]) -> Result<Vec<Source>> {
     session.traces.iter().enumerate().map(source).collect()
 }
 
-/// What a trace is, or was before it was converted.
+/// The format of a trace, or the one that it had before it was converted.
 fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
     trace.schema.origin.clone().unwrap_or_else(|| {
         let (format, version) = (trace.schema.format.to_string(), trace.schema.version);
@@ -64,15 +63,11 @@ fn origin(trace: &OpenTrace, parts: &[Part]) -> Arc<Origin> {
 }
 
 /// Is the path a trace, or a folder of nothing but traces, or parts of an output?
-pub fn is_trace(storage: &dyn Storage, formats: &[&Format], path: &std::path::Path) -> bool {
-    let is_part = |path: &std::path::Path| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(crate::split::is_part_name)
-    };
-    let probe = |path: &std::path::Path| formats.iter().any(|format| (format.probe)(storage, path));
-    probe(path)
-        || storage
-            .list(path)
-            .is_ok_and(|entries| entries.iter().all(|entry| probe(&entry.path) || is_part(&entry.path)))
+pub fn is_trace(storage: &dyn Storage, formats: &[&Format], path: &Path) -> bool {
+    let is_part = |path: &Path| path.file_name().and_then(|name| name.to_str()).is_some_and(crate::split::is_part_name);
+    let probe = |path: &Path| formats.iter().any(|format| (format.probe)(storage, path));
+    let is_known = |entry: &Entry| probe(&entry.path) || is_part(&entry.path);
+    probe(path) || storage.list(path).is_ok_and(|entries| entries.iter().all(is_known))
 }
 
 /// Wishes for a conversion.
@@ -148,11 +143,8 @@ pub fn convert(
         session,
         streams,
         selection: &selection,
-        filter: options.filter.as_ref(),
-        skip: options.skip,
-        limit: options.limit,
+        options,
         in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
-        stop: options.stop,
     };
     let is_folder = options.makes_folder(target);
     // What is copied as it is must be sound.
@@ -226,25 +218,19 @@ pub struct Conversion<'a> {
     pub session: &'a Session,
     /// Its streams that are wanted.
     pub streams: &'a [StreamOf],
-    /// What is wanted of them.
+    /// Their events that are read.
     pub selection: &'a Selection,
-    /// Condition on fields.
-    pub filter: Option<&'a Filter>,
-    /// Events to leave out first.
-    pub skip: u64,
-    /// Most events.
-    pub limit: Option<u64>,
+    /// The wishes; only the filter, the numbers of events, and the flag that ends the work matter here.
+    pub options: &'a ConvertOptions<'a>,
     /// Must events come in the order of time?
     pub in_order: bool,
-    /// Ends the work soon when it is set.
-    pub stop: Option<&'a AtomicBool>,
 }
 
 /// How a conversion ended.
 pub struct Converted {
     /// Events that were written.
     pub events: u64,
-    /// What was lost.
+    /// Losses.
     pub losses: Losses,
     /// Was it stopped? The output is not complete then.
     pub is_stopped: bool,
@@ -279,23 +265,21 @@ impl Conversion<'_> {
         let mut feed = Feed {
             conversion: self,
             writer: &mut *writer,
-            matcher: self.filter.map(Filter::matcher),
-            skip: self.skip,
-            left: self.limit.unwrap_or(u64::MAX),
+            matcher: self.options.filter.as_ref().map(Filter::matcher),
+            skip: self.options.skip,
+            left: self.options.limit.unwrap_or(u64::MAX),
             events: 0,
             damaged: (None, None),
         };
-        let is_counted = self.skip > 0 || self.limit.is_some();
+        let is_counted = self.options.skip > 0 || self.options.limit.is_some();
         let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
-        let events = feed.events;
-        if flow == Flow::Stop {
-            return Ok(Converted { events, losses: Losses::default(), is_stopped: true });
-        }
-        Ok(Converted { events, losses: writer.finish()?, is_stopped: false })
+        let (events, is_stopped) = (feed.events, flow == Flow::Stop);
+        let losses = if is_stopped { Losses::default() } else { writer.finish()? };
+        Ok(Converted { events, losses, is_stopped })
     }
 }
 
-/// How a part that cannot be read is told where formats count packets: one of them is lost.
+/// The loss that stands for a part that cannot be read where formats count packets: one of them.
 const DAMAGE: Gap = Gap { kind: GapKind::LostPackets, count: Some(1), begin_cycles: None, end_cycles: None };
 
 struct Feed<'a> {
@@ -305,7 +289,7 @@ struct Feed<'a> {
     skip: u64,
     left: u64,
     events: u64,
-    /// File and packet of the fault that was met last.
+    /// File and packet of the error that was met last.
     damaged: (Option<PathBuf>, Option<u64>),
 }
 
@@ -342,8 +326,7 @@ impl Feed<'_> {
                     Item::Fault(error) => Note::Fault(error),
                     Item::Warning(error) => Note::Warning(error),
                 };
-                self.damage(&note, Some(at))?;
-                if self.note(note, take)? == Flow::Stop {
+                if self.note(note, Some(at), take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
@@ -353,7 +336,7 @@ impl Feed<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.conversion.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        self.conversion.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     fn merged(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
@@ -366,12 +349,10 @@ impl Feed<'_> {
             if self.is_stopped() {
                 return Ok(Flow::Stop);
             }
-            let notes = std::mem::take(&mut batch.notes);
-            let (before, behind) = if size == 1 { (notes, Vec::new()) } else { (Vec::new(), notes) };
-            size = 4096;
-            for note in before {
-                self.damage(&note, None)?;
-                if self.note(note, take)? == Flow::Stop {
+            let mut notes = std::mem::take(&mut batch.notes).into_iter();
+            let before = if size == 1 { notes.len() } else { 0 };
+            for note in notes.by_ref().take(before) {
+                if self.note(note, None, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
@@ -379,19 +360,18 @@ impl Feed<'_> {
                 let (stream, ready) = &batch.chunks[run.chunk as usize];
                 self.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
             }
-            for note in behind {
-                self.damage(&note, None)?;
-                if self.note(note, take)? == Flow::Stop {
+            for note in notes {
+                if self.note(note, None, take)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
+            size = 4096;
         }
         Ok(Flow::Continue)
     }
 
-    /// Tells a stream, or the one in whose files it is, that a part cannot be read: once for each packet.
-    fn damage(&mut self, note: &Note, stream: Option<usize>) -> Result<()> {
-        let Note::Fault(fault) = note else { return Ok(()) };
+    /// Reports to a stream, or to the one in whose files it is, that a part cannot be read: once for each packet.
+    fn damage(&mut self, fault: &Error, stream: Option<usize>) -> Result<()> {
         let (file, packet) = (fault.place().file.clone(), fault.place().packet);
         let is_known = packet.is_some() && self.damaged == (file.clone(), packet);
         if fault.loses_nothing() || is_known {
@@ -403,9 +383,12 @@ impl Feed<'_> {
         stream.map_or(Ok(()), |stream| self.writer.gap(stream, &DAMAGE))
     }
 
-    fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
-        if let Note::Gap(stream, gap) = &note {
-            self.writer.gap(stream.0 as usize, gap)?;
+    /// Hands a note on: to the writer what it has to know, and to the caller all.
+    fn note(&mut self, note: Note, stream: Option<usize>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
+        match &note {
+            Note::Gap(stream, gap) => self.writer.gap(stream.0 as usize, gap)?,
+            Note::Fault(fault) => self.damage(fault, stream)?,
+            Note::Warning(_) => {}
         }
         Ok(take(note))
     }

@@ -11,6 +11,7 @@ use tracemill_format::{OpenTrace, PacketReader, Stream};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
+use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::EventClassId;
 
 use crate::damage::{cut_while_read, skipped, with_loss};
@@ -38,7 +39,7 @@ pub struct Cursor {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WholePackets {
     None,
-    /// Those without events that say when they began.
+    /// Packets without events that say when they began.
     Empty,
     All,
 }
@@ -113,7 +114,7 @@ impl Cursor {
         self.plans = plans.clone();
     }
 
-    /// Gives those faults of the trace that stand in packets of the stream: each before the packets behind it.
+    /// Gives the errors of the trace that stand in packets of the stream: each before the packets behind it.
     pub fn tell_faults(&mut self, faults: &[Error]) {
         let in_stream = |fault: &Error| {
             let (path, packet) = (fault.place().file.as_deref()?, fault.place().packet?);
@@ -125,7 +126,7 @@ impl Cursor {
         for (file, packet, fault) in &mut found {
             // A packet that is left out is a gap in the numbers of the others, where they have some.
             let place = (*file, *packet);
-            let is_before = |of: &&Packet| (of.file, of.index) >= place;
+            let is_before = |of: &Packet| (of.file, of.index) >= place;
             let next = self.stream.packets.iter().filter(is_before).min_by_key(|of| (of.file, of.index));
             if next.is_some_and(|next| (next.file, next.index) != place && next.lost_packets_before > 0) {
                 *fault = fault.clone().losing_nothing();
@@ -137,7 +138,7 @@ impl Cursor {
     /// Gives packets as they are where all their events are wanted, instead of looking for those.
     pub fn give_packets(&mut self) {
         // Without a beginning a packet's clock continues from the one before, which must be read then.
-        let are_timed = || self.stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
+        let are_timed = || self.stream.packets.has_all_begins();
         let has_all = self.filter.classes.is_none();
         if has_all && (self.filter.cycles.is_none() || are_timed()) {
             self.whole = WholePackets::All;
@@ -151,7 +152,7 @@ impl Cursor {
         }
     }
 
-    /// Are all events of a packet in the wanted range, as far as its times tell?
+    /// Are all events of a packet in the wanted range, as far as its times show?
     fn is_whole(&self, packet: &Packet) -> bool {
         match (self.filter.cycles, packet.begin_cycles, packet.end_cycles) {
             (None, _, _) => true,
@@ -163,8 +164,8 @@ impl Cursor {
     /// Counts what is read in `progress`, and what there is to read now.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
-        let packets = &self.stream.packets[self.at.next_packet..self.at.end_packet];
-        progress.add_total(packets.iter().map(packet_bytes).sum());
+        let packets = self.stream.packets.range(self.at.next_packet..self.at.end_packet);
+        progress.add_total(packets.map(|packet| packet_bytes(&packet)).sum());
         self.count_in(progress);
         self
     }
@@ -200,7 +201,7 @@ impl Cursor {
                         && let Some(behind) = self.stream.packets.get(self.at.end_packet)
                     {
                         // What was lost before a packet behind the wanted time may have been lost within it.
-                        self.push_gaps(behind.clone(), self.at.end_packet);
+                        self.push_gaps(&behind, self.at.end_packet);
                     } else {
                         return self.damage.found.pop_front().map(|(_, _, fault)| Item::Fault(fault));
                     }
@@ -210,30 +211,29 @@ impl Cursor {
     }
 
     fn open_packet(&mut self) {
-        let packet = &self.stream.packets[self.at.next_packet];
+        let packet = self.stream.packets.at(self.at.next_packet);
         let is_before = |found: &(u32, u64, Error)| (found.0, found.1) <= (packet.file, packet.index);
         let before = self.damage.found.iter().take_while(|found| is_before(found)).count();
         self.queue.extend(self.damage.found.drain(..before).map(|(_, _, fault)| Item::Fault(fault)));
         let is_gone =
             self.damage.truncated.iter().any(|&(file, len)| file == packet.file && packet.offset_bytes >= len);
         if is_gone {
-            self.add_done(packet_bytes(packet));
+            self.add_done(packet_bytes(&packet));
             self.at.next_packet += 1;
             return;
         }
-        self.push_gaps(packet.clone(), self.at.next_packet);
+        self.push_gaps(&packet, self.at.next_packet);
         self.at.next_packet += 1;
-        let packet = &self.stream.packets[self.at.next_packet - 1];
         let file = &self.stream.files[packet.file as usize];
         match self.reader.open_packet(&self.plans, &self.stream, self.at.next_packet - 1, self.at.clock) {
             Err(error) => {
-                self.add_done(packet_bytes(packet));
+                self.add_done(packet_bytes(&packet));
                 let len_now = file.bytes.len_now();
-                let fault = if len_now < packet.offset_bytes.saturating_add(packet_bytes(packet)) {
+                let fault = if len_now < packet.offset_bytes.saturating_add(packet_bytes(&packet)) {
                     // It read as zeros.
                     self.cut_fault(packet.file, packet.index, len_now)
                 } else {
-                    Some(with_loss(error, self.plans.schema(), packet).in_file(&file.path).in_packet(packet.index))
+                    Some(with_loss(error, self.plans.schema(), &packet).in_file(&file.path).in_packet(packet.index))
                 };
                 self.queue.extend(fault.map(Item::Fault));
             }
@@ -244,23 +244,25 @@ impl Cursor {
                 self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
                 self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
                 let data = opened.data;
-                if data.spine.is_some() && file.bytes.len_now() < packet.offset_bytes + packet_bytes(packet) {
+                if data.spine.is_some() && file.bytes.len_now() < packet.offset_bytes + packet_bytes(&packet) {
                     // Its reader has read zeros.
                     let fault = self.cut_fault(packet.file, packet.index, file.bytes.len_now());
                     self.queue.extend(fault.map(Item::Fault));
                     self.add_done(packet_bytes(&data.packet));
                     return;
                 }
-                let is_there = file.bytes.len_now() >= packet.offset_bytes + packet_bytes(packet);
-                let is_whole = is_kept && is_there && self.is_whole(packet);
-                if is_whole && let Some(times) = sound_times(&data, self.filter.cycles, self.order.floor) {
+                // Last, as it is a call of the system.
+                let is_there = || file.bytes.len_now() >= packet.offset_bytes + packet_bytes(&packet);
+                if is_kept
+                    && self.is_whole(&packet)
+                    && is_there()
+                    && let Some(times) = sound_times(&data, self.filter.cycles, self.order.floor)
+                {
                     self.at.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
                     self.add_done(packet_bytes(&data.packet));
                     if self.order.has_clock {
-                        self.order.floor = times.largest;
-                        if let Some((start_bits, before, now)) = times.back {
-                            self.tell_back(&data, start_bits, before, now);
-                        }
+                        self.order.floor = times.order.largest;
+                        self.tell_back(&data, times.order.back);
                     }
                     self.queue.push_back(Item::Packet(Arc::new(data), times.events));
                     return;
@@ -271,7 +273,7 @@ impl Cursor {
         }
     }
 
-    /// The fault of a file that was cut, once for each.
+    /// The error of a file that was cut, once for each.
     fn cut_fault(&mut self, file: u32, packet: u64, len_now: u64) -> Option<Error> {
         if self.damage.truncated.iter().any(|&(cut, _)| cut == file) {
             return None;
@@ -281,39 +283,36 @@ impl Cursor {
         Some(error.in_file(&self.stream.files[file as usize].path))
     }
 
-    fn push_gaps(&mut self, packet: Packet, at: usize) {
-        let previous = at.checked_sub(1).map(|at| &self.stream.packets[at]);
-        let before = previous.map_or(packet.begin_cycles, |previous| previous.end_cycles);
+    fn push_gaps(&mut self, packet: &Packet, at: usize) {
+        if packet.lost_packets_before == 0 && packet.discarded_before == 0 {
+            return;
+        }
+        let previous = at.checked_sub(1).map(|at| self.stream.packets.at(at));
+        let before = packet.lost_since.or_else(|| previous.map_or(packet.begin_cycles, |previous| previous.end_cycles));
         // What was lost between two packets may be outside of the wanted time when one of them is inside.
         let is_wanted = |end: Option<u64>| {
             self.filter.cycles.is_none_or(|(first, last)| {
                 end.is_none_or(|end| end >= first) && before.is_none_or(|begin| begin <= last)
             })
         };
-        if packet.lost_packets_before > 0 && is_wanted(packet.begin_cycles) {
-            self.queue.push_back(Item::Gap(Gap {
-                kind: GapKind::LostPackets,
-                count: Some(packet.lost_packets_before),
-                begin_cycles: before,
-                end_cycles: packet.begin_cycles,
-            }));
-        }
-        if packet.discarded_before > 0 && is_wanted(packet.end_cycles) {
-            self.queue.push_back(Item::Gap(Gap {
-                kind: GapKind::DiscardedEvents,
-                count: Some(packet.discarded_before),
-                begin_cycles: before,
-                end_cycles: packet.end_cycles,
-            }));
+        let losses = [
+            (GapKind::LostPackets, packet.lost_packets_before, packet.begin_cycles),
+            (GapKind::DiscardedEvents, packet.discarded_before, packet.end_cycles),
+        ];
+        for (kind, count, end_cycles) in losses {
+            if count > 0 && is_wanted(end_cycles) {
+                let gap = Gap { kind, count: Some(count), begin_cycles: before, end_cycles };
+                self.queue.push_back(Item::Gap(gap));
+            }
         }
     }
 
     /// Reads the next events of a packet; puts the packet back when there are more.
     fn read_chunk(&mut self, mut packet: OpenPacket) -> Option<ReadyChunk> {
         let is_fresh = packet.pos == packet.data.first_event();
-        let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(1 << 16));
+        let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(capacity(&packet)));
         let data = packet.data.clone();
-        let (floors, mut selected) = (Vec::new(), None);
+        let mut selected = None;
         let end = match &self.filter.classes {
             None => {
                 let mut sink = ChunkSink::new(&mut chunk, self.max_events);
@@ -321,11 +320,10 @@ impl Cursor {
             }
             Some(classes) => {
                 let inner = ChunkSink::new(&mut chunk, self.max_events);
-                let mut sink =
-                    Selecting { inner, classes, left: SELECT_SPAN, largest: self.order.floor, floors, back: None };
+                let order = Ascent::from(self.order.floor);
+                let mut sink = Selecting { inner, classes, left: SELECT_SPAN, order, floors: Vec::new() };
                 let end = data.scan(&mut packet.pos, &mut packet.state, &mut sink);
-                let (largest, back) = (sink.largest, sink.back);
-                selected = Some((std::mem::take(&mut sink.floors), largest, back));
+                selected = Some((sink.floors, sink.order));
                 end
             }
         };
@@ -354,10 +352,7 @@ impl Cursor {
         {
             self.at.clock = self.at.clock.max(end);
         }
-        let floors = match selected {
-            None => self.floors(&chunk),
-            Some((floors, largest, back)) => self.selected_floors(&chunk, floors, largest, back),
-        };
+        let floors = self.floors(&chunk, selected);
         let mut ready = ReadyChunk { chunk, floors };
         self.keep_range(&mut ready);
         (!ready.chunk.is_empty()).then_some(ready)
@@ -386,35 +381,32 @@ impl Cursor {
         }
         let kept_bits = len_now.saturating_sub(of.offset_bytes) * 8;
         // The end of an event is the start of the next one; the last one ends at the position.
-        let mut at = 0;
-        let ends: Vec<u64> =
-            (0..chunk.len()).map(|i| if i + 1 < chunk.len() { chunk.start_bits(i + 1) } else { packet.pos }).collect();
-        chunk.retain(|_, _| {
-            at += 1;
-            ends[at - 1] <= kept_bits
-        });
+        let ends: Vec<u64> = (1..chunk.len()).map(|at| chunk.start_bits(at)).chain([packet.pos]).collect();
+        chunk.retain(|_, at| ends[at] <= kept_bits);
         let fault = self.cut_fault(of.file, of.index, len_now);
         self.queue.extend(fault.map(Item::Fault));
         true
     }
 
-    /// The largest clock value so far for each event, where it is not the event's own; a step back is told once.
-    fn floors(&mut self, chunk: &Chunk) -> Option<Vec<u64>> {
+    /// The largest clock value so far for each event, where it is not the event's own; a step back is reported once.
+    /// `selected` has those of the events that were kept, when the scan saw more.
+    fn floors(&mut self, chunk: &Chunk, selected: Option<(Vec<u64>, Ascent)>) -> Option<Vec<u64>> {
         if !self.order.has_clock {
             return None;
         }
-        let mut largest = self.order.floor;
-        let mut back = None;
-        for (at, &cycles) in chunk.cycles.iter().enumerate() {
-            if cycles < largest {
-                back.get_or_insert((at, largest));
-            }
-            largest = largest.max(cycles);
+        if let Some((mut floors, order)) = selected {
+            self.order.floor = order.largest;
+            self.tell_back(&chunk.packet, order.back);
+            floors.truncate(chunk.len());
+            return (floors != chunk.cycles).then_some(floors);
         }
-        let floor = std::mem::replace(&mut self.order.floor, largest);
-        let (at, before) = back?;
-        self.tell_back(&chunk.packet, chunk.start_bits(at), before, chunk.cycles[at]);
-        let mut largest = floor;
+        let mut order = Ascent::from(self.order.floor);
+        for (at, &cycles) in chunk.cycles.iter().enumerate() {
+            order.pass(cycles, at as u64);
+        }
+        let mut largest = std::mem::replace(&mut self.order.floor, order.largest);
+        let (at, before, now) = order.back?;
+        self.tell_back(&chunk.packet, Some((chunk.start_bits(at as usize), before, now)));
         let floors = chunk.cycles.iter().map(|&cycles| {
             largest = largest.max(cycles);
             largest
@@ -422,29 +414,10 @@ impl Cursor {
         Some(floors.collect())
     }
 
-    /// The same when the scan saw more events than it kept.
-    fn selected_floors(
-        &mut self,
-        chunk: &Chunk,
-        mut floors: Vec<u64>,
-        largest: u64,
-        back: Option<(u64, u64, u64)>,
-    ) -> Option<Vec<u64>> {
-        if !self.order.has_clock {
-            return None;
-        }
-        self.order.floor = largest;
-        if let Some((start_bits, before, now)) = back {
-            self.tell_back(&chunk.packet, start_bits, before, now);
-        }
-        floors.truncate(chunk.len());
-        (floors != chunk.cycles).then_some(floors)
-    }
-
-    fn tell_back(&mut self, data: &PacketData, start_bits: u64, before: u64, now: u64) {
-        if std::mem::replace(&mut self.order.went_back, true) {
-            return;
-        }
+    /// Reports the first step back of the stream.
+    fn tell_back(&mut self, data: &PacketData, back: Option<StepBack>) {
+        let went_back = &mut self.order.went_back;
+        let Some((start_bits, before, now)) = back.filter(|_| !std::mem::replace(went_back, true)) else { return };
         let packet = &data.packet;
         let name = &self.stream.name;
         let message =
@@ -461,25 +434,44 @@ impl Cursor {
     fn keep_range(&self, ready: &mut ReadyChunk) {
         let Some((first, last)) = self.filter.cycles.filter(|_| self.order.has_clock) else { return };
         let cycles = &ready.chunk.cycles;
-        if cycles.iter().all(|&at| first <= at && at <= last) {
-            return;
+        if !cycles.iter().all(|&at| first <= at && at <= last) {
+            let is_kept: Vec<bool> = cycles.iter().map(|&at| first <= at && at <= last).collect();
+            ready.retain(&is_kept);
         }
-        if let Some(floors) = &mut ready.floors {
-            let mut kept = cycles.iter().map(|&at| first <= at && at <= last);
-            floors.retain(|_| kept.next().unwrap_or(true));
+    }
+}
+
+/// Where a clock value is below one before, that one, and the value.
+type StepBack = (u64, u64, u64);
+
+/// Clock values that should not go back.
+struct Ascent {
+    /// The largest so far.
+    largest: u64,
+    /// The first step back.
+    back: Option<StepBack>,
+}
+
+impl Ascent {
+    fn from(largest: u64) -> Self {
+        Ascent { largest, back: None }
+    }
+
+    /// Looks at the next value; `place` says where it is.
+    #[inline]
+    fn pass(&mut self, cycles: u64, place: u64) {
+        if cycles < self.largest {
+            self.back.get_or_insert((place, self.largest, cycles));
         }
-        ready.chunk.retain(|chunk, at| first <= chunk.cycles[at] && chunk.cycles[at] <= last);
+        self.largest = self.largest.max(cycles);
     }
 }
 
 /// The times of a packet's events.
 struct Times {
     range: Option<(u64, u64)>,
-    /// The largest so far.
-    largest: u64,
-    /// First step back: where, from, to.
-    back: Option<(u64, u64, u64)>,
-    /// What the clock of the next packet goes on from.
+    order: Ascent,
+    /// The clock value from which the next packet goes on.
     clock: u64,
     /// How many there are.
     events: u64,
@@ -489,18 +481,14 @@ impl SpineSink for Times {
     #[inline]
     fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
         self.events += 1;
-        if cycles < self.largest {
-            self.back.get_or_insert((start_bits, self.largest, cycles));
-        } else {
-            self.largest = cycles;
-        }
+        self.order.pass(cycles, start_bits);
         self.range.is_none_or(|(first, last)| first <= cycles && cycles <= last)
     }
 }
 
 /// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values.
 fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Option<Times> {
-    let mut times = Times { range, largest, back: None, clock: 0, events: 0 };
+    let mut times = Times { range, order: Ascent::from(largest), clock: 0, events: 0 };
     let mut state = data.state.clone();
     let end = data.scan(&mut data.first_event(), &mut state, &mut times);
     times.clock = state.clock;
@@ -509,21 +497,33 @@ fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Op
     is_sound.then_some(times)
 }
 
+/// Events for which room is made before the rest of a packet is read: a small packet gets little.
+fn capacity(packet: &OpenPacket) -> usize {
+    let expected = match &packet.data.spine {
+        Some(spine) => spine.len() as u64 - packet.pos.min(spine.len() as u64),
+        None => packet.data.packet.content_bits.saturating_sub(packet.pos) / MIN_EVENT_BITS + 1,
+    };
+    expected.min(1 << 16) as usize
+}
+
+/// Size that few events are below; where they are, a chunk grows.
+const MIN_EVENT_BITS: u64 = 64;
+
 /// End of the packet before `next`, as the clock continues from it.
 fn packet_end(stream: &Stream, next: usize) -> Option<u64> {
     stream.packets.get(next.checked_sub(1)?)?.end_cycles
 }
 
 /// The packets that can hold events from `first` to `last`: found by the index, no byte of the others is read.
-fn packet_range(packets: &[Packet], first: u64, last: u64) -> (usize, usize) {
+fn packet_range(packets: &PacketList, first: u64, last: u64) -> (usize, usize) {
     // Without a beginning a packet's clock continues from the one before: all are read then.
     if packets.iter().any(|packet| packet.begin_cycles.is_none()) {
         return (0, packets.len());
     }
     let ends_before = |packet: &Packet| packet.end_cycles.is_some_and(|end| end < first);
     let begins_after = |packet: &Packet| packet.begin_cycles.is_some_and(|begin| begin > last);
-    let begin = packets.iter().position(|packet| !ends_before(packet)).unwrap_or(packets.len());
-    let end = packets.iter().rposition(|packet| !begins_after(packet)).map_or(begin, |at| at + 1);
+    let begin = packets.iter().position(|packet| !ends_before(&packet)).unwrap_or(packets.len());
+    let end = packets.iter().rposition(|packet| !begins_after(&packet)).map_or(begin, |at| at + 1);
     (begin, end.max(begin))
 }
 
@@ -535,23 +535,17 @@ struct Selecting<'a, 'b> {
     inner: ChunkSink<'a>,
     classes: &'b ClassSet,
     left: usize,
-    largest: u64,
+    order: Ascent,
     floors: Vec<u64>,
-    /// First step back: where, from, to.
-    back: Option<(u64, u64, u64)>,
 }
 
 impl SpineSink for Selecting<'_, '_> {
     #[inline]
     fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool {
-        if cycles < self.largest {
-            self.back.get_or_insert((start_bits, self.largest, cycles));
-        } else {
-            self.largest = cycles;
-        }
+        self.order.pass(cycles, start_bits);
         self.left -= 1;
         if self.classes.has(class.0) {
-            self.floors.push(self.largest);
+            self.floors.push(self.order.largest);
             return self.inner.event(class, cycles, start_bits, body_bits) && self.left > 0;
         }
         self.left > 0 && self.inner.has_room_at(body_bits)

@@ -15,27 +15,25 @@ pub fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error
 
 /// An error that costs a whole packet; says so unless it has something better to say.
 pub(crate) fn with_loss(error: Error, schema: &Schema, packet: &Packet) -> Error {
-    let help = match error.help() {
-        Some(help) => help.to_string(),
-        None => format!("the packet, {} bytes, is skipped", packet.total_bits / 8),
-    };
+    let skipped = || format!("the packet, {} bytes, is skipped", packet.total_bits / 8);
+    let help = error.help().map_or_else(skipped, str::to_string);
     error.with_help(help + note_of_times(schema, packet))
 }
 
-/// The fault of a file that was cut while it was read.
+/// The error of a file that was cut while it was read.
 pub(crate) fn cut_while_read(len_now: u64) -> Error {
     let message = format!("the file was cut to {len_now} bytes while it was read");
     Error::new(ErrorKind::Truncated, message).at_offset(len_now)
 }
 
-/// What is lost with a fault at a bit of a packet.
+/// Note on the bytes that are lost with an error at a bit of a packet.
 pub(crate) fn skipped(schema: &Schema, packet: &Packet, pos_bits: u64) -> String {
     let left = packet.content_bits.saturating_sub(pos_bits).div_ceil(8);
     format!("the rest of the packet, {left} bytes, is skipped{}", note_of_times(schema, packet))
 }
 
-/// What a gap does to later times, when packets do not say when they begin and events have the low bits of their clock
-/// only: a clock that has wrapped inside the gap is not seen.
+/// Note on the effect of skipped bytes on later times, when packets do not say when they begin and events have the low bits of their clock
+/// only: a clock that has wrapped inside them is not seen.
 fn note_of_times(schema: &Schema, packet: &Packet) -> &'static str {
     let header = schema.stream(packet.class).event_header;
     if packet.begin_cycles.is_none() && header.is_some_and(|root| has_short_time(schema, root)) {

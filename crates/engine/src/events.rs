@@ -4,7 +4,6 @@ use crate::event::Event;
 use crate::filter::{Filter, Matcher};
 use crate::item::Flow;
 use crate::merge::{Batch, Merger, Note};
-use crate::redact::StreamReader;
 use crate::selection::StreamOf;
 use crate::session::Session;
 use crate::timeline::{self, Selection};
@@ -17,7 +16,7 @@ const BATCH: usize = 4096;
 /// It lends: an event points into the batch that is being read, so [`Events::next`] is no `Iterator::next`.
 pub struct Events<'a> {
     streams: &'a [StreamOf],
-    merger: Merger<StreamReader>,
+    merger: Merger,
     matcher: Option<Matcher>,
     batch: Batch,
     /// The notes behind its events.
@@ -84,25 +83,24 @@ impl<'a> Events<'a> {
         Some(Step::Event(stream, self.streams[stream].event(ready.chunk.event(at))))
     }
 
-    /// Hands on the events and notes that are left, until `take` says to stop. Costs less than [`Events::next`], as what
-    /// holds for a whole run is looked up once for the run.
+    /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than
+    /// [`Events::next`], as what holds for a whole run is looked up once for the run.
     #[inline]
-    pub fn for_each(mut self, mut take: impl FnMut(Step<'_>) -> Flow) {
+    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), mut note: impl FnMut(Note) -> Flow) {
         loop {
             for run in self.batch.runs.get(self.run..).unwrap_or_default() {
                 let (stream, ready) = &self.batch.chunks[run.chunk as usize];
-                let (index, of) = (stream.0 as usize, &self.streams[stream.0 as usize]);
+                let of = &self.streams[stream.0 as usize];
                 for at in (run.from + self.at) as usize..run.to as usize {
                     let event = of.event(ready.chunk.event(at));
-                    let is_wanted = self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&event));
-                    if is_wanted && take(Step::Event(index, event)) == Flow::Stop {
-                        return;
+                    if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&event)) {
+                        take(&event);
                     }
                 }
                 self.at = 0;
             }
-            for note in self.notes.by_ref() {
-                if take(Step::Note(note)) == Flow::Stop {
+            for found in self.notes.by_ref() {
+                if note(found) == Flow::Stop {
                     return;
                 }
             }

@@ -1,4 +1,4 @@
-//! What a stream gives, in its order, and whether to go on.
+//! Items of a stream in its order, and the answer whether to go on.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum Item {
     Gap(Gap),
     /// A part that cannot be read.
     Fault(Error),
-    /// Something that the user should know and that is no fault.
+    /// Something that the user should know and that is no error.
     Warning(Error),
 }
 
@@ -39,6 +39,15 @@ impl ReadyChunk {
             Some(floors) => floors[at],
             None => self.chunk.cycles[at],
         }
+    }
+
+    /// Keeps some of the events.
+    pub(crate) fn retain(&mut self, is_kept: &[bool]) {
+        if let Some(floors) = &mut self.floors {
+            let mut kept = is_kept.iter();
+            floors.retain(|_| kept.next().copied().unwrap_or(true));
+        }
+        self.chunk.retain(|_, at| is_kept[at]);
     }
 }
 

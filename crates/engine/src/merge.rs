@@ -11,6 +11,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 
 use crate::item::{Item, ReadyChunk};
+use crate::redact::StreamReader;
 
 /// Names a stream among all that are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -33,7 +34,7 @@ pub enum Note {
     Gap(StreamIndex, Gap),
     /// A part that cannot be read.
     Fault(Error),
-    /// Something to know that is no fault.
+    /// Something to know that is no error.
     Warning(Error),
 }
 
@@ -46,14 +47,8 @@ pub struct Batch {
     pub runs: Vec<Run>,
     /// Number of events in all runs.
     pub events: usize,
-    /// What came up while the batch was made.
+    /// Notes that came up while the batch was made.
     pub notes: Vec<Note>,
-}
-
-/// Gives the items of one stream after the other.
-pub trait Source {
-    /// The next item, `None` at the end of the stream.
-    fn next(&mut self) -> Option<Item>;
 }
 
 /// How events of equal time are ordered between streams.
@@ -65,8 +60,11 @@ pub struct Rank {
     pub stream: u32,
 }
 
-struct Head<S> {
-    source: S,
+/// Chunks in a batch at most. Each keeps a packet open, which is far more than an event where packets are tiny.
+const MAX_CHUNKS: usize = 512;
+
+struct Head {
+    source: StreamReader,
     clock: Option<ClockMap>,
     rank: Rank,
     /// `None` when the stream has ended.
@@ -78,30 +76,23 @@ struct Head<S> {
 }
 
 /// Merges streams.
-pub struct Merger<S> {
-    heads: Vec<Head<S>>,
+pub struct Merger {
+    heads: Vec<Head>,
     /// Losers of the tree's inner nodes; `tree[0]` is the winner.
     tree: Vec<usize>,
     started: bool,
     notes: Vec<Note>,
 }
 
-impl<S: Source> Merger<S> {
+impl Merger {
     /// A merger of streams, each with its clock and its rank.
-    pub fn new(streams: Vec<(S, Option<ClockMap>, Rank)>) -> Self {
-        let heads = streams
-            .into_iter()
-            .map(|(source, clock, rank)| Head {
-                source,
-                clock,
-                rank,
-                chunk: None,
-                at: 0,
-                key: TimeKey::MIN,
-                in_batch: None,
-            })
-            .collect();
-        Merger { heads, tree: Vec::new(), started: false, notes: Vec::new() }
+    pub fn new(streams: Vec<(StreamReader, Option<ClockMap>, Rank)>) -> Self {
+        let streams = streams.into_iter();
+        let head = |(source, clock, rank)| {
+            let (chunk, at, key, in_batch) = (None, 0, TimeKey::MIN, None);
+            Head { source, clock, rank, chunk, at, key, in_batch }
+        };
+        Merger { heads: streams.map(head).collect(), tree: Vec::new(), started: false, notes: Vec::new() }
     }
 
     /// The next piece, of about `max_events`; `None` at the end.
@@ -122,7 +113,7 @@ impl<S: Source> Merger<S> {
                 return Some(batch);
             }
         }
-        while batch.events < max_events {
+        while batch.events < max_events && batch.chunks.len() < MAX_CHUNKS {
             let Some(&winner) = self.tree.first() else { break };
             if self.heads[winner].chunk.is_none() {
                 break;
@@ -210,33 +201,30 @@ impl<S: Source> Merger<S> {
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (None, None) => Ordering::Equal,
-            (Some(_), Some(_)) => left.key.cmp(&right.key).then_with(|| self.tie(left, right)),
+            (Some(_), Some(_)) => left.key.cmp(&right.key).then_with(|| Merger::tie(left, right)),
         };
         order.then_with(|| a.cmp(&b)) == Ordering::Less
     }
 
     #[cold]
-    fn tie(&self, left: &Head<S>, right: &Head<S>) -> Ordering {
+    fn tie(left: &Head, right: &Head) -> Ordering {
         // Streams without a clock come one after the other.
-        let class_id = |head: &Head<S>| {
+        let class_id = |head: &Head| {
             let chunk = head.chunk.as_ref().filter(|_| head.clock.is_some())?;
             let schema = chunk.chunk.packet.plans.schema();
             Some(schema.event(chunk.chunk.class(head.at)).id)
         };
-        self.rests(left, right)
-            .then_with(|| left.rank.group.cmp(&right.rank.group))
-            .then_with(|| class_id(left).cmp(&class_id(right)))
-            .then_with(|| left.rank.stream.cmp(&right.rank.stream))
-    }
-
-    /// What is left of two times of one key.
-    fn rests(&self, left: &Head<S>, right: &Head<S>) -> Ordering {
-        match (&left.clock, &left.chunk, &right.clock, &right.chunk) {
+        let rests = match (&left.clock, &left.chunk, &right.clock, &right.chunk) {
             (Some(clock), Some(chunk), Some(other), Some(other_chunk)) => {
+                // What is left of two times of one key.
                 clock.compare_rests(chunk.merge_cycles(left.at), other, other_chunk.merge_cycles(right.at))
             }
             _ => Ordering::Equal,
-        }
+        };
+        rests
+            .then_with(|| left.rank.group.cmp(&right.rank.group))
+            .then_with(|| class_id(left).cmp(&class_id(right)))
+            .then_with(|| left.rank.stream.cmp(&right.rank.stream))
     }
 
     /// Plays all matches: leaves `n..2n`, the winner in `tree[0]`.

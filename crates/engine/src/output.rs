@@ -1,5 +1,6 @@
 //! Output that appears under its final name only when it is complete.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,12 +9,12 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 /// A file or folder that is being written under a name of its own, beside its final one. It is removed when it is
 /// dropped before [`Pending::commit`], with the folders that were made around it.
 ///
-/// What takes bytes and keeps none (standard output, a pipe, a device) has no name to give: the bytes wait in the
+/// A target that takes bytes and keeps none (standard output, a pipe, a device) has no name to give: the bytes wait in the
 /// temporary folder and go there once they are complete.
 pub struct Pending {
     target: PathBuf,
     path: PathBuf,
-    /// What is removed when the output does not become complete.
+    /// Files and folders that are removed when the output does not become complete.
     remains: Remains,
     /// The folder that was made, open: no other folder is the same one while it is.
     folder: Option<fs::File>,
@@ -28,8 +29,9 @@ impl Pending {
     /// When the target has no name (`/`, `..`), or a folder that it needs cannot be made.
     pub fn new(target: &Path) -> Result<Pending> {
         if is_flow(target) {
-            let root = std::env::temp_dir().join(part_name(std::ffi::OsStr::new("tracemill")));
+            let root = std::env::temp_dir().join(part_name(OsStr::new("tracemill")));
             remove(&root);
+            remove_leftovers(&root, OsStr::new("tracemill"));
             private_folder(&root).map_err(|error| Error::io("make a temporary folder", &root, &error))?;
             let path = root.join("output");
             let remains = Remains { root, folders: Vec::new() };
@@ -41,6 +43,7 @@ impl Pending {
         let path = target.with_file_name(part_name(name));
         // Its name holds the number of this process, so what is there was left by one that was killed, long ago.
         remove(&path);
+        remove_leftovers(&path, name);
         let remains = Remains { root: path.clone(), folders: missing_folders(target) };
         let pending = Pending { target: target.to_path_buf(), path, remains, folder: None, is_done: false };
         if let Some(around) = pending.remains.folders.last() {
@@ -54,7 +57,7 @@ impl Pending {
         &self.path
     }
 
-    /// What an interrupt has to remove.
+    /// Files and folders that an interrupt has to remove.
     pub fn remains(&self) -> &Remains {
         &self.remains
     }
@@ -146,7 +149,7 @@ impl Pending {
     }
 }
 
-/// What an output leaves behind that does not become complete: it, and the folders that were made around it.
+/// Remains of an output that does not become complete: it, and the folders that were made around it.
 #[derive(Clone, Debug)]
 pub struct Remains {
     /// The output, or the folder that was made for it.
@@ -210,8 +213,8 @@ pub fn is_flow(path: &Path) -> bool {
 }
 
 /// The name under which what gets `name` is written.
-fn part_name(name: &std::ffi::OsStr) -> std::ffi::OsString {
-    let mut part = std::ffi::OsString::from(".");
+fn part_name(name: &OsStr) -> OsString {
+    let mut part = OsString::from(".");
     part.push(name);
     part.push(format!(".{}.part", std::process::id()));
     part
@@ -227,9 +230,32 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
 
 /// Is the path of the form under which [`Pending`] writes: what a process left that was killed?
 pub fn is_pending(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy());
-    let number = name.as_deref().and_then(|name| name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.'));
-    number.is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    path.file_name().is_some_and(|name| writer_of(name).is_some())
+}
+
+/// The name that a file is to get which [`Pending`] writes, and the number of the process that does.
+fn writer_of(part: &OsStr) -> Option<(&[u8], u32)> {
+    let name = part.as_encoded_bytes().strip_prefix(b".")?.strip_suffix(b".part")?;
+    let dot = name.iter().rposition(|byte| *byte == b'.')?;
+    let number = str::from_utf8(&name[dot + 1..]).ok().filter(|number| !number.starts_with('+'))?;
+    Some((&name[..dot], number.parse().ok()?))
+}
+
+/// Removes what processes left beside `part` that were killed while they wrote the same name. Where the system does not
+/// tell which processes there are, it stays.
+fn remove_leftovers(part: &Path, name: &OsStr) {
+    let processes = Path::new("/proc");
+    if !processes.join("self").exists() {
+        return;
+    }
+    let folder = part.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let left = entry.file_name();
+        let writer = writer_of(&left).filter(|(of, _)| *of == name.as_encoded_bytes());
+        if writer.is_some_and(|(_, number)| !processes.join(number.to_string()).exists()) {
+            remove(&entry.path());
+        }
+    }
 }
 
 /// Removes what was written under a name of its own.
@@ -253,6 +279,107 @@ fn sync(path: &Path) -> Result<()> {
         return Ok(());
     }
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(failed)
+}
+
+/// Refuses an output (`what` it is, in a message) that is, contains or lies inside an input, through links too: writing it
+/// would destroy what is read.
+///
+/// # Errors
+/// Wrong usage when it is refused.
+pub fn refuse_input(what: &str, output: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let bad = |would: &str, help: &str| {
+        Err(Error::misuse(format!("the {what} would {would}")).in_file(output).with_help(help.to_string()))
+    };
+    if is_flow(output) {
+        return Ok(());
+    }
+    let own = canonical(output);
+    if inputs.iter().any(|input| canonical(input).starts_with(&own) || has_file(input, output)) {
+        return bad("replace an input, or part of one", "give another name");
+    }
+    if inputs.iter().any(|input| own.starts_with(canonical(input))) {
+        return bad("lie inside an input", "give a name outside of it");
+    }
+    Ok(())
+}
+
+/// Is the output one of the files of an input, by whatever name?
+#[cfg(unix)]
+fn has_file(input: &Path, output: &Path) -> bool {
+    use std::collections::HashSet;
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| fs::metadata(path).map(|of| ((of.dev(), of.ino()), of.is_dir()));
+    let Ok((own, false)) = identity(output) else { return false };
+    let (mut seen, mut waiting) = (HashSet::new(), vec![input.to_path_buf()]);
+    while let Some(path) = waiting.pop() {
+        match identity(&path) {
+            Ok((found, _)) if found == own => return true,
+            // Links may lead round in circles.
+            Ok((found, true)) if seen.insert(found) => {
+                waiting.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Files have no identity here but their path.
+#[cfg(not(unix))]
+fn has_file(_: &Path, _: &Path) -> bool {
+    false
+}
+
+/// Refuses an output that is, contains or lies inside an input ([`refuse_input`]), and one that exists, unless it `replaces` an output of its
+/// kind, which `is_known` recognises.
+///
+/// # Errors
+/// When it is refused.
+pub fn refuse_output(
+    output: &Path,
+    inputs: &[PathBuf],
+    is_folder: bool,
+    replaces: bool,
+    is_known: &dyn Fn(&Path) -> bool,
+) -> Result<()> {
+    let bad = |message: String, help: &str| {
+        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
+    };
+    if is_flow(output) {
+        let help = "name a folder with --output, or write a format that is one file";
+        return if is_folder {
+            bad("the output is a folder, which no pipe or device takes".into(), help)
+        } else {
+            Ok(())
+        };
+    }
+    refuse_input("output", output, inputs)?;
+    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
+    if !replaces {
+        return bad("the output exists already".into(), "give another name, or replace it with --force");
+    }
+    if of.is_dir() != is_folder {
+        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
+        return bad(format!("the output is a {is} and would be a {would}"), "remove it first");
+    }
+    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
+    if of.is_dir() && !is_empty() && !is_known(output) {
+        return bad("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
+    }
+    Ok(())
+}
+
+/// The path without links and dots; of a path that does not exist yet, the folder that it will be in is resolved.
+pub fn canonical(path: &Path) -> PathBuf {
+    if let Ok(known) = path.canonicalize() {
+        return known;
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => canonical(parent),
+        Some(_) => Path::new(".").canonicalize().unwrap_or_default(),
+        None => PathBuf::new(),
+    };
+    path.file_name().map_or(parent.clone(), |name| parent.join(name))
 }
 
 #[cfg(all(test, unix))]
@@ -280,62 +407,4 @@ mod tests {
         }
         fs::remove_dir_all(around).expect("it is there");
     }
-}
-
-/// Refuses an output that is, contains or lies inside an input, and one that exists, unless it `replaces` an output of its
-/// kind, which `is_known` recognises.
-///
-/// # Errors
-/// When it is refused.
-pub fn refuse_output(
-    output: &Path,
-    inputs: &[PathBuf],
-    is_folder: bool,
-    replaces: bool,
-    is_known: &dyn Fn(&Path) -> bool,
-) -> Result<()> {
-    let bad = |message: String, help: &str| {
-        Err(Error::new(ErrorKind::Io, message).in_file(output).with_help(help.to_string()))
-    };
-    if is_flow(output) {
-        let help = "name a folder with --output, or write a format that is one file";
-        return if is_folder {
-            bad("the output is a folder, which no pipe or device takes".into(), help)
-        } else {
-            Ok(())
-        };
-    }
-    let own = canonical(output);
-    if inputs.iter().map(|path| canonical(path)).any(|input| input.starts_with(&own)) {
-        return bad("the output would replace an input, or part of one".into(), "give another name");
-    }
-    if inputs.iter().map(|path| canonical(path)).any(|input| own.starts_with(&input)) {
-        return bad("the output would lie inside an input".into(), "give a name outside of it");
-    }
-    let Ok(of) = fs::symlink_metadata(output) else { return Ok(()) };
-    if !replaces {
-        return bad("the output exists already".into(), "give another name, or replace it with --force");
-    }
-    if of.is_dir() != is_folder {
-        let (is, would) = if is_folder { ("file", "folder") } else { ("folder", "file") };
-        return bad(format!("the output is a {is} and would be a {would}"), "remove it first");
-    }
-    let is_empty = || fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    if of.is_dir() && !is_empty() && !is_known(output) {
-        return bad("the output is a folder that holds no trace".into(), "it is not replaced; remove it first");
-    }
-    Ok(())
-}
-
-/// The path without links and dots; of a path that does not exist yet, the folder that it will be in is resolved.
-pub fn canonical(path: &Path) -> PathBuf {
-    if let Ok(known) = path.canonicalize() {
-        return known;
-    }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => canonical(parent),
-        Some(_) => Path::new(".").canonicalize().unwrap_or_default(),
-        None => PathBuf::new(),
-    };
-    path.file_name().map_or(parent.clone(), |name| parent.join(name))
 }

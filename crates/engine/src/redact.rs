@@ -12,7 +12,6 @@ use tracemill_semantics::names::is_of_who;
 use crate::cursor::Cursor;
 use crate::filter::{Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
-use crate::merge::Source;
 use crate::selection::StreamOf;
 use crate::session::Session;
 
@@ -43,9 +42,10 @@ impl Redactions {
         for (at, trace) in session.traces.iter().enumerate() {
             let [hidden, dropped] = [hidden, dropped].map(|of| of.get(at).map_or(&[][..], |fields| fields));
             let mut fields = hidden.iter().chain(dropped);
-            hides_tasks |= fields.any(|field| names_task(&trace.schema, field));
+            let hides = fields.any(|field| names_task(&trace.schema, field));
+            hides_tasks |= hides;
             let is_redacted = !hidden.is_empty() || !dropped.is_empty();
-            let redaction = is_redacted.then(|| Redaction::new(&trace.plans, hidden, dropped)).transpose();
+            let redaction = is_redacted.then(|| Redaction::new(&trace.plans, hidden, dropped, hides)).transpose();
             traces.push(redaction.map_err(|error| error.in_file(&trace.path))?.map(Arc::new));
         }
         for (trace, redaction) in session.traces.iter_mut().zip(&traces) {
@@ -125,10 +125,10 @@ impl StreamReader {
             self.cursor.give_empty_packets();
         }
     }
-}
 
-impl Source for StreamReader {
-    fn next(&mut self) -> Option<Item> {
+    /// The next item, `None` at the end of the stream.
+    #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the reader")]
+    pub fn next(&mut self) -> Option<Item> {
         match &mut self.redacted {
             Some(redacted) => redacted.next(&mut self.cursor),
             None => self.cursor.next(),
@@ -194,14 +194,8 @@ impl Redacted {
     /// Keeps the events that are wanted.
     fn choose(&mut self, ready: &mut ReadyChunk) {
         let Some(matcher) = &mut self.matcher else { return };
-        let mut wanted = Vec::with_capacity(ready.chunk.len());
-        for at in 0..ready.chunk.len() {
-            wanted.push(matcher.matches(&self.of.event(ready.chunk.event(at))));
-        }
-        if let Some(floors) = &mut ready.floors {
-            let mut kept = wanted.iter();
-            floors.retain(|_| kept.next().copied().unwrap_or(true));
-        }
-        ready.chunk.retain(|_, at| wanted[at]);
+        let events = (0..ready.chunk.len()).map(|at| self.of.event(ready.chunk.event(at)));
+        let wanted: Vec<bool> = events.map(|event| matcher.matches(&event)).collect();
+        ready.retain(&wanted);
     }
 }

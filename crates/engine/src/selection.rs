@@ -59,7 +59,7 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
     Ok(streams)
 }
 
-/// The wanted stream, by index, in whose packets a fault stands that opening a trace found.
+/// The wanted stream, by index, whose packets hold an error that opening a trace found.
 pub fn stream_of_fault(streams: &[StreamOf], trace: usize, fault: &Error) -> Option<usize> {
     fault.place().packet?;
     let path = fault.place().file.as_deref()?;
@@ -87,7 +87,7 @@ impl ClassSet {
     }
 }
 
-/// Which events of a stream are wanted, as far as the spine can tell.
+/// Which events of a stream are wanted, as far as the spine shows.
 #[derive(Clone, Debug, Default)]
 pub struct SpineFilter {
     /// First and last wanted clock value; `None` for all.

@@ -18,7 +18,7 @@ use crate::source::Packed;
 /// Folders deeper than this below an argument are not searched.
 const MAX_DEPTH: usize = 64;
 
-/// What the user wants of opening.
+/// The user's wishes for opening.
 #[derive(Clone)]
 pub struct OpenOptions {
     /// Formats that are looked for, in the order in which they are asked.
@@ -66,7 +66,7 @@ pub struct Session {
     pub drifts: Vec<Option<Drift>>,
     /// Traces that could not be opened.
     pub failures: Vec<Error>,
-    /// What the user should know about the traces together.
+    /// Warnings about the traces together.
     pub warnings: Vec<Error>,
     /// How much of the packets was read by those that read all of them.
     pub progress: Arc<Progress>,
@@ -93,9 +93,7 @@ impl Session {
     pub fn open(storage: &dyn Storage, paths: &[PathBuf], options: &OpenOptions) -> Result<Session> {
         let formats: Vec<&'static Format> = match &options.input_format {
             None => options.formats.clone(),
-            Some(name) => {
-                options.formats.iter().copied().filter(|format| format.names.contains(&name.as_str())).collect()
-            }
+            Some(name) => options.formats.iter().copied().filter(|format| format.is_named(name)).collect(),
         };
         if let (Some(name), true) = (&options.input_format, formats.is_empty()) {
             return Err(unknown_format("input", "read", name, &names_of(&options.formats)));
@@ -195,32 +193,34 @@ impl Session {
     /// The trace of this name, or of a name that ends in `/` and this; otherwise all below this folder, or the only one
     /// that has it in its name.
     fn named(&self, name: &str) -> Result<Vec<usize>> {
-        let exact: Vec<usize> = (0..self.traces.len()).filter(|&at| self.traces[at].name == name).collect();
-        let tails: Vec<usize> = (0..self.traces.len())
-            .filter(|&at| self.traces[at].name.strip_suffix(name).is_some_and(|head| head.ends_with('/')))
-            .collect();
-        let folder = name.trim_end_matches('/');
         let holding = |is_held: &dyn Fn(&str) -> bool| -> Vec<usize> {
             (0..self.traces.len()).filter(|&at| is_held(&self.traces[at].name)).collect()
         };
+        let exact = holding(&|own| own == name);
+        let tails = holding(&|own| own.strip_suffix(name).is_some_and(|head| head.ends_with('/')));
+        let folder = name.trim_end_matches('/');
         let below =
             holding(&|name| !folder.is_empty() && name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')));
         let inside = holding(&|name| !folder.is_empty() && name.contains(&format!("/{folder}/")));
-        let names = || self.traces.iter().map(|trace| format!("`{}`", trace.name)).collect::<Vec<_>>().join(", ");
+        let names = || self.names(0..self.traces.len());
         match (exact.as_slice(), tails.as_slice()) {
             ([_, ..], _) => Ok(exact),
             ([], [_]) => Ok(tails),
             ([], []) if !below.is_empty() => Ok(below),
             ([], []) if inside.len() == 1 => Ok(inside),
-            ([], []) => {
-                let error = Error::misuse(format!("no trace has the name `{name}`"));
-                Err(error.with_help(format!("the traces are {}", names())))
-            }
-            _ => {
-                let error = Error::misuse(format!("several traces have a name that ends in `{name}`"));
-                Err(error.with_help(format!("the traces are {}", names())))
+            (_, tails) => {
+                let message = match tails.is_empty() {
+                    true => format!("no trace has the name `{name}`"),
+                    false => format!("several traces have a name that ends in `{name}`"),
+                };
+                Err(Error::misuse(message).with_help(format!("the traces are {}", names())))
             }
         }
+    }
+
+    /// The names of some traces, for messages.
+    fn names(&self, traces: impl IntoIterator<Item = usize>) -> String {
+        traces.into_iter().map(|at| format!("`{}`", self.traces[at].name)).collect::<Vec<_>>().join(", ")
     }
 
     fn warn_of_origins(&mut self) {
@@ -238,10 +238,9 @@ impl Session {
         let without: Vec<usize> =
             (0..self.traces.len()).filter(|&at| origin(at) == Some(false) && self.corrections[at] == 0).collect();
         if let (Some(&one), false) = (with.first(), without.is_empty()) {
-            let names: Vec<String> = without.iter().map(|&at| format!("`{}`", self.traces[at].name)).collect();
             let message = format!(
                 "the clock of {} has no origin and cannot be compared with that of `{}`; they are merged by their ns all the same",
-                names.join(", "),
+                self.names(without),
                 self.traces[one].name
             );
             let warning = Error::new(ErrorKind::Inconsistent, message);
@@ -270,10 +269,9 @@ impl Search<'_> {
         if let Err(error) = self.storage.unpack(path) {
             return unreadable.push(error);
         }
-        if let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) {
+        if let Some(at) = self.format_of(path) {
             let found = Found { path: path.to_path_buf(), name: name.to_string(), below: below.to_string() };
-            self.found.push((at, found));
-            return;
+            return self.found.push((at, found));
         }
         if self.storage.kind(path) != Some(EntryKind::Directory) || depth == MAX_DEPTH {
             return;
@@ -289,9 +287,7 @@ impl Search<'_> {
             }
             match entry.kind {
                 EntryKind::Directory => {
-                    let name = format!("{}/{}", name.trim_end_matches('/'), entry.name);
-                    let separator = if below.is_empty() { "" } else { "/" };
-                    let below = format!("{below}{separator}{}", entry.name);
+                    let (name, below) = inside(name, below, &entry.name);
                     self.below(&entry.path, &name, &below, depth + 1, unreadable);
                 }
                 EntryKind::File(len) if entry.name == "metadata" => {
@@ -314,22 +310,26 @@ impl Search<'_> {
         if let Err(error) = self.storage.unpack(path) {
             return unreadable.push(error);
         }
+        let (name, below) = inside(folder, below, name);
         if self.storage.kind(path) == Some(EntryKind::Directory) {
-            let separator = if below.is_empty() { "" } else { "/" };
-            let of_archive = format!("{}/{name}", folder.trim_end_matches('/'));
-            return self.below(path, &of_archive, &format!("{below}{separator}{name}"), depth + 1, unreadable);
+            return self.below(path, &name, &below, depth + 1, unreadable);
         }
-        let Some(at) = self.formats.iter().position(|format| (format.probe)(self.storage, path)) else { return };
+        let Some(at) = self.format_of(path) else { return };
         if self.visited.insert(self.storage.canonical(path)) {
-            let separator = if below.is_empty() { "" } else { "/" };
-            let found = Found {
-                path: path.to_path_buf(),
-                name: format!("{}/{name}", folder.trim_end_matches('/')),
-                below: format!("{below}{separator}{name}"),
-            };
-            self.found.push((at, found));
+            self.found.push((at, Found { path: path.to_path_buf(), name, below }));
         }
     }
+
+    /// The format that a path looks like, by its place.
+    fn format_of(&self, path: &Path) -> Option<usize> {
+        self.formats.iter().position(|format| (format.probe)(self.storage, path))
+    }
+}
+
+/// The name of an entry of a folder, and its path below what is searched.
+fn inside(folder: &str, below: &str, entry: &str) -> (String, String) {
+    let separator = if below.is_empty() { "" } else { "/" };
+    (format!("{}/{entry}", folder.trim_end_matches('/')), format!("{below}{separator}{entry}"))
 }
 
 /// The format that a path looks like.
@@ -352,7 +352,7 @@ fn take_standard_input(packed: &Packed<'_>, path: &Path) -> Result<()> {
     packed.take(path, &mut input)
 }
 
-/// What only tells of another trace (its events, printed) and lies beside one in a folder is no trace of its own.
+/// Drops transcripts: the events of another trace, printed, are no trace of their own beside one in a folder.
 fn drop_transcripts(
     found: &mut Vec<(usize, Found)>,
     before: usize,

@@ -9,17 +9,18 @@ use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions}
 use tracemill_format::{Extent, OutPath};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
+use tracemill_semantics::Recording;
 
 use crate::filter::{KeyBy, KeyReader, KeyValue};
 use crate::selection::StreamOf;
 use crate::session::Session;
 
-/// What decides where an event goes.
+/// Criterion that decides to which part an event goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SplitBy {
     /// Its stream.
     Stream,
-    /// The process that it says, otherwise its stream.
+    /// The process that it says, otherwise the only one of its trace, otherwise its stream.
     Process,
     /// How many times this many ns it comes after the first one.
     Time(u64),
@@ -41,6 +42,11 @@ const MAX_PARTS: u64 = 1_000_000;
 /// Events after which the size of a part is looked at.
 const SIZE_EVERY: u64 = 256;
 
+/// Index of the name of a process among those of the keys ([`KeyBy::Process`]).
+const PROCESS: usize = 1;
+/// Index of the name of a stream.
+const STREAM: usize = 2;
+
 /// Writes the parts.
 pub struct Splitter<'a> {
     by: SplitBy,
@@ -51,9 +57,11 @@ pub struct Splitter<'a> {
     streams: &'a [StreamOf],
     keys: Option<KeyReader>,
     key: Vec<u8>,
+    /// The only process of each trace, where its environment names one.
+    processes: Vec<Option<i128>>,
     /// Parts that are open, by key, with their paths; one at a time where parts come one after the other.
     open: HashMap<Vec<u8>, (OutPath, Box<dyn TraceWriter>)>,
-    /// What the parts hold that are complete.
+    /// Files and bytes of the parts that are complete.
     written: Extent,
     names: HashMap<String, u32>,
     current: Option<u64>,
@@ -88,6 +96,7 @@ impl<'a> Splitter<'a> {
             streams,
             keys: (by == SplitBy::Process).then(|| KeyReader::new(session, &KeyBy::Process)),
             key: Vec::new(),
+            processes: session.traces.iter().map(|trace| Recording::of(&trace.schema).process).collect(),
             open: HashMap::new(),
             written: Extent::default(),
             names: HashMap::new(),
@@ -97,7 +106,7 @@ impl<'a> Splitter<'a> {
             schema_losses: probe.losses(),
             needs: Needs {
                 whole_packets: by == SplitBy::Stream && probe.needs().whole_packets,
-                // Its parts are told that they hold some of the events only.
+                // Its parts know that they hold some of the events only.
                 sound_packets: false,
                 ..probe.needs()
             },
@@ -202,13 +211,18 @@ impl TraceWriter for Splitter<'_> {
                 self.next_part(number)?.event(stream, event)
             }
             SplitBy::Process => {
-                self.key.clear();
-                if let Some(keys) = &mut self.keys {
-                    keys.encode(&self.streams[stream].event(event), &mut self.key);
+                let Some(keys) = &mut self.keys else { return Ok(()) };
+                let of = &self.streams[stream];
+                let mut values = keys.values(&of.event(event), &mut self.key);
+                if let (Some(process), Some((what @ STREAM, value))) = (self.processes[of.trace], values.last_mut()) {
+                    (*what, *value) = (PROCESS, KeyValue::Integer(process));
                 }
-                let values = KeyReader::decode(&self.key);
-                let several = self.sources.len() > 1;
-                self.part(|| name_of(&values, several))?.event(stream, event)
+                let name = name_of(&values, self.sources.len() > 1);
+                // A stream may be named as a process is numbered.
+                self.key.clear();
+                self.key.extend(values.last().map(|(what, _)| *what as u8));
+                self.key.extend(name.as_bytes());
+                self.part(|| name)?.event(stream, event)
             }
         }
     }
@@ -246,18 +260,11 @@ impl TraceWriter for Splitter<'_> {
     }
 }
 
-/// What a part is called whose events have these values in common.
+/// The name of a part whose events have these values in common.
 fn name_of(values: &[(usize, KeyValue)], several: bool) -> String {
     // The first value is the trace.
     let shown = values.iter().skip(usize::from(!several && values.len() > 1));
-    let words = shown.map(|(_, value)| match value {
-        KeyValue::Absent => String::new(),
-        KeyValue::Integer(number) => number.to_string(),
-        KeyValue::Bool(value) => value.to_string(),
-        KeyValue::Number(text) => text.clone(),
-        KeyValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
-    });
-    words.collect::<Vec<_>>().join("-")
+    shown.map(|(_, value)| value.to_string()).collect::<Vec<_>>().join("-")
 }
 
 /// A name of a file that no other part has.

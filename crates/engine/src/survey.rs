@@ -1,4 +1,4 @@
-//! What a session holds: streams, packets, classes, times, losses; from headers and indexes, or with every event
+//! Contents of a session: streams, packets, classes, times, losses; from headers and indexes, or with every event
 //! counted.
 
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::progress::packet_bytes;
 use crate::session::Session;
 
-/// What was found out about one stream.
+/// Facts about one stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSurvey {
     /// Events of each packet, when they were counted.
@@ -36,14 +36,14 @@ impl StreamSurvey {
     }
 }
 
-/// What was found out about one trace.
+/// Facts about one trace.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSurvey {
     /// Each stream.
     pub streams: Vec<StreamSurvey>,
     /// Events of each class, when they were counted.
     pub class_events: Option<Vec<u64>>,
-    /// Faults met while counting.
+    /// Errors met while counting.
     pub faults: Vec<Error>,
 }
 
@@ -51,15 +51,15 @@ pub struct TraceSurvey {
 pub fn survey(session: &Session, count: bool, jobs: usize) -> Vec<TraceSurvey> {
     if count {
         let streams = session.traces.iter().flat_map(|trace| &trace.streams);
-        session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(packet_bytes).sum());
+        session
+            .progress
+            .add_total(streams.flat_map(|stream| &stream.packets).map(|packet| packet_bytes(&packet)).sum());
     }
     let traces = session.traces.iter().enumerate();
     traces
         .map(|(at, trace)| {
-            let mut survey = TraceSurvey::default();
-            for stream in &trace.streams {
-                survey.streams.push(from_headers(session, at, stream));
-            }
+            let streams = trace.streams.iter().map(|stream| from_headers(session, at, stream));
+            let mut survey = TraceSurvey { streams: streams.collect(), ..TraceSurvey::default() };
             if count {
                 count_events(session, at, trace, jobs, &mut survey);
             }
@@ -110,7 +110,6 @@ impl SpineSink for Counter<'_> {
 }
 
 struct Counted {
-    stream: usize,
     packet: usize,
     events: u64,
     times: Option<(u64, u64)>,
@@ -119,27 +118,47 @@ struct Counted {
     is_cut: bool,
 }
 
+/// Events of consecutive packets, counted by one thread: of a packet only their number is kept, where there is no more to
+/// say of it.
+struct Tally {
+    stream: usize,
+    from: usize,
+    events: Vec<u64>,
+    /// Of packets that do not say when they began.
+    times_ns: Option<(i128, i128)>,
+    /// Packets with faults.
+    damaged: Vec<Counted>,
+}
+
+/// Does no packet of a stream go on with the clock of the one before?
+fn are_alone(stream: &Stream) -> bool {
+    stream.packets.has_all_begins()
+}
+
+/// Tasks of a stream at most: many tiny packets make one.
+const MAX_TASKS: usize = 4096;
+
 fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, survey: &mut TraceSurvey) {
-    // A packet with a beginning is counted on its own; a stream without them goes on from packet to packet.
+    // Packets with beginnings are counted by all threads; a stream without them goes on from packet to packet.
     let tasks: Vec<(usize, std::ops::Range<usize>)> = trace
         .streams
         .iter()
         .enumerate()
         .flat_map(|(at, stream)| {
-            let alone = stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
-            let step = if alone { 1 } else { stream.packets.len().max(1) };
+            let step =
+                if are_alone(stream) { stream.packets.len().div_ceil(MAX_TASKS) } else { stream.packets.len() }.max(1);
             (0..stream.packets.len()).step_by(step).map(move |from| (at, from..from + step))
         })
         .collect();
     let next = AtomicUsize::new(0);
-    let results: Mutex<(Vec<u64>, Vec<Counted>)> = Mutex::new((vec![0; trace.schema.events().len()], Vec::new()));
+    let results: Mutex<(Vec<u64>, Vec<Tally>)> = Mutex::new((vec![0; trace.schema.events().len()], Vec::new()));
     let work = || {
         let mut classes = vec![0u64; trace.schema.events().len()];
         let mut counted = Vec::new();
         while let Some((stream, packets)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            count_packets(trace, *stream, packets.clone(), &mut classes, &mut counted);
-            let packets = &trace.streams[*stream].packets[packets.clone()];
-            session.progress.add_done(packets.iter().map(packet_bytes).sum());
+            counted.push(tally(session, at, trace, *stream, packets.clone(), &mut classes));
+            let packets = trace.streams[*stream].packets.range(packets.clone());
+            session.progress.add_done(packets.map(|packet| packet_bytes(&packet)).sum());
         }
         let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
         results.0.iter_mut().zip(classes).for_each(|(sum, count)| *sum += count);
@@ -155,30 +174,29 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
         });
     }
     let (classes, mut counted) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    counted.sort_by_key(|one| (one.stream, one.packet));
+    counted.sort_by_key(|tally| (tally.stream, tally.from));
     survey.class_events = Some(classes);
     let mut cut: Vec<std::path::PathBuf> = Vec::new();
-    for mut one in counted {
-        if one.is_cut {
-            let packet = &trace.streams[one.stream].packets[one.packet];
-            let path = &trace.streams[one.stream].files[packet.file as usize].path;
-            // Once for each file.
-            if cut.contains(path) {
-                one.faults.clear();
-            } else {
-                cut.push(path.clone());
-            }
+    for tally in counted {
+        let (of, stream) = (&trace.streams[tally.stream], &mut survey.streams[tally.stream]);
+        for (packet, events) in (tally.from..).zip(tally.events) {
+            stream.packet_events[packet] = Some(events);
         }
-        let stream = &mut survey.streams[one.stream];
-        stream.packet_events[one.packet] = Some(one.events);
-        survey.faults.extend(one.faults);
-        let packet = &trace.streams[one.stream].packets[one.packet];
-        if packet.begin_cycles.is_none()
-            && let (Some((first, last)), Some(clock)) = (one.times, session.clock_map(at, packet.class))
-        {
-            let (first, last) = (clock.ns(first), clock.ns(last));
+        if let Some((first, last)) = tally.times_ns {
             stream.begin_ns = Some(stream.begin_ns.map_or(first, |ns| ns.min(first)));
             stream.end_ns = Some(stream.end_ns.map_or(last, |ns| ns.max(last)));
+        }
+        for mut one in tally.damaged {
+            if one.is_cut {
+                let path = &of.files[of.packets.at(one.packet).file as usize].path;
+                // Once for each file.
+                if cut.contains(path) {
+                    one.faults.clear();
+                } else {
+                    cut.push(path.clone());
+                }
+            }
+            survey.faults.extend(one.faults);
         }
     }
     // A file may have been cut while its last packet was read.
@@ -191,19 +209,49 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
     }
 }
 
+fn tally(
+    session: &Session,
+    at: usize,
+    trace: &OpenTrace,
+    stream: usize,
+    packets: std::ops::Range<usize>,
+    classes: &mut [u64],
+) -> Tally {
+    let mut tally = Tally { stream, from: packets.start, events: Vec::new(), times_ns: None, damaged: Vec::new() };
+    count_packets(trace, stream, packets, classes, |one| {
+        tally.events.push(one.events);
+        let packet = trace.streams[stream].packets.at(one.packet);
+        if packet.begin_cycles.is_none()
+            && let (Some((first, last)), Some(clock)) = (one.times, session.clock_map(at, packet.class))
+        {
+            let (first, last) = (clock.ns(first), clock.ns(last));
+            let (begin, end) = tally.times_ns.unwrap_or((first, last));
+            tally.times_ns = Some((begin.min(first), end.max(last)));
+        }
+        if one.is_cut || !one.faults.is_empty() {
+            tally.damaged.push(one);
+        }
+    });
+    tally
+}
+
+/// Counts the events of packets, and gives each packet to `each`.
 fn count_packets(
     trace: &OpenTrace,
     at: usize,
     packets: std::ops::Range<usize>,
     classes: &mut [u64],
-    counted: &mut Vec<Counted>,
+    mut each: impl FnMut(Counted),
 ) {
     let stream = &trace.streams[at];
-    let mut clock = 0;
+    let (mut clock, is_alone) = (0, are_alone(stream));
     for index in packets {
-        let packet = &stream.packets[index];
+        if is_alone {
+            clock = 0;
+        }
+        let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize];
-        let mut one = Counted { stream: at, packet: index, events: 0, times: None, faults: Vec::new(), is_cut: false };
+        let mut one = Counted { packet: index, events: 0, times: None, faults: Vec::new(), is_cut: false };
         let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
         // Asked once for a packet: it is a call of the system.
         let len_now = file.bytes.len_now();
@@ -235,52 +283,42 @@ fn count_packets(
             one.faults = vec![place(cut_while_read(len_now))];
             one.is_cut = true;
         }
-        counted.push(one);
+        each(one);
     }
 }
 
 /// Times of the first and the last event of a session in ns: `want` says which are needed. Reads the packets at the
 /// ends of each stream, no other.
 pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i128>, Option<i128>) {
-    let (mut first, mut last) = (None, None);
+    let (mut firsts, mut lasts) = (Vec::new(), Vec::new());
     for (at, trace) in session.traces.iter().enumerate() {
         for (stream_at, stream) in trace.streams.iter().enumerate() {
             let Some(clock) = session.clock_map(at, stream.class) else { continue };
-            let times = |index: usize| {
-                let mut counted = Vec::new();
-                count_packets(trace, stream_at, index..index + 1, &mut [], &mut counted);
-                counted.pop().and_then(|one| one.times)
+            let times = |packets| {
+                let mut times = None;
+                count_packets(trace, stream_at, packets, &mut [], |one| {
+                    if let Some((first, last)) = one.times {
+                        let (from, to) = times.unwrap_or((first, last));
+                        times = Some((from.min(first), to.max(last)));
+                    }
+                });
+                times
             };
-            let alone = stream.packets.iter().all(|packet| packet.begin_cycles.is_some());
             let count = stream.packets.len();
-            if !alone {
-                let mut counted = Vec::new();
-                count_packets(trace, stream_at, 0..count, &mut [], &mut counted);
-                for (from, to) in counted.iter().filter_map(|one| one.times) {
-                    first = earlier(first, clock.ns(from));
-                    last = later(last, clock.ns(to));
-                }
+            if !are_alone(stream) {
+                let range = times(0..count);
+                firsts.extend(range.map(|(from, _)| clock.ns(from)));
+                lasts.extend(range.map(|(_, to)| clock.ns(to)));
                 continue;
             }
-            if want.0
-                && let Some((from, _)) = (0..count).find_map(times)
-            {
-                first = earlier(first, clock.ns(from));
+            let times = |index: usize| times(index..index + 1);
+            if want.0 {
+                firsts.extend((0..count).find_map(times).map(|(from, _)| clock.ns(from)));
             }
-            if want.1
-                && let Some((_, to)) = (0..count).rev().find_map(times)
-            {
-                last = later(last, clock.ns(to));
+            if want.1 {
+                lasts.extend((0..count).rev().find_map(times).map(|(_, to)| clock.ns(to)));
             }
         }
     }
-    (first, last)
-}
-
-fn earlier(a: Option<i128>, b: i128) -> Option<i128> {
-    Some(a.map_or(b, |a| a.min(b)))
-}
-
-fn later(a: Option<i128>, b: i128) -> Option<i128> {
-    Some(a.map_or(b, |a| a.max(b)))
+    (firsts.into_iter().min(), lasts.into_iter().max())
 }

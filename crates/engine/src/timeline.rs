@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
+use tracemill_model::packet_list::PacketList;
 
 use crate::cursor::Cursor;
 use crate::merge::{Merger, Rank};
@@ -35,7 +36,7 @@ const DEFAULT_MEMORY: usize = 24 << 20;
 const EVENT_BYTES: usize = 64;
 
 /// A merger of the wanted streams.
-pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger<StreamReader> {
+pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger {
     let ranks = ranks(session, streams);
     let cursors = cursors(session, streams, selection);
     let sources = cursors.into_iter().zip(streams).zip(ranks).map(|((cursor, of), rank)| (cursor, of.clock, rank));
@@ -54,7 +55,7 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
             cycles = cycle_range(clock, begin, end);
             if cycles.is_none() {
                 // It stays in its place, which is its number.
-                stream = Arc::new(Stream { packets: Vec::new(), ..(*stream).clone() });
+                stream = Arc::new(Stream { packets: PacketList::default(), ..(*stream).clone() });
             }
         }
         let classes = selection.classes.get(of.trace).cloned().flatten();
@@ -83,7 +84,7 @@ fn cycle_range(clock: &ClockMap, begin_ns: Option<i128>, end_ns: Option<i128>) -
     (first <= last).then_some((first, last))
 }
 
-/// What orders streams at equal times (`docs/cli.md`, "Order"), most important first.
+/// Order of streams at equal times (`docs/cli.md`, "Order"), most important first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey<'a> {
     no_uuid: bool,

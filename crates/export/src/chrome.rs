@@ -11,6 +11,7 @@ use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, State};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
@@ -71,8 +72,10 @@ struct Thread {
     process: i64,
     id: i64,
     name: Vec<u8>,
-    /// Titles of the open slices, outermost first.
-    open: Vec<Box<[u8]>>,
+    /// Titles of the open slices.
+    open: OpenCalls<Box<[u8]>>,
+    /// Time of its last event.
+    last_ns: i128,
 }
 
 /// The part of a slice that an event is.
@@ -192,7 +195,7 @@ impl Writer {
             self.put_name("process", process, 0, process_name.as_bytes());
         }
         self.put_name("thread", process, id, &name);
-        self.threads.push(Thread { process, id, name, open: Vec::new() });
+        self.threads.push(Thread { process, id, name, open: OpenCalls::new(MAX_DEPTH), last_ns: i128::MIN });
         self.of_track.insert(track, at);
         at
     }
@@ -226,39 +229,41 @@ impl Writer {
         ));
     }
 
+    /// Ends the innermost slices of a thread, whose ends are missing.
+    fn end_slices(&mut self, at: usize, ns: i128, count: usize) {
+        for _ in 0..count {
+            let title = self.threads[at].open.pop().unwrap_or_default();
+            self.separate();
+            self.out.put(b"{\"name\":");
+            strings::put_json(&mut self.out, &title);
+            self.place(at, ns, Phase::End);
+            self.out.put_byte(b'}');
+        }
+    }
+
     /// The phase of the last event: slices are well nested, as the format asks for. The title stands in `name`.
     fn phase(&mut self, at: usize, rules: &ClassRules, ns: i128) -> Phase {
-        let title = |of: &Self| of.name.clone().into_boxed_slice();
+        let (level, open) = (self.tracks.level(rules), &self.threads[at].open);
         match rules.shape {
             Shape::Instant => Phase::Instant,
-            Shape::Begin if self.threads[at].open.len() >= MAX_DEPTH => {
+            Shape::Begin => {
+                let abandoned = open.abandoned_at(level);
+                self.losses.add(Lost::OpenSlices, abandoned as u64);
+                self.end_slices(at, ns, abandoned);
+                if self.threads[at].open.begin(level, self.name.clone().into_boxed_slice()) {
+                    return Phase::Begin;
+                }
                 self.losses.add(Lost::DeepSlices(MAX_DEPTH), 1);
                 Phase::Instant
             }
-            Shape::Begin => {
-                let title = title(self);
-                self.threads[at].open.push(title);
-                Phase::Begin
-            }
             Shape::End { says_title } => {
-                let open = &self.threads[at].open;
-                let found = match says_title {
-                    true => open.iter().rposition(|open| **open == *self.name),
-                    false => open.len().checked_sub(1),
-                };
-                let Some(place) = found else {
-                    self.losses.add(Lost::LoneSliceEnds, 1);
+                let name = &*self.name;
+                let (end, abandoned) = self.threads[at].open.end(level, |open| !says_title || **open == *name);
+                self.losses.add(Lost::OpenSlices, abandoned as u64);
+                self.losses.add(Lost::LoneSliceEnds, (end == End::Lone).into());
+                self.end_slices(at, ns, abandoned);
+                if end != End::OfCall {
                     return Phase::Instant;
-                };
-                // What began inside has ended too, and its end is missing.
-                while self.threads[at].open.len() > place + 1 {
-                    self.losses.add(Lost::OpenSlices, 1);
-                    let inner = self.threads[at].open.pop().unwrap_or_default();
-                    self.separate();
-                    self.out.put(b"{\"name\":");
-                    strings::put_json(&mut self.out, &inner);
-                    self.place(at, ns, Phase::End);
-                    self.out.put_byte(b'}');
                 }
                 // Names of ends are those of their beginnings.
                 self.name = self.threads[at].open.pop().unwrap_or_default().into_vec();
@@ -286,6 +291,7 @@ impl TraceWriter for Writer {
             self.name.extend_from_slice(title);
         }
         let phase = self.phase(at, &rules, ns);
+        self.threads[at].last_ns = ns.max(self.threads[at].last_ns);
         self.separate();
         self.out.put(b"{\"name\":");
         strings::put_json(&mut self.out, &self.name);
@@ -310,6 +316,11 @@ impl TraceWriter for Writer {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
+        for at in 0..self.threads.len() {
+            let (count, last_ns) = (self.threads[at].open.len(), self.threads[at].last_ns);
+            self.losses.add(Lost::UnendedSlices, count as u64);
+            self.end_slices(at, last_ns, count);
+        }
         self.out.put(b"\n]}\n");
         self.flush()?;
         Ok(self.losses)

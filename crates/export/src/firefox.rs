@@ -5,16 +5,14 @@
 //! the time where that begins and its length as weight. Events that are no calls are markers.
 
 use std::collections::HashMap;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
-use crate::WRITING;
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -130,29 +128,24 @@ impl Firefox {
     }
 
     /// The columns of samples and markers, and the end of a thread.
-    fn put_columns(
-        &mut self,
-        at: usize,
-        out: &mut impl Write,
-        failed: impl Fn(io::Error) -> Error + Copy,
-    ) -> Result<()> {
+    fn put_columns(&mut self, at: usize, out: &mut dyn Write) -> io::Result<()> {
         let (samples, markers) = (self.threads[at].samples, self.threads[at].markers);
-        write!(out, ",\"samples\":{{\"length\":{samples},\"weightType\":\"tracing-ms\"").map_err(failed)?;
+        write!(out, ",\"samples\":{{\"length\":{samples},\"weightType\":\"tracing-ms\"")?;
         for (name, column) in [("stack", STACK), ("time", TIME), ("weight", WEIGHT)] {
-            write!(out, ",\"{name}\":[").map_err(failed)?;
+            write!(out, ",\"{name}\":[")?;
             self.spill.copy(at * COLUMNS + column, out)?;
-            write!(out, "]").map_err(failed)?;
+            write!(out, "]")?;
         }
-        write!(out, "}},\"markers\":{{\"length\":{markers}").map_err(failed)?;
+        write!(out, "}},\"markers\":{{\"length\":{markers}")?;
         for (name, column) in [("name", MARKER_NAME), ("startTime", MARKER_TIME)] {
-            write!(out, ",\"{name}\":[").map_err(failed)?;
+            write!(out, ",\"{name}\":[")?;
             self.spill.copy(at * COLUMNS + column, out)?;
-            write!(out, "]").map_err(failed)?;
+            write!(out, "]")?;
         }
         for (name, value) in [("endTime", "null"), ("phase", "0"), ("category", "0"), ("data", "null")] {
-            write!(out, ",\"{name}\":[{}]", repeated(value, markers)).map_err(failed)?;
+            write!(out, ",\"{name}\":[{}]", repeated(value, markers))?;
         }
-        write!(out, "}}}}").map_err(failed)
+        write!(out, "}}}}")
     }
 
     fn column(&mut self, at: usize, column: usize, is_first: bool, value: &str) -> Result<()> {
@@ -214,9 +207,7 @@ impl Sink for Firefox {
         Ok(())
     }
 
-    fn finish(&mut self, path: &OutPath, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
-        let failed = path.failed(WRITING);
-        let mut out = BufWriter::new(path.create(WRITING)?);
+    fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()> {
         let start = if stacks.is_unix { stacks.origin_ns.max(0) as u64 } else { 0 };
         write!(
             out,
@@ -228,14 +219,13 @@ impl Sink for Firefox {
              \"sourceCodeIsNotOnSearchfox\":true,\"markerSchema\":[]}},\"libs\":[],\"pages\":[],\
              \"profilerOverhead\":[],\"counters\":[],\"threads\":[",
             ms(start)
-        )
-        .map_err(failed)?;
+        )?;
         for at in 0..self.threads.len() {
             let text = self.head(at, stacks) + &self.threads[at].tables();
-            out.write_all(text.as_bytes()).map_err(failed)?;
-            self.put_columns(at, &mut out, failed)?;
+            out.write_all(text.as_bytes())?;
+            self.put_columns(at, out)?;
         }
-        out.write_all(b"\n]}\n").and_then(|()| out.flush()).map_err(failed)?;
+        out.write_all(b"\n]}\n")?;
         losses.add(Lost::MoreWays(MAX_NODES), self.cut);
         Ok(())
     }

@@ -2,15 +2,13 @@
 //! of them.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
+use std::io::{self, Write};
 
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
-use crate::WRITING;
 
 /// See the module.
 pub(super) static FOLDED: Target =
@@ -82,9 +80,7 @@ impl Sink for Folded {
         Ok(())
     }
 
-    fn finish(&mut self, path: &OutPath, stacks: &Stacks, losses: &mut Losses) -> Result<()> {
-        let failed = path.failed(WRITING);
-        let mut out = BufWriter::new(path.create(WRITING)?);
+    fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()> {
         for node in &self.nodes {
             if node.caller == NOBODY || node.ns == 0 {
                 continue;
@@ -100,9 +96,8 @@ impl Sink for Folded {
                 at = of.caller;
             }
             let names: Vec<String> = names.into_iter().rev().map(plain).collect();
-            writeln!(out, "{} {}", names.join(";"), node.ns).map_err(failed)?;
+            writeln!(out, "{} {}", names.join(";"), node.ns)?;
         }
-        out.flush().map_err(failed)?;
         losses.add(Lost::MoreWays(MAX_NODES), self.cut);
         Ok(())
     }

@@ -1,15 +1,13 @@
 //! Profiles of speedscope: for each thread when calls begin and end.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, Write};
 
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
 use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
-use crate::WRITING;
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
 
@@ -44,9 +42,7 @@ impl Sink for Speedscope {
         self.spill.put(at, text.as_bytes())
     }
 
-    fn finish(&mut self, path: &OutPath, stacks: &Stacks, _losses: &mut Losses) -> Result<()> {
-        let failed = path.failed(WRITING);
-        let mut out = BufWriter::new(path.create(WRITING)?);
+    fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, _losses: &mut Losses) -> io::Result<()> {
         let mut text = Out::default();
         text.put(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tracemill\",");
         text.put(b"\"shared\":{\"frames\":[");
@@ -68,12 +64,12 @@ impl Sink for Speedscope {
                 ",\"unit\":\"nanoseconds\",\"startValue\":{},\"endValue\":{},\"events\":[",
                 thread.first, thread.last
             ));
-            out.write_all(text.written()).map_err(failed)?;
+            out.write_all(text.written())?;
             text.clear();
-            self.spill.copy(at, &mut out)?;
+            self.spill.copy(at, out)?;
             text.put(b"\n]}");
         }
         text.put(b"\n]}\n");
-        out.write_all(text.written()).and_then(|()| out.flush()).map_err(failed)
+        out.write_all(text.written())
     }
 }

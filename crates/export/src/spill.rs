@@ -1,12 +1,10 @@
 //! Texts of many threads that are written one after the other, while their parts come mixed: what does not fit into memory
 //! waits in a file without a name.
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use tracemill_format::{OutPath, SinkFile, WAITING};
 use tracemill_model::error::Result;
-
-use crate::WRITING;
 
 /// Bytes that wait in memory, for all texts together, and the least and most for one of them.
 const MEMORY: usize = 8 << 20;
@@ -57,19 +55,18 @@ impl Spill {
     }
 
     /// Writes a text to a file, and forgets it.
-    pub(super) fn copy(&mut self, text: usize, out: &mut dyn Write) -> Result<()> {
-        let Some(of) = self.texts.get_mut(text) else { return Ok(()) };
-        let of = std::mem::take(of);
-        let failed = self.output.failed(WRITING);
+    pub(super) fn copy(&mut self, text: usize, out: &mut dyn Write) -> io::Result<()> {
+        let Some(of) = self.texts.get_mut(text).map(std::mem::take) else { return Ok(()) };
         let mut buffer = Vec::new();
         if let Some(file) = &mut self.file {
             for (offset, len) in of.parts {
                 buffer.resize(len, 0);
-                file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut buffer)).map_err(failed)?;
-                out.write_all(&buffer).map_err(failed)?;
+                file.seek(SeekFrom::Start(offset))?;
+                file.read_exact(&mut buffer)?;
+                out.write_all(&buffer)?;
             }
         }
-        out.write_all(&of.rest).map_err(failed)
+        out.write_all(&of.rest)
     }
 }
 

@@ -1,17 +1,20 @@
 //! Calls of threads: what is open on each of them, followed from event to event.
 
 use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
 
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::State;
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_format::target::{Source, TraceWriter};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::ClockOrigin;
 
 use super::tracks::{Shape, Track, Tracks};
+use crate::WRITING;
 
 /// Names that are kept; further ones are one.
 const MAX_FRAMES: usize = 1 << 18;
@@ -39,14 +42,12 @@ pub(super) struct Thread {
     pub(super) id: Option<i64>,
     /// Id of its process.
     pub(super) process: Option<i64>,
-    /// Names of the open calls, outermost first.
-    pub(super) open: Vec<u32>,
+    /// Names of the open calls.
+    pub(super) open: OpenCalls<u32>,
     /// Time of its first event in ns since the first event of all.
     pub(super) first: u64,
     /// Time of its last event so far.
     pub(super) last: u64,
-    /// Calls that are open and too deep.
-    too_deep: usize,
 }
 
 /// Takes changes, in the order of time for each thread.
@@ -64,7 +65,7 @@ pub(super) trait Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn finish(&mut self, path: &OutPath, stacks: &Stacks, losses: &mut Losses) -> Result<()>;
+    fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()>;
 }
 
 /// Names and threads.
@@ -163,24 +164,26 @@ impl<S: Sink> Follower<S> {
         }
         let process = self.tracks.process(stream, track);
         let at = self.stacks.threads.len();
-        let open = Vec::new();
-        self.stacks.threads.push(Thread { name, id, process, open, first: time, last: time, too_deep: 0 });
+        let open = OpenCalls::new(MAX_DEPTH);
+        self.stacks.threads.push(Thread { name, id, process, open, first: time, last: time });
         self.of_track.insert(track, at);
         Some(at)
     }
 
-    /// Reports a change to the sink, and makes it.
+    /// Reports a change to the sink.
     fn change(&mut self, at: usize, time: u64, change: Change) -> Result<()> {
         let thread = &mut self.stacks.threads[at];
         let time = time.max(thread.last);
         self.sink.change(at, thread, time, change)?;
         thread.last = time;
-        match change {
-            Change::Push(frame) => thread.open.push(frame),
-            Change::Pop => {
-                thread.open.pop();
-            }
-            Change::Point(_) => {}
+        Ok(())
+    }
+
+    /// Ends the innermost calls.
+    fn pop(&mut self, at: usize, time: u64, count: usize) -> Result<()> {
+        for _ in 0..count {
+            self.change(at, time, Change::Pop)?;
+            self.stacks.threads[at].open.pop();
         }
         Ok(())
     }
@@ -208,38 +211,29 @@ impl<S: Sink> TraceWriter for Follower<S> {
         };
         let title = self.tracks.title(&rules).unwrap_or(rules.title.as_bytes()).to_vec();
         let frame = self.frame(&title);
-        let thread = &mut self.stacks.threads[at];
+        let (level, open) = (self.tracks.level(&rules), &mut self.stacks.threads[at].open);
         match rules.shape {
             Shape::Instant => {
                 self.points += 1;
                 self.change(at, time, Change::Point(frame))
             }
-            Shape::Begin if thread.open.len() >= MAX_DEPTH => {
-                thread.too_deep += 1;
-                self.losses.add(Lost::DeepCalls(MAX_DEPTH), 1);
-                Ok(())
-            }
-            Shape::Begin => self.change(at, time, Change::Push(frame)),
-            Shape::End { .. } if thread.too_deep > 0 => {
-                thread.too_deep -= 1;
+            Shape::Begin => {
+                let abandoned = open.abandoned_at(level);
+                self.losses.add(Lost::OpenCalls, abandoned as u64);
+                self.pop(at, time, abandoned)?;
+                if self.stacks.threads[at].open.len() < MAX_DEPTH {
+                    self.change(at, time, Change::Push(frame))?;
+                }
+                if !self.stacks.threads[at].open.begin(level, frame) {
+                    self.losses.add(Lost::DeepCalls(MAX_DEPTH), 1);
+                }
                 Ok(())
             }
             Shape::End { says_title } => {
-                let found = match says_title {
-                    true => thread.open.iter().rposition(|open| *open == frame),
-                    false => thread.open.len().checked_sub(1),
-                };
-                let Some(place) = found else {
-                    self.losses.add(Lost::LoneEnds, 1);
-                    return Ok(());
-                };
-                // What was called inside has ended too, and its end is missing.
-                let count = thread.open.len() - place;
-                self.losses.add(Lost::OpenCalls, count as u64 - 1);
-                for _ in 0..count {
-                    self.change(at, time, Change::Pop)?;
-                }
-                Ok(())
+                let (end, abandoned) = open.end(level, |open| !says_title || *open == frame);
+                self.losses.add(Lost::OpenCalls, abandoned as u64);
+                self.losses.add(Lost::LoneEnds, (end == End::Lone).into());
+                self.pop(at, time, abandoned + usize::from(end == End::OfCall))
             }
         }
     }
@@ -251,16 +245,17 @@ impl<S: Sink> TraceWriter for Follower<S> {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         let mut unended = 0;
         for at in 0..self.stacks.threads.len() {
-            let last = self.stacks.threads[at].last;
-            while !self.stacks.threads[at].open.is_empty() {
-                unended += 1;
-                self.change(at, last, Change::Pop)?;
-            }
+            let thread = &self.stacks.threads[at];
+            let (last, count) = (thread.last, thread.open.len());
+            unended += count as u64;
+            self.pop(at, last, count)?;
         }
         let mut losses = std::mem::take(&mut self.losses);
         losses.add(Lost::UnendedCalls, unended);
         let points = self.points;
-        self.sink.finish(&self.path, &self.stacks, &mut losses)?;
+        let mut out = BufWriter::new(self.path.create(WRITING)?);
+        let written = self.sink.finish(&mut out, &self.stacks, &mut losses).and_then(|()| out.flush());
+        written.map_err(self.path.failed(WRITING))?;
         if !S::KEEPS_POINTS {
             losses.add(Lost::NoCalls, points);
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::plan::{NoVisitor, State};
 use tracemill_codec::trace_plans::TracePlans;
+use tracemill_format::open_calls::Level;
 use tracemill_format::target::Source;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::packet::Gap;
@@ -18,8 +19,7 @@ use tracemill_model::schema::{EventClassId, Schema, Scope};
 use tracemill_semantics::{Counter, FieldPath, Place, Recording, Running, Said, Semantics, Who, cpu, node_of};
 
 pub(super) use tracemill_semantics::Shape;
-use watch::hash;
-pub(super) use watch::{Number, Seen, Take, Watch};
+pub(super) use watch::{Number, Seen, Take, Watch, hash};
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -47,6 +47,8 @@ pub(super) struct ClassRules {
     pub(super) category: Arc<str>,
     /// The thread or track that they belong to.
     who: Who,
+    /// Is it one of the kernel's calls, among those of programs?
+    is_of_kernel: bool,
     /// Its counters.
     pub(super) counters: Vec<Counter>,
     /// By node of the plan of its fields.
@@ -234,6 +236,12 @@ impl Tracks {
         Some((Track::Running(self.traces[of.trace].machine, of.cpu?), next, &self.seen.next_name))
     }
 
+    /// Depth of the call that was seen.
+    #[inline]
+    pub(super) fn level(&self, rules: &ClassRules) -> Option<Level> {
+        self.seen.depth.map(|depth| Level { is_kernel: rules.is_of_kernel, depth })
+    }
+
     /// The title of the event that was seen: its own, or its class's.
     pub(super) fn title(&mut self, rules: &ClassRules) -> Option<&[u8]> {
         if self.seen.title.is_empty()
@@ -284,8 +292,10 @@ impl TraceOf {
             take(Some(&path), Take::Flow(hash(0xcbf2_9ce4_8422_2325, name.as_bytes())));
         }
         take(semantics.title(id).as_ref(), Take::Title);
-        if let Some(call) = semantics.call(id).filter(|_| shape != Shape::Instant) {
+        let call = semantics.call(id).filter(|_| shape != Shape::Instant);
+        if let Some(call) = &call {
             take(call.address.as_ref(), Take::Address);
+            take(call.depth.as_ref(), Take::Depth);
         }
         if let Some(switch) = semantics.switch(id) {
             take(Some(&switch.next), Take::NextThread);
@@ -302,6 +312,7 @@ impl TraceOf {
             category: name.split_once(':').map_or(schema.format, |(category, _)| category).into(),
             who,
             title: title.into(),
+            is_of_kernel: call.is_some_and(|call| call.is_of_kernel),
             counters,
             takes,
             header,

@@ -33,7 +33,7 @@ pub enum CallOrigin {
     /// The system, about the task: scheduling, its name.
     System,
     /// The kernel, while it works for the task: its own calls and events. Their depth counts from the task's open calls.
-    /// An event tells in `symbol` which task has a processor again, by its index and one; 0 is none.
+    /// An event says in `symbol` which task has a processor again, by its index and one; 0 is none.
     Kernel,
     /// Other programs; it belongs to the task of the record before it.
     Outside,
@@ -93,9 +93,9 @@ pub struct CallTask {
     pub pid: i64,
     /// Id of the process that forked it; 0 for others.
     pub parent: i64,
-    /// When it began, as far as that was told; 0 otherwise.
+    /// When it began, as far as that is known; 0 otherwise.
     pub start: u64,
-    /// Its place in the order in which the tasks were told of.
+    /// Its place in the order in which the tasks were first named.
     pub order: u32,
     /// Name of its program, and the name that it got last. Both may be any bytes.
     pub first_name: Vec<u8>,
@@ -164,7 +164,7 @@ pub struct CallEvents {
     pub address: Option<&'static str>,
 }
 
-/// Events that tell where code lies in the memory of a process.
+/// Events that give the place of code in the memory of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModuleEvents {
     /// Their name.
@@ -239,17 +239,19 @@ pub trait CallSource: Send + Sync {
     }
 
     /// The module that has the function which a library call of this name goes to.
-    fn library_of(&self, name: &str) -> Option<String>;
+    fn library_of(&self, _name: &str) -> Option<String> {
+        None
+    }
 
     /// Appends the values of a record, as a call shows them: `1, "text"`. Texts are the bytes that were recorded, which
     /// need not be UTF-8, but for [`ValueStyle::Json`].
-    fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut Vec<u8>);
+    fn put_values(&self, _record: &CallRecord, _style: ValueStyle, _out: &mut Vec<u8>) {}
 
     /// The name of an event.
     fn event_name(&self, record: &CallRecord) -> String;
 
     /// Appends the data of an event: `cpu=1`; nothing without data. Texts are the bytes that were recorded.
-    fn put_event_data(&self, record: &CallRecord, out: &mut Vec<u8>);
+    fn put_event_data(&self, _record: &CallRecord, _out: &mut Vec<u8>) {}
 
     /// Writes the records as they are stored, for those who look for mistakes of a producer. `want` is asked of every
     /// record of a task before it is written, one task after the other.
@@ -264,7 +266,9 @@ pub trait CallSource: Send + Sync {
     ) -> io::Result<()>;
 
     /// Options that the recording asks every reader to apply: words as they are typed.
-    fn default_options(&self) -> &[String];
+    fn default_options(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// Contents of a dump of records.
@@ -278,7 +282,7 @@ pub struct DumpOptions<'a> {
     pub no_events: bool,
     /// Leave out where tasks gave processors away and got them.
     pub no_sched: bool,
-    /// Leave out what tasks tell themselves: the kernel and the system are shown.
+    /// Leave out the records of tasks themselves: the kernel and the system are shown.
     pub no_tasks: bool,
     /// First and last time of what is shown.
     pub between: Option<(u64, u64)>,
@@ -354,7 +358,7 @@ pub mod event_id {
     pub const TASK_NAME: u64 = 200_006;
     /// A task was made to give its processor away.
     pub const SCHED_OUT_PREEMPTED: u64 = 200_007;
-    /// That, and that it got one again.
+    /// A task was made to give its processor away, and got one again.
     pub const SCHED_BOTH_PREEMPTED: u64 = 200_008;
     /// Ids from here on are those of users.
     pub const FIRST_USER: u64 = 1_000_000;

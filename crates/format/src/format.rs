@@ -24,7 +24,9 @@ pub type Open = fn(&OpenContext<'_>, &[Found]) -> Vec<Result<OpenTrace>>;
 pub struct Format {
     /// Names by which the user knows it; the first is for `--input-format`.
     pub names: &'static [&'static str],
-    /// One line about it, for the list of formats.
+    /// A name for `--input-format` that means any of the names, where one reader reads several formats.
+    pub common_name: Option<&'static str>,
+    /// One line about it, for the list of formats; one for each name where they differ.
     pub description: &'static str,
     /// Is this folder or file a trace of the format? Looks at content, never at names alone.
     pub probe: Probe,
@@ -46,7 +48,18 @@ impl Format {
     /// A format without options, whose traces hold no calls.
     pub const fn new(names: &'static [&'static str], description: &'static str, probe: Probe, open: Open) -> Format {
         let (has_calls, is_transcript) = (false, false);
-        Format { names, description, probe, open, settings: &[], looks_like: "", has_calls, is_transcript }
+        let (common_name, settings, looks_like) = (None, &[], "");
+        Format { names, common_name, description, probe, open, settings, looks_like, has_calls, is_transcript }
+    }
+
+    /// Sets [`Format::common_name`].
+    pub const fn with_common_name(self, name: &'static str) -> Format {
+        Format { common_name: Some(name), ..self }
+    }
+
+    /// Is this one of the names by which the user means it?
+    pub fn is_named(&self, name: &str) -> bool {
+        self.names.contains(&name) || self.common_name == Some(name)
     }
 
     /// Sets [`Format::looks_like`].

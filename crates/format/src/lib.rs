@@ -14,6 +14,7 @@ pub mod calls;
 mod format;
 pub mod lost;
 mod open;
+pub mod open_calls;
 mod reader;
 pub mod redact;
 pub mod remap;
@@ -24,7 +25,9 @@ pub mod target;
 pub mod writer;
 
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
-pub use self::open::{DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream, TraceFile, TraceFiles};
+pub use self::open::{
+    Column, DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream, TraceFile, TraceFiles,
+};
 pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};
 pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, is_below};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Error;
-use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 
 use crate::reader::PacketReader;
@@ -96,7 +96,7 @@ pub struct Stream {
     /// Its files.
     pub files: Vec<DataFile>,
     /// Its packets.
-    pub packets: Vec<Packet>,
+    pub packets: PacketList,
 }
 
 /// The files that a trace is, for a copy of it.
@@ -199,6 +199,12 @@ impl OpenTrace {
         }
     }
 
+    /// A trace that is a folder, without streams so far.
+    pub fn of_folder(found: &Found, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
+        let own_name = found.below.clone();
+        OpenTrace { own_name, has_other_bytes: false, ..OpenTrace::of_file(found, schema, reader) }
+    }
+
     /// The files of its streams.
     pub fn data_files(&self) -> impl Iterator<Item = &DataFile> {
         self.streams.iter().flat_map(|stream| &stream.files)
@@ -214,4 +220,26 @@ pub struct Section {
     pub columns: Vec<&'static str>,
     /// Rows, each of as many values as there are columns; `None` is unknown.
     pub rows: Vec<Vec<Option<EnvValue>>>,
+}
+
+/// A column of a table: its name, and its value for an item.
+pub type Column<'a, T> = (&'static str, &'a dyn Fn(&T) -> Option<EnvValue>);
+
+impl Section {
+    /// A table with a row for each item.
+    pub fn of<T>(title: &str, items: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> Section {
+        let row = |item| columns.iter().map(|(_, value)| value(&item)).collect();
+        let rows = items.into_iter().map(row).collect();
+        Section { title: title.into(), columns: columns.iter().map(|(name, _)| *name).collect(), rows }
+    }
+
+    /// A text as a value.
+    pub fn text(text: &str) -> Option<EnvValue> {
+        Some(EnvValue::String(text.into()))
+    }
+
+    /// A number as a value.
+    pub fn number(value: impl Into<i128>) -> Option<EnvValue> {
+        Some(EnvValue::Integer(value.into()))
+    }
 }

@@ -58,7 +58,7 @@ pub trait PacketReader: Send + Sync {
         &[]
     }
 
-    /// Which of its events tell where code lies.
+    /// Which of its events give the place of code.
     fn module_events(&self) -> &'static [ModuleEvents] {
         &[]
     }
@@ -79,7 +79,7 @@ pub struct OpenedPacket {
 }
 
 impl OpenedPacket {
-    /// A packet without any fault.
+    /// A packet without any error.
     pub fn new(data: PacketData) -> Self {
         let can_be_copied = data.is_in_place();
         OpenedPacket { data, faults: Vec::new(), warnings: Vec::new(), gaps: Vec::new(), can_be_copied }

@@ -202,21 +202,21 @@ impl OutFile {
     /// When they cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let failed = self.path.failed("write the file");
-        if self.file.is_none() {
-            if !self.is_made {
-                self.path.make_folders_around()?;
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let sink = &self.path.sink;
+                let file = match std::mem::replace(&mut self.is_made, true) {
+                    true => sink.append(&self.path.path),
+                    false => {
+                        self.path.make_folders_around()?;
+                        sink.create_new(&self.path.path)
+                    }
+                };
+                self.file.insert(BufWriter::with_capacity(self.buffer, file.map_err(failed)?))
             }
-            let file = match self.is_made {
-                true => self.path.sink.append(&self.path.path),
-                false => self.path.sink.create_new(&self.path.path),
-            };
-            self.file = Some(BufWriter::with_capacity(self.buffer, file.map_err(failed)?));
-            self.is_made = true;
-        }
-        match &mut self.file {
-            Some(file) => file.write_all(bytes).map_err(failed),
-            None => Ok(()),
-        }
+        };
+        file.write_all(bytes).map_err(failed)
     }
 
     /// Closes it for now.

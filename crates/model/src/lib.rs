@@ -7,6 +7,7 @@
 //! | [`schema`] | trace, stream, event, field and clock classes in one arena, named by small ids |
 //! | [`clock`] | exact conversion of cycles to time |
 //! | [`packet`] | packets, their counters, and the gaps between events |
+//! | [`packet_list`] | the packets of a stream in little memory |
 //! | [`error`] | the one error type and the places it points to |
 //!
 //! The words are those of CTF 2: a *class* is the description, the plain noun is the instance.
@@ -25,4 +26,5 @@
 pub mod clock;
 pub mod error;
 pub mod packet;
+pub mod packet_list;
 pub mod schema;

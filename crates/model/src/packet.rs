@@ -38,6 +38,8 @@ pub struct Packet {
     pub discarded_before: u64,
     /// Packets lost between the previous packet and this one.
     pub lost_packets_before: u64,
+    /// The end of the previous packet as stored, where that packet's own end was mended: losses may have begun there.
+    pub lost_since: Option<u64>,
 }
 
 impl Packet {

@@ -248,8 +248,7 @@ impl Program {
             return Ok(());
         }
         let mut fields = event.fields(state);
-        let wanted = BODY.into_iter().zip(self.sections).filter(|(_, is_wanted)| *is_wanted);
-        for (scope, _) in wanted {
+        for (scope, _) in BODY.into_iter().zip(self.sections).filter(|(_, is_wanted)| *is_wanted) {
             fields.visit(scope, state, &mut Picker::new(&mut self.body, cells, indices))?;
         }
         Ok(())
@@ -348,12 +347,10 @@ impl Visitor for Picker<'_> {
         if value.is_finite() {
             return self.scalar(node, |printer| printer.real(node, value));
         }
-        let word = if value.is_nan() {
-            "NaN"
-        } else if value > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
+        let word = match value {
+            f64::INFINITY => "Infinity",
+            f64::NEG_INFINITY => "-Infinity",
+            _ => "NaN",
         };
         self.string(node, word.as_bytes());
     }

@@ -6,7 +6,6 @@ use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::Fault;
 use tracemill_model::schema::{Schema, Scope};
 
-use super::lines::has_cycles;
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::Columns;
@@ -41,15 +40,19 @@ pub struct CsvTrace {
 /// The header line, of the default columns unless there are others.
 pub fn header(columns: Option<&Columns>) -> Vec<u8> {
     let mut out = Out::default();
-    let names = columns.map_or_else(|| COLUMNS.to_vec(), |columns| columns.names().collect());
-    for (at, name) in names.iter().enumerate() {
+    put_line(&mut out, &columns.map_or_else(|| COLUMNS.to_vec(), |columns| columns.names().collect()));
+    out.written().to_vec()
+}
+
+/// Appends a line of cells.
+pub fn put_line(out: &mut Out, cells: &[impl AsRef<[u8]>]) {
+    for (at, cell) in cells.iter().enumerate() {
         if at > 0 {
             out.put_byte(b',');
         }
-        put_cell(&mut out, name.as_bytes());
+        put_cell(out, cell.as_ref());
     }
     out.put_byte(b'\n');
-    out.written().to_vec()
 }
 
 /// Appends a cell, in quotes when it needs them.
@@ -89,15 +92,10 @@ impl CsvTrace {
     ) -> Result<(), Fault> {
         let class = self.schema.event(event.class());
         put_cell(out, self.trace.as_bytes());
-        match ns {
-            Some(ns) => {
-                out.put_byte(b',');
-                out.put_ns(ns);
-                out.put_byte(b',');
-            }
-            None => out.put(b",,"),
-        }
-        if has_cycles(&self.schema, event.class()) {
+        out.put_byte(b',');
+        ns.into_iter().for_each(|ns| out.put_ns(ns));
+        out.put_byte(b',');
+        if self.schema.has_cycles(event.class()) {
             out.put_u64(event.cycles());
         }
         out.put_byte(b',');

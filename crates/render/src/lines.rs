@@ -216,13 +216,6 @@ struct Head {
     is_open: bool,
 }
 
-/// Are the clock values of a class what the trace stores?
-pub(crate) fn has_cycles(schema: &Schema, class: EventClassId) -> bool {
-    let class = schema.event(class);
-    let clock = schema.stream(class.stream).default_clock;
-    clock.is_some_and(|clock| !schema.clock(clock).has_made_cycles) && !class.is_untimed
-}
-
 impl JsonLines {
     fn new(schema: Arc<Schema>, trace: Option<&str>) -> Self {
         let mut start = Out::default();
@@ -240,12 +233,10 @@ impl JsonLines {
 
     fn line(&mut self, out: &mut Out, stream: usize, event: EventRef<'_>, ns: Option<i128>) -> Result<(), Fault> {
         out.put(&self.start);
+        out.put(b"\"ns\":");
         match ns {
-            Some(ns) => {
-                out.put(b"\"ns\":");
-                out.put_ns(ns);
-            }
-            None => out.put(b"\"ns\":null"),
+            Some(ns) => out.put_ns(ns),
+            None => out.put(b"null"),
         }
         let at = event.class().0 as usize;
         let head = self.heads[at].get_or_insert_with(|| Head::new(&self.schema, event.class()));
@@ -292,7 +283,7 @@ impl Head {
         if !stream.has_no_id {
             out.put_fmt(format_args!(",\"stream\":{}", stream.id));
         }
-        Head { text: out.written().to_vec(), has_cycles: has_cycles(schema, class), is_open }
+        Head { text: out.written().to_vec(), has_cycles: schema.has_cycles(class), is_open }
     }
 }
 

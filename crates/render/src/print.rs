@@ -10,7 +10,7 @@ use tracemill_model::error::Error;
 
 use crate::lines::{LinePlan, LineRenderer, Rendered};
 use tracemill_engine::item::Flow;
-use tracemill_engine::merge::{Batch, Merger, Note, Source};
+use tracemill_engine::merge::{Batch, Merger, Note};
 use tracemill_engine::session::Session;
 
 /// Output of a print, in order.
@@ -28,9 +28,9 @@ const FIRST_BATCH: usize = 64;
 const MAX_BATCH: usize = 4096;
 
 /// Merges, renders with `jobs` threads, and hands everything to `take` in order.
-pub fn print<S: Source>(
+pub fn print(
     session: &Session,
-    merger: &mut Merger<S>,
+    merger: &mut Merger,
     plan: &Arc<LinePlan>,
     jobs: usize,
     mut take: impl FnMut(Output<'_>) -> Flow,
@@ -41,12 +41,10 @@ pub fn print<S: Source>(
         let mut old = Rendered::default();
         while let Some(mut batch) = batches.next() {
             let notes = std::mem::take(&mut batch.notes);
-            let mut rendered = renderer.render(&batch, std::mem::take(&mut old));
-            batches.learn(&rendered);
-            let flow = deliver(&mut rendered, notes, &mut take);
-            old = rendered;
-            if flow == Flow::Stop {
-                return;
+            old = renderer.render(&batch, old);
+            batches.learn(&old);
+            if deliver(&mut old, notes, &mut take) == Flow::Stop {
+                break;
             }
         }
         return;
@@ -70,8 +68,8 @@ pub fn print<S: Source>(
     });
 }
 
-fn run<S: Source>(
-    batches: &mut Batches<'_, S>,
+fn run(
+    batches: &mut Batches<'_>,
     renderer: &mut LineRenderer,
     shared: &Shared,
     jobs: usize,
@@ -91,7 +89,8 @@ fn run<S: Source>(
         }
         let Some(of_first) = notes.pop_front() else { return };
         let mut rendered = loop {
-            if let Some(rendered) = shared.take_done(first) {
+            let done = shared.lock().done.remove(&first);
+            if let Some(rendered) = done {
                 break rendered;
             }
             match shared.try_task() {
@@ -107,7 +106,7 @@ fn run<S: Source>(
         first += 1;
         batches.learn(&rendered);
         let flow = deliver(&mut rendered, of_first, take);
-        shared.give_back(rendered);
+        shared.lock().old.push(rendered);
         if flow == Flow::Stop {
             return;
         }
@@ -126,22 +125,20 @@ fn deliver(rendered: &mut Rendered, notes: Vec<Note>, take: &mut impl FnMut(Outp
 /// the memory with a few thousand lines.
 const MAX_BATCH_BYTES: usize = 2 << 20;
 
-struct Batches<'a, S> {
-    merger: &'a mut Merger<S>,
+struct Batches<'a> {
+    merger: &'a mut Merger,
     size: usize,
     /// The most events of a batch, as far as the lines so far tell.
     limit: usize,
 }
 
-impl<S> Batches<'_, S> {
+impl Batches<'_> {
     /// Learns from the lines of a batch how many events the next ones may have.
     fn learn(&mut self, rendered: &Rendered) {
         let mean_bytes = rendered.out.len() / (rendered.lines as usize).max(1);
         self.limit = (MAX_BATCH_BYTES / mean_bytes.max(1)).clamp(FIRST_BATCH / 4, MAX_BATCH);
     }
-}
 
-impl<S: Source> Batches<'_, S> {
     fn next(&mut self) -> Option<Batch> {
         let batch = self.merger.next_batch(self.size.min(self.limit));
         self.size = (self.size * 2).min(MAX_BATCH);
@@ -200,14 +197,6 @@ impl Shared {
 
     fn old(&self) -> Rendered {
         self.lock().old.pop().unwrap_or_default()
-    }
-
-    fn give_back(&self, rendered: Rendered) {
-        self.lock().old.push(rendered);
-    }
-
-    fn take_done(&self, number: u64) -> Option<Rendered> {
-        self.lock().done.remove(&number)
     }
 
     fn wait_for_done(&self, number: u64) -> Flow {

@@ -30,6 +30,10 @@ pub struct Call {
     pub address: Option<FieldPath>,
     /// Name of the function.
     pub symbol: Option<FieldPath>,
+    /// Its depth among the calls of its thread, or of the kernel for its thread.
+    pub depth: Option<FieldPath>,
+    /// Is it one of the kernel's calls, among those of programs?
+    pub is_of_kernel: bool,
 }
 
 /// A CPU turns to another thread.
@@ -99,6 +103,8 @@ impl Semantics {
             is_exit: short == names::CALLS[at].1,
             address,
             symbol: self.payload(class, names::SYMBOL, is_text),
+            depth: self.payload(class, names::DEPTH, is_integer),
+            is_of_kernel: self.payload(class, names::SOURCE, |_| true).is_some(),
         })
     }
 

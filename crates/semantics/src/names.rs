@@ -47,6 +47,13 @@ pub const ADDRESS: &[&str] = &["addr", "func", "ip"];
 /// Name of the function of a call.
 pub const SYMBOL: &str = "symbol";
 
+/// Depth of a call among the calls of its thread.
+pub const DEPTH: &str = "depth";
+
+/// Who else than the thread's program made a call: only calls of the kernel have it. Their depth counts from where the
+/// kernel was entered.
+pub const SOURCE: &str = "source";
+
 /// Name of the class of events of tasks that are no calls, and of the field of its payload that names the event.
 pub const EVENT: &str = "event";
 

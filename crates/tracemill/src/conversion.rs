@@ -47,7 +47,7 @@ pub struct Conversion<'t> {
 pub struct Converted {
     /// Events that were written.
     pub events: u64,
-    /// What the target could not hold.
+    /// Losses: kinds of data that the target could not hold.
     pub not_kept: Losses,
     /// Events that the tracer had discarded, as far as the traces know their number.
     pub discarded: u64,

@@ -17,7 +17,7 @@ use crate::events::Batch;
 use crate::traces::Traces;
 use crate::value::Value;
 
-/// What all events of an iteration share.
+/// State that all events of an iteration share.
 pub(crate) struct Reading<'t> {
     pub(crate) traces: &'t Traces,
     pub(crate) streams: Vec<StreamOf>,

@@ -7,7 +7,6 @@ use tracemill_engine::choice::Choice;
 use tracemill_engine::filter::{Filter, Matcher};
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::{Merger, Note, Run, StreamIndex};
-use tracemill_engine::redact::StreamReader;
 use tracemill_engine::selection::{StreamOf, streams};
 use tracemill_engine::timeline::{Selection, merger};
 use tracemill_model::error::{Error, Result};
@@ -216,7 +215,7 @@ impl Loss {
 
 /// Iterates over events and what comes up between them; see [`Events::steps`].
 pub struct Steps<'t> {
-    merger: Merger<StreamReader>,
+    merger: Merger,
     matcher: Option<Matcher>,
     batch: Rc<Batch<'t>>,
     runs: Vec<Run>,

@@ -87,7 +87,7 @@ impl Options {
         self
     }
 
-    /// What a specification calls an error is an error also where it could be read.
+    /// Treats violations of a specification as errors, also where the data could be read.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.open.strict = strict;
@@ -288,7 +288,7 @@ impl Traces {
         self.events().latency(from, to)
     }
 
-    /// What the traces hold, as far as headers and indexes tell: no event is read.
+    /// A summary of the traces, as far as headers and indexes tell: no event is read.
     ///
     /// ```
     /// # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces/losses");
@@ -301,7 +301,7 @@ impl Traces {
         survey(&self.session, false, self.jobs)
     }
 
-    /// What the traces hold, with every event counted by several threads.
+    /// A summary of the traces, with every event counted by several threads.
     ///
     /// ```
     /// # let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/traces/losses");

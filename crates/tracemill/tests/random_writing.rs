@@ -19,7 +19,6 @@ use tracemill_codec::plan::{Input, State};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_codec::value::Value;
 use tracemill_engine::item::Item;
-use tracemill_engine::merge::Source as _;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;

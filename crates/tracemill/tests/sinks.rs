@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use folder::Folder;
-use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::copy::copy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
@@ -148,11 +148,8 @@ fn convert(session: &Session, target: &Target, to: &OutPath) -> bool {
         session,
         streams: &streams,
         selection: &Selection::default(),
-        filter: None,
-        skip: 0,
-        limit: None,
+        options: &ConvertOptions::default(),
         in_order: target.wants_order,
-        stop: None,
     };
     conversion.run(writer, &mut |_| Flow::Continue).expect("it can be written");
     true

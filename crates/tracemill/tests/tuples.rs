@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use folder::Folder;
 use tracemill_codec::text::out::Out;
-use tracemill_engine::filter::{Expression, FilterContext};
+use tracemill_engine::filter::{Expression, TimeContext};
 use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -45,10 +45,10 @@ fn lines(format: LineFormat, filter: Option<&str>) -> String {
     let folder = folder();
     let session = Session::open(&FileSystem, &[folder.path()], &OpenOptions::new(tracemill_formats::FORMATS))
         .expect("the options are right");
-    let context = FilterContext { session: &session, gmt: true, first_ns: None, last_ns: None };
+    let times = TimeContext { gmt: true, ..TimeContext::default() };
     let filter = filter.map(|text| {
         let expression = Expression::parse(text).expect("the expression is right");
-        expression.bind(&context).expect("its fields are there")
+        expression.bind(&session, &times).expect("its fields are there")
     });
     let streams = streams(&session, &[]).expect("all streams are wanted");
     let mut merger = merger(&session, &streams, &Selection::default());

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill::target;
-use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -68,11 +68,8 @@ fn write(session: &Session, path: &Path, options: &WriteOptions) -> Result<Losse
         session,
         streams: &streams,
         selection: &selection,
-        filter: None,
-        skip: 0,
-        limit: None,
+        options: &ConvertOptions::default(),
         in_order: false,
-        stop: None,
     };
     Ok(conversion.run(writer, &mut |_| Flow::Continue)?.losses)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tracemill::target;
 use tracemill_codec::value::Value;
-use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
@@ -62,11 +62,8 @@ fn write(session: &Session, to: &str, path: &Path, options: &WriteOptions) -> Lo
         session,
         streams: &streams,
         selection: &selection,
-        filter: None,
-        skip: 0,
-        limit: None,
+        options: &ConvertOptions::default(),
         in_order: target.wants_order,
-        stop: None,
     };
     let losses = conversion.run(writer, &mut |_| Flow::Continue).expect("it is written").losses;
     for kind in known.kinds() {

@@ -100,7 +100,7 @@ impl<'a> Graph<'a> {
     fn fast(&mut self, last: &mut u64) -> bool {
         let Some(&CallRecord { time, symbol, task, address, .. }) = self.follower.ready() else { return false };
         let at = task as usize;
-        let Some(name) = self.builder.known_symbol(symbol) else { return false };
+        let Some(name) = self.builder.names.of_known(symbol) else { return false };
         let (program, valid) = self.programs[at];
         let place = &self.builder.places[at];
         let (Some(tree), Some(node)) = (place.tree, place.node) else { return false };
@@ -225,7 +225,7 @@ impl<'a> Graph<'a> {
         if !self.move_to(task, time, address, open) || self.follower.is_skipped_library_call(symbol, address) {
             return;
         }
-        let name = self.builder.symbol(&mut self.follower, symbol, address);
+        let name = self.builder.names.of_symbol(&mut self.follower, symbol, address);
         if self.builder.places[task].enabled > 0 {
             self.builder.add(&mut self.follower, (task, place), (name, address), is_entry, 0);
         }
@@ -246,7 +246,7 @@ impl<'a> Graph<'a> {
         };
         let open = self.follower.tasks[at].stack_count;
         if self.move_to(at, record.time, record.address, open) && self.builder.places[at].enabled > 0 {
-            let name = self.builder.name(name);
+            let name = self.builder.names.number(name);
             self.builder.add(&mut self.follower, (at, place), (name, record.address), record.is_sched_out(), 0);
             *self.last_address(record) = event_id::SCHED_IN;
         }

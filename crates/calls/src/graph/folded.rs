@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tracemill_format::calls::{CallKind, CallSource, Findings, event_id};
 
-use super::tree::{Builder, Flat, Node};
+use super::tree::Builder;
 use crate::follow::{Follower, SCHEDULE, Shown};
 use crate::select::CallOptions;
 
@@ -43,12 +43,6 @@ pub fn write_folded(
     Ok(findings)
 }
 
-/// The calls of all programs as one tree, the root first. Gives what was wrong with the source.
-pub(crate) fn flat(source: &dyn CallSource, calls: CallOptions) -> (Vec<Flat>, Findings) {
-    let (builder, findings) = joined(source, calls, 0);
-    (builder.trees[0].flat(&builder.names, ""), findings)
-}
-
 /// Writes the tree of all calls in the language of Graphviz. Gives what was wrong with the source.
 ///
 /// # Errors
@@ -67,11 +61,11 @@ pub fn write_graphviz(source: &dyn CallSource, calls: CallOptions, out: &mut dyn
         text += &format!("# command_line \"{command}\"\n");
     }
     text += &format!("\ndigraph \"{}\" {{ \n", quoted(&program));
-    builder.trees[0].walk(|parent, node, _| {
-        let of = if parent == 0 { &program } else { &builder.names[builder.trees[0].nodes[parent].name] };
-        let Node { name, calls, .. } = &builder.trees[0].nodes[node];
-        let name = quoted(&builder.names[*name]);
-        text += &format!("    \"{}\" -> \"{name}\" [xlabel = \"{calls}\"]\n", quoted(of));
+    let tree = &builder.trees[0];
+    let names = |node: usize| if node == 0 { &program } else { &builder.names[tree.nodes[node].name] };
+    tree.walk(|parent, node, _| {
+        let (of, name, calls) = (quoted(names(parent)), quoted(names(node)), tree.nodes[node].calls);
+        text += &format!("    \"{of}\" -> \"{name}\" [xlabel = \"{calls}\"]\n");
     });
     text += "}\n";
     out.write_all(text.as_bytes())?;
@@ -93,10 +87,9 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
          <h2>Function Call Graph for {title}</h2>\n<pre class=\"mermaid\">\nflowchart TB\n",
         title = escaped(&program)
     );
+    let names = |node: usize| if node == 0 { &program } else { &builder.names[tree.nodes[node].name] };
     tree.walk(|parent, node, depth| {
-        let of = if parent == 0 { &program } else { &builder.names[tree.nodes[parent].name] };
-        let Node { name, calls, .. } = &tree.nodes[node];
-        let (of, name) = (escaped(of), escaped(&builder.names[*name]));
+        let (of, name, calls) = (escaped(names(parent)), escaped(names(node)), tree.nodes[node].calls);
         text += &format!("  {}_{parent}[\"{of}\"] -->|{calls}| {depth}_{node}[\"{name}\"];\n", depth - 1);
     });
     text += "</pre>\n<script src=\"https://cdn.jsdelivr.net/npm/mermaid/dist/mermaid.min.js\"></script>\n\
@@ -117,8 +110,8 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
             return;
         }
         let (name, is_entry) = match kind {
-            CallKind::Entry => (builder.symbol(follower, symbol, address), true),
-            CallKind::Event => (builder.name(SCHEDULE), address == event_id::SCHED_OUT),
+            CallKind::Entry => (builder.names.of_symbol(follower, symbol, address), true),
+            CallKind::Event => (builder.names.number(SCHEDULE), address == event_id::SCHED_OUT),
             CallKind::Exit | CallKind::Lost => (0, false),
         };
         builder.places[at].node.get_or_insert(0);

@@ -11,9 +11,6 @@ pub use folded::{write_folded, write_graphviz, write_mermaid};
 pub use json::write_json;
 pub use print::write;
 
-pub(crate) use folded::flat;
-pub(crate) use tree::Flat;
-
 /// How a graph looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphOptions {

@@ -9,6 +9,7 @@ use super::tree::{Node, Tree};
 use super::{GraphField, GraphOptions};
 use crate::branches::{Branches, put_empty_columns, put_headers};
 use crate::follow::SCHEDULE;
+use crate::names::Names;
 use crate::select::CallOptions;
 use crate::text::{put_blanks, put_painted_time, put_source_line};
 
@@ -83,7 +84,7 @@ fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec
 struct Printer<'a> {
     source: &'a dyn CallSource,
     tree: &'a Tree,
-    names: &'a [String],
+    names: &'a Names,
     title: &'a str,
     options: &'a GraphOptions,
     headers: Vec<&'static str>,

@@ -1,9 +1,7 @@
 //! Trees of calls, and how records make them.
 
-use std::collections::HashMap;
-
 use crate::follow::{Follower, Frame};
-use crate::text::entry;
+use crate::names::Names;
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +57,7 @@ impl Tree {
     }
 
     /// Its nodes in a list.
-    pub(super) fn flat(&self, names: &[String], root: &str) -> Vec<Flat> {
+    pub(super) fn flat(&self, names: &Names, root: &str) -> Vec<Flat> {
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| Flat {
             name: if at == 0 { root.to_string() } else { names[node.name].clone() },
             parent: node.parent.unwrap_or(0),
@@ -100,10 +98,7 @@ pub(super) struct Place {
 
 /// Builds trees while records pass by.
 pub(super) struct Builder {
-    pub(super) names: Vec<String>,
-    pub(super) by_name: HashMap<String, usize>,
-    /// By symbol id: the number of the name, from 1.
-    pub(super) by_symbol: Vec<usize>,
+    pub(super) names: Names,
     pub(super) trees: Vec<Tree>,
     pub(super) places: Vec<Place>,
     /// Children that were found: tree, caller, name, and the child.
@@ -116,40 +111,11 @@ const FOUND: usize = 1024;
 impl Builder {
     pub(super) fn new(trees: usize, tasks: usize) -> Builder {
         Builder {
-            names: Vec::new(),
-            by_name: HashMap::new(),
-            by_symbol: Vec::new(),
+            names: Names::default(),
             trees: (0..trees).map(|_| Tree::new()).collect(),
             places: vec![Place::default(); tasks],
             found: vec![(usize::MAX, 0, 0, 0); FOUND],
         }
-    }
-
-    pub(super) fn name(&mut self, name: &str) -> usize {
-        if let Some(&at) = self.by_name.get(name) {
-            return at;
-        }
-        self.by_name.insert(name.to_string(), self.names.len());
-        self.names.push(name.to_string());
-        self.names.len() - 1
-    }
-
-    /// The number of the name of a symbol that was met.
-    #[inline]
-    pub(super) fn known_symbol(&self, symbol: u32) -> Option<usize> {
-        self.by_symbol.get(symbol as usize)?.checked_sub(1)
-    }
-
-    #[inline]
-    pub(super) fn symbol(&mut self, follower: &mut Follower<'_>, symbol: u32, address: u64) -> usize {
-        self.known_symbol(symbol).unwrap_or_else(|| {
-            let known = follower.known(symbol, address).symbol;
-            let name = self.name(&known.name);
-            if symbol > 0 && !known.name.starts_with(['<', '&']) {
-                *entry(&mut self.by_symbol, symbol) = name + 1;
-            }
-            name
-        })
     }
 
     /// A task calls or leaves a function, whose call has a place on its stack; `address` is that of the record.

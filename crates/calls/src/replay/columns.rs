@@ -113,9 +113,11 @@ impl Replay<'_> {
             ReplayField::Module => match frame {
                 Some(&Frame { symbol, address, .. }) => {
                     let known = self.follower.source.symbol(symbol, address);
+                    // Before a program is known, nothing is.
+                    let is_known = self.follower.source.program_at(at, self.tasks[at].time).0.is_some();
                     let is_event = symbol == 0 && matches!(address, event_id::SCHED_IN..=event_id::SCHED_BOTH)
                         || matches!(address, event_id::SCHED_OUT_PREEMPTED | event_id::SCHED_BOTH_PREEMPTED);
-                    let unknown = if is_event { "[event]" } else { "[unknown]" };
+                    let unknown = if is_event && is_known { "[event]" } else { "[unknown]" };
                     let name = known.module.as_deref().unwrap_or(unknown);
                     self.text.extend_from_slice(format!("{:>16}", name.get(..16).unwrap_or(name)).as_bytes());
                 }

@@ -130,12 +130,11 @@ pub fn write_difference(
     text.extend_from_slice(format!("{title}{base_title}\n#  [1] diff: {other_title}\n#\n").as_bytes());
     let full = |column: Column| format!("{} (diff)", column.header());
     let header = |&column: &Column| match (policy.is_full, policy.is_percent || column.is_count()) {
-        (false, _) => (column.header().to_string(), 11),
+        (false, _) => (column.header(), 11),
         (true, true) => (full(column), 32),
         (true, false) => (full(column), 35),
     };
     let headers: Vec<(String, usize)> = options.columns.iter().map(header).collect();
-    let headers: Vec<(&str, usize)> = headers.iter().map(|(header, width)| (header.as_str(), *width)).collect();
     put_headers(&mut text, &headers, 3, options.source_lines, options.colors);
     for pair in &pairs {
         for &column in &options.columns {

@@ -71,45 +71,68 @@ pub struct FunctionStats {
 /// A column of the table, or a key to sort by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Sum of all times.
-    Total,
-    /// Mean.
-    TotalMean,
-    /// Smallest.
-    TotalMin,
-    /// Largest.
-    TotalMax,
-    /// Sum of self times: without those of callees.
-    Own,
-    /// Mean.
-    OwnMean,
-    /// Smallest.
-    OwnMin,
-    /// Largest.
-    OwnMax,
+    /// Of the times from entry to exit.
+    Total(Statistic),
+    /// Of the self times: without those of callees.
+    Own(Statistic),
     /// Number of calls.
     Calls,
     /// Size of the function.
     Size,
-    /// A percentile of the times.
-    TotalPercentile(u8),
-    /// A percentile of the self times: without those of callees.
-    OwnPercentile(u8),
     /// Its name: a key only.
     Name,
+}
+
+/// A figure of the times of all calls of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistic {
+    /// Sum.
+    Sum,
+    /// Mean.
+    Mean,
+    /// Smallest.
+    Min,
+    /// Largest.
+    Max,
+    /// A percentile.
+    Percentile(u8),
+}
+
+use Statistic::{Max, Mean, Min, Percentile, Sum};
+
+impl Statistic {
+    fn value(self, times: &Times, calls: u64, spread: Option<&Distribution>) -> u64 {
+        match self {
+            Sum => times.sum,
+            Mean => times.mean(calls),
+            Min => times.min,
+            Max => times.max,
+            Percentile(part) => spread.map_or(0, |spread| spread.percentile(part.into())),
+        }
+    }
+
+    fn header(self) -> String {
+        match self {
+            Sum => "time".into(),
+            Mean => "avg".into(),
+            Min => "min".into(),
+            Max => "max".into(),
+            Percentile(part) => format!("p{part}"),
+        }
+    }
 }
 
 impl Column {
     /// All of them with the names that options use.
     pub const ALL: [(&'static str, Column); 11] = [
-        ("total", Column::Total),
-        ("total-avg", Column::TotalMean),
-        ("total-min", Column::TotalMin),
-        ("total-max", Column::TotalMax),
-        ("self", Column::Own),
-        ("self-avg", Column::OwnMean),
-        ("self-min", Column::OwnMin),
-        ("self-max", Column::OwnMax),
+        ("total", Column::Total(Sum)),
+        ("total-avg", Column::Total(Mean)),
+        ("total-min", Column::Total(Min)),
+        ("total-max", Column::Total(Max)),
+        ("self", Column::Own(Sum)),
+        ("self-avg", Column::Own(Mean)),
+        ("self-min", Column::Own(Min)),
+        ("self-max", Column::Own(Max)),
         ("call", Column::Calls),
         ("size", Column::Size),
         ("func", Column::Name),
@@ -117,12 +140,12 @@ impl Column {
 
     /// Columns that uftrace does not have.
     pub const PERCENTILES: [(&'static str, Column); 6] = [
-        ("total-p50", Column::TotalPercentile(50)),
-        ("total-p90", Column::TotalPercentile(90)),
-        ("total-p99", Column::TotalPercentile(99)),
-        ("self-p50", Column::OwnPercentile(50)),
-        ("self-p90", Column::OwnPercentile(90)),
-        ("self-p99", Column::OwnPercentile(99)),
+        ("total-p50", Column::Total(Percentile(50))),
+        ("total-p90", Column::Total(Percentile(90))),
+        ("total-p99", Column::Total(Percentile(99))),
+        ("self-p50", Column::Own(Percentile(50))),
+        ("self-p90", Column::Own(Percentile(90))),
+        ("self-p99", Column::Own(Percentile(99))),
     ];
 
     /// The column of a name; `_` is `-`.
@@ -133,50 +156,31 @@ impl Column {
 
     /// Must the spread of times be known for it?
     pub fn needs_spread(self) -> bool {
-        matches!(self, Column::TotalPercentile(_) | Column::OwnPercentile(_))
+        matches!(self, Column::Total(Percentile(_)) | Column::Own(Percentile(_)))
     }
 
     fn is_count(self) -> bool {
         matches!(self, Column::Calls | Column::Size)
     }
 
-    fn header(self) -> &'static str {
+    fn header(self) -> String {
         match self {
-            Column::TotalPercentile(50) => "Total p50",
-            Column::TotalPercentile(90) => "Total p90",
-            Column::TotalPercentile(_) => "Total p99",
-            Column::OwnPercentile(50) => "Self p50",
-            Column::OwnPercentile(90) => "Self p90",
-            Column::OwnPercentile(_) => "Self p99",
-            Column::Total => "Total time",
-            Column::TotalMean => "Total avg",
-            Column::TotalMin => "Total min",
-            Column::TotalMax => "Total max",
-            Column::Own => "Self time",
-            Column::OwnMean => "Self avg",
-            Column::OwnMin => "Self min",
-            Column::OwnMax => "Self max",
-            Column::Calls => "Calls",
-            Column::Size => "Size",
-            Column::Name => "",
+            Column::Total(statistic) => format!("Total {}", statistic.header()),
+            Column::Own(statistic) => format!("Self {}", statistic.header()),
+            Column::Calls => "Calls".into(),
+            Column::Size => "Size".into(),
+            Column::Name => String::new(),
         }
     }
 
     /// The value of a function.
     pub fn value(self, stats: &FunctionStats) -> u64 {
+        let spread = stats.spread.as_deref();
         match self {
-            Column::Total => stats.total.sum,
-            Column::TotalMean => stats.total.mean(stats.calls),
-            Column::TotalMin => stats.total.min,
-            Column::TotalMax => stats.total.max,
-            Column::Own => stats.own.sum,
-            Column::OwnMean => stats.own.mean(stats.calls),
-            Column::OwnMin => stats.own.min,
-            Column::OwnMax => stats.own.max,
+            Column::Total(of) => of.value(&stats.total, stats.calls, spread.map(|spread| &spread.0)),
+            Column::Own(of) => of.value(&stats.own, stats.calls, spread.map(|spread| &spread.1)),
             Column::Calls => stats.calls,
             Column::Size => stats.size,
-            Column::TotalPercentile(part) => stats.spread.as_ref().map_or(0, |spread| spread.0.percentile(part.into())),
-            Column::OwnPercentile(part) => stats.spread.as_ref().map_or(0, |spread| spread.1.percentile(part.into())),
             Column::Name => 0,
         }
     }
@@ -207,8 +211,8 @@ impl ReportOptions {
 impl Default for ReportOptions {
     fn default() -> Self {
         ReportOptions {
-            columns: vec![Column::Total, Column::Own, Column::Calls],
-            keys: vec![Column::Total],
+            columns: vec![Column::Total(Sum), Column::Own(Sum), Column::Calls],
+            keys: vec![Column::Total(Sum)],
             source_lines: false,
             histogram: false,
             colors: ColorStyle::None,
@@ -383,7 +387,7 @@ pub fn write(
 ) -> io::Result<()> {
     sort(&mut functions, &options.keys);
     let mut text = Vec::new();
-    let headers: Vec<(&str, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
+    let headers: Vec<(String, usize)> = options.columns.iter().map(|column| (column.header(), 10)).collect();
     put_headers(&mut text, &headers, 2, options.source_lines, options.colors);
     for stats in &functions {
         for &column in &options.columns {
@@ -405,7 +409,7 @@ pub fn write(
 }
 
 /// Headers with their widths, `space` blanks before each, and the line below them.
-fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_source: bool, colors: ColorStyle) {
+fn put_headers(text: &mut Vec<u8>, headers: &[(String, usize)], space: usize, has_source: bool, colors: ColorStyle) {
     if headers.is_empty() {
         return;
     }
@@ -419,7 +423,7 @@ fn put_headers(text: &mut Vec<u8>, headers: &[(&str, usize)], space: usize, has_
         colors.put(text, Color::Gray, " [Source]");
     }
     text.push(b'\n');
-    for &(_, width) in headers.iter().chain([&("", 20)]) {
+    for width in headers.iter().map(|&(_, width)| width).chain([20]) {
         put_blanks(text, space);
         text.extend(std::iter::repeat_n(b'=', width));
     }

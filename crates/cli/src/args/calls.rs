@@ -86,13 +86,17 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) event_full: bool,
 
-    /// Write to this file instead of stdout
+    /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
     /// Report errors only, not warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Report every error and every loss, not only the first error of a kind and the sum of losses of a stream
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 
     /// Stop at the first error, with exit status 1
     #[arg(long)]
@@ -210,76 +214,28 @@ impl DemangleArg {
     }
 }
 
-/// Options of uftrace that are accepted without effect: those of a list that the command does not have.
+/// Options of uftrace and of other commands that are accepted without effect: those of a list that the command does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ignored<const OF_OUTPUT: bool>;
 
-/// Ignored options for recording, or for running uftrace's reader.
+/// Ignored options for recording, for running uftrace's reader, or of commands that read with several threads.
 pub(crate) type UnusedArgs = Ignored<false>;
 
 /// Ignored options for the output of another command. Flattened after the options that a command has.
 pub(crate) type OtherArgs = Ignored<true>;
 
-/// Names of options with their letters.
-type Names = &'static [(&'static str, Option<char>)];
-
-/// Options of [`UnusedArgs`]; those of the first list have a value.
-const UNUSED: [Names; 2] = [
-    &[
-        ("argument", Some('A')),
-        ("retval", Some('R')),
-        ("buffer", Some('b')),
-        ("kernel-depth", Some('K')),
-        ("kernel-buffer", None),
-        ("max-stack", None),
-        ("num-thread", None),
-        ("rt-prio", None),
-        ("patch", Some('P')),
-        ("unpatch", Some('U')),
-        ("watch", Some('W')),
-        ("Event", Some('E')),
-        ("signal", None),
-        ("clock", None),
-        ("debug-domain", None),
-        ("libmcount-path", None),
-    ],
-    &[
-        ("auto-args", Some('a')),
-        ("nest-libcall", Some('l')),
-        ("estimate-return", Some('e')),
-        ("kernel", Some('k')),
-        ("kernel-skip-out", None),
-        ("force", None),
-        ("keep-pid", None),
-        ("libmcount-single", None),
-        ("no-pager", None),
-        ("no-pltbind", None),
-        ("no-randomize-addr", None),
-    ],
+/// Options of [`UnusedArgs`] with their letters; those of the first list have a value.
+const UNUSED: [&str; 2] = [
+    "jobs:j memory progress argument:A retval:R buffer:b kernel-depth:K kernel-buffer max-stack num-thread rt-prio patch:P unpatch:U watch:W \
+     Event:E signal clock debug-domain libmcount-path",
+    "auto-args:a debug nest-libcall:l estimate-return:e kernel:k kernel-skip-out force keep-pid libmcount-single no-pager \
+     no-pltbind no-randomize-addr",
 ];
 
-/// Options of [`OtherArgs`]; those of the first list have a value.
-const OTHER: [Names; 2] = [
-    &[
-        ("column-offset", None),
-        ("diff-policy", None),
-        ("output-fields", Some('f')),
-        ("sample-time", None),
-        ("sort", Some('s')),
-        ("sort-column", None),
-    ],
-    &[
-        ("avg-self", None),
-        ("avg-total", None),
-        ("column-view", None),
-        ("flat", None),
-        ("libname", None),
-        ("no-args", None),
-        ("no-comment", None),
-        ("no-merge", None),
-        ("srcline", None),
-        ("task-newline", None),
-    ],
+/// Options of [`OtherArgs`] with their letters; those of the first list have a value.
+const OTHER: [&str; 2] = [
+    "column-offset diff diff-policy output-fields:f sample-time sort:s sort-column",
+    "avg-self avg-total chrome column-view flame-graph flat graphviz libname mermaid no-args no-comment no-merge srcline task task-newline",
 ];
 
 impl<const OF_OUTPUT: bool> FromArgMatches for Ignored<OF_OUTPUT> {
@@ -303,8 +259,12 @@ impl<const OF_OUTPUT: bool> Args for Ignored<OF_OUTPUT> {
         };
         let mut more = Vec::new();
         for (list, has_value) in (if OF_OUTPUT { OTHER } else { UNUSED }).into_iter().zip([true, false]) {
-            let missing = list.iter().filter(|(name, _)| !has(name));
-            more.extend(missing.map(|&(name, letter)| unused(name, letter, has_value)));
+            let options = list.split_whitespace().map(|option| match option.split_once(':') {
+                Some((name, letter)) => (name, letter.chars().next()),
+                None => (option, None),
+            });
+            let missing = options.filter(|(name, _)| !has(name));
+            more.extend(missing.map(|(name, letter)| unused(name, letter, has_value)));
         }
         command.args(more)
     }

@@ -58,7 +58,7 @@ pub(crate) enum Command {
 }
 
 /// Options of every command that opens traces.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct InputOptions {
     /// Trace files or folders, or compressed files or archives of them; a folder that is not a trace is searched for
     /// traces
@@ -66,7 +66,7 @@ pub(crate) struct InputOptions {
     pub(crate) traces: Vec<PathBuf>,
 
     /// Read the input as this format instead of detecting it; `tracemill formats` lists the names
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short_alias = 'i', value_name = "NAME")]
     pub(crate) input_format: Option<String>,
 
     /// Shift the clock of one trace, or of all, by this many seconds; a decimal fraction is allowed
@@ -106,6 +106,10 @@ pub(crate) struct InputOptions {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
+    /// Report every error and every loss, not only the first error of a kind and the sum of losses of a stream
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// Stop at the first error, with exit status 1
     #[arg(long)]
     pub(crate) strict: bool,
@@ -115,7 +119,7 @@ pub(crate) struct InputOptions {
 }
 
 /// Options that select events by their properties.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct EventOptions {
     /// Leave out events before this time: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION after the first event,
     /// or -DURATION before the last
@@ -136,7 +140,7 @@ pub(crate) struct EventOptions {
 }
 
 /// Options that select events.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct SelectOptions {
     #[command(flatten)]
     pub(crate) events: EventOptions,
@@ -170,7 +174,7 @@ pub(crate) struct InfoOptions {
 }
 
 /// `tracemill print`.
-#[derive(Args)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct PrintOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
@@ -182,8 +186,8 @@ pub(crate) struct PrintOptions {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: PrintFormat,
 
-    /// Write to this file instead of stdout
-    #[arg(long, short, value_name = "FILE")]
+    /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
+    #[arg(long, short, short_alias = 'w', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
     /// When to colour the text
@@ -222,6 +226,33 @@ pub(crate) struct PrintOptions {
     /// Columns of the CSV output: paths as in filters
     #[arg(long, value_name = "PATH,...", allow_hyphen_values = true)]
     pub(crate) columns: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) peer: PeerOptions,
+}
+
+/// Options that babeltrace2 has, under its names.
+#[derive(Args, Clone, Default)]
+pub(crate) struct PeerOptions {
+    /// Keep only events in this range, whose ends are written as for --begin
+    #[arg(long, short = 't', value_name = "BEGIN,END", conflicts_with_all = ["begin", "end"], allow_hyphen_values = true)]
+    pub(crate) timerange: Option<String>,
+
+    /// Clocks of all traces are on one timeline anyway
+    #[arg(long, hide = true)]
+    pub(crate) clock_force_correlate: bool,
+
+    /// As --verbose
+    #[arg(long, short = 'd', hide = true)]
+    pub(crate) debug: bool,
+
+    /// Without effect: there is no log
+    #[arg(long, short = 'l', hide = true, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+
+    /// Refused: nothing is read live
+    #[arg(long, hide = true, value_name = "DURATION")]
+    pub(crate) retry_duration: Option<String>,
 }
 
 /// `tracemill convert`.
@@ -320,9 +351,10 @@ pub(crate) struct ManOptions {
 }
 
 /// When something that depends on a terminal is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum When {
     /// Only on a terminal.
+    #[default]
     Auto,
     /// Always.
     #[value(aliases = ["yes", "true", "on", "y", "1"])]
@@ -342,9 +374,10 @@ pub(crate) enum WrittenOrder {
 }
 
 /// Output formats of `print`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum PrintFormat {
     /// Text as babeltrace2 prints it.
+    #[default]
     Text,
     /// One JSON object per line.
     Jsonl,

@@ -146,7 +146,7 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: ReportFormat,
 
-    /// Write to this file instead of stdout
+    /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 

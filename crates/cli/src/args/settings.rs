@@ -26,16 +26,11 @@ impl<const OF_TARGETS: bool> FromArgMatches for DeclaredSettings<OF_TARGETS> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut settings = Settings::default();
         for setting in Self::list() {
-            match setting.value {
-                Some(_) => {
-                    let value = matches.get_one::<String>(setting.name);
-                    settings.0.extend(value.map(|value| (setting.name, value.clone())));
-                }
-                None if matches.get_flag(setting.name) => {
-                    settings.0.insert(setting.name, String::new());
-                }
-                None => {}
-            }
+            let value = match setting.value {
+                Some(_) => matches.get_one::<String>(setting.name).cloned(),
+                None => matches.get_flag(setting.name).then(String::new),
+            };
+            settings.0.extend(value.map(|value| (setting.name, value)));
         }
         Ok(DeclaredSettings(settings))
     }
@@ -50,7 +45,11 @@ impl<const OF_TARGETS: bool> Args for DeclaredSettings<OF_TARGETS> {
     fn augment_args(command: clap::Command) -> clap::Command {
         let heading = if OF_TARGETS { "Options of output formats" } else { "Options of input formats" };
         let command = Self::list().into_iter().fold(command, |command, setting| {
-            let arg = Arg::new(setting.name).long(setting.name).help(setting.help).help_heading(heading);
+            let arg = Arg::new(setting.name)
+                .long(setting.name)
+                .help(setting.help)
+                .help_heading(heading)
+                .hide_short_help(true);
             command.arg(match setting.value {
                 Some(value) => arg.value_name(value).action(ArgAction::Set).allow_hyphen_values(true),
                 None => arg.action(ArgAction::SetTrue),

@@ -8,6 +8,7 @@ use tracemill_calls::rules::Rules;
 use tracemill_calls::text::{by_name, parse_time, parse_timestamp};
 use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange};
 use tracemill_engine::calls::EventCalls;
+use tracemill_engine::output::refuse_input;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_format::calls::{CallSource, ColorStyle, Findings};
@@ -16,7 +17,7 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::args::{CallArgs, When};
-use crate::report::{Outcome, Reporter};
+use crate::report::{Detail, Outcome, Reporter, Sink};
 
 /// An open trace with calls.
 pub(crate) struct OpenCalls {
@@ -33,6 +34,9 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         return Err(Error::misuse(message).with_help("leave -d out, or the other one"));
     }
     let path = path(args);
+    if let Some(output) = &args.output {
+        refuse_input("output", output, std::slice::from_ref(&path))?;
+    }
     if args.trace.is_none() && args.data.is_none() && !path.exists() {
         let error = Error::new(ErrorKind::Io, "there is no recording here, and no trace was named").in_file(&path);
         return Err(error.with_help("name a trace, or go to the folder where `uftrace record` left its data"));
@@ -44,7 +48,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         ..OpenOptions::new(FORMATS)
     };
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
-    let mut reporter = Reporter::new(args.quiet, args.strict);
+    let mut reporter = Reporter::new(Detail::of(args.quiet, args.verbose), args.strict);
     let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
     for fault in faults {
         if reporter.fault(fault) {
@@ -79,7 +83,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
 
 impl OpenCalls {
     /// Its calls.
-    pub(crate) fn source(&self) -> Option<&dyn CallSource> {
+    fn source(&self) -> Option<&dyn CallSource> {
         let events = self.events.as_ref().map(|events| events as &dyn CallSource);
         events.or_else(|| self.session.traces.iter().find_map(|trace| trace.reader.calls()))
     }
@@ -101,6 +105,11 @@ impl OpenCalls {
     }
 }
 
+/// Where the output goes.
+pub(crate) fn sink(args: &CallArgs) -> Result<Sink, Error> {
+    Sink::open(args.output.as_deref(), &[path(args)])
+}
+
 /// The trace that is read.
 pub(crate) fn path(args: &CallArgs) -> PathBuf {
     args.trace.clone().or_else(|| args.data.clone()).unwrap_or_else(default_folder)
@@ -113,13 +122,12 @@ pub(crate) fn default_folder() -> PathBuf {
     folders.iter().copied().find(is_there).unwrap_or(folders[0]).into()
 }
 
-/// The options of following, with those that the recording asks for.
-pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource) -> Result<CallOptions, Error> {
+/// The calls, and the options of following them, with those that the recording asks for.
+pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a dyn CallSource, CallOptions), Error> {
+    let source = open.source().ok_or_else(|| Error::unsupported("the trace has no function calls"))?;
     let mut warnings = Vec::new();
     let rules = Rules::new(source, &args.rules.0, &mut warnings);
-    for warning in warnings {
-        open.reporter.loss(&warning);
-    }
+    warnings.iter().for_each(|warning| open.reporter.warning(warning));
     let mut options = CallOptions {
         events: EventOptions {
             none: args.no_event,
@@ -139,14 +147,12 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
     options.depth = args.depth.unwrap_or(options.depth);
     let mut words = source.default_options().iter().map(String::as_str);
     while let Some(word) = words.next() {
-        match word {
-            "-t" => options.time_filter = words.next().and_then(parse_time).unwrap_or(0),
-            word => {
-                if let Some(time) = word.strip_prefix("-t").or_else(|| word.strip_prefix("--time-filter=")) {
-                    options.time_filter = parse_time(time).unwrap_or(0);
-                }
-            }
-        }
+        let time = match word.strip_prefix("-t").or_else(|| word.strip_prefix("--time-filter=")) {
+            Some(_) if word == "-t" => words.next(),
+            Some(time) => Some(time),
+            None => continue,
+        };
+        options.time_filter = time.and_then(parse_time).unwrap_or(0);
     }
     if !options.range.is_whole() {
         options.time_filter = 0;
@@ -156,7 +162,7 @@ pub(crate) fn options(args: &CallArgs, open: &OpenCalls, source: &dyn CallSource
             Error::misuse(format!("`{time}` is no time, in --time-filter")).with_help("for example 50us, 1ms, 2s")
         })?;
     }
-    Ok(options)
+    Ok((source, options))
 }
 
 /// The colors of what is shown.

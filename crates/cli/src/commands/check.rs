@@ -6,10 +6,11 @@ use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
 
+use super::info::add_exact;
 use super::open::open_options;
 use crate::args::CheckOptions;
 use crate::progress;
-use crate::report::{self, Outcome, Sink, printable};
+use crate::report::{self, Outcome, Sink, counted, printable};
 
 /// Checks traces; the findings are the output.
 pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
@@ -19,7 +20,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         session.failures.iter().for_each(report::error);
         return Ok(Outcome::Nothing);
     }
-    let mut sink = Sink::open(None)?;
+    let mut sink = Sink::stdout();
     let shown = progress::show(&options.input, &session.progress, false);
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
     let events = check(&session, |finding| {
@@ -34,9 +35,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         failed.is_none() && !sink.is_closed && !(options.input.strict && is_bad)
     });
     drop(shown);
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    failed.map_or(Ok(()), Err)?;
     let [faults, warnings, losses] = counts;
     if options.json {
         let object = json!({
@@ -45,15 +44,10 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         });
         sink.write(format!("{object}\n").as_bytes())?;
     } else {
-        let numbers = [(session.traces.len() as u64, "trace"), (events, "event")];
-        let found = [(faults, "fault"), (warnings, "warning")];
-        let list = |numbers: &[(u64, &str)]| {
-            let word = |&(count, word): &(u64, &str)| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-            numbers.iter().map(word).collect::<Vec<_>>().join(", ")
-        };
+        let (traces, events) = (counted(session.traces.len() as u64, "trace"), counted(events, "event"));
+        let (faults, warnings) = (counted(faults, "fault"), counted(warnings, "warning"));
         let losses = format!("{losses} loss{}", if losses == 1 { "" } else { "es" });
-        let line = format!("{}: {}, {losses}\n", list(&numbers), list(&found));
-        sink.write(line.as_bytes())?;
+        sink.write(format!("{traces}, {events}: {faults}, {warnings}, {losses}\n").as_bytes())?;
     }
     sink.flush()?;
     if sink.is_closed {
@@ -76,11 +70,15 @@ fn word(severity: Severity) -> &'static str {
 
 fn to_json(finding: &Finding) -> serde_json::Value {
     let place = finding.error.place();
-    json!({
+    let mut object = json!({
         "severity": word(finding.severity),
-        "file": place.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
+        "file": place.file.as_ref().map(|file| file.to_string_lossy()),
         "offset": place.offset.or(place.text.as_ref().map(|text| text.offset as u64)),
         "packet": place.packet,
         "reason": finding.error.message(),
-    })
+    });
+    if let Some(file) = &place.file {
+        add_exact(&mut object, "file_base64", file);
+    }
+    object
 }

@@ -10,8 +10,5 @@ use crate::report::{Outcome, Sink};
 pub(crate) fn run(options: &CompletionsOptions) -> Result<Outcome, Error> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "tracemill", &mut script);
-    let mut sink = Sink::open(None)?;
-    sink.write(&script)?;
-    sink.flush()?;
-    Ok(Outcome::Done)
+    Sink::stdout().print(&script, Outcome::Done)
 }

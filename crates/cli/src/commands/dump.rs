@@ -8,7 +8,7 @@ use tracemill_model::error::Error;
 
 use super::calls;
 use crate::args::{CallFormat, DumpArgs};
-use crate::report::{Outcome, Sink};
+use crate::report::Outcome;
 
 /// Default duration of a sample: at least a microsecond, and long enough that there are at most a million samples.
 /// 0, which counts calls, where the length of the recording is unknown.
@@ -27,9 +27,8 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
         return Err(Error::misuse("records have no page").with_help("--mermaid makes one; so does `tracemill replay`"));
     }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
-    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let call_options = calls::options(&args.calls, &open, source)?;
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let (source, call_options) = calls::options(&args.calls, &open)?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = if args.chrome {
         let options = ChromeOptions { no_values: args.no_args, is_balanced: args.balanced };
         chrome::write(source, call_options, options, &mut sink.as_writer())

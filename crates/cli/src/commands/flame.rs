@@ -5,7 +5,7 @@ use tracemill_model::error::Error;
 
 use super::calls;
 use crate::args::{CallArgs, FlameArgs, FlameFormat};
-use crate::report::{Outcome, Sink};
+use crate::report::Outcome;
 
 /// Draws the calls of a trace.
 pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
@@ -13,14 +13,12 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
         return Err(Error::misuse(format!("`{}` is no width, in --min-width", args.min_width)));
     }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
-    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let call_options = calls::options(&args.calls, &open, source)?;
+    let (source, call_options) = calls::options(&args.calls, &open)?;
     let (mut flame, mut findings) = Flame::of(source, call_options);
     if let Some(path) = &args.diff {
         let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
         let Some(other) = calls::open(&other_args)? else { return Ok(Outcome::Nothing) };
-        let Some(other_source) = other.source() else { return Ok(Outcome::Nothing) };
-        let call_options = calls::options(&other_args, &other, other_source)?;
+        let (other_source, call_options) = calls::options(&other_args, &other)?;
         let (before, more) = Flame::of(other_source, call_options);
         findings.append(more);
         flame.compare(&before);
@@ -31,7 +29,7 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
         width: args.width,
         min_width: args.min_width,
     };
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         FlameFormat::Svg => flame.write_svg(&options, &mut sink.as_writer()),
         FlameFormat::Json => flame.write_json(&mut sink.as_writer()),

@@ -16,6 +16,17 @@ pub(super) const WRITTEN: [(&str, &str); 3] = [
     ("csv", "comma-separated values"),
 ];
 
+/// How a program is built that has the formats of [`missing`].
+const HOW: &str = "`cargo build --release --features columnar`";
+
+/// Formats that only other builds write, with what they are.
+fn missing() -> &'static [(&'static str, &'static str)] {
+    if cfg!(feature = "columnar") {
+        return &[];
+    }
+    &[("parquet", "tables of Apache Parquet"), ("arrow", "tables of Apache Arrow (IPC files)")]
+}
+
 /// A name and what can be done with it.
 struct Row {
     name: &'static str,
@@ -28,11 +39,12 @@ struct Row {
 fn rows() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for format in FORMATS {
-        for name in format.names {
+        for (at, name) in format.names.iter().enumerate() {
+            let description = format.description.lines().nth(at).unwrap_or(format.description);
             match rows.iter_mut().find(|row| row.name == *name) {
                 // Several formats may share a name.
-                Some(row) => row.description = format!("{}; {}", row.description, format.description),
-                None => row_of(&mut rows, name, format.description).read = true,
+                Some(row) => row.description = format!("{}; {description}", row.description),
+                None => row_of(&mut rows, name, description).read = true,
             }
         }
     }
@@ -58,7 +70,6 @@ fn row_of<'a>(rows: &'a mut Vec<Row>, name: &'static str, description: &str) -> 
 
 /// Lists the formats.
 pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
-    let mut sink = Sink::open(None)?;
     let mut text = String::new();
     if options.json {
         let row = |row: Row| {
@@ -71,7 +82,8 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
             })
         };
         let list: Vec<_> = rows().into_iter().map(row).collect();
-        text = format!("{}\n", json!({ "formats": list }));
+        let missing = missing().iter().map(|(name, _)| json!({ "name": name, "how": HOW })).collect::<Vec<_>>();
+        text = format!("{}\n", json!({ "formats": list, "not_in_this_build": missing }));
     } else {
         for row in rows() {
             let can = match (row.read, row.write) {
@@ -81,8 +93,9 @@ pub(crate) fn run(options: &FormatsOptions) -> Result<Outcome, Error> {
             };
             text += &format!("{:12} {can:12} {}\n", row.name, row.description);
         }
+        for (name, description) in missing() {
+            text += &format!("{name:12} {:12} {description}; not in this build, but in that of {HOW}\n", "-");
+        }
     }
-    sink.write(text.as_bytes())?;
-    sink.flush()?;
-    Ok(Outcome::Done)
+    Sink::stdout().print(text.as_bytes(), Outcome::Done)
 }

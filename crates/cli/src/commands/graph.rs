@@ -7,11 +7,12 @@ use tracemill_calls::CallOptions;
 use tracemill_calls::graph::{self, GraphField, GraphOptions};
 use tracemill_calls::json;
 use tracemill_calls::tasks::{self, TaskGraphField};
+use tracemill_format::calls::{CallSource, Findings};
 use tracemill_model::error::Error;
 
 use super::calls;
 use crate::args::{CallFormat, GraphArgs};
-use crate::report::{Outcome, Sink};
+use crate::report::Outcome;
 
 /// Shows the calls of a trace as trees.
 pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
@@ -26,10 +27,10 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
         call_args.rules.0.triggers.push(format!("{function}@depth={depth}"));
     }
     let Some(open) = calls::open(&call_args)? else { return Ok(Outcome::Nothing) };
-    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let mut call_options = calls::options(&call_args, &open, source)?;
+    let (source, mut call_options) = calls::options(&call_args, &open)?;
     if args.task {
-        return tasks(args, open, call_options);
+        let findings = tasks(args, source, call_options)?;
+        return Ok(open.finish(findings));
     }
     let defaults = GraphOptions::default();
     let options = GraphOptions {
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
         function,
         source_lines: args.srcline,
     };
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
             let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
@@ -51,13 +52,12 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
 }
 
 /// Shows which task began which.
-fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) -> Result<Outcome, Error> {
-    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
+fn tasks(args: &GraphArgs, source: &dyn CallSource, call_options: CallOptions) -> Result<Option<Findings>, Error> {
     let defaults = vec![TaskGraphField::Total, TaskGraphField::Own, TaskGraphField::Tid];
     let fields = calls::fields_of(args.fields.as_deref(), defaults, &TaskGraphField::ALL)?;
     let threshold = call_options.time_filter;
     let (tree, findings) = tasks::tree(source, call_options);
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
             let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
@@ -66,5 +66,5 @@ fn tasks(args: &GraphArgs, open: calls::OpenCalls, call_options: CallOptions) ->
         }
         CallFormat::Json => json::write_task_tree(source, &tree, &mut sink.as_writer()),
     };
-    Ok(open.finish(sink.finish(written)?.map(|()| findings)))
+    Ok(sink.finish(written)?.map(|()| findings))
 }

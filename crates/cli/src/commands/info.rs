@@ -1,19 +1,21 @@
 //! `tracemill info`.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 use tracemill_codec::text::out::Out;
-use tracemill_codec::text::uuid_text;
+use tracemill_codec::text::{base64, uuid_text};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
 use tracemill_format::{OpenTrace, Section};
 use tracemill_model::error::Error;
-use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, FieldClassId, FieldKind, Schema};
+use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue};
 use tracemill_render::time::put_seconds;
 
 use super::open::open;
 use crate::args::InfoOptions;
 use crate::progress;
-use crate::report::{Outcome, Sink, printable};
+use crate::report::{Outcome, Sink, counted, printable};
 
 /// Describes traces.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
@@ -26,7 +28,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
             return Ok(Outcome::Nothing);
         }
     }
-    let mut sink = Sink::open(None)?;
+    let mut sink = Sink::stdout();
     if options.json {
         sink.write(b"{\"traces\":[")?;
     }
@@ -62,7 +64,7 @@ impl<'a> Described<'a> {
     fn new(session: &'a Session, at: usize, survey: &'a TraceSurvey, packets: bool) -> Self {
         let trace = &session.traces[at];
         let schema = &trace.schema;
-        let head = json!({
+        let mut head = json!({
             "name": trace.name,
             "path": trace.path.to_string_lossy(),
             "format": schema.format,
@@ -71,19 +73,18 @@ impl<'a> Described<'a> {
             "environment": schema.environment.iter().map(|(key, value)| (key.to_string(), env_json(value))).collect::<Map<_, _>>(),
             "clocks": schema.clocks().iter().map(|clock| clock_json(clock, session.corrections[at])).collect::<Vec<_>>(),
         });
+        add_exact(&mut head, "path_base64", &trace.path);
         let all_faults = trace.faults.iter().chain(&survey.faults);
         let mut tail = json!({
             "begin_ns": survey.streams.iter().filter_map(|stream| stream.begin_ns).min(),
             "end_ns": survey.streams.iter().filter_map(|stream| stream.end_ns).max(),
             "faults": all_faults.map(fault_json).collect::<Vec<_>>(),
         });
-        if let Some(object) = tail.as_object_mut() {
-            if !trace.sections.is_empty() {
-                object.insert("sections".into(), trace.sections.iter().map(section_json).collect());
-            }
-            if packets {
-                object.insert("packets".into(), packets_json(trace, survey));
-            }
+        if !trace.sections.is_empty() {
+            tail["sections"] = trace.sections.iter().map(section_json).collect();
+        }
+        if packets {
+            tail["packets"] = packets_json(trace, survey);
         }
         Described { parts: [head, tail], trace, survey }
     }
@@ -114,7 +115,7 @@ impl<'a> Described<'a> {
                 "id": event.open_ids.is_none().then_some(event.id),
                 "stream": schema.stream(event.stream).id,
                 "events": survey.class_events.as_ref().map(|events| events[at]),
-                "fields": event.payload.map_or_else(Vec::new, |root| field_names(schema, root)),
+                "fields": schema.members(event.payload).iter().map(|member| &*member.name).collect::<Vec<_>>(),
             })
         })
     }
@@ -189,29 +190,36 @@ fn section_json(section: &Section) -> Value {
     json!({ "title": section.title, "rows": section.rows.iter().map(row).collect::<Vec<_>>() })
 }
 
+/// An error with its place.
 fn fault_json(fault: &Error) -> Value {
     let place = fault.place();
-    json!({
-        "file": place.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
+    let mut object = json!({
+        "file": place.file.as_ref().map(|file| file.to_string_lossy()),
         "offset": place.offset.or(place.text.as_ref().map(|text| text.offset as u64)),
         "reason": fault.message(),
-    })
+    });
+    if let Some(file) = &place.file {
+        add_exact(&mut object, "file_base64", file);
+    }
+    object
 }
 
-fn field_names(schema: &Schema, root: FieldClassId) -> Vec<String> {
-    match &schema.field_class(root).kind {
-        FieldKind::Struct(structure) => structure.members.iter().map(|member| member.name.to_string()).collect(),
-        _ => Vec::new(),
+/// Adds the bytes of a path whose text does not show all of them.
+pub(super) fn add_exact(object: &mut Value, key: &str, path: &Path) {
+    if path.to_str().is_none() {
+        let mut exact = String::new();
+        base64(path.as_os_str().as_encoded_bytes(), |text| exact += text);
+        object[key] = exact.into();
     }
 }
 
 fn packets_json(trace: &OpenTrace, survey: &TraceSurvey) -> Value {
-    let mut rows: Vec<(String, u64, Value)> = Vec::new();
+    let mut rows: Vec<(&String, u64, Value)> = Vec::new();
     for (stream, found) in trace.streams.iter().zip(&survey.streams) {
         for (packet, events) in stream.packets.iter().zip(&found.packet_events) {
-            let file = stream.files[packet.file as usize].relative.clone();
-            let row = json!({
-                "file": file,
+            let of = &stream.files[packet.file as usize];
+            let mut row = json!({
+                "file": of.relative,
                 "index": packet.index,
                 "offset": packet.offset_bytes,
                 "packet_size": packet.total_bits.div_ceil(8),
@@ -224,10 +232,12 @@ fn packets_json(trace: &OpenTrace, survey: &TraceSurvey) -> Value {
                 "discarded_before": packet.discarded_before,
                 "lost_packets_before": packet.lost_packets_before,
             });
-            rows.push((file, packet.offset_bytes, row));
+            // Relative to the trace, as the text is.
+            add_exact(&mut row, "file_base64", of.path.strip_prefix(&trace.path).unwrap_or(&of.path));
+            rows.push((&of.relative, packet.offset_bytes, row));
         }
     }
-    rows.sort_by(|(a, a_at, _), (b, b_at, _)| (a.as_bytes(), a_at).cmp(&(b.as_bytes(), b_at)));
+    rows.sort_by_key(|&(file, offset, _)| (file, offset));
     rows.into_iter().map(|(_, _, row)| row).collect()
 }
 
@@ -245,8 +255,7 @@ fn head_for_people(trace: &Value, tail: &Value) -> String {
         line("ends", format!("{}, after {} s", seconds(end), seconds(end.saturating_sub(begin))));
     }
     for clock in list(&trace["clocks"]) {
-        let origin =
-            clock["origin"].as_str().map_or("no known origin".to_string(), |origin| format!("origin {origin}"));
+        let origin = clock["origin"].as_str().map_or("no known origin".into(), |origin| format!("origin {origin}"));
         let offset = number(&clock["offset_ns"]).map(seconds).unwrap_or_default();
         let rate = match &clock["frequency"] {
             Value::Number(rate) => format!("{rate} Hz"),
@@ -258,11 +267,6 @@ fn head_for_people(trace: &Value, tail: &Value) -> String {
         line("environment", format!("{key} = {}", plain(value)));
     }
     text + "\n  streams\n"
-}
-
-/// `1 event`, `2 events`.
-fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 fn stream_for_people(stream: &Value) -> String {

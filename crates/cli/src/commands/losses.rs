@@ -9,7 +9,7 @@ use tracemill_engine::session::Session;
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_render::time::WallClock;
 
-use crate::report::Reporter;
+use crate::report::{Loss, Reporter};
 
 /// Reports a note; says whether the work goes on.
 pub(super) fn report_note(
@@ -23,26 +23,17 @@ pub(super) fn report_note(
         Note::Fault(error) if reporter.fault(&error) => return Flow::Stop,
         Note::Fault(_) => {}
         Note::Warning(error) => reporter.warning(&error),
-        Note::Gap(stream, gap) => reporter.loss(&gap_text(wall, session, &streams[stream.0 as usize], &gap)),
+        Note::Gap(stream, gap) => reporter.missing(loss_of(wall, session, &streams[stream.0 as usize], &gap)),
     }
     Flow::Continue
 }
 
-/// Text of a loss: what, how many, when, where.
-pub(super) fn gap_text(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> String {
+/// A loss in words: what, how many, when, where.
+fn loss_of(wall: &mut WallClock, session: &Session, of: &StreamOf, gap: &Gap) -> Loss {
     let trace = &session.traces[of.trace];
-    let thing = match gap.kind {
-        GapKind::DiscardedEvents => "event",
-        GapKind::LostPackets => "packet",
-    };
-    let count = match gap.count {
-        None => format!("an unknown number of {thing}s"),
-        Some(1) => format!("1 {thing}"),
-        Some(count) => format!("{count} {thing}s"),
-    };
-    let verb = match gap.kind {
-        GapKind::DiscardedEvents => "discarded by the tracer",
-        GapKind::LostPackets => "lost",
+    let (thing, verb) = match gap.kind {
+        GapKind::DiscardedEvents => ("event", "discarded by the tracer"),
+        GapKind::LostPackets => ("packet", "lost"),
     };
     let mut time = |cycles: Option<u64>| {
         let ns = of.clock.as_ref()?.ns(cycles?);
@@ -50,15 +41,17 @@ pub(super) fn gap_text(wall: &mut WallClock, session: &Session, of: &StreamOf, g
         wall.put(&mut out, ns);
         Some(String::from_utf8_lossy(out.written()).into_owned())
     };
-    let when = match (time(gap.begin_cycles), time(gap.end_cycles)) {
-        (Some(begin), Some(end)) => format!("between [{begin}] and [{end}]"),
-        _ => "at an unknown time".to_string(),
-    };
     let uuid = trace.schema.uuid.as_ref().map_or("no uuid".to_string(), |uuid| format!("uuid {}", uuid_text(uuid)));
     let class = trace.schema.stream(of.stream.class).id;
     let id = of.stream.id.map_or("no id".to_string(), |id| format!("id {id}"));
-    format!(
-        "{count} {verb} {when} in trace `{}` ({uuid}), stream `{}` (class {class}, {id})",
-        trace.name, of.stream.name
-    )
+    Loss {
+        thing,
+        verb,
+        count: gap.count.unwrap_or(0),
+        is_unknown: gap.count.is_none(),
+        stretches: 1,
+        begin: time(gap.begin_cycles),
+        end: time(gap.end_cycles),
+        place: format!("trace `{}` ({uuid}), stream `{}` (class {class}, {id})", trace.name, of.stream.name),
+    }
 }

@@ -17,8 +17,5 @@ pub(crate) fn run(options: &ManOptions) -> Result<Outcome, Error> {
     clap_mangen::Man::new(Cli::command())
         .render(&mut page)
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot make the manual page: {error}")))?;
-    let mut sink = Sink::open(None)?;
-    sink.write(&page)?;
-    sink.flush()?;
-    Ok(Outcome::Done)
+    Sink::stdout().print(&page, Outcome::Done)
 }

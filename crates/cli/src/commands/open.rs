@@ -1,13 +1,14 @@
 //! From typed arguments to an open session: shared by all commands that read traces.
 
 use tracemill_engine::align::{Messages, align};
+use tracemill_engine::selection::{StreamOf, stream_of_fault};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
 use crate::args::InputOptions;
-use crate::report::Reporter;
+use crate::report::{Detail, Reporter};
 
 /// A session, and the reporter that reported what opening found.
 pub(crate) struct Opened {
@@ -19,17 +20,27 @@ pub(crate) struct Opened {
     pub(crate) jobs: usize,
 }
 
-/// Opens the traces. `None` when nothing could be opened (reported on stderr), or when `--strict` stops at an error.
-pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
-    open_reporting(options, |_| true)
+impl Opened {
+    /// Reports the errors of packets that no cursor meets: a file without packets is no stream, and other streams may not
+    /// be wanted. True when the work must stop.
+    pub(crate) fn report_elsewhere(&mut self, streams: &[StreamOf]) -> bool {
+        let Opened { session, reporter, .. } = self;
+        session.traces.iter().enumerate().any(|(trace, of)| {
+            let mut left = of.faults.iter().filter(|fault| fault.place().packet.is_some());
+            left.any(|fault| stream_of_fault(streams, trace, fault).is_none() && reporter.fault(fault))
+        })
+    }
 }
 
-/// Opens the traces like [`open`], but leaves errors for which `is_reported` is false to the caller.
-pub(crate) fn open_reporting(
-    options: &InputOptions,
-    is_reported: impl Fn(&Error) -> bool,
-) -> Result<Option<Opened>, Error> {
-    let mut reporter = Reporter::new(options.quiet, options.strict);
+/// Opens the traces. `None` when nothing could be opened (reported on stderr), or when `--strict` stops at an error.
+pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
+    open_in_place(options, false)
+}
+
+/// Opens the traces like [`open`]. With `in_place`, errors of packets are left to those who read the packets, and to
+/// [`Opened::report_elsewhere`].
+pub(crate) fn open_in_place(options: &InputOptions, in_place: bool) -> Result<Option<Opened>, Error> {
+    let mut reporter = Reporter::new(Detail::of(options.quiet, options.verbose), options.strict);
     let open_options = open_options(options)?;
     let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
     for failure in &session.failures {
@@ -48,7 +59,8 @@ pub(crate) fn open_reporting(
             reporter.warning(warning);
         }
         for fault in &trace.faults {
-            if is_reported(fault) && reporter.fault(fault) {
+            let is_left = in_place && fault.place().packet.is_some();
+            if !is_left && reporter.fault(fault) {
                 return Ok(None);
             }
         }
@@ -76,25 +88,26 @@ fn correlate(options: &InputOptions, session: &mut Session, reporter: &Reporter)
     let (found, others) = align(session, &Messages::parse(text, options.correlate_by.as_deref())?)?;
     for one in found {
         let [name, by] = [one.trace, one.by].map(|at| session.traces[at].name.as_str());
-        let error = match one.error_ns {
+        let fit = one.fit;
+        let error = match fit.error_ns {
             Some(error) => format!("accurate to {}", duration(error)),
             None => "messages went one way only: the shortest delay is taken as zero".to_string(),
         };
-        let drift = match one.drift_error {
-            Some(error) => format!("{:+.4} ppm of drift (accurate to {:.4})", one.drift * 1e6, error * 1e6),
-            None if one.error_ns.is_none() => format!("{:+.4} ppm of drift", one.drift * 1e6),
+        let drift = match fit.drift_error {
+            Some(error) => format!("{:+.4} ppm of drift (accurate to {:.4})", fit.drift * 1e6, error * 1e6),
+            None if fit.error_ns.is_none() => format!("{:+.4} ppm of drift", fit.drift * 1e6),
             None => "no drift (the messages do not determine it)".to_string(),
         };
         reporter.note(&format!(
             "the clock of `{name}` is moved by {} s and {drift} to match `{by}`, {error}; {} messages received, {} sent",
-            seconds(one.offset_ns),
+            seconds(fit.offset_ns),
             one.received,
             one.sent
         ));
-        if one.missed_ns > 0.0 {
-            reporter.loss(&format!(
+        if fit.missed_ns > 0.0 {
+            reporter.warning(&format!(
                 "no constant drift of `{name}` explains all messages: some contradict it by {}",
-                duration(one.missed_ns)
+                duration(fit.missed_ns)
             ));
         }
     }
@@ -124,14 +137,10 @@ fn default_jobs() -> usize {
 
 /// Corrections of clocks, in the order of seconds, then ns.
 fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)>, Error> {
-    let mut offsets = Vec::new();
-    for text in &options.clock_offset {
-        offsets.push(named(text, "--clock-offset", parse_seconds)?);
-    }
-    for text in &options.clock_offset_ns {
-        offsets.push(named(text, "--clock-offset-ns", |number| number.parse().ok())?);
-    }
-    Ok(offsets)
+    let seconds = options.clock_offset.iter().map(|text| named(text, "--clock-offset", parse_seconds));
+    let parse_ns = |number: &str| number.parse().ok();
+    let ns = options.clock_offset_ns.iter().map(|text| named(text, "--clock-offset-ns", parse_ns));
+    seconds.chain(ns).collect()
 }
 
 fn named(text: &str, option: &str, parse: impl Fn(&str) -> Option<i64>) -> Result<(Option<String>, i64), Error> {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use tracemill_engine::convert::is_trace;
-use tracemill_engine::output::{canonical, is_flow, refuse_output};
+use tracemill_engine::output::{canonical, is_flow, refuse_input, refuse_output};
 use tracemill_engine::source::FileSystem;
 use tracemill_export::is_output;
 use tracemill_formats::FORMATS;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 use crate::args::ConvertOptions;
 
@@ -16,24 +16,16 @@ fn refuse_report(options: &ConvertOptions) -> Result<(), Error> {
     let Some(report) = options.loss_report.as_deref() else { return Ok(()) };
     if is_flow(report) {
         let both = [report, &options.output];
-        return match both.iter().all(|path| is_stdout(path)) || both[0] == both[1] {
-            true => {
-                let error = Error::misuse("the output and the loss report would be mixed: both go to one place");
-                Err(error.with_help("give one of them a file"))
-            }
-            false => Ok(()),
-        };
+        if both.iter().all(|path| is_stdout(path)) || both[0] == both[1] {
+            let error = Error::misuse("the output and the loss report would be mixed: both go to one place");
+            return Err(error.with_help("give one of them a file"));
+        }
+        return Ok(());
     }
-    let own = canonical(report);
-    let bad = |message: &str| {
-        let error = Error::new(ErrorKind::Io, message).in_file(report);
-        Err(error.with_help("give --loss-report a name outside of it"))
-    };
-    if options.input.traces.iter().any(|input| own.starts_with(canonical(input))) {
-        return bad("the loss report would lie inside an input");
-    }
-    if !is_flow(&options.output) && own.starts_with(canonical(&options.output)) {
-        return bad("the loss report would lie inside the output");
+    refuse_input("loss report", report, &options.input.traces)?;
+    if !is_flow(&options.output) && canonical(report).starts_with(canonical(&options.output)) {
+        let error = Error::misuse("the loss report would lie inside the output").in_file(report);
+        return Err(error.with_help("give --loss-report a name outside of it"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use tracemill_render::text::{Before, HeaderFields, Names, TextOptions};
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::losses::report_note;
-use super::open::open_reporting;
+use super::open::open_in_place;
 use super::redact::Redact;
 use super::select::{self, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
@@ -26,7 +26,18 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
-    run_redacted(options, Redact::default()).map(|(outcome, _)| outcome)
+    if options.peer.retry_duration.is_some() {
+        let error = Error::misuse("--retry-duration is for live sessions, which are not read");
+        return Err(error.with_help("leave it out: traces on disk are read without waiting"));
+    }
+    let mut options = options.clone();
+    options.input.verbose |= options.peer.debug;
+    if let Some(range) = &options.peer.timerange {
+        let ends = range.strip_prefix('[').and_then(|range| range.strip_suffix(']')).unwrap_or(range).split_once(',');
+        let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is no BEGIN,END for --timerange")))?;
+        (options.select.events.begin, options.select.events.end) = (Some(begin.into()), Some(end.into()));
+    }
+    run_redacted(&options, Redact::default()).map(|(outcome, _)| outcome)
 }
 
 /// Prints events without the fields that are to be hidden; gives the number of lines, too.
@@ -38,24 +49,17 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
     // With --strict the events before the first error are printed: errors of packets are reported where they stand.
     let in_place = options.input.strict;
-    let is_reported = |fault: &Error| !in_place || fault.place().packet.is_none();
-    let Some(mut opened) = open_reporting(&options.input, is_reported)? else { return Ok((Outcome::Nothing, 0)) };
+    let Some(mut opened) = open_in_place(&options.input, in_place)? else { return Ok((Outcome::Nothing, 0)) };
     let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     redact.apply(&mut opened.session, &mut wanted)?;
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
-    for (trace, of) in opened.session.traces.iter().enumerate().filter(|_| in_place) {
-        for fault in of.faults.iter().filter(|fault| !is_reported(fault)) {
-            // A file without packets is no stream, and other streams may not be wanted.
-            if selection::stream_of_fault(&streams, trace, fault).is_none() && opened.reporter.fault(fault) {
-                return Ok((Outcome::Nothing, 0));
-            }
-        }
+    if in_place && opened.report_elsewhere(&streams) {
+        return Ok((Outcome::Nothing, 0));
     }
-    // Only now that nothing is wrong with the options: this empties the file of `-o`.
-    let mut sink = Sink::open(options.output.as_deref())?;
+    let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
     let text = Arc::new(text_options(options));
     let many_traces = opened.session.traces.len() > 1;
     let plan = Arc::new(LinePlan {
@@ -99,11 +103,12 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     }
     sink.flush()?;
     match failed {
-        Some(error) => Err(error),
-        None if sink.is_closed => Ok((Outcome::Done, lines)),
-        None if stopped => Ok((Outcome::Nothing, lines)),
-        None => Ok((opened.reporter.outcome(), lines)),
+        Some(error) => return Err(error),
+        None if sink.is_closed => return Ok((Outcome::Done, lines)),
+        None if stopped => return Ok((Outcome::Nothing, lines)),
+        None => sink.end()?,
     }
+    Ok((opened.reporter.outcome(), lines))
 }
 
 fn text_options(options: &PrintOptions) -> TextOptions {

@@ -8,13 +8,12 @@ use tracemill_model::error::Error;
 
 use super::calls;
 use crate::args::{CallFormat, ReplayArgs};
-use crate::report::{Outcome, Sink};
+use crate::report::Outcome;
 
 /// Replays the calls of a trace.
 pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
-    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let mut call_options = calls::options(&args.calls, &open, source)?;
+    let (source, mut call_options) = calls::options(&args.calls, &open)?;
     let mut defaults = ReplayOptions::default();
     if !call_options.range.is_whole() {
         let is_elapsed = call_options.range.is_elapsed();
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
         module_names: args.libname,
         source_lines: args.srcline,
     };
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
             let colors = calls::colors(&args.calls, args.format == CallFormat::Html);

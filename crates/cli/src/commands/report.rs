@@ -21,7 +21,7 @@ use super::report_forms::{Form, render};
 use super::select::{self, misuse_of, parse_option};
 use crate::args::ReportOptions;
 use crate::progress;
-use crate::report::{Outcome, Sink};
+use crate::report::{Outcome, Reporter, Sink, counted};
 
 /// The field that events are grouped by when the user does not say: the track on which they happen.
 const TRACK: KeyBy = KeyBy::First(&[names::TRACK.0]);
@@ -50,35 +50,29 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
         stopped |= flow == Flow::Stop;
         flow
     };
+    let sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
     let shown = progress::show(&options.input, &session.progress, false);
     let regress = options.regress;
+    let by = by.unwrap_or(if regress && matches!(asked, Asked::Pairs(..)) { ABOUT } else { TRACK });
     let found = match &asked {
         Asked::State(event) => {
-            let by = by.unwrap_or(TRACK);
             state::report(&input, &state::Question { event, by: &by, within: options.within, regress }, &mut note)
         }
         Asked::Pairs(from, to) if regress => {
-            let by = by.unwrap_or(ABOUT);
             nested::report(&input, &nested::Question { from, to, track: &lane, by: &by }, &mut note)
         }
-        Asked::Pairs(from, to) => {
-            let by = by.unwrap_or(TRACK);
-            pairs::report(&input, &pairs::Question { from, to, by: &by, regress }, &mut note)
-        }
+        Asked::Pairs(from, to) => pairs::report(&input, &pairs::Question { from, to, by: &by, regress }, &mut note),
     };
     drop(shown);
     let mut found = found.map_err(with_formats)?;
     if stopped {
         return Ok(Outcome::Nothing);
     }
-    warn(&found, |text| reporter.loss(text));
+    warn(&found, reporter);
     found.sort(sort);
     let form = Form { format: options.format, title: asked.title(options), regress, model: &options.model };
     let text = render(&mut found, &form);
-    let mut sink = Sink::open(options.output.as_deref())?;
-    sink.write(text.as_bytes())?;
-    sink.flush()?;
-    Ok(if sink.is_closed { Outcome::Done } else { opened.reporter.outcome() })
+    sink.print(text.as_bytes(), opened.reporter.outcome())
 }
 
 /// The events that are asked about.
@@ -144,30 +138,22 @@ const MAX_PATHS: usize = 64;
 fn with_formats(error: Error) -> Error {
     match (error.kind(), error.help()) {
         (ErrorKind::Unsupported, None) => {
-            error.with_help(format!("formats whose events may have names and times: {}", format_names()))
+            error.with_help(format!("formats whose events may have names and times: {}", names_of(FORMATS).join(", ")))
         }
         _ => error,
     }
 }
 
-fn format_names() -> String {
-    names_of(FORMATS).join(", ")
-}
-
 /// Warns of events that the statistics leave out though the user may expect them there.
-fn warn(report: &Report, mut warn: impl FnMut(&str)) {
+fn warn(report: &Report, reporter: &Reporter) {
     let left_out = &report.left_out;
-    let events = |count: u64| if count == 1 { "1 event".to_string() } else { format!("{count} events") };
-    if left_out.untimed > 0 {
-        warn(&format!("{} without time left out", events(left_out.untimed)));
-    }
-    if left_out.negative > 0 {
-        warn(&format!("{} left out: their durations are below zero, time goes back", events(left_out.negative)));
-    }
-    if left_out.too_long > 0 {
-        warn(&format!("{} left out: their durations are longer than 584 years", events(left_out.too_long)));
-    }
-    if left_out.too_many > 0 {
-        warn(&format!("{} left out: too many pairs are open at a time", events(left_out.too_many)));
+    let reasons = [
+        (left_out.untimed, "without time left out"),
+        (left_out.negative, "left out: their durations are below zero, time goes back"),
+        (left_out.too_long, "left out: their durations are longer than 584 years"),
+        (left_out.too_many, "left out: too many pairs are open at a time"),
+    ];
+    for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
+        reporter.warning(&format!("{} {reason}", counted(count, "event")));
     }
 }

@@ -3,16 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use tracemill_calls::json;
-use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions};
+use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions, Statistic};
 use tracemill_calls::tasks::{self, TaskColumn};
 use tracemill_calls::text::by_name;
-use tracemill_format::calls::CallSource;
+use tracemill_calls::{CallOptions, json};
+use tracemill_format::calls::{CallSource, Findings};
 use tracemill_model::error::Error;
 
 use super::calls;
 use crate::args::{CallArgs, ReportArgs, ReportFormat};
-use crate::report::{Outcome, Sink};
+use crate::report::Outcome;
 
 /// Reports the functions of a trace.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
@@ -21,10 +21,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
         return Err(error.with_help("--format json, or --state, --from and --to for the time between events"));
     }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
-    let Some(source) = open.source() else { return Ok(Outcome::Nothing) };
-    let call_options = calls::options(&args.calls, &open, source)?;
+    let (source, call_options) = calls::options(&args.calls, &open)?;
     if args.task {
-        let findings = of_tasks(args, &open, source)?;
+        let findings = of_tasks(args, source, call_options)?;
         return Ok(open.finish(findings));
     }
     let mut options = options(args)?;
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     let policy = policy(args)?;
     let is_json = args.format == ReportFormat::Json;
     let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = match &args.diff {
         None if is_json => json::write_report(source, functions, &options, &mut sink.as_writer()),
         None => {
@@ -43,10 +42,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
         Some(path) => {
             let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
             let Some(other) = calls::open(&other_args)? else { return Ok(Outcome::Nothing) };
-            let Some(other_source) = other.source() else { return Ok(Outcome::Nothing) };
-            let mut call_options = calls::options(&other_args, &other, other_source)?;
-            // As in uftrace, which has another default for the second one.
-            call_options.events.all = true;
+            let (other_source, call_options) = calls::options(&other_args, &other)?;
             let (others, more) = report::functions(other_source, call_options, options.needs_spread());
             findings.append(more);
             let base_title = title(&calls::path(&args.calls), source);
@@ -82,11 +78,7 @@ fn policy(args: &ReportArgs) -> Result<DiffPolicy, Error> {
     Ok(policy)
 }
 
-fn of_tasks(
-    args: &ReportArgs,
-    open: &calls::OpenCalls,
-    source: &dyn CallSource,
-) -> Result<Option<tracemill_format::calls::Findings>, Error> {
+fn of_tasks(args: &ReportArgs, source: &dyn CallSource, call_options: CallOptions) -> Result<Option<Findings>, Error> {
     let names = || TaskColumn::ALL.iter().map(|(name, _)| *name);
     let column = |name: &str| by_name(&TaskColumn::ALL, name).filter(|&column| column != TaskColumn::Name);
     let defaults = vec![TaskColumn::Total, TaskColumn::Own, TaskColumn::Tid, TaskColumn::Calls];
@@ -97,9 +89,8 @@ fn of_tasks(
     if keys.is_empty() {
         keys.push(TaskColumn::Total);
     }
-    let call_options = calls::options(&args.calls, open, source)?;
     let (stats, findings) = tasks::tasks(source, call_options);
-    let mut sink = Sink::open(args.calls.output.as_deref())?;
+    let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         ReportFormat::Json => json::write_tasks(source, &stats, &mut sink.as_writer()),
         _ => {
@@ -121,13 +112,16 @@ fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
     // As in uftrace, whoever names the columns gets those, and the order that is usual.
     let is_of_total = args.avg_total && args.fields.is_none();
     let is_of_own = args.avg_self && args.fields.is_none();
+    let means = |of: fn(Statistic) -> Column| {
+        let columns = [Statistic::Mean, Statistic::Min, Statistic::Max].map(of);
+        (columns.to_vec(), columns[0])
+    };
     let (columns, key) = if is_of_total {
-        (vec![Column::TotalMean, Column::TotalMin, Column::TotalMax], Column::TotalMean)
+        means(Column::Total)
     } else if is_of_own {
-        (vec![Column::OwnMean, Column::OwnMin, Column::OwnMax], Column::OwnMean)
+        means(Column::Own)
     } else {
-        let defaults = ReportOptions::default();
-        (defaults.columns, Column::Total)
+        (ReportOptions::default().columns, Column::Total(Statistic::Sum))
     };
     let names = || Column::ALL.iter().chain(&Column::PERCENTILES).map(|(name, _)| *name);
     // A name is a key only.

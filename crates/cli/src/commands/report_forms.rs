@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use tracemill_analyses::durations::Moments;
 use tracemill_analyses::line::Fit;
-use tracemill_analyses::report::{LeftOut, Report, Row};
+use tracemill_analyses::report::{Report, Row};
+use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::KeyValue;
+use tracemill_render::csv::put_line;
 
 use crate::args::ReportFormat;
 
@@ -50,6 +52,11 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
+    /// Offset, slope and correlation of the line.
+    fn fitted(&self) -> [Option<f64>; 3] {
+        self.fit.map_or([None; 3], |fit| [Some(fit.offset_ns), Some(fit.slope_ns), fit.r])
+    }
+
     fn predictions<'a>(&'a self, form: &'a Form<'_>) -> impl Iterator<Item = Option<f64>> + 'a {
         form.model.iter().map(|&count| self.fit.map(|fit| fit.predict_ns(count)))
     }
@@ -58,10 +65,9 @@ impl Shown<'_> {
 // ---- Table --------------------------------------------------------------------------------------------------------
 
 fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> String {
-    let mut head: Vec<String> = vec!["group".into(), "count".into(), "total".into(), "mean".into(), "deviation".into()];
-    head.extend(["min".into(), "max".into()]);
+    let mut head = ["group", "count", "total", "mean", "deviation", "min", "max"].map(String::from).to_vec();
     if form.regress {
-        head.extend(["offset".into(), "slope".into(), "r".into()]);
+        head.extend(["offset", "slope", "r"].map(String::from));
         head.extend(form.model.iter().map(|count| format!("T({count})")));
     }
     head.extend(PERCENTS.iter().map(|percent| format!("p{percent}")));
@@ -70,11 +76,10 @@ fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Str
         let mut line = vec![group_text(report, shown.row)];
         line.extend(moments_cells(&shown.row.durations.moments));
         if form.regress {
-            let fit = shown.fit;
-            line.push(fit.map_or("-".into(), |fit| us_real(fit.offset_ns)));
-            line.push(fit.map_or("-".into(), |fit| us_real(fit.slope_ns)));
-            line.push(fit.and_then(|fit| fit.r).map_or("-".into(), |r| format!("{r:.4}")));
-            line.extend(shown.predictions(form).map(|ns| ns.map_or("-".into(), us_real)));
+            let [offset, slope, r] = shown.fitted();
+            line.extend([offset, slope].map(us_real));
+            line.push(r.map_or("-".into(), |r| format!("{r:.4}")));
+            line.extend(shown.predictions(form).map(us_real));
         }
         let mark = if shown.row.durations.is_exact() { "" } else { "~" };
         line.extend(shown.percentiles.iter().map(|&ns| format!("{mark}{}", us(ns.into()))));
@@ -93,21 +98,23 @@ fn table(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Str
     if rows.is_empty() {
         text.push_str("no durations\n");
     }
-    for (count, what) in left_out_words(&report.left_out) {
-        if count > 0 {
-            let _ = writeln!(text, "{count} {what}");
-        }
+    let left_out = [
+        (report.left_out.only_ends, "ends without a beginning"),
+        (report.left_out.restarted, "beginnings followed by another one"),
+        (report.left_out.unfinished, "beginnings without an end"),
+    ];
+    for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "{count} {what}");
     }
     text
 }
 
 fn moments_cells(moments: &Moments) -> [String; 6] {
-    let real = |ns: Option<f64>| ns.map_or("-".into(), us_real);
     [
         moments.count.to_string(),
         us(moments.total_ns),
-        real(moments.mean_ns()),
-        real(moments.deviation_ns()),
+        us_real(moments.mean_ns()),
+        us_real(moments.deviation_ns()),
         us(moments.min_ns.into()),
         us(moments.max_ns.into()),
     ]
@@ -118,30 +125,17 @@ fn us(ns: u128) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-fn us_real(ns: f64) -> String {
-    format!("{:.3}", ns / 1000.0)
-}
-
-fn left_out_words(left_out: &LeftOut) -> [(u64, &'static str); 3] {
-    [
-        (left_out.only_ends, "ends without a beginning"),
-        (left_out.restarted, "beginnings followed by another one"),
-        (left_out.unfinished, "beginnings without an end"),
-    ]
+fn us_real(ns: Option<f64>) -> String {
+    ns.map_or("-".into(), |ns| format!("{:.3}", ns / 1000.0))
 }
 
 fn group_text(report: &Report, row: &Row) -> String {
-    let mut values = Vec::new();
-    for (name, value) in &row.key {
-        let value = match value {
-            KeyValue::Absent => "-".to_string(),
-            value => plain(value),
-        };
+    let shown = |(name, value): &(usize, KeyValue)| {
+        let value = if *value == KeyValue::Absent { "-".to_string() } else { value.to_string() };
         // One value needs no name: it stands alone in its column.
-        let is_alone = row.key.len() == 1;
-        values.push(if is_alone { value } else { format!("{}={value}", report.names[*name]) });
-    }
-    let key = values.join(" ");
+        if row.key.len() == 1 { value } else { format!("{}={value}", report.names[*name]) }
+    };
+    let key = row.key.iter().map(shown).collect::<Vec<_>>().join(" ");
     escaped(&match &row.label {
         Some(label) if *label != key => format!("{label} ({key})"),
         _ => key,
@@ -197,18 +191,11 @@ fn json(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Stri
         }
         let _ = write!(text, "\"exact\":{}}}", shown.row.durations.is_exact());
         if form.regress {
-            let real = |value: Option<f64>| value.map_or("null".to_string(), |value| value.to_string());
-            let fit = shown.fit;
-            let _ = write!(
-                text,
-                ",\"offset\":{},\"slope\":{},\"r\":{},\"model\":{{",
-                real(fit.map(|fit| fit.offset_ns)),
-                real(fit.map(|fit| fit.slope_ns)),
-                real(fit.and_then(|fit| fit.r))
-            );
+            let [offset, slope, r] = shown.fitted().map(json_real);
+            let _ = write!(text, ",\"offset\":{offset},\"slope\":{slope},\"r\":{r},\"model\":{{");
             for (place, (count, ns)) in form.model.iter().zip(shown.predictions(form)).enumerate() {
                 let comma = if place > 0 { "," } else { "" };
-                let _ = write!(text, "{comma}\"{count}\":{}", real(ns));
+                let _ = write!(text, "{comma}\"{count}\":{}", json_real(ns));
             }
             text.push('}');
         }
@@ -226,26 +213,29 @@ fn json(report: &Report, rows: &[Shown], all: &Moments, form: &Form<'_>) -> Stri
 }
 
 fn put_moments(text: &mut String, moments: &Moments) {
-    let real = |value: Option<f64>| value.map_or("null".to_string(), |value| value.to_string());
     let extreme = |ns: u64| if moments.count > 0 { ns.to_string() } else { "null".to_string() };
     let _ = write!(
         text,
         "\"count\":{},\"total\":{},\"mean\":{},\"deviation\":{},\"min\":{},\"max\":{}",
         moments.count,
         moments.total_ns,
-        real(moments.mean_ns()),
-        real(moments.deviation_ns()),
+        json_real(moments.mean_ns()),
+        json_real(moments.deviation_ns()),
         extreme(moments.min_ns),
         extreme(moments.max_ns)
     );
+}
+
+fn json_real(value: Option<f64>) -> String {
+    value.map_or("null".to_string(), |value| value.to_string())
 }
 
 fn json_value(value: &KeyValue) -> String {
     match value {
         KeyValue::Absent => "null".into(),
         KeyValue::Number(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => text.clone(),
-        KeyValue::Integer(_) | KeyValue::Bool(_) => plain(value),
-        KeyValue::Number(_) | KeyValue::Text(_) => quoted(&plain(value)),
+        KeyValue::Integer(_) | KeyValue::Bool(_) => value.to_string(),
+        KeyValue::Number(_) | KeyValue::Text(_) => quoted(&value.to_string()),
     }
 }
 
@@ -268,10 +258,11 @@ fn csv(report: &Report, rows: &[Shown], form: &Form<'_>) -> String {
         head.extend(["offset_ns", "slope_ns", "r"].map(String::from));
         head.extend(form.model.iter().map(|count| format!("model_{count}_ns")));
     }
-    let mut text = csv_line(&head);
+    let mut out = Out::default();
+    put_line(&mut out, &head);
     for shown in rows {
         let (row, moments) = (shown.row, &shown.row.durations.moments);
-        let value = |name: &usize| row.key.iter().find(|(of, _)| of == name).map(|(_, value)| plain(value));
+        let value = |name: &usize| row.key.iter().find(|(of, _)| of == name).map(|(_, value)| value.to_string());
         let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let mut line: Vec<String> = names.iter().map(|name| value(name).unwrap_or_default()).collect();
         line.push(row.label.clone().unwrap_or_default());
@@ -281,31 +272,10 @@ fn csv(report: &Report, rows: &[Shown], form: &Form<'_>) -> String {
         line.extend(shown.percentiles.iter().map(u64::to_string));
         line.push(if row.durations.is_exact() { "exact" } else { "within 1 %" }.into());
         if form.regress {
-            line.push(real(shown.fit.map(|fit| fit.offset_ns)));
-            line.push(real(shown.fit.map(|fit| fit.slope_ns)));
-            line.push(real(shown.fit.and_then(|fit| fit.r)));
+            line.extend(shown.fitted().map(real));
             line.extend(shown.predictions(form).map(real));
         }
-        text.push_str(&csv_line(&line));
+        put_line(&mut out, &line);
     }
-    text
-}
-
-fn csv_line(cells: &[String]) -> String {
-    let cell = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.clone(),
-    };
-    cells.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
-}
-
-/// A value as it is.
-fn plain(value: &KeyValue) -> String {
-    match value {
-        KeyValue::Absent => String::new(),
-        KeyValue::Integer(value) => value.to_string(),
-        KeyValue::Bool(value) => value.to_string(),
-        KeyValue::Number(text) => text.clone(),
-        KeyValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
-    }
+    String::from_utf8_lossy(out.written()).into_owned()
 }

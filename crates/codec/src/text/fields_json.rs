@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::bits::Wide;
 use crate::chunk::{EventFields, EventRef, PacketData};
 use crate::plan::{Fault, NodeId, Plan, State, Visitor};
-use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{
+    Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId, VariantOption,
+};
 
 use super::out::{Out, Piece};
 use super::strings;
@@ -179,15 +181,11 @@ fn kind(schema: &Schema, id: FieldClassId) -> Kind {
         FieldKind::Blob(class) => Kind::Blob(class.media_type.clone()),
         FieldKind::Struct(class) if class.is_tuple() => Kind::Tuple,
         FieldKind::Variant(class) => {
-            let options = class.options.iter().enumerate();
-            Kind::Variant(
-                options
-                    .map(|(at, option)| match &option.name {
-                        Some(name) => key(false, name),
-                        None => key(false, &at.to_string()),
-                    })
-                    .collect(),
-            )
+            let option = |(at, option): (usize, &VariantOption)| match &option.name {
+                Some(name) => key(false, name),
+                None => key(false, &at.to_string()),
+            };
+            Kind::Variant(class.options.iter().enumerate().map(option).collect())
         }
         _ => Kind::Plain,
     }

@@ -1,5 +1,15 @@
 //! Names that were probably meant by others: suggestions in errors.
 
+use tracemill_model::error::Error;
+
+/// An error with the candidate that was probably meant as its help, when there is one.
+pub fn suggest<'a>(error: Error, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Error {
+    match nearest(name, candidates) {
+        Some(near) => error.with_help(format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
 /// The candidate nearest to `name` by edit distance, when it is near enough to be meant.
 ///
 /// ```

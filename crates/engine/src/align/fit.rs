@@ -13,16 +13,16 @@ const STEPS: u32 = 100;
 /// A point: time in ns of the clock that is corrected, and by how much the other one is ahead.
 pub(super) type Point = (i64, i64);
 
-/// The line.
+/// A line of constant drift.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Fit {
+pub struct Fit {
     /// Time at which the offset holds.
     pub from_ns: i64,
     /// Ns to add there.
     pub offset_ns: i64,
     /// Ns to add for each further ns.
     pub drift: f64,
-    /// Half of the interval of drifts that the points allow; `None` when they do not tell.
+    /// Half of the interval of drifts that the points allow; `None` when they do not determine it.
     pub drift_error: Option<f64>,
     /// How far the offset may be off anywhere between the first and the last point; `None` when messages went one way
     /// only.

@@ -6,6 +6,8 @@
 
 mod fit;
 
+pub use self::fit::Fit;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,7 +16,6 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
 use crate::item::Item;
-use crate::merge::Source as _;
 use crate::pattern::Pattern;
 use crate::selection::{self, ClassSet};
 use crate::session::Session;
@@ -23,7 +24,7 @@ use crate::timeline::{self, Selection};
 /// Messages that are remembered of a trace: more do not make it more accurate.
 const MAX_MESSAGES: usize = 1 << 20;
 
-/// What are two ends of a message.
+/// Description of messages: the events at their two ends, and the fields that both share.
 #[derive(Clone, Debug)]
 pub struct Messages {
     send: Pattern,
@@ -32,7 +33,7 @@ pub struct Messages {
     text: String,
 }
 
-/// Ends that every kernel tracer of LTTng records, and what tells one message from another.
+/// Ends that every kernel tracer of LTTng records, and the fields that identify a message.
 const KNOWN: [&str; 3] = ["inet_sock_local_out", "inet_sock_local_in", "seq,ack_seq,flags"];
 
 impl Messages {
@@ -61,7 +62,7 @@ impl Messages {
     }
 }
 
-/// What was found for a trace.
+/// The correction of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alignment {
     /// The trace that was corrected.
@@ -72,18 +73,8 @@ pub struct Alignment {
     pub received: usize,
     /// Messages from this one to that.
     pub sent: usize,
-    /// Ns that were added to its clock at [`Alignment::from_ns`].
-    pub offset_ns: i64,
-    /// Time of its own clock at which the offset holds.
-    pub from_ns: i64,
-    /// Ns that were added for each further ns.
-    pub drift: f64,
-    /// How far the drift may be off; `None` when the messages do not tell it, and none was corrected.
-    pub drift_error: Option<f64>,
-    /// How far its times may be off between the first and the last message; `None` when messages went one way only.
-    pub error_ns: Option<f64>,
-    /// No constant drift explains the messages: some contradict it by this many ns.
-    pub missed_ns: f64,
+    /// The offset and drift of its clock, in its own times.
+    pub fit: Fit,
 }
 
 /// One end of messages: the time by key, `None` where a key came twice.
@@ -95,7 +86,7 @@ struct Seen {
     received: Ends,
 }
 
-/// Corrects the clocks of a session by messages. Traces that share none are told as errors in the second list.
+/// Corrects the clocks of a session by messages. Traces that share none are reported as errors in the second list.
 ///
 /// # Errors
 /// When the fields do not exist, or when nothing can be matched at all.
@@ -176,18 +167,7 @@ fn correct(session: &mut Session, seen: &[Seen], moves: &mut [Move], by: usize, 
     let from_ns = fit.from_ns.saturating_add(fit.offset_ns);
     moves[at] = Move { offset_ns: fit.offset_ns, drift: (per_1e15 != 0).then_some(Drift { per_1e15, from_ns }) };
     session.drifts[at] = moves[at].drift;
-    Some(Alignment {
-        trace: at,
-        by,
-        received: below.len(),
-        sent: above.len(),
-        offset_ns: fit.offset_ns,
-        from_ns: fit.from_ns,
-        drift: fit.drift,
-        drift_error: fit.drift_error,
-        error_ns: fit.error_ns,
-        missed_ns: fit.missed_ns,
-    })
+    Some(Alignment { trace: at, by, received: below.len(), sent: above.len(), fit })
 }
 
 /// The ends of messages in each trace.
@@ -209,7 +189,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
     let mut key = Vec::new();
     for (of, mut cursor) in streams.iter().zip(cursors) {
         let seen = &mut seen[of.trace];
-        // What is wrong with the streams is told when they are read for their events.
+        // Damage to the streams is reported when they are read for their events.
         while let Some(item) = cursor.next() {
             let Item::Chunk(ready) = item else { continue };
             for at in 0..ready.chunk.len() {
@@ -217,9 +197,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
                 let event = of.event(ready.chunk.event(at));
                 // Nobody measures by messages 292 years away.
                 let Some(near) = event.ns.and_then(|ns| i64::try_from(ns).ok()) else { continue };
-                key.clear();
-                keys.encode(&event, &mut key);
-                if KeyReader::decode(&key).iter().any(|(_, value)| *value == KeyValue::Absent) {
+                if keys.values(&event, &mut key).iter().any(|(_, value)| *value == KeyValue::Absent) {
                     continue;
                 }
                 for (pattern, ends) in [(&messages.send, &mut seen.sent), (&messages.receive, &mut seen.received)] {

@@ -8,9 +8,11 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, FieldKind, Length, Schema, Scope};
 
 use super::matcher::Scene;
+use super::number::bounds_of;
 use super::resolve::{self, FieldPlace, Kind, Miss, Place};
-use super::syntax::{Compare, Head, Op, Operand, Part, Path, Right, Step, StepKind, Test};
-use super::{Expression, FilterContext, eval};
+use super::syntax::{Compare, Head, Op, Operand, Path, Right, Step, StepKind, Test};
+use super::{Expression, TimeContext, eval};
+use crate::session::Session;
 
 /// A bound expression.
 pub(super) struct Bound {
@@ -23,7 +25,7 @@ pub(super) struct Bound {
     pub is_decided: bool,
 }
 
-/// What is known of a trace.
+/// Facts about a trace.
 pub(super) struct BoundTrace {
     pub schema: Arc<Schema>,
     pub name: String,
@@ -40,12 +42,12 @@ pub(super) fn places(schema: &Schema, class: EventClassId, paths: &[Path]) -> Ve
     paths.iter().map(|path| resolve::resolve(schema, class, path).unwrap_or(Place::Absent)).collect()
 }
 
-pub(super) fn bind(expression: &Expression, context: &FilterContext) -> Result<Bound> {
+pub(super) fn bind(expression: &Expression, session: &Session, times: &TimeContext) -> Result<Bound> {
     let source = &*expression.source;
-    let test = resolve_times(&expression.test, source, context)?;
+    let test = resolve_times(&expression.test, source, times)?;
     let mut checker = Checker::new(source, &test, &expression.paths);
     let mut traces = Vec::new();
-    for trace in &context.session.traces {
+    for trace in &session.traces {
         let schema = trace.schema.clone();
         let mut bound = BoundTrace {
             name: trace.name.clone(),
@@ -70,34 +72,33 @@ pub(super) fn bind(expression: &Expression, context: &FilterContext) -> Result<B
         }
         traces.push(bound);
     }
-    checker.finish(context)?;
+    checker.finish(session)?;
     let time_range = time_range(&test, &expression.paths);
     let is_decided = is_decided(&test, &expression.paths, &traces);
     Ok(Bound { test, paths: expression.paths.clone(), traces, time_range, is_decided })
 }
 
 /// Is every path somewhere in the session? If not, the error for the first one that is not.
-pub(super) fn check_paths(source: &str, paths: &[Path], context: &FilterContext) -> Result<()> {
+pub(super) fn check_paths(source: &str, paths: &[Path], session: &Session) -> Result<()> {
     let test = Test::Const(true);
     let mut checker = Checker::new(source, &test, paths);
-    for trace in &context.session.traces {
+    for trace in &session.traces {
         for at in 0..trace.schema.events().len() {
             checker.look(&trace.schema, EventClassId(at as u32));
         }
     }
-    checker.finish(context)
+    checker.finish(session)
 }
 
-fn resolve_times(test: &Test, source: &str, context: &FilterContext) -> Result<Test> {
-    let all =
-        |tests: &[Test]| tests.iter().map(|test| resolve_times(test, source, context)).collect::<Result<Vec<_>>>();
+fn resolve_times(test: &Test, source: &str, times: &TimeContext) -> Result<Test> {
+    let all = |tests: &[Test]| tests.iter().map(|test| resolve_times(test, source, times)).collect::<Result<Vec<_>>>();
     Ok(match test {
         Test::All(tests) => Test::All(all(tests)?),
         Test::Any(tests) => Test::Any(all(tests)?),
-        Test::Not(inner) => Test::Not(Box::new(resolve_times(inner, source, context)?)),
+        Test::Not(inner) => Test::Not(Box::new(resolve_times(inner, source, times)?)),
         Test::Compare(compare) => match &compare.right {
             Right::Time(time) => {
-                let right = Right::Instant(time.resolve(source, &context.times())?);
+                let right = Right::Instant(time.resolve(source, times)?);
                 Test::Compare(Box::new(Compare { right, left: compare.left.clone(), ..**compare }))
             }
             _ => test.clone(),
@@ -136,7 +137,14 @@ enum Clash {
 impl<'a> Checker<'a> {
     fn new(source: &'a str, test: &'a Test, paths: &'a [Path]) -> Self {
         let mut comparisons = Vec::new();
-        each_comparison(test, &mut comparisons);
+        test.each_leaf(&mut |leaf| {
+            let (left, compare) = match leaf {
+                Test::Truth(operand) => (operand, None),
+                Test::Compare(compare) => (&compare.left, Some(&**compare)),
+                _ => return,
+            };
+            comparisons.push(Pending { left, compare, can_match: false, clash: None });
+        });
         Checker {
             source,
             paths,
@@ -176,29 +184,25 @@ impl<'a> Checker<'a> {
         }
         for pending in self.comparisons.iter_mut().filter(|pending| !pending.can_match) {
             match pending.check(schema, &places) {
-                None => {}
-                Some(Ok(())) => pending.can_match = true,
-                Some(Err(clash)) => pending.clash = Some(clash),
+                Ok(can_match) => pending.can_match = can_match,
+                Err(clash) => pending.clash = Some(clash),
             }
         }
         places
     }
 
-    /// The first fault, if there is one.
-    fn finish(mut self, context: &FilterContext) -> Result<()> {
+    /// The first mistake, if there is one.
+    fn finish(mut self, session: &Session) -> Result<()> {
         // Without event classes there are no events: nothing is a mistake, and nothing matches.
-        if context.session.traces.iter().all(|trace| trace.schema.events().is_empty()) {
+        if session.traces.iter().all(|trace| trace.schema.events().is_empty()) {
             return Ok(());
         }
         if let Some(at) = self.found.iter().position(|found| !found) {
             let misses = std::mem::take(&mut self.misses[at]);
             return Err(self.missing(&self.paths[at], &misses));
         }
-        let failed = self.comparisons.iter().filter(|pending| !pending.can_match);
-        match failed.filter_map(|pending| pending.clash.as_ref().map(|clash| (pending, clash))).next() {
-            Some((pending, clash)) => Err(self.never(pending, clash)),
-            None => Ok(()),
-        }
+        let mut failed = self.comparisons.iter().filter(|pending| !pending.can_match);
+        failed.find_map(|pending| Some(self.never(pending, pending.clash.as_ref()?))).map_or(Ok(()), Err)
     }
 
     fn missing(&self, path: &Path, misses: &[(usize, EventClassId, Miss)]) -> Error {
@@ -218,13 +222,9 @@ impl<'a> Checker<'a> {
         let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
         for &(at, id) in &inside {
             match &self.schemas[at].field_class(id).kind {
-                FieldKind::Struct(structure) => {
-                    names.extend(structure.members.iter().map(|member| member.name.clone()))
-                }
-                FieldKind::Variant(variant) => {
-                    names.extend(
-                        variant.options.iter().enumerate().map(|(at, option)| resolve::option_name(at, option)),
-                    );
+                FieldKind::Struct(of) => names.extend(of.members.iter().map(|member| member.name.clone())),
+                FieldKind::Variant(of) => {
+                    names.extend(of.options.iter().enumerate().map(|(at, option)| resolve::option_name(at, option)));
                 }
                 _ => {}
             }
@@ -295,7 +295,6 @@ impl<'a> Checker<'a> {
     }
 
     fn never(&self, pending: &Pending, clash: &Clash) -> Error {
-        let name = |operand: &Operand| operand.span.text(self.source).trim().to_string();
         match (clash, pending.compare) {
             (Clash::Mask(path, kind), _) => {
                 let path = &self.paths[*path];
@@ -314,7 +313,7 @@ impl<'a> Checker<'a> {
                 };
                 let op = compare.map_or(Op::Equal, |compare| compare.op);
                 let how = if op.is_equality() || op == Op::Match { "compared with" } else { "ordered against" };
-                let left_name = name(pending.left);
+                let left_name = pending.left.span.text(self.source).trim();
                 let message = format!("`{left_name}` is {} and cannot be {how} {right}", left.describe());
                 let span = compare.map_or(pending.left.span, |compare| compare.span);
                 let error = span.malformed(self.source, message);
@@ -356,54 +355,35 @@ fn list(begin: &str, names: &[Arc<str>]) -> String {
     format!("{begin} {}{more}", shown.join(", "))
 }
 
-fn each_comparison<'a>(test: &'a Test, found: &mut Vec<Pending<'a>>) {
-    match test {
-        Test::Const(_) => {}
-        Test::All(tests) | Test::Any(tests) => tests.iter().for_each(|test| each_comparison(test, found)),
-        Test::Not(inner) => each_comparison(inner, found),
-        Test::Truth(operand) => found.push(Pending { left: operand, compare: None, can_match: false, clash: None }),
-        Test::Compare(compare) => {
-            found.push(Pending { left: &compare.left, compare: Some(compare), can_match: false, clash: None });
-        }
-    }
-}
-
 impl Pending<'_> {
-    /// Can it be true for events of a class? `None` when the class lacks one of the values.
-    fn check(&self, schema: &Schema, places: &[Place]) -> Option<std::result::Result<(), Clash>> {
-        let left = match operand_kind(self.left, schema, places)? {
-            Ok(kind) => kind,
-            Err(clash) => return Some(Err(clash)),
+    /// Can it be true for events of a class? Not when the class lacks one of the values.
+    fn check(&self, schema: &Schema, places: &[Place]) -> std::result::Result<bool, Clash> {
+        let Some(left) = operand_kind(self.left, schema, places)? else { return Ok(false) };
+        let Some(compare) = self.compare else { return Ok(true) };
+        let (fits, right) = match &compare.right {
+            Right::Operand(operand) => {
+                let Some(right) = operand_kind(operand, schema, places)? else { return Ok(false) };
+                (can_compare(left, compare.op, right), Some(right))
+            }
+            right => (can_hold(left, compare.op, right), None),
         };
-        let Some(compare) = self.compare else { return Some(Ok(())) };
-        let right = match &compare.right {
-            Right::Operand(operand) => match operand_kind(operand, schema, places)? {
-                Ok(kind) => Some(kind),
-                Err(clash) => return Some(Err(clash)),
-            },
-            _ => None,
-        };
-        let fits = match right {
-            Some(right) => can_compare(left, compare.op, right),
-            None => can_hold(left, compare.op, &compare.right),
-        };
-        Some(if fits { Ok(()) } else { Err(Clash::Sides(left, right)) })
+        if fits { Ok(true) } else { Err(Clash::Sides(left, right)) }
     }
 }
 
-fn operand_kind(operand: &Operand, schema: &Schema, places: &[Place]) -> Option<std::result::Result<Kind, Clash>> {
+/// The kind of an operand's values; `None` when the class lacks one of them.
+fn operand_kind(operand: &Operand, schema: &Schema, places: &[Place]) -> std::result::Result<Option<Kind>, Clash> {
     if let Some(path) = operand.path() {
-        return places[path].kind(schema).map(Ok);
+        return Ok(places[path].kind(schema));
     }
-    for part in &operand.parts {
-        if let Part::Path(path) = part {
-            match places[*path].kind(schema)? {
-                Kind::Integer | Kind::Labelled => {}
-                kind => return Some(Err(Clash::Mask(*path, kind))),
-            }
+    for path in operand.paths() {
+        match places[path].kind(schema) {
+            None => return Ok(None),
+            Some(Kind::Integer | Kind::Labelled) => {}
+            Some(kind) => return Err(Clash::Mask(path, kind)),
         }
     }
-    Some(Ok(Kind::Integer))
+    Ok(Some(Kind::Integer))
 }
 
 fn can_hold(left: Kind, op: Op, right: &Right) -> bool {
@@ -472,14 +452,7 @@ fn time_range(test: &Test, paths: &[Path]) -> Option<(i128, i128)> {
 fn bounds(compare: &Compare) -> (Option<i128>, Option<i128>) {
     match (&compare.right, compare.op) {
         (Right::Number(number), op) => number.bounds(op),
-        (&Right::Instant(ns), op) => match op {
-            Op::Equal => (Some(ns), Some(ns)),
-            Op::Less => (None, Some(ns - 1)),
-            Op::LessOrEqual => (None, Some(ns)),
-            Op::Greater => (Some(ns + 1), None),
-            Op::GreaterOrEqual => (Some(ns), None),
-            Op::NotEqual | Op::Match => (None, None),
-        },
+        (Right::Instant(ns), op) => bounds_of(op, *ns, false),
         _ => (None, None),
     }
 }

@@ -47,7 +47,7 @@ impl Values {
     }
 }
 
-/// What is wanted of a plan.
+/// Fields of a plan that are wanted.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// For each node: its first entry in `wants`, from 1; 0 when it is not wanted.
@@ -96,13 +96,18 @@ impl Wanted {
     /// The paths that want the node, of those whose elements are the current ones of their arrays.
     #[inline]
     pub fn chosen(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = usize> {
+        self.at(node, indices).map(|want| want.path)
+    }
+
+    #[inline]
+    fn at(&self, node: NodeId, indices: &[u64]) -> impl Iterator<Item = &Want> {
         let mut next = self.first.get(node as usize).copied().unwrap_or(0);
         let wants = std::iter::from_fn(move || {
             let want = self.wants.get((next as usize).checked_sub(1)?)?;
             next = want.next;
             Some(want)
         });
-        wants.filter(|want| want.is_at(indices)).map(|want| want.path)
+        wants.filter(|want| want.is_at(indices))
     }
 
     /// Notes the current element of an array, when a path asks for one of its elements.
@@ -144,13 +149,8 @@ impl<'a> Capture<'a> {
     /// Calls `store` for each want of the node that the indices choose.
     #[inline]
     fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Stored) {
-        let mut next = self.wanted.first.get(node as usize).copied().unwrap_or(0);
-        while next != 0 {
-            let want = &self.wanted.wants[next as usize - 1];
-            if want.is_at(self.indices) {
-                self.values.stored[want.path] = Some(store(want, &mut self.values.text));
-            }
-            next = want.next;
+        for want in self.wanted.at(node, self.indices) {
+            self.values.stored[want.path] = Some(store(want, &mut self.values.text));
         }
     }
 }

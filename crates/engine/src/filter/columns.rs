@@ -8,7 +8,7 @@ use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use super::resolve::{self, Place};
 use super::syntax::Path;
-use super::{FilterContext, bind, parser};
+use super::{bind, parser};
 use crate::session::Session;
 
 /// A list of paths as it is written, with commas between them; commas in backquotes belong to a name.
@@ -36,7 +36,7 @@ impl ColumnList {
     /// When the text is no list of paths, with the place in it and what was expected there.
     pub fn parse(text: &str) -> Result<ColumnList> {
         let paths = parser::parse_paths(text)?.into_iter();
-        let columns = paths.map(|(path, span)| Column { text: span.text(text).to_string(), path });
+        let columns = paths.map(|path| Column { text: path.span.text(text).to_string(), path });
         Ok(ColumnList { source: text.into(), columns: Columns(columns.collect()) })
     }
 
@@ -46,9 +46,8 @@ impl ColumnList {
     /// When no event class has a path, with the place in the list. A session without any event class accepts
     /// every list.
     pub fn bind(&self, session: &Session) -> Result<Columns> {
-        let context = FilterContext { session, gmt: false, first_ns: None, last_ns: None };
         let paths: Vec<Path> = self.columns.0.iter().map(|column| column.path.clone()).collect();
-        bind::check_paths(&self.source, &paths, &context)?;
+        bind::check_paths(&self.source, &paths, session)?;
         Ok(self.columns.clone())
     }
 }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use tracemill_model::schema::{LabelList, Mapping};
 
+use super::matcher::Scene;
 use super::number::Number;
 use super::syntax::{Compare, Op, Operand, Part, Right, Test};
 
@@ -27,7 +28,7 @@ pub(super) enum Labels<'a> {
     Flags(&'a [Mapping]),
 }
 
-/// What is known of a path.
+/// Knowledge of the value of a path.
 pub(super) enum Found<'a> {
     /// Nothing yet.
     Unknown,
@@ -36,14 +37,8 @@ pub(super) enum Found<'a> {
     Value(Value<'a>),
 }
 
-/// Knows the values of paths.
-pub(super) trait Source {
-    /// The value of a path by its index.
-    fn find(&self, path: usize) -> Found<'_>;
-}
-
 /// Is the condition true? `None` when that depends on what the source does not know.
-pub(super) fn evaluate(test: &Test, source: &impl Source) -> Option<bool> {
+pub(super) fn evaluate(test: &Test, source: &Scene<'_>) -> Option<bool> {
     match test {
         Test::Const(value) => Some(*value),
         Test::Not(inner) => evaluate(inner, source).map(|value| !value),
@@ -59,7 +54,7 @@ pub(super) fn evaluate(test: &Test, source: &impl Source) -> Option<bool> {
 }
 
 /// `decider` when a test gives it, unknown when one might.
-fn first_decided(tests: &[Test], source: &impl Source, decider: bool) -> Option<bool> {
+fn first_decided(tests: &[Test], source: &Scene<'_>, decider: bool) -> Option<bool> {
     let mut result = Some(!decider);
     for test in tests {
         match evaluate(test, source) {
@@ -72,7 +67,7 @@ fn first_decided(tests: &[Test], source: &impl Source, decider: bool) -> Option<
 }
 
 /// The condition without the parts that the source decides.
-pub(super) fn reduce(test: &Test, source: &impl Source) -> Test {
+pub(super) fn reduce(test: &Test, source: &Scene<'_>) -> Test {
     if let Some(value) = evaluate(test, source) {
         return Test::Const(value);
     }
@@ -89,21 +84,19 @@ pub(super) fn reduce(test: &Test, source: &impl Source) -> Test {
 
 /// Calls `see` with every path of the condition.
 pub(super) fn each_path(test: &Test, see: &mut impl FnMut(usize)) {
-    match test {
-        Test::Const(_) => {}
-        Test::All(tests) | Test::Any(tests) => tests.iter().for_each(|test| each_path(test, see)),
-        Test::Not(inner) => each_path(inner, see),
-        Test::Truth(operand) => operand.paths().for_each(see),
+    test.each_leaf(&mut |leaf| match leaf {
+        Test::Truth(operand) => operand.paths().for_each(&mut *see),
         Test::Compare(compare) => {
             compare.left.paths().for_each(&mut *see);
             if let Right::Operand(operand) = &compare.right {
-                operand.paths().for_each(see);
+                operand.paths().for_each(&mut *see);
             }
         }
-    }
+        _ => {}
+    });
 }
 
-fn find<'s>(operand: &Operand, source: &'s impl Source) -> Found<'s> {
+fn find<'s>(operand: &Operand, source: &'s Scene<'_>) -> Found<'s> {
     if let Some(path) = operand.path() {
         return source.find(path);
     }
@@ -139,7 +132,7 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-fn compare_values(compare: &Compare, source: &impl Source) -> Option<bool> {
+fn compare_values(compare: &Compare, source: &Scene<'_>) -> Option<bool> {
     let left = find(&compare.left, source);
     if matches!(left, Found::Absent) {
         return Some(false);
@@ -165,17 +158,12 @@ fn holds(left: &Value, op: Op, right: &Right) -> bool {
         (Value::Number(number) | Value::Labelled(number, _), Right::Number(literal)) => {
             is_so(op, literal.compare(number))
         }
-        (Value::Text(text), Right::Text(literal)) => match op {
-            Op::Equal => literal.equals(text),
-            Op::NotEqual => !literal.equals(text),
-            op => is_so(op, Some((*text).cmp(literal.plain()))),
-        },
+        (Value::Text(text), Right::Text(literal)) if op.is_equality() => literal.equals(text) == (op == Op::Equal),
+        (Value::Text(text), Right::Text(literal)) => is_so(op, Some((*text).cmp(literal.plain()))),
         (Value::Text(text), Right::Regex(regex)) => regex.is_match(text),
-        (Value::Labelled(number, labels), Right::Text(literal)) => match op {
-            Op::Equal => labels.any(number, |label| literal.equals(label.as_bytes())),
-            Op::NotEqual => !labels.any(number, |label| literal.equals(label.as_bytes())),
-            _ => false,
-        },
+        (Value::Labelled(number, labels), Right::Text(literal)) if op.is_equality() => {
+            labels.any(number, |label| literal.equals(label.as_bytes())) == (op == Op::Equal)
+        }
         (Value::Labelled(number, labels), Right::Regex(regex)) => {
             labels.any(number, |label| regex.is_match(label.as_bytes()))
         }

@@ -166,7 +166,7 @@ impl ClassFields {
 
 fn one_path(text: &str) -> Option<Path> {
     match parser::parse_paths(text).ok()?.as_slice() {
-        [(path, _)] => Some(path.clone()),
+        [path] => Some(path.clone()),
         _ => None,
     }
 }

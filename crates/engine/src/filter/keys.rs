@@ -1,6 +1,7 @@
 //! Paths as keys: what puts events into groups. Most keys are an integer at a fixed place, read without a visit.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
@@ -17,7 +18,7 @@ use crate::event::Event;
 use crate::session::Session;
 use tracemill_codec::text::Span;
 
-/// What the events of a session are grouped by.
+/// Key by which the events of a session are grouped.
 #[derive(Clone, Debug)]
 pub enum KeyBy {
     /// The values of paths, over all traces together.
@@ -48,12 +49,25 @@ pub enum KeyValue {
     Text(Vec<u8>),
 }
 
+impl fmt::Display for KeyValue {
+    /// The value as it is; nothing for an absent one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyValue::Absent => Ok(()),
+            KeyValue::Integer(value) => value.fmt(f),
+            KeyValue::Bool(value) => value.fmt(f),
+            KeyValue::Number(text) => text.fmt(f),
+            KeyValue::Text(text) => String::from_utf8_lossy(text).fmt(f),
+        }
+    }
+}
+
 /// Reads the keys of events, in one thread.
 pub struct KeyReader {
     by: KeyBy,
     names: Vec<String>,
     traces: Vec<TraceKeys>,
-    /// What is the same for all events whose keys differ in an integer only, by its encoding.
+    /// Numbers of keys that differ in an integer only, by the encoding of the rest.
     spaces: HashMap<Vec<u8>, u64>,
     values: Values,
     state: State,
@@ -84,12 +98,12 @@ struct Program {
 enum Quick {
     /// All but, maybe, an integer. The number is of `spaces`.
     Space(u64, Option<FixedInteger>),
-    /// The same, and the stream decides too.
+    /// As for `Space`, and the stream decides too.
     Stream(Option<FixedInteger>),
     Never,
 }
 
-/// What is wanted of the scopes of an event.
+/// Fields of the scopes of an event that are wanted.
 #[derive(Default)]
 pub(super) struct Wants {
     packet: Wanted,
@@ -181,6 +195,13 @@ impl KeyReader {
         }
     }
 
+    /// The values of the event's key with the indexes of their names; `key` is storage.
+    pub fn values(&mut self, event: &Event, key: &mut Vec<u8>) -> Vec<(usize, KeyValue)> {
+        key.clear();
+        self.encode(event, key);
+        KeyReader::decode(key)
+    }
+
     /// The values of a key with the indexes of their names.
     pub fn decode(key: &[u8]) -> Vec<(usize, KeyValue)> {
         let mut rest = key;
@@ -193,33 +214,30 @@ impl KeyReader {
         parts
     }
 
-    /// What the event calls its key: for each value with words beside it (a field of the same name and `_name` or
+    /// The words of the event for its key: for each value with words beside it (a field of the same name and `_name` or
     /// `_text`, or the labels of an enumeration) those.
     pub fn label(&mut self, event: &Event) -> Option<String> {
         self.prepare(event);
         let KeyReader { traces, values, state, indices, .. } = self;
         let program = traces[event.trace].programs[event.raw.class().0 as usize].as_ref()?;
-        let mut words = Vec::new();
         program.labels.capture(event.raw, program.label_places.len(), values, state, indices);
-        let mut beside = (0..program.parts.len()).map(|at| {
-            let mut out = Vec::new();
-            put_stored(values, at, &mut out);
-            match decode_value(*out.first()?, &out[1..])?.0 {
-                KeyValue::Text(text) if !text.is_empty() => Some(String::from_utf8_lossy(&text).into_owned()),
-                _ => None,
+        let beside = (0..program.parts.len()).map(|at| match values.get(at) {
+            Some(Stored::Text(begin, end)) if begin < end => {
+                Some(String::from_utf8_lossy(values.text(*begin, *end)).into_owned())
             }
+            _ => None,
         });
-        let beside: Vec<Option<String>> = beside.by_ref().collect();
+        let beside: Vec<Option<String>> = beside.collect();
         program.wants.capture(event.raw, program.parts.len(), values, state, indices);
-        for (at, (_, _, detail)) in program.parts.iter().enumerate() {
-            let of_value = || match (detail, values.get(at)) {
+        let words = beside.into_iter().zip(&program.parts).enumerate().filter_map(|(at, (beside, (_, _, detail)))| {
+            beside.or_else(|| match (detail, values.get(at)) {
                 (Detail::Labels(mappings), Some(Stored::Number(Number::Int(value)))) => {
                     mappings.of(*value).next().map(|label| label.to_string())
                 }
                 _ => None,
-            };
-            words.extend(beside[at].clone().or_else(of_value));
-        }
+            })
+        });
+        let words: Vec<String> = words.collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 
@@ -245,10 +263,6 @@ impl KeyReader {
     #[expect(clippy::type_complexity, reason = "two lists that belong together")]
     fn parts(&self, trace: usize, class: EventClassId) -> (Vec<(u8, Place, Detail)>, Vec<(Place, Detail)>) {
         let schema = &self.traces[trace].schema;
-        let detail = |place: &Place| match place {
-            Place::Field(field) => field.detail(schema),
-            _ => Detail::Plain,
-        };
         let trace_part = (self.traces.len() > 1).then_some((0, None, Place::Spine(Head::Trace)));
         let paths: Vec<(u8, Option<Path>, Place)> = match &self.by {
             KeyBy::Paths(columns) => {
@@ -280,17 +294,14 @@ impl KeyReader {
                 fields[trace][class.0 as usize].iter().map(|(name, path)| (*name, None, place(path))).collect()
             }
         };
-        let labels = paths.iter().map(|(_, path, _)| {
-            let place = path.as_ref().and_then(|path| beside(schema, class, path)).unwrap_or(Place::Absent);
-            let detail = detail(&place);
-            (place, detail)
-        });
-        let labels = labels.collect();
-        let parts = paths.into_iter().map(|(name, _, place)| {
-            let detail = detail(&place);
-            (name, place, detail)
-        });
-        (parts.collect(), labels)
+        let (mut parts, mut labels) = (Vec::new(), Vec::new());
+        for (name, path, place) in paths {
+            let label = path.and_then(|path| beside(schema, class, &path)).unwrap_or(Place::Absent);
+            let (detail_of_label, detail) = (label.detail(schema), place.detail(schema));
+            labels.push((label, detail_of_label));
+            parts.push((name, place, detail));
+        }
+        (parts, labels)
     }
 
     fn quick_of(&mut self, event: &Event, program: &Program) -> Quick {
@@ -327,22 +338,21 @@ impl KeyReader {
 impl TraceKeys {
     fn put_spine(&self, event: &Event, head: Head, out: &mut Vec<u8>) {
         let class = self.schema.event(event.raw.class());
-        let integer = |value: i128, out: &mut Vec<u8>| put_integer(value, out);
         match (head, event.ns) {
             (Head::Name, _) => match event.name(&mut Vec::new()) {
                 Some(name) => put_text(name, out),
                 None => out.push(0),
             },
-            (Head::Id, _) => integer(event.id().into(), out),
-            (Head::Stream, _) => integer(self.schema.stream(class.stream).id.into(), out),
+            (Head::Id, _) => put_integer(event.id().into(), out),
+            (Head::Stream, _) => put_integer(self.schema.stream(class.stream).id.into(), out),
             (Head::StreamName, _) => put_text(self.streams.get(event.stream).map_or(b"", |name| name.as_bytes()), out),
             (Head::Trace, _) => put_text(self.name.as_bytes(), out),
             (Head::Cpu, _) => match event.raw.chunk.packet.cpu {
-                Some(cpu) => integer(cpu.into(), out),
+                Some(cpu) => put_integer(cpu.into(), out),
                 None => out.push(0),
             },
-            (Head::Ns | Head::Time, Some(ns)) => integer(ns, out),
-            (Head::Cycles, _) => integer(event.raw.cycles().into(), out),
+            (Head::Ns | Head::Time, Some(ns)) => put_integer(ns, out),
+            (Head::Cycles, _) => put_integer(event.raw.cycles().into(), out),
             _ => out.push(0),
         }
     }
@@ -354,7 +364,11 @@ fn put_integer(value: i128, out: &mut Vec<u8>) {
 }
 
 fn put_text(text: &[u8], out: &mut Vec<u8>) {
-    out.push(2);
+    put_tagged(2, text, out);
+}
+
+fn put_tagged(tag: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
     out.extend((text.len() as u64).to_le_bytes());
     out.extend(text);
 }
@@ -362,16 +376,8 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
 fn put_stored(values: &Values, at: usize, out: &mut Vec<u8>) {
     match values.get(at) {
         Some(Stored::Number(Number::Int(value))) => put_integer(*value, out),
-        Some(Stored::Number(Number::Real(value))) => {
-            let begin = out.len();
-            put_text(value.to_string().as_bytes(), out);
-            out[begin] = 4;
-        }
-        Some(Stored::Number(Number::Wide(wide))) => {
-            let begin = out.len();
-            put_text(wide.to_decimal().as_bytes(), out);
-            out[begin] = 4;
-        }
+        Some(Stored::Number(Number::Real(value))) => put_tagged(4, value.to_string().as_bytes(), out),
+        Some(Stored::Number(Number::Wide(wide))) => put_tagged(4, wide.to_decimal().as_bytes(), out),
         Some(Stored::Bool(value)) => out.extend([3, u8::from(*value)]),
         Some(Stored::Text(begin, end)) => put_text(values.text(*begin, *end), out),
         Some(Stored::Other(_)) | None => out.push(0),
@@ -418,24 +424,29 @@ fn beside(schema: &Schema, class: EventClassId, path: &Path) -> Option<Place> {
 
 impl Wants {
     pub(super) fn new<'a>(event: EventRef<'_>, places: impl Iterator<Item = (&'a Place, &'a Detail)>) -> Self {
-        let packet = &event.chunk.packet;
-        let (plans, stream) = (&packet.plans, packet.packet.class);
         let mut wants = Wants::default();
         for (at, (place, detail)) in places.enumerate() {
-            let Place::Field(place) = place else { continue };
-            let detail = detail.clone();
-            match place.scope {
-                Scope::PacketHeader => {}
-                Scope::PacketContext => wants.packet.add(plans.packet_context_rows(stream), 0, at, place, detail),
-                Scope::EventHeader => wants.header.add(plans.header_rows(stream), 0, at, place, detail),
-                scope => {
-                    let section = scope as usize - Scope::CommonContext as usize;
-                    wants.body.add(plans.event_rows(event.class()), section, at, place, detail);
-                    wants.sections[section] = true;
-                }
+            if let Place::Field(place) = place {
+                wants.add(event, at, place, detail);
             }
         }
         wants
+    }
+
+    /// Wants a field of the events of a class.
+    pub(super) fn add(&mut self, event: EventRef<'_>, path: usize, place: &FieldPlace, detail: &Detail) {
+        let packet = &event.chunk.packet;
+        let (plans, stream, detail) = (&packet.plans, packet.packet.class, detail.clone());
+        match place.scope {
+            Scope::PacketHeader => {}
+            Scope::PacketContext => self.packet.add(plans.packet_context_rows(stream), 0, path, place, detail),
+            Scope::EventHeader => self.header.add(plans.header_rows(stream), 0, path, place, detail),
+            scope => {
+                let section = scope as usize - Scope::CommonContext as usize;
+                self.body.add(plans.event_rows(event.class()), section, path, place, detail);
+                self.sections[section] = true;
+            }
+        }
     }
 
     /// The integer of a path, when it stands at a fixed place.
@@ -454,7 +465,7 @@ impl Wants {
         indices: &mut Vec<u64>,
     ) {
         values.clear(paths);
-        // Faults end the visit: the boundary pass has told them, and what was read before them counts.
+        // Errors end the visit: the boundary pass has reported them, and what was read before them counts.
         if !self.packet.is_empty() {
             let _ = event.chunk.packet.visit_context(&mut Capture::new(&self.packet, values, indices));
         }
@@ -463,11 +474,11 @@ impl Wants {
         }
         let Some(last) = self.sections.iter().rposition(|&is_wanted| is_wanted) else { return };
         let mut fields = event.fields(state);
-        for section in 0..=last {
-            let read = if self.sections[section] {
-                fields.visit(BODY[section], state, &mut Capture::new(&self.body, values, indices))
-            } else {
-                fields.visit(BODY[section], state, &mut NoVisitor)
+        // To walk over a scope costs less than to let the fields go to a later one.
+        for (scope, is_wanted) in BODY.into_iter().zip(self.sections).take(last + 1) {
+            let read = match is_wanted {
+                true => fields.visit(scope, state, &mut Capture::new(&self.body, values, indices)),
+                false => fields.visit(scope, state, &mut NoVisitor),
             };
             if read.is_err() {
                 return;

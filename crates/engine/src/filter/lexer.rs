@@ -3,6 +3,8 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
+use super::syntax::Op;
+
 /// A token with its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token {
@@ -30,18 +32,12 @@ pub(super) enum TokenKind {
     And,
     Or,
     Not,
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Match,
+    Compare(Op),
     End,
 }
 
 impl Token {
-    /// What stands between the quotes, or the token itself.
+    /// The text between the quotes, or the token itself.
     pub(super) fn inner(self) -> Span {
         match self.kind {
             TokenKind::Quoted | TokenKind::Text => Span::new(self.span.start + 1, self.span.end - 1),
@@ -179,16 +175,16 @@ fn number_len(bytes: &[u8]) -> usize {
 
 fn symbol(first: char, second: Option<char>) -> Option<(TokenKind, usize)> {
     Some(match (first, second) {
-        ('=', Some('=')) => (TokenKind::Equal, 2),
-        ('=', Some('~')) => (TokenKind::Match, 2),
-        ('!', Some('=')) => (TokenKind::NotEqual, 2),
-        ('<', Some('=')) => (TokenKind::LessOrEqual, 2),
-        ('>', Some('=')) => (TokenKind::GreaterOrEqual, 2),
+        ('=', Some('=')) => (TokenKind::Compare(Op::Equal), 2),
+        ('=', Some('~')) => (TokenKind::Compare(Op::Match), 2),
+        ('!', Some('=')) => (TokenKind::Compare(Op::NotEqual), 2),
+        ('<', Some('=')) => (TokenKind::Compare(Op::LessOrEqual), 2),
+        ('>', Some('=')) => (TokenKind::Compare(Op::GreaterOrEqual), 2),
         ('&', Some('&')) => (TokenKind::And, 2),
         ('|', Some('|')) => (TokenKind::Or, 2),
         ('!', _) => (TokenKind::Not, 1),
-        ('<', _) => (TokenKind::Less, 1),
-        ('>', _) => (TokenKind::Greater, 1),
+        ('<', _) => (TokenKind::Compare(Op::Less), 1),
+        ('>', _) => (TokenKind::Compare(Op::Greater), 1),
         ('&', _) => (TokenKind::Ampersand, 1),
         ('.', _) => (TokenKind::Dot, 1),
         (',', _) => (TokenKind::Comma, 1),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{NoVisitor, State};
+use tracemill_codec::plan::State;
 use tracemill_model::schema::{EventClass, EventClassId, Schema, Scope};
 
 use super::bind::{self, Bound};
 use super::capture::{Capture, Stored, Values, Wanted};
-use super::eval::{self, Found, Labels, Source, Value};
+use super::eval::{self, Found, Labels, Value};
+use super::keys::Wants;
 use super::number::Number;
 use super::resolve::{Detail, Place};
 use super::syntax::{Head, Test};
@@ -35,21 +36,16 @@ type PacketValues = (Arc<PacketData>, Values);
 
 /// A filter, prepared for one event class.
 struct Program {
-    /// What the class does not decide.
+    /// The condition without the parts that the class decides.
     test: Test,
     places: Vec<Place>,
     details: Vec<Detail>,
-    header: Wanted,
-    body: Wanted,
-    /// Which of common context, specific context and payload are wanted.
-    scopes: [bool; 3],
+    /// The fields that are read of each event.
+    wants: Wants,
     wants_packet: bool,
     /// Is there something to decide before fields are decoded?
     has_early: bool,
 }
-
-/// The scopes whose fields come one after the other in a plan.
-const BODY: [Scope; 3] = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
 impl Matcher {
     pub(super) fn new(bound: Arc<Bound>) -> Self {
@@ -92,12 +88,13 @@ impl Matcher {
         scene.details = &program.details;
         self.name.clear();
         let own_id = scene.class.open_ids.as_ref().and_then(|_| event.raw.own_id(&mut self.name));
+        let clock = trace.schema.stream(scene.class.stream).default_clock;
         scene.spine = Some(Spine {
             ns: event.ns,
             cycles: event.raw.cycles(),
             stream_name,
             own: own_id.map(|id| (id, &*self.name)),
-            has_rateless_clock: has_rateless_clock(&trace.schema, class),
+            has_rateless_clock: clock.is_some_and(|clock| trace.schema.clock(clock).frequency == 0),
             cpu: event.raw.chunk.packet.cpu,
         });
         if program.wants_packet {
@@ -108,7 +105,7 @@ impl Matcher {
                     .get_or_insert_with(|| packet_wants(bound, event.trace, packet));
                 let mut values = cached.take().map(|(_, values)| values).unwrap_or_default();
                 values.clear(bound.paths.len());
-                // Opening the packet has read its context without a fault.
+                // Opening the packet has read its context without an error.
                 let _ = packet.visit_context(&mut Capture::new(wanted, &mut values, &mut self.indices));
                 *cached = Some((packet.clone(), values));
             }
@@ -119,15 +116,10 @@ impl Matcher {
         {
             return decided;
         }
-        program.capture(event.raw, bound.paths.len(), &mut self.fields, &mut self.state, &mut self.indices);
+        program.wants.capture(event.raw, bound.paths.len(), &mut self.fields, &mut self.state, &mut self.indices);
         scene.fields = Some(&self.fields);
         eval::evaluate(&program.test, &scene).unwrap_or(false)
     }
-}
-
-fn has_rateless_clock(schema: &Schema, class: EventClassId) -> bool {
-    let clock = schema.stream(schema.event(class).stream).default_clock;
-    clock.is_some_and(|clock| schema.clock(clock).frequency == 0)
 }
 
 fn packet_wants(bound: &Bound, trace: usize, packet: &PacketData) -> Wanted {
@@ -149,77 +141,26 @@ impl Program {
         let (schema, class) = (&trace.schema, event.class());
         let places = bind::places(schema, class, &bound.paths);
         let test = eval::reduce(&bound.test, &Scene::of_class(schema, class, &trace.name, &places));
-        let mut details = vec![Detail::Plain; places.len()];
-        for (place, detail) in places.iter().zip(&mut details) {
-            if let Place::Field(place) = place {
-                *detail = place.detail(schema);
-            }
-        }
-        let mut program = Program {
-            test,
-            details,
-            header: Wanted::default(),
-            body: Wanted::default(),
-            scopes: [false; 3],
-            wants_packet: false,
-            has_early: false,
-            places,
-        };
-        let mut is_used = vec![false; program.places.len()];
-        eval::each_path(&program.test, &mut |path| is_used[path] = true);
+        let details: Vec<Detail> = places.iter().map(|place| place.detail(schema)).collect();
+        let mut is_used = vec![false; places.len()];
+        eval::each_path(&test, &mut |path| is_used[path] = true);
+        let (mut wants, mut wants_packet, mut has_early) = (Wants::default(), false, false);
         for path in (0..is_used.len()).filter(|&path| is_used[path]) {
-            program.want(path, event);
-        }
-        program
-    }
-
-    fn want(&mut self, path: usize, event: EventRef) {
-        let packet = &event.chunk.packet;
-        let Place::Field(place) = &self.places[path] else {
-            self.has_early = true;
-            return;
-        };
-        let detail = self.details[path].clone();
-        match place.scope {
-            Scope::PacketHeader => {}
-            Scope::PacketContext => {
-                self.wants_packet = true;
-                self.has_early = true;
-            }
-            Scope::EventHeader => {
-                self.header.add(packet.plans.header_rows(packet.packet.class), 0, path, place, detail);
-            }
-            scope => {
-                let section = scope as usize - Scope::CommonContext as usize;
-                self.body.add(packet.plans.event_rows(event.class()), section, path, place, detail);
-                self.scopes[section] = true;
+            match &places[path] {
+                Place::Field(place) if place.scope != Scope::PacketContext => {
+                    wants.add(event, path, place, &details[path]);
+                }
+                place => {
+                    has_early = true;
+                    wants_packet |= matches!(place, Place::Field(_));
+                }
             }
         }
-    }
-
-    /// Decodes what is wanted, and no scope behind the last one that is.
-    fn capture(&self, event: EventRef, paths: usize, values: &mut Values, state: &mut State, indices: &mut Vec<u64>) {
-        values.clear(paths);
-        // Faults end the visit: the boundary pass has told them, and what was read before them counts.
-        if !self.header.is_empty() {
-            let _ = event.visit_header(state, &mut Capture::new(&self.header, values, indices));
-        }
-        let Some(last) = self.scopes.iter().rposition(|&is_wanted| is_wanted) else { return };
-        let mut fields = event.fields(state);
-        for section in 0..=last {
-            let read = if self.scopes[section] {
-                fields.visit(BODY[section], state, &mut Capture::new(&self.body, values, indices))
-            } else {
-                fields.visit(BODY[section], state, &mut NoVisitor)
-            };
-            if read.is_err() {
-                return;
-            }
-        }
+        Program { test, places, details, wants, wants_packet, has_early }
     }
 }
 
-/// What is known of an event at some point of a decision.
+/// Known values of an event at some point of a decision.
 pub(super) struct Scene<'a> {
     class: &'a EventClass,
     stream_id: u64,
@@ -283,8 +224,9 @@ impl<'a> Scene<'a> {
     }
 }
 
-impl Source for Scene<'_> {
-    fn find(&self, path: usize) -> Found<'_> {
+impl Scene<'_> {
+    /// The value of a path by its index.
+    pub(super) fn find(&self, path: usize) -> Found<'_> {
         let place = match &self.places[path] {
             Place::Absent => return Found::Absent,
             Place::Spine(head) => return self.spine_value(*head),

@@ -5,12 +5,12 @@
 //!
 //! ```no_run
 //! # use tracemill_engine::event::Event;
-//! # use tracemill_engine::filter::{Expression, FilterContext};
+//! # use tracemill_engine::filter::{Expression, TimeContext};
 //! # use tracemill_engine::session::Session;
 //! # fn run(session: &Session, event: Event) -> tracemill_model::error::Result<()> {
 //! let expression = Expression::parse("name == \"sched_*\" and payload.prev_pid == 0")?;
 //! // `expression.needs()` says whether the first or the last event of the timeline must be found.
-//! let filter = expression.bind(&FilterContext { session, gmt: false, first_ns: None, last_ns: None })?;
+//! let filter = expression.bind(session, &TimeContext::default())?;
 //! let mut matcher = filter.matcher();
 //! if matcher.matches(&event) { /* ... */ }
 //! # Ok(())
@@ -74,19 +74,6 @@ pub struct Expression {
     paths: Vec<Path>,
 }
 
-/// What a filter is bound to.
-#[derive(Clone, Copy)]
-pub struct FilterContext<'a> {
-    /// The traces.
-    pub session: &'a Session,
-    /// Times without a zone are universal time instead of local time.
-    pub gmt: bool,
-    /// Time of the first event in ns since the origin; see [`Expression::needs`].
-    pub first_ns: Option<i128>,
-    /// Time of the last event in ns since the origin; see [`Expression::needs`].
-    pub last_ns: Option<i128>,
-}
-
 /// A filter for the events of a session. Cheap to clone; shared by all threads.
 #[derive(Clone)]
 pub struct Filter(Arc<Bound>);
@@ -103,34 +90,26 @@ impl Expression {
 
     /// Which events must be found before it can be bound, for times in it that are relative to them.
     pub fn needs(&self) -> Needs {
-        fn needs(test: &Test) -> Needs {
-            match test {
-                Test::All(tests) | Test::Any(tests) => tests.iter().map(needs).fold(Needs::default(), Needs::or),
-                Test::Not(inner) => needs(inner),
-                Test::Compare(compare) => match &compare.right {
-                    Right::Time(time) => time.needs(),
-                    _ => Needs::default(),
-                },
-                Test::Const(_) | Test::Truth(_) => Needs::default(),
+        let mut needs = Needs::default();
+        self.test.each_leaf(&mut |leaf| {
+            if let Test::Compare(compare) = leaf
+                && let Right::Time(time) = &compare.right
+            {
+                needs = needs.or(time.needs());
             }
-        }
-        needs(&self.test)
+        });
+        needs
     }
 
-    /// Looks up every path in every event class of the session. Takes time in the product of both.
+    /// Looks up every path in every event class of the session. Takes time in the product of both. See
+    /// [`Expression::needs`] for the times.
     ///
     /// # Errors
     /// When no event class has a path, when a comparison can never be true because the kinds of its values do not
     /// fit, or when a time cannot be resolved; all with the place in the expression. A session without any
     /// event class accepts every expression.
-    pub fn bind(&self, context: &FilterContext) -> Result<Filter> {
-        Ok(Filter(Arc::new(bind::bind(self, context)?)))
-    }
-}
-
-impl FilterContext<'_> {
-    fn times(&self) -> TimeContext {
-        TimeContext { gmt: self.gmt, first_ns: self.first_ns, last_ns: self.last_ns }
+    pub fn bind(&self, session: &Session, times: &TimeContext) -> Result<Filter> {
+        Ok(Filter(Arc::new(bind::bind(self, session, times)?)))
     }
 }
 
@@ -138,9 +117,9 @@ impl Filter {
     /// Reads an expression and binds it to a session.
     ///
     /// # Errors
-    /// Those of [`Expression::parse`] and [`Expression::bind`].
-    pub fn compile(text: &str, context: &FilterContext) -> Result<Filter> {
-        Expression::parse(text)?.bind(context)
+    /// Errors of [`Expression::parse`] and [`Expression::bind`].
+    pub fn compile(text: &str, session: &Session, times: &TimeContext) -> Result<Filter> {
+        Expression::parse(text)?.bind(session, times)
     }
 
     /// The event classes of a trace whose events can match at all; `None` for all of them.
@@ -162,7 +141,7 @@ impl Filter {
         self.0.is_decided
     }
 
-    /// What evaluates the filter in one thread.
+    /// An evaluator of the filter for one thread.
     pub fn matcher(&self) -> Matcher {
         Matcher::new(self.0.clone())
     }

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use tracemill_codec::bits::Wide;
+use tracemill_codec::bits::{Wide, limbs_of_digits, negate};
+
+use super::syntax::Op;
 
 /// A number of an event.
 #[derive(Clone, Debug)]
@@ -15,7 +17,7 @@ pub(super) enum Number<'a> {
 }
 
 impl Number<'_> {
-    /// The same number without a copy of its limbs.
+    /// The number without a copy of its limbs.
     #[inline]
     pub(super) fn borrowed(&self) -> Number<'_> {
         match self {
@@ -67,13 +69,11 @@ impl Number<'_> {
     }
 
     fn to_wide(&self) -> Option<Cow<'_, Wide>> {
-        match self {
-            Number::Int(value) => {
-                Some(Cow::Owned(Wide { limbs: vec![*value as u64, (*value >> 64) as u64], signed: true }))
-            }
-            Number::Wide(wide) => Some(Cow::Borrowed(wide)),
-            Number::Real(_) => None,
-        }
+        Some(match *self {
+            Number::Int(value) => Cow::Owned(Wide { limbs: vec![value as u64, (value >> 64) as u64], signed: true }),
+            Number::Wide(ref wide) => Cow::Borrowed(wide),
+            Number::Real(_) => return None,
+        })
     }
 }
 
@@ -112,7 +112,7 @@ fn compare_with_real(int: &Number, real: f64) -> Option<Ordering> {
         return None;
     }
     if real.is_infinite() {
-        return Some(if real > 0.0 { Ordering::Less } else { Ordering::Greater });
+        return 0.0.partial_cmp(&real);
     }
     let whole = real.trunc();
     let whole_number = if (-TWO_POW_127..TWO_POW_127).contains(&whole) {
@@ -137,13 +137,6 @@ fn wide_of_real(real: f64) -> Wide {
     Wide { limbs, signed: true }
 }
 
-fn negate(limbs: &mut [u64]) {
-    let mut carry = true;
-    for limb in limbs {
-        (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
-    }
-}
-
 /// A number in an expression: it keeps its exact value for integers, and the nearest float for floats, so that what
 /// a JSON line shows for a float can be written in a filter.
 #[derive(Clone, Debug)]
@@ -166,25 +159,20 @@ impl NumberLiteral {
             None => (false, text),
         };
         let lower = digits.to_ascii_lowercase();
-        let based = [("0x", 16, "hexadecimal"), ("0o", 8, "octal"), ("0b", 2, "binary")];
-        for (prefix, base, name) in based {
+        for (prefix, base, name) in [("0x", 16, "hexadecimal"), ("0o", 8, "octal"), ("0b", 2, "binary")] {
             if let Some(digits) = lower.strip_prefix(prefix) {
-                return Ok(NumberLiteral::integer(big(digits, base, negative, || {
-                    format!("`{text}` is no {name} number")
-                })?));
+                let bad = || format!("`{text}` is no {name} number");
+                return big(digits, base, negative, bad).map(NumberLiteral::integer);
             }
         }
         let bad = || format!("`{text}` is no number");
         if digits.len() > 1 && digits.starts_with('0') && !lower.contains(['.', 'e']) {
             let octal = digits.trim_start_matches('0');
-            return Err(format!(
-                "`{text}` begins with 0; write `{}0o{octal}` or `{}{octal}`",
-                sign(negative),
-                sign(negative)
-            ));
+            let sign = if negative { "-" } else { "" };
+            return Err(format!("`{text}` begins with 0; write `{sign}0o{octal}` or `{sign}{octal}`"));
         }
         if !lower.contains(['.', 'e']) {
-            return Ok(NumberLiteral::integer(big(digits, 10, negative, bad)?));
+            return big(digits, 10, negative, bad).map(NumberLiteral::integer);
         }
         NumberLiteral::decimal(&lower, negative).ok_or_else(bad)
     }
@@ -240,30 +228,29 @@ impl NumberLiteral {
     }
 
     /// Integers that compare with it as the operator wants: the first and the last, `None` for no bound.
-    pub(super) fn bounds(&self, op: super::syntax::Op) -> (Option<i128>, Option<i128>) {
-        use super::syntax::Op;
+    pub(super) fn bounds(&self, op: Op) -> (Option<i128>, Option<i128>) {
         let floor = match &self.floor {
             Number::Int(value) => (*value).clamp(i128::MIN + 2, i128::MAX - 2),
             number if number.compare(&Number::Int(0)) == Some(Ordering::Less) => i128::MIN + 2,
             _ => i128::MAX - 2,
         };
-        let above = floor + 1;
-        let at_least = if self.has_fraction { above } else { floor };
-        let below = if self.has_fraction { floor } else { floor - 1 };
-        match op {
-            Op::Equal if self.has_fraction => (Some(above), Some(floor)),
-            Op::Equal => (Some(floor), Some(floor)),
-            Op::Less => (None, Some(below)),
-            Op::LessOrEqual => (None, Some(floor)),
-            Op::Greater => (Some(above), None),
-            Op::GreaterOrEqual => (Some(at_least), None),
-            Op::NotEqual | Op::Match => (None, None),
-        }
+        bounds_of(op, floor, self.has_fraction)
     }
 }
 
-fn sign(negative: bool) -> &'static str {
-    if negative { "-" } else { "" }
+/// Integers that compare as the operator wants with an integer, or with a number between it and the next: the first and
+/// the last, `None` for no bound.
+pub(super) fn bounds_of(op: Op, floor: i128, has_fraction: bool) -> (Option<i128>, Option<i128>) {
+    let above = floor + 1;
+    let (at_least, below) = if has_fraction { (above, floor) } else { (floor, floor - 1) };
+    match op {
+        Op::Equal => (Some(at_least), Some(floor)),
+        Op::Less => (None, Some(below)),
+        Op::LessOrEqual => (None, Some(floor)),
+        Op::Greater => (Some(above), None),
+        Op::GreaterOrEqual => (Some(at_least), None),
+        Op::NotEqual | Op::Match => (None, None),
+    }
 }
 
 fn minus_one(number: &Number<'static>) -> Number<'static> {
@@ -286,18 +273,7 @@ fn big(digits: &str, base: u32, negative: bool, bad: impl Fn() -> String) -> Res
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.chars().all(|c| c.is_digit(base)) {
         return Err(bad());
     }
-    let mut limbs: Vec<u64> = Vec::new();
-    for digit in digits.chars().filter_map(|c| c.to_digit(base)) {
-        let mut carry = u128::from(digit);
-        for limb in &mut limbs {
-            let value = u128::from(*limb) * u128::from(base) + carry;
-            *limb = value as u64;
-            carry = value >> 64;
-        }
-        if carry != 0 {
-            limbs.push(carry as u64);
-        }
-    }
+    let mut limbs = limbs_of_digits(digits.chars().filter_map(|c| c.to_digit(base)), base);
     // Room for the sign.
     limbs.extend([0, 0]);
     if negative {

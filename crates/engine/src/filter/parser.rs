@@ -13,14 +13,14 @@ use super::time::Time;
 /// Parentheses inside each other; deeper ones are refused.
 const MAX_DEPTH: usize = 100;
 
+const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
+
 /// Bytes that a compiled regular expression may take.
 const MAX_REGEX: usize = 4 << 20;
 
-/// What a text says: its condition, and the paths that the condition names by index.
+/// Reads a condition, with the paths that it names by index.
 pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
-    let mut lexer = Lexer::new(source);
-    let token = lexer.next_token()?;
-    let mut parser = Parser { source, lexer, token, paths: Vec::new() };
+    let mut parser = Parser::new(source)?;
     let item = parser.any(0)?;
     let test = parser.test(item)?;
     match parser.token.kind {
@@ -30,11 +30,9 @@ pub(super) fn parse(source: &str) -> Result<(Test, Vec<Path>)> {
     }
 }
 
-/// Paths with commas between them, each with its place in the text.
-pub(super) fn parse_paths(source: &str) -> Result<Vec<(Path, Span)>> {
-    let mut lexer = Lexer::new(source);
-    let token = lexer.next_token()?;
-    let mut parser = Parser { source, lexer, token, paths: Vec::new() };
+/// Paths with commas between them.
+pub(super) fn parse_paths(source: &str) -> Result<Vec<Path>> {
+    let mut parser = Parser::new(source)?;
     let mut columns = Vec::new();
     loop {
         let is_path = matches!(parser.token.kind, TokenKind::Word | TokenKind::Quoted) && !parser.is_keyword();
@@ -45,8 +43,7 @@ pub(super) fn parse_paths(source: &str) -> Result<Vec<(Path, Span)>> {
         if !is_path {
             return Err(parser.expected("a path such as `name`, `payload.size` or `$ctx.vpid`"));
         }
-        let Item::Operand(operand) = parser.path()? else { return Err(parser.expected("a path")) };
-        columns.extend(operand.path().map(|path| (parser.paths[path].clone(), operand.span)));
+        columns.push(parser.path()?);
         match parser.token.kind {
             TokenKind::Comma => parser.advance()?,
             TokenKind::End => return Ok(columns),
@@ -62,7 +59,7 @@ struct Parser<'a> {
     paths: Vec<Path>,
 }
 
-/// What stands between operators: a whole condition, or something to compare.
+/// Text between operators: a whole condition, or something to compare.
 enum Item {
     Test(Test, Span),
     Operand(Operand),
@@ -72,7 +69,7 @@ enum Item {
 enum Literal {
     Number(NumberLiteral),
     Bool(bool),
-    /// What stands between the quotes.
+    /// The text between the quotes.
     Text(Span),
 }
 
@@ -85,7 +82,13 @@ impl Item {
     }
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(source: &'a str) -> Result<Self> {
+        let mut lexer = Lexer::new(source);
+        let token = lexer.next_token()?;
+        Ok(Parser { source, lexer, token, paths: Vec::new() })
+    }
+
     fn any(&mut self, depth: usize) -> Result<Item> {
         self.list(depth, TokenKind::Or, "or", Parser::all, Test::Any)
     }
@@ -139,12 +142,12 @@ impl Parser<'_> {
         if self.is_word("in") {
             return self.membership(left, depth);
         }
-        let Some(op) = operator(self.token.kind) else { return Ok(left) };
+        let TokenKind::Compare(op) = self.token.kind else { return Ok(left) };
         let place = self.token.span;
         self.advance()?;
         let right = self.masked(depth)?;
         let item = self.compare(left, op, right, place)?;
-        if operator(self.token.kind).is_some() || self.is_word("in") {
+        if matches!(self.token.kind, TokenKind::Compare(_)) || self.is_word("in") {
             let error = self.token.span.malformed(self.source, "comparisons do not chain");
             return Err(error.with_help("write `a < b and b < c`"));
         }
@@ -204,10 +207,9 @@ impl Parser<'_> {
             Item::Literal(Literal::Number(number), _) if number.is_integer() => Ok(vec![Part::Number(number)]),
             item => {
                 let error = item.span().malformed(self.source, "`&` masks integers; expected a path or an integer");
-                Err(if matches!(item, Item::Test(..)) {
-                    error.with_help("`&&` or `and` joins conditions")
-                } else {
-                    error
+                Err(match item {
+                    Item::Test(..) => error.with_help("`&&` or `and` joins conditions"),
+                    _ => error,
                 })
             }
         }
@@ -215,7 +217,8 @@ impl Parser<'_> {
 
     fn primary(&mut self, depth: usize) -> Result<Item> {
         let token = self.token;
-        match token.kind {
+        let text = token.span.text(self.source);
+        let literal = match token.kind {
             TokenKind::OpenParen => {
                 if depth == MAX_DEPTH {
                     let message = format!("more than {MAX_DEPTH} parentheses inside each other");
@@ -229,51 +232,45 @@ impl Parser<'_> {
                 }
                 let span = token.span.to(self.token.span);
                 self.advance()?;
-                Ok(match inner {
+                return Ok(match inner {
                     Item::Test(test, _) => Item::Test(test, span),
                     Item::Operand(operand) => Item::Operand(Operand { span, ..operand }),
                     Item::Literal(literal, _) => Item::Literal(literal, span),
-                })
+                });
             }
             TokenKind::Number => {
-                let number = NumberLiteral::parse(token.span.text(self.source))
-                    .map_err(|message| token.span.malformed(self.source, message))?;
-                self.advance()?;
-                Ok(Item::Literal(Literal::Number(number), token.span))
+                let number = NumberLiteral::parse(text);
+                Literal::Number(number.map_err(|message| token.span.malformed(self.source, message))?)
             }
-            TokenKind::Text => {
-                self.advance()?;
-                Ok(Item::Literal(Literal::Text(token.inner()), token.span))
+            TokenKind::Text => Literal::Text(token.inner()),
+            TokenKind::Word if matches!(text, "true" | "false") => Literal::Bool(text == "true"),
+            TokenKind::Word | TokenKind::Quoted if !self.is_keyword() => {
+                let path = self.path()?;
+                let (span, index) = (path.span, self.index_of(path));
+                return Ok(Item::Operand(Operand { parts: vec![Part::Path(index)], span }));
             }
-            TokenKind::Word if matches!(token.span.text(self.source), "true" | "false") => {
-                self.advance()?;
-                Ok(Item::Literal(Literal::Bool(token.span.text(self.source) == "true"), token.span))
-            }
-            TokenKind::Word | TokenKind::Quoted if !self.is_keyword() => self.path(),
-            _ => Err(self.expected("a path or a value")),
-        }
+            _ => return Err(self.expected("a path or a value")),
+        };
+        self.advance()?;
+        Ok(Item::Literal(literal, token.span))
     }
 
-    fn path(&mut self) -> Result<Item> {
+    fn path(&mut self) -> Result<Path> {
         let first = self.token;
         let word = first.inner().text(self.source);
         self.advance()?;
         let mut path = Path { head: Head::Bare, steps: Vec::new(), span: first.span };
-        if first.kind == TokenKind::Quoted {
-            // Backquotes say that it is the name of a field.
-            path.steps.push(Step { kind: StepKind::Member(word.into()), span: first.span });
-        } else if let Some(head) = Head::of(word) {
-            path.head = head;
-        } else if word == "$ctx" {
-            path.head = Head::Context;
-            if self.token.kind != TokenKind::Dot {
+        // Backquotes say that it is the name of a field.
+        match Head::of(word).filter(|_| first.kind != TokenKind::Quoted) {
+            Some(Head::Context) if self.token.kind != TokenKind::Dot => {
                 return Err(self.expected("`.` and a name after `$ctx`"));
             }
-        } else if word.starts_with('$') {
-            let error = first.span.malformed(self.source, format!("unknown word `{word}`"));
-            return Err(error.with_help("`$ctx.NAME` looks in the contexts"));
-        } else {
-            path.steps.push(Step { kind: StepKind::Member(word.into()), span: first.span });
+            Some(head) => path.head = head,
+            None if word.starts_with('$') && first.kind != TokenKind::Quoted => {
+                let error = first.span.malformed(self.source, format!("unknown word `{word}`"));
+                return Err(error.with_help("`$ctx.NAME` looks in the contexts"));
+            }
+            None => path.steps.push(Step { kind: StepKind::Member(word.into()), span: first.span }),
         }
         while let Some(step) = self.step()? {
             if !matches!(path.head, Head::Scope(_) | Head::Context | Head::Bare) {
@@ -284,9 +281,7 @@ impl Parser<'_> {
             path.span = path.span.to(step.span);
             path.steps.push(step);
         }
-        let span = path.span;
-        let index = self.index_of(path);
-        Ok(Item::Operand(Operand { parts: vec![Part::Path(index)], span }))
+        Ok(path)
     }
 
     /// `.member` or `[index]`, when one follows.
@@ -297,8 +292,7 @@ impl Parser<'_> {
                 self.advance()?;
                 let token = self.token;
                 let name = token.inner().text(self.source);
-                let is_name = matches!(token.kind, TokenKind::Word | TokenKind::Quoted) && !name.starts_with('$');
-                if !is_name {
+                if !matches!(token.kind, TokenKind::Word | TokenKind::Quoted) || name.starts_with('$') {
                     return Err(self.expected("the name of a member after `.`"));
                 }
                 self.advance()?;
@@ -357,8 +351,7 @@ impl Parser<'_> {
             (Item::Operand(left), right) => (left, op, right),
             (Item::Literal(literal, at), Item::Operand(right)) => {
                 if op == Op::Match {
-                    let error = place.malformed(self.source, "the regular expression stands on the right of `=~`");
-                    return Err(error);
+                    return Err(place.malformed(self.source, "the regular expression stands on the right of `=~`"));
                 }
                 (right, op.flipped(), Item::Literal(literal, at))
             }
@@ -379,7 +372,7 @@ impl Parser<'_> {
         Ok(Item::Test(Test::Compare(Box::new(Compare { left, op, right, span })), span))
     }
 
-    /// What a string means depends on the other side.
+    /// A comparison with a string, whose meaning depends on the other side.
     fn compare_text(&mut self, mut left: Operand, op: Op, text: Span, at: Span) -> Result<(Operand, Right)> {
         let head = left.path().map(|path| self.paths[path].head);
         if head == Some(Head::Time) {
@@ -419,34 +412,20 @@ impl Parser<'_> {
     }
 
     fn is_keyword(&self) -> bool {
-        ["and", "or", "not", "in"].iter().any(|word| self.is_word(word))
+        KEYWORDS.iter().any(|word| self.is_word(word))
     }
 
     fn expected(&self, what: &str) -> Error {
         let found = self.token.describe(self.source);
         let error = self.token.span.malformed(self.source, format!("expected {what}, found {found}"));
         let word = self.token.span.text(self.source);
-        let keywords = ["and", "or", "not", "in"];
         if self.is_keyword() {
             return error.with_help(format!("a field of this name stands in backquotes: `{word}`"));
         }
-        let meant = keywords.into_iter().find(|key| key.eq_ignore_ascii_case(word)).or_else(|| nearest(word, keywords));
+        let meant = KEYWORDS.into_iter().find(|key| key.eq_ignore_ascii_case(word)).or_else(|| nearest(word, KEYWORDS));
         match meant {
             Some(meant) if self.token.kind == TokenKind::Word => error.with_help(format!("did you mean `{meant}`?")),
             _ => error,
         }
     }
-}
-
-fn operator(kind: TokenKind) -> Option<Op> {
-    Some(match kind {
-        TokenKind::Equal => Op::Equal,
-        TokenKind::NotEqual => Op::NotEqual,
-        TokenKind::Less => Op::Less,
-        TokenKind::LessOrEqual => Op::LessOrEqual,
-        TokenKind::Greater => Op::Greater,
-        TokenKind::GreaterOrEqual => Op::GreaterOrEqual,
-        TokenKind::Match => Op::Match,
-        _ => return None,
-    })
 }

@@ -59,7 +59,7 @@ impl FieldPlace {
     }
 }
 
-/// What a value can be compared with.
+/// Kinds of values, by the values that they can be compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Integer,
@@ -104,12 +104,11 @@ pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Resu
     let spine_if = |there: bool| if there { Ok(Place::Spine(path.head)) } else { Err(nothing()) };
     let clock = schema.stream(class.stream).default_clock.map(|clock| schema.clock(clock));
     let has_time = clock.is_some_and(|clock| clock.frequency > 0) && !class.is_untimed;
-    let has_cycles = clock.is_some_and(|clock| !clock.has_made_cycles) && !class.is_untimed;
     match path.head {
         Head::Name => spine_if(class.name.is_some() || class.open_ids.is_some()),
         Head::Id | Head::Stream | Head::StreamName | Head::Trace => spine_if(true),
         Head::Ns | Head::Time => spine_if(has_time),
-        Head::Cycles => spine_if(has_cycles),
+        Head::Cycles => spine_if(schema.has_cycles(event)),
         Head::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
         Head::Cpu => {
             let place = cpu_field(schema, class.stream).and_then(|path| FieldPlace::of(schema, event, &path));
@@ -188,7 +187,7 @@ pub(super) fn option_name(at: usize, option: &VariantOption) -> Arc<str> {
     option.name.clone().unwrap_or_else(|| at.to_string().into())
 }
 
-/// What the values of a class can be compared with.
+/// The kind of the values of a class.
 pub(super) fn kind(schema: &Schema, class: FieldClassId) -> Kind {
     match &schema.field_class(class).kind {
         FieldKind::Integer(integer) if integer.mappings.is_some() => Kind::Labelled,
@@ -206,7 +205,7 @@ pub(super) fn kind(schema: &Schema, class: FieldClassId) -> Kind {
 }
 
 impl Place {
-    /// What the values can be compared with, `None` when there are none.
+    /// The kind of the values, `None` when there are none.
     pub(super) fn kind(&self, schema: &Schema) -> Option<Kind> {
         match self {
             Place::Absent => None,
@@ -216,9 +215,17 @@ impl Place {
             Place::Spine(_) => Some(Kind::Integer),
         }
     }
+
+    /// Facts about the values that are known before any is read.
+    pub(super) fn detail(&self, schema: &Schema) -> Detail {
+        match self {
+            Place::Field(place) => place.detail(schema),
+            _ => Detail::Plain,
+        }
+    }
 }
 
-/// What is known of the values of a field before any is read.
+/// Facts about the values of a field that are known before any is read.
 #[derive(Clone, Debug)]
 pub enum Detail {
     /// Nothing.

@@ -25,6 +25,17 @@ pub(super) enum Test {
     Compare(Box<Compare>),
 }
 
+impl Test {
+    /// Calls `see` with every condition that is made of no others.
+    pub(super) fn each_leaf<'a>(&'a self, see: &mut impl FnMut(&'a Test)) {
+        match self {
+            Test::All(tests) | Test::Any(tests) => tests.iter().for_each(|test| test.each_leaf(see)),
+            Test::Not(inner) => inner.each_leaf(see),
+            leaf => see(leaf),
+        }
+    }
+}
+
 /// A comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Compare {
@@ -35,7 +46,7 @@ pub(super) struct Compare {
     pub span: Span,
 }
 
-/// What stands right of an operator.
+/// Right side of an operator.
 #[derive(Clone, Debug)]
 pub(super) enum Right {
     Operand(Operand),
@@ -177,8 +188,10 @@ impl Head {
 
     /// The head that a plain word is.
     pub(super) fn of(word: &str) -> Option<Head> {
-        let spine = Head::SPINE.iter().find(|(key, _)| *key == word).map(|&(_, head)| head);
-        spine.or_else(|| Head::SCOPES.iter().find(|scope| scope.key() == word).map(|&scope| Head::Scope(scope)))
+        let spine = Head::SPINE.iter().chain(&[("$ctx", Head::Context)]).find(|(key, _)| *key == word);
+        spine
+            .map(|&(_, head)| head)
+            .or_else(|| Head::SCOPES.iter().find(|scope| scope.key() == word).map(|&scope| Head::Scope(scope)))
     }
 }
 

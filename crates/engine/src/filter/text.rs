@@ -31,11 +31,10 @@ impl TextLiteral {
                     't' => '\t',
                     c if c.is_alphanumeric() => {
                         let at = span.start + at;
-                        let error = Span::new(at, at + 1 + c.len_utf8())
-                            .malformed(source, format!("unknown escape `\\{c}` in a string"));
-                        return Err(
-                            error.with_help("`\\\\` is a backslash; `\\n`, `\\r` and `\\t` are control characters")
-                        );
+                        let span = Span::new(at, at + 1 + c.len_utf8());
+                        let error = span.malformed(source, format!("unknown escape `\\{c}` in a string"));
+                        let help = "`\\\\` is a backslash; `\\n`, `\\r` and `\\t` are control characters";
+                        return Err(error.with_help(help));
                     }
                     c => c,
                 };

@@ -9,7 +9,7 @@ use jiff::tz::{Offset, TimeZone};
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-/// What a time may be relative to.
+/// Times that others may be relative to, and their zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimeContext {
     /// Times without a zone are universal time instead of local time.
@@ -30,7 +30,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What either needs.
+    /// The needs of both.
     #[must_use]
     pub fn or(self, other: Needs) -> Needs {
         Needs { first: self.first || other.first, last: self.last || other.last }
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
             (Some(b'-'), None | Some(b'.')) if has_no_unit(after_digits) && digits > 0 => self.seconds(span),
             (Some(b'-'), _) => Ok(When::BeforeLast(self.duration()?)),
             (Some(_), Some(b'-')) => self.date(),
-            (Some(_), Some(b':')) => self.time_of_day(),
+            (Some(_), Some(b':')) => Ok(When::Civil { date: None, time: self.time()?, offset: self.zone()? }),
             (Some(_), Some(b'n')) if digits > 0 && after_digits == "ns" => {
                 self.at = self.end;
                 let ns = signless[..digits].parse().map_err(|_| out_of_range(self.source, span))?;
@@ -190,10 +190,9 @@ impl<'a> Reader<'a> {
                 let is_duration = digits > 0 && UNITS.iter().any(|(unit, _)| after_digits.ends_with(unit));
                 let found = if rest.is_empty() { "nothing".into() } else { format!("`{rest}`") };
                 let error = span.malformed(self.source, format!("expected a time, found {found}"));
-                Err(if is_duration {
-                    error.with_help(format!("`+{rest}` is after the first event, `-{rest}` before the last"))
-                } else {
-                    error.with_help(FORMS)
+                Err(match is_duration {
+                    true => error.with_help(format!("`+{rest}` is after the first event, `-{rest}` before the last")),
+                    false => error.with_help(FORMS),
                 })
             }
         }
@@ -202,8 +201,7 @@ impl<'a> Reader<'a> {
     /// `[-]SECONDS[.FRACTION]`
     fn seconds(&mut self, span: Span) -> Result<When> {
         let negative = self.take("-");
-        let seconds = self.digits();
-        let seconds: i128 = seconds.parse().map_err(|_| out_of_range(self.source, span))?;
+        let seconds: i128 = self.digits().parse().map_err(|_| out_of_range(self.source, span))?;
         let fraction = self.fraction()?;
         let ns = seconds.checked_mul(NS).and_then(|ns| ns.checked_add(fraction));
         let ns = ns.ok_or_else(|| out_of_range(self.source, span))?;
@@ -217,21 +215,13 @@ impl<'a> Reader<'a> {
         let month = self.number(2, "a month of two digits")?;
         self.expect("-")?;
         let day = self.number(2, "a day of two digits")?;
-        let date = Date::new(year as i16, month as i8, day as i8).map_err(|_| {
-            let span = Span::new(start, self.at);
-            span.malformed(self.source, format!("there is no day {}", span.text(self.source)))
-        })?;
-        let has_time = self.take("T") || self.take("t") || self.take(" ");
-        if has_time {
+        let date = Date::new(year as i16, month as i8, day as i8).map_err(|_| self.no("day", start))?;
+        let mut time = civil::Time::midnight();
+        if self.take("T") || self.take("t") || self.take(" ") {
             self.at = self.end - self.rest().trim_start().len();
+            time = self.time()?;
         }
-        let time = if has_time { self.time()? } else { civil::Time::midnight() };
         Ok(When::Civil { date: Some(date), time, offset: self.zone()? })
-    }
-
-    fn time_of_day(&mut self) -> Result<When> {
-        let time = self.time()?;
-        Ok(When::Civil { date: None, time, offset: self.zone()? })
     }
 
     /// `hh:mm[:ss[.FRACTION]]`
@@ -245,11 +235,8 @@ impl<'a> Reader<'a> {
             second = self.number(2, "a second of two digits")?;
             fraction = self.fraction()?;
         }
-        civil::Time::new(hour as i8, minute as i8, second as i8, fraction as i32).map_err(|_| {
-            let span = Span::new(start, self.at);
-            let error = span.malformed(self.source, format!("there is no time {}", span.text(self.source)));
-            error.with_help("hours go to 23, minutes and seconds to 59")
-        })
+        let time = civil::Time::new(hour as i8, minute as i8, second as i8, fraction as i32);
+        time.map_err(|_| self.no("time", start).with_help("hours go to 23, minutes and seconds to 59"))
     }
 
     /// `Z`, `+hh:mm`, `-hh:mm` or nothing.
@@ -258,21 +245,17 @@ impl<'a> Reader<'a> {
         if self.take("Z") || self.take("z") {
             return Ok(Some(Offset::UTC));
         }
-        let sign = if self.take("+") {
-            1
-        } else if self.take("-") {
-            -1
-        } else {
-            return Ok(None);
+        let sign = match self.rest().as_bytes().first() {
+            Some(b'+') => 1,
+            Some(b'-') => -1,
+            _ => return Ok(None),
         };
+        self.at += 1;
         let hours = self.number(2, "the hours of a time zone, two digits")?;
         self.expect(":")?;
         let minutes = self.number(2, "the minutes of a time zone, two digits")?;
         let offset = Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok().filter(|_| minutes < 60);
-        offset.map(Some).ok_or_else(|| {
-            let span = Span::new(start, self.at);
-            span.malformed(self.source, format!("there is no time zone {}", span.text(self.source)))
-        })
+        offset.map(Some).ok_or_else(|| self.no("time zone", start))
     }
 
     /// A sign and numbers with units, in ns.
@@ -285,13 +268,7 @@ impl<'a> Reader<'a> {
             if whole.is_empty() {
                 return Err(self.unexpected("a number with a unit (ns us ms s m h d)"));
             }
-            let mut fraction = "";
-            if self.take(".") {
-                fraction = self.digits();
-                if fraction.is_empty() {
-                    return Err(self.unexpected("a digit"));
-                }
-            }
+            let fraction = self.fraction_digits()?;
             let Some(&(word, unit)) = UNITS.iter().find(|(word, _)| self.unit() == *word) else {
                 return Err(self.unexpected("a unit (ns us ms s m h d)"));
             };
@@ -314,24 +291,27 @@ impl<'a> Reader<'a> {
 
     fn digits(&mut self) -> &'a str {
         let rest = self.rest();
-        let len = rest.bytes().take_while(u8::is_ascii_digit).count();
-        self.at += len;
-        &rest[..len]
+        let (digits, _) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+        self.at += digits.len();
+        digits
     }
 
     /// `.FRACTION` in ns, of up to nine digits; 0 when there is none.
     fn fraction(&mut self) -> Result<i128> {
-        if !self.take(".") {
-            return Ok(0);
-        }
-        let start = self.at;
-        let digits = self.digits();
-        if digits.is_empty() {
-            return Err(self.unexpected("a digit"));
-        }
+        let digits = self.fraction_digits()?;
         scaled("0", digits, NS).filter(|_| digits.len() <= 9).ok_or_else(|| {
-            Span::new(start + 9, self.at).malformed(self.source, "a fraction of a second has at most nine digits")
+            let span = Span::new(self.at - digits.len() + 9, self.at);
+            span.malformed(self.source, "a fraction of a second has at most nine digits")
         })
+    }
+
+    /// The digits behind a point; empty when there is none.
+    fn fraction_digits(&mut self) -> Result<&'a str> {
+        if !self.take(".") {
+            return Ok("");
+        }
+        let digits = self.digits();
+        if digits.is_empty() { Err(self.unexpected("a digit")) } else { Ok(digits) }
     }
 
     fn number(&mut self, len: usize, what: &str) -> Result<i32> {
@@ -356,15 +336,17 @@ impl<'a> Reader<'a> {
         if self.take(text) { Ok(()) } else { Err(self.unexpected(&format!("`{text}`"))) }
     }
 
+    /// The error of something that does not exist; it is what was read from `start` on.
+    fn no(&self, what: &str, start: usize) -> Error {
+        let span = Span::new(start, self.at);
+        span.malformed(self.source, format!("there is no {what} {}", span.text(self.source)))
+    }
+
     fn unexpected(&self, wanted: &str) -> Error {
         let rest = self.rest();
-        let (len, found) = match rest.chars().next() {
-            None => (0, "the end of the time".to_string()),
-            Some(_) => (rest.len(), format!("`{rest}`")),
-        };
-        Span::new(self.at, self.at + len)
-            .malformed(self.source, format!("expected {wanted}, found {found}"))
-            .with_help(FORMS)
+        let found = if rest.is_empty() { "the end of the time".to_string() } else { format!("`{rest}`") };
+        let span = Span::new(self.at, self.at + rest.len());
+        span.malformed(self.source, format!("expected {wanted}, found {found}")).with_help(FORMS)
     }
 }
 

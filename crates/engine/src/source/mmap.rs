@@ -11,9 +11,9 @@
 //!
 //! A map of a file that others may change has two hazards. Bytes may *change*: we only ever read plain integers and
 //! byte slices from it, check every offset before use, and never hand out `str`, so changed bytes give a wrong value
-//! or a fault, as they would with plain reading. Bytes may *vanish*: reading a page behind the new end raises SIGBUS.
-//! A handler then puts zeros in the place of the rest of the map, and [`Bytes::len_now`] tells the decoder that bytes
-//! are gone, which becomes a fault with its offset. The same happens to pages that a disk or a network does not give.
+//! or an error, as they would with plain reading. Bytes may *vanish*: reading a page behind the new end raises SIGBUS.
+//! A handler then puts zeros in the place of the rest of the map, and [`Bytes::len_now`] shows the decoder that bytes
+//! are gone, which becomes an error with its offset. The same happens to pages that a disk or a network does not give.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
@@ -35,7 +35,7 @@ pub(super) struct Map {
     region: &'static guard::Region,
 }
 
-/// What tells a file from another one that took its name.
+/// Identity of a file, also when another one took its name.
 #[derive(PartialEq, Eq)]
 struct Identity(u64, u64);
 

@@ -22,15 +22,15 @@ impl Sink for FileSystem {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
-        Ok(Box::new(OutputFile::from(File::create(path)?)))
+        File::create(path).map(opened)
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
-        Ok(Box::new(OutputFile::from(File::create_new(path)?)))
+        File::create_new(path).map(opened)
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
-        Ok(Box::new(OutputFile::from(File::options().append(true).open(path)?)))
+        File::options().append(true).open(path).map(opened)
     }
 
     fn temporary(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
@@ -75,10 +75,8 @@ impl Drop for Name {
     }
 }
 
-impl From<File> for OutputFile {
-    fn from(file: File) -> Self {
-        OutputFile { file, _name: None }
-    }
+fn opened(file: File) -> Box<dyn SinkFile> {
+    Box::new(OutputFile { file, _name: None })
 }
 
 impl Read for OutputFile {

@@ -17,17 +17,18 @@ use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, State};
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::open_calls::End;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
-use super::tracks::{ClassRules, Number, Shape, Track, Watch};
+use super::tracks::{ClassRules, Number, Shape, Track, Watch, hash};
 use crate::FLUSH;
 use args::{Args, Interned, Table};
 use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
 use proto::Proto;
-use timeline::Timeline;
+use timeline::{MAX_DEPTH, Timeline};
 
 /// Protocol buffers of Perfetto.
 pub(super) static PERFETTO: Target =
@@ -169,13 +170,9 @@ impl Writer {
         let rules = &class.rules;
         let track = self.timeline.tracks.place(stream, rules);
         let at = self.timeline.track(stream, track);
-        let kind = match rules.shape {
-            Shape::Begin => SLICE_BEGIN,
-            Shape::End { .. } => SLICE_END,
-            Shape::Instant => INSTANT,
-        };
         let mut own_name = Vec::new();
         event.own_id(&mut own_name);
+        let kind = self.kind(rules, at, ns);
         let Timeline { packets, tracks, list, .. } = &mut self.timeline;
         let flow = tracks.seen.flow;
         // A title is interned here, so that it is in the packet.
@@ -198,6 +195,48 @@ impl Writer {
             self.put_counters(stream, rules, track, ns);
         }
         self.put_switch(stream, ns);
+    }
+
+    /// The kind of the last event, after the ends of the slices that it shows to be over.
+    fn kind(&mut self, rules: &ClassRules, at: usize, ns: u64) -> u64 {
+        let Timeline { tracks, list, losses, .. } = &mut self.timeline;
+        let level = tracks.level(rules);
+        let title = hash(0, tracks.title(rules).unwrap_or(rules.title.as_bytes()));
+        let track = &mut list[at];
+        track.last_ns = ns.max(track.last_ns);
+        match rules.shape {
+            Shape::Instant => INSTANT,
+            Shape::Begin => {
+                let abandoned = track.open.abandoned_at(level);
+                losses.add(Lost::OpenSlices, abandoned as u64);
+                self.end_slices(at, ns, abandoned);
+                if self.timeline.list[at].open.begin(level, title) {
+                    return SLICE_BEGIN;
+                }
+                self.timeline.losses.add(Lost::DeepSlices(MAX_DEPTH), 1);
+                INSTANT
+            }
+            Shape::End { says_title } => {
+                let (end, abandoned) = track.open.end(level, |open| !says_title || *open == title);
+                losses.add(Lost::OpenSlices, abandoned as u64);
+                losses.add(Lost::LoneSliceEnds, (end == End::Lone).into());
+                self.end_slices(at, ns, abandoned);
+                if end != End::OfCall {
+                    return INSTANT;
+                }
+                self.timeline.list[at].open.pop();
+                SLICE_END
+            }
+        }
+    }
+
+    /// Ends the innermost slices of a track, whose ends are missing.
+    fn end_slices(&mut self, at: usize, ns: u64, count: usize) {
+        let Timeline { packets, list, .. } = &mut self.timeline;
+        for _ in 0..count {
+            list[at].open.pop();
+            packets.event(ns, &mut self.interned, SLICE_END, list[at].uuid, |_| {});
+        }
     }
 
     fn put_counters(&mut self, stream: usize, rules: &ClassRules, track: Track, ns: u64) {
@@ -277,6 +316,11 @@ impl TraceWriter for Writer {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
+        for at in 0..self.timeline.list.len() {
+            let (count, last_ns) = (self.timeline.list[at].open.len(), self.timeline.list[at].last_ns);
+            self.timeline.losses.add(Lost::UnendedSlices, count as u64);
+            self.end_slices(at, last_ns, count);
+        }
         self.timeline.packets.flush()?;
         Ok(self.timeline.losses)
     }

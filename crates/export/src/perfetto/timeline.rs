@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
+use tracemill_format::open_calls::OpenCalls;
 use tracemill_format::target::Source;
 
 use super::packets::Packets;
@@ -12,6 +13,8 @@ use crate::tracks::{Number, Track, Tracks};
 
 /// Tracks; events of further threads stand on their streams.
 const MAX_TRACKS: usize = 1 << 16;
+/// Slices that may be open at once on a track; deeper ones are instants.
+pub(super) const MAX_DEPTH: usize = 1 << 14;
 
 /// A track that is announced.
 pub(super) struct Announced {
@@ -20,6 +23,10 @@ pub(super) struct Announced {
     name: Vec<u8>,
     /// Is something open that ends when another thread runs?
     pub(super) is_running: bool,
+    /// Hashes of the titles of the open slices.
+    pub(super) open: OpenCalls<u64>,
+    /// Time of its last event.
+    pub(super) last_ns: u64,
 }
 
 /// The tracks of events, and those that the file has announced.
@@ -101,7 +108,8 @@ impl Timeline {
         let process = self.tracks.process(stream, track);
         let name = self.tracks.name(stream, track).unwrap_or_default();
         let at = self.list.len();
-        self.list.push(Announced { uuid, process, name, is_running: false });
+        let open = OpenCalls::new(MAX_DEPTH);
+        self.list.push(Announced { uuid, process, name, is_running: false, open, last_ns: 0 });
         self.known.insert(track, at);
         self.describe(stream, track, at);
         at

@@ -13,6 +13,7 @@ pub(crate) enum Take {
     Name,
     Title,
     Address,
+    Depth,
     NextThread,
     NextName,
     Cpu,
@@ -40,6 +41,7 @@ pub(crate) struct Seen {
     /// Its own title; empty when it says none.
     pub(crate) title: Vec<u8>,
     pub(super) address: Option<u64>,
+    pub(super) depth: Option<u64>,
     pub(super) next_thread: Option<i64>,
     pub(super) next_name: Vec<u8>,
     pub(super) cpu: Option<u32>,
@@ -52,7 +54,7 @@ pub(crate) struct Seen {
 impl Seen {
     pub(super) fn clear(&mut self) {
         (self.thread, self.process, self.address, self.next_thread) = (None, None, None, None);
-        (self.cpu, self.flow, self.track) = (None, None, None);
+        (self.cpu, self.flow, self.track, self.depth) = (None, None, None, None);
         self.name.clear();
         self.title.clear();
         self.next_name.clear();
@@ -68,6 +70,7 @@ impl Seen {
             Take::NextThread => self.next_thread = small,
             Take::Cpu => self.cpu = u32::try_from(value).ok(),
             Take::Address => self.address = Some(bits),
+            Take::Depth => self.depth = u64::try_from(value).ok(),
             Take::Flow(seed) => self.flow = Some(hash(seed, &bits.to_le_bytes())),
             Take::Counter(at) => {
                 let number = small.map_or(Number::Real(value as f64), Number::Whole);
@@ -89,7 +92,7 @@ impl Seen {
 }
 
 /// FNV-1a: ids of flows are the same in each run.
-pub(super) fn hash(seed: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// A color of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Color {
-    /// That of the text around.
+    /// The color of the text around.
     Normal,
     /// Red.
     Red,
@@ -52,25 +52,21 @@ impl ColorStyle {
 
     /// Text before that of a color.
     pub fn begin(self, color: Color) -> &'static str {
-        match (self, color) {
-            (ColorStyle::None | ColorStyle::PlainHtml, _) | (ColorStyle::Terminal, Color::Normal) => "",
-            (ColorStyle::Terminal, Color::Red) => "\x1b[91m",
-            (ColorStyle::Terminal, Color::Green) => "\x1b[32m",
-            (ColorStyle::Terminal, Color::Blue) => "\x1b[94m",
-            (ColorStyle::Terminal, Color::Yellow) => "\x1b[33m",
-            (ColorStyle::Terminal, Color::Magenta) => "\x1b[35m",
-            (ColorStyle::Terminal, Color::Cyan) => "\x1b[36m",
-            (ColorStyle::Terminal, Color::Bold) => "\x1b[1m",
-            (ColorStyle::Terminal, Color::Gray) => "\x1b[90m",
-            (ColorStyle::Html, Color::Normal) => "<span>",
-            (ColorStyle::Html, Color::Red) => "<span style='color:red'>",
-            (ColorStyle::Html, Color::Green) => "<span style='color:green'>",
-            (ColorStyle::Html, Color::Blue) => "<span style='color:blue'>",
-            (ColorStyle::Html, Color::Yellow) => "<span style='color:yellow'>",
-            (ColorStyle::Html, Color::Magenta) => "<span style='color:magenta'>",
-            (ColorStyle::Html, Color::Cyan) => "<span style='color:cyan'>",
-            (ColorStyle::Html, Color::Bold) => "<span style='font-weight:bold'>",
-            (ColorStyle::Html, Color::Gray) => "<span style='color:gray'>",
+        let (escape, element) = match color {
+            Color::Normal => ("", "<span>"),
+            Color::Red => ("\x1b[91m", "<span style='color:red'>"),
+            Color::Green => ("\x1b[32m", "<span style='color:green'>"),
+            Color::Blue => ("\x1b[94m", "<span style='color:blue'>"),
+            Color::Yellow => ("\x1b[33m", "<span style='color:yellow'>"),
+            Color::Magenta => ("\x1b[35m", "<span style='color:magenta'>"),
+            Color::Cyan => ("\x1b[36m", "<span style='color:cyan'>"),
+            Color::Bold => ("\x1b[1m", "<span style='font-weight:bold'>"),
+            Color::Gray => ("\x1b[90m", "<span style='color:gray'>"),
+        };
+        match self {
+            ColorStyle::None | ColorStyle::PlainHtml => "",
+            ColorStyle::Terminal => escape,
+            ColorStyle::Html => element,
         }
     }
 

@@ -108,7 +108,7 @@ fn is_counted(length: &Length) -> bool {
 }
 
 /// The value that stands for a hidden one: the same for equal ones while the program runs, and nothing that leads back.
-fn pseudonym(value: impl std::hash::Hash) -> u64 {
+pub(super) fn pseudonym(value: impl std::hash::Hash) -> u64 {
     use std::hash::BuildHasher;
     static KEY: std::sync::OnceLock<std::hash::RandomState> = std::sync::OnceLock::new();
     KEY.get_or_init(std::hash::RandomState::new).hash_one(value)

@@ -92,19 +92,16 @@ pub(super) fn droppable(schema: &Schema, fields: &[FieldPlace]) -> Result<Droppe
     let fields: Vec<FieldPlace> = fields.iter().map(|field| with_optionals(schema, field)).collect();
     for field in &fields {
         let class = schema.event(field.class);
-        let mut id = schema.scope_root(field.scope, field.class);
-        for (at, child) in field.children.iter().enumerate() {
-            let parent = id.map(|id| schema.field_class(id));
-            let is_last = at + 1 == field.children.len();
-            if is_last && !parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Struct(_))) {
+        match parents(schema, field).last() {
+            Some(Some(FieldKind::Struct(_))) => {}
+            Some(_) => {
                 let message = "only members of structures can be left out";
                 return Err(Error::unsupported(message).with_help("name the field that holds it with --drop-field"));
             }
-            id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
-        }
-        if field.children.is_empty() {
-            let message = format!("`{}` is not a field, but all of them", field.scope.key());
-            return Err(Error::unsupported(message).with_help("name fields in it with --drop-field"));
+            None => {
+                let message = format!("`{}` is not a field, but all of them", field.scope.key());
+                return Err(Error::unsupported(message).with_help("name fields in it with --drop-field"));
+            }
         }
         let owner = owner_of(field.scope, (class.stream.0, field.class.0));
         dropped.insert((owner, field.scope, field.children.clone()));
@@ -116,15 +113,20 @@ pub(super) fn droppable(schema: &Schema, fields: &[FieldPlace]) -> Result<Droppe
 
 /// A field together with the optionals of which it is the content.
 fn with_optionals(schema: &Schema, field: &FieldPlace) -> FieldPlace {
-    let mut parents = Vec::new();
+    let parents = parents(schema, field);
+    let kept = parents.iter().rposition(|parent| !matches!(parent, Some(FieldKind::Optional(_))));
+    FieldPlace { children: field.children[..kept.map_or(0, |at| at + 1)].to_vec(), ..field.clone() }
+}
+
+/// The kinds of the fields on the way down to a field, the root of its scope first; `None` where there is no such field.
+fn parents<'s>(schema: &'s Schema, field: &FieldPlace) -> Vec<Option<&'s FieldKind>> {
     let mut id = schema.scope_root(field.scope, field.class);
-    for child in &field.children {
+    let parents = field.children.iter().map(|child| {
         let parent = id.map(|id| schema.field_class(id));
-        parents.push(parent.is_some_and(|parent| matches!(parent.kind, FieldKind::Optional(_))));
         id = parent.and_then(|parent| layout::children(parent).into_iter().nth(*child as usize));
-    }
-    let kept = parents.iter().rposition(|is_optional| !is_optional).map_or(0, |at| at + 1);
-    FieldPlace { children: field.children[..kept].to_vec(), ..field.clone() }
+        parent.map(|parent| &parent.kind)
+    });
+    parents.collect()
 }
 
 /// Does a path end at a field or below it?

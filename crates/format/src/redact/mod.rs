@@ -2,12 +2,14 @@
 //!
 //! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] writes the events of a chunk anew
 //! under it: other values stand in the place of those that are hidden, and everything else is what it was. Whoever gets
-//! such chunks cannot tell, so every target can write them. The layout is ours ([`crate::remap`], little-endian), the shape
-//! that of the input: lengths and selectors stay where they are. Texts that a format synthesizes are kept as they are at
-//! that time, as they may show what is hidden.
+//! such chunks cannot tell, so every target can write them. Where only integers at fixed places are hidden, the events stay
+//! as they were recorded and those are written over. Elsewhere the layout is ours ([`crate::remap`], little-endian), the
+//! shape that of the input: lengths and selectors stay where they are. Texts that a format synthesizes are kept as they are
+//! at that time, as they may show what is hidden.
 
 mod encode;
 mod fields;
+mod patch;
 mod schema;
 mod texts;
 
@@ -21,9 +23,11 @@ use tracemill_codec::spine::{Spine, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ByteOrder, EventClassId, Scope};
+use tracemill_semantics::names::is_of_who;
 
 use self::encode::{Fields, ForPeople, Table};
 use self::fields::Dropped;
+use self::patch::{ALIGN_BYTES, Patches};
 use self::schema::Builder;
 use self::texts::{KeptText, NO_TEXT, put_text};
 
@@ -44,14 +48,22 @@ pub struct Redaction {
     dropped: Dropped,
     /// Stream classes whose events begin with [`LEAD`].
     leads: Vec<bool>,
+    /// `None` where events are written in a layout of ours.
+    patches: Option<Patches>,
 }
 
 impl Redaction {
-    /// Hides the values of some fields of a trace, and leaves others out.
+    /// Hides the values of some fields of a trace, and leaves others out. Where `hides_tasks`, the environment does not name
+    /// a task either.
     ///
     /// # Errors
     /// When other fields could not be read without one of them.
-    pub fn new(from: &Arc<TracePlans>, hidden: &[FieldPlace], dropped: &[FieldPlace]) -> Result<Redaction> {
+    pub fn new(
+        from: &Arc<TracePlans>,
+        hidden: &[FieldPlace],
+        dropped: &[FieldPlace],
+        hides_tasks: bool,
+    ) -> Result<Redaction> {
         let schema = from.schema();
         let dropped = fields::droppable(schema, dropped)?;
         fields::refuse_used_values(schema, hidden)?;
@@ -62,10 +74,14 @@ impl Redaction {
         // What it was before a conversion holds what is hidden, and a summary names members of payloads.
         to.origin = None;
         to.summary = to.summary.filter(|_| dropped.is_empty());
-        let mut builder = Builder::new(schema, &mut to, &dropped);
-        builder.build(&leads);
+        to.environment.retain(|(key, _)| !hides_tasks || !is_of_who(key));
+        let keeps_layout = dropped.is_empty() && !leads.contains(&true);
+        let patches = keeps_layout.then(|| Patches::new(from, hidden)).flatten();
+        if patches.is_none() {
+            Builder::new(schema, &mut to, &dropped).build(&leads);
+        }
         let to = Arc::new(TracePlans::new(Arc::new(to)));
-        Ok(Redaction { from: from.clone(), to, hidden: hidden.to_vec(), dropped, leads })
+        Ok(Redaction { from: from.clone(), to, hidden: hidden.to_vec(), dropped, leads, patches })
     }
 
     /// Plans of the events as they were.
@@ -102,6 +118,11 @@ fn slot_of(tables: &mut Vec<Option<Arc<Table>>>, class: u32) -> &mut Option<Arc<
     &mut tables[at]
 }
 
+/// Header and context of a packet as they were recorded.
+fn recorded_prefix(data: &PacketData) -> Vec<u8> {
+    data.input().bytes.get(..data.events_bits.div_ceil(8) as usize).unwrap_or(&[]).to_vec()
+}
+
 /// Header and context of a packet.
 #[derive(Clone, Default)]
 struct Prefix {
@@ -127,6 +148,9 @@ impl Redactor {
 
     /// A packet without events.
     pub fn packet(&mut self, data: &PacketData) -> PacketData {
+        if self.redaction.patches.is_some() {
+            return self.with_bytes(data, recorded_prefix(data), data.spine.as_ref().map(|_| Spine::default()));
+        }
         let prefix = self.prefix_of(data);
         self.rewritten(data, prefix.bytes.clone(), &prefix, Spine::default())
     }
@@ -134,6 +158,10 @@ impl Redactor {
     /// The events of a chunk from `from` on, as many as a chunk should hold; the first one that is left. With an error when
     /// the one before that can no longer be read.
     pub fn chunk(&mut self, chunk: &Chunk, from: usize) -> (Chunk, usize, Option<Fault>) {
+        let redaction = self.redaction.clone();
+        if let Some(patches) = &redaction.patches {
+            return self.patched(patches, chunk, from);
+        }
         let prefix = match &self.prefix {
             Some((known, prefix)) if Arc::ptr_eq(known, &chunk.packet) => prefix.clone(),
             _ => {
@@ -167,6 +195,66 @@ impl Redactor {
         (rewritten, at, fault)
     }
 
+    /// [`Redactor::chunk`] where the layout stays.
+    fn patched(&mut self, patches: &Patches, chunk: &Chunk, from: usize) -> (Chunk, usize, Option<Fault>) {
+        let packet = &chunk.packet;
+        let (mut first, mut last, mut next) = (chunk.start_bits(from), from, from);
+        while next < chunk.len() {
+            let start = chunk.start_bits(next);
+            let range = first.min(start)..chunk.start_bits(last).max(start);
+            if range.end - range.start > MAX_BYTES as u64 * 8 {
+                break;
+            }
+            (first, last) = (range.start, if start == range.end { next } else { last });
+            next += 1;
+        }
+        let (mut fault, mut upto) = (None, next);
+        let end = chunk.event(last);
+        let end_bits = end.cut_bits().map_or_else(|| end.end_bits(&mut self.state), Ok).unwrap_or_else(|wrong| {
+            (fault, upto, next) = (Some(wrong), last, last + 1);
+            chunk.start_bits(last)
+        });
+        let input = packet.input();
+        let begin = (first / 8) as usize / ALIGN_BYTES * ALIGN_BYTES;
+        let mut bytes = recorded_prefix(packet);
+        let moved = bytes.len().next_multiple_of(ALIGN_BYTES);
+        bytes.resize(moved, 0);
+        bytes.extend_from_slice(input.bytes.get(begin..end_bits.div_ceil(8) as usize).unwrap_or(&[]));
+        let place = |bits: u64| bits - begin as u64 * 8 + moved as u64 * 8;
+        let mut spine = packet.spine.as_ref().map(|_| Spine::default());
+        for at in from..upto {
+            let (event, body_bits) = (chunk.event(at), chunk.body_bits(at));
+            let mut input = input;
+            if let Some((spine, end_bits)) = spine.as_mut().zip(event.cut_bits()) {
+                spine.cut(place(body_bits) as u32, place(end_bits) as u32);
+                input.end_bits = input.end_bits.min(end_bits);
+            }
+            patches.apply(event, input, body_bits, bytes.get_mut((place(body_bits) / 8) as usize..).unwrap_or(&mut []));
+        }
+        let mut rewritten = Chunk::new(Arc::new(self.with_bytes(packet, bytes, spine)), 0, upto - from);
+        let mut sink = ChunkSink::new(&mut rewritten, upto - from);
+        for at in from..upto {
+            sink.event(chunk.class(at), chunk.cycles[at], place(chunk.start_bits(at)), place(chunk.body_bits(at)));
+        }
+        (rewritten, next, fault)
+    }
+
+    /// A packet in its recorded layout with other bytes than those that it was read from.
+    fn with_bytes(&self, data: &PacketData, bytes: Vec<u8>, spine: Option<Spine>) -> PacketData {
+        let mut packet = data.packet.clone();
+        packet.content_bits = bytes.len() as u64 * 8;
+        PacketData {
+            plans: self.redaction.to.clone(),
+            bytes: Arc::new(bytes),
+            base_bytes: 0,
+            file: data.file.clone(),
+            packet,
+            spine,
+            state: data.state.clone(),
+            ..*data
+        }
+    }
+
     /// Writes an event; where its fields begin.
     fn event(
         &mut self,
@@ -186,10 +274,8 @@ impl Redactor {
         let table = table.clone();
         let start = out.len();
         self.texts.clear();
-        let mut state = std::mem::take(&mut self.state);
-        let result = event.visit_header(&mut state, &mut self.fields(out, &header));
-        self.state = state;
-        result?;
+        let (mut fields, state) = self.fields(out, &header);
+        event.visit_header(state, &mut fields)?;
         if header.has_texts {
             let mut people = ForPeople { table: &header, texts: Vec::new() };
             event.visit_header(&mut self.state, &mut people)?;
@@ -204,11 +290,8 @@ impl Redactor {
         if has_lead {
             self.put_own_id(event, out);
         }
-        let mut state = std::mem::take(&mut self.state);
-        let mut fields = Fields { is_cut: event.is_cut(), ..self.fields(out, &table) };
-        let result = event.visit_flat(&mut state, &mut fields);
-        self.state = state;
-        result?;
+        let (fields, state) = self.fields(out, &table);
+        event.visit_flat(state, &mut Fields { is_cut: event.is_cut(), ..fields })?;
         if event.is_cut() {
             spine.cut(body as u32 * 8, out.len() as u32 * 8);
         }
@@ -221,10 +304,10 @@ impl Redactor {
         Ok(body)
     }
 
-    fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> Fields<'a> {
-        let Redactor { texts, shortfalls, loose, .. } = self;
+    fn fields<'a>(&'a mut self, out: &'a mut Vec<u8>, table: &'a Table) -> (Fields<'a>, &'a mut State) {
+        let Redactor { texts, shortfalls, loose, state, .. } = self;
         let encoder = Encoder::new(out, &table.encodes, shortfalls, loose);
-        Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }
+        (Fields { encoder, table, texts, bits: 0, is_cut: false, is_over: false }, state)
     }
 
     /// The id and the name that stand before the fields of an event whose class may stand for many ids.
@@ -269,13 +352,13 @@ impl Redactor {
             let table = Table::new(&redaction, plan, (class.0, 0), &[Scope::PacketHeader]);
             let (mut state, mut pos) = (State::default(), 0);
             // It was read when the packet was opened.
-            let _ = plan.run(data.input(), &mut pos, &mut state, &mut self.fields(&mut bytes, &table));
+            let _ = plan.run(data.input(), &mut pos, &mut state, &mut self.fields(&mut bytes, &table).0);
             self.put_texts(&mut bytes, 0);
         }
         let context_bits = bytes.len() as u64 * 8;
         if from.schema().stream(class).packet_context.is_some() {
             let table = Table::new(&redaction, from.packet_context_rows(class), (class.0, 0), &[Scope::PacketContext]);
-            let _ = data.visit_context(&mut self.fields(&mut bytes, &table));
+            let _ = data.visit_context(&mut self.fields(&mut bytes, &table).0);
             self.put_texts(&mut bytes, 0);
         }
         Prefix { bytes, context_bits }

@@ -1,4 +1,4 @@
-//! What is odd about the strings that events name by their offsets (`SPEC.md`, D11, D28): told once a section.
+//! Warnings about the strings that events name by their offsets (`SPEC.md`, D11, D28): reported once a section.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,7 +13,7 @@ use super::printf::Format;
 pub(super) struct ByOffset {
     /// For each event definition whether its data are.
     pub(super) data: Arc<[bool]>,
-    /// The same of its name.
+    /// For each event definition whether its name is.
     names: Option<Arc<[bool]>>,
     /// For each track definition.
     tracks: Option<Arc<[bool]>>,
@@ -39,7 +39,7 @@ pub(super) enum Part {
     Datum,
 }
 
-/// What was told of a section.
+/// Warnings of a section that were reported already.
 #[derive(Debug, Default)]
 pub(super) struct Told(AtomicU8);
 
@@ -82,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// What there is to say of an offset, unless it was said: an error of the section `title`; is it a fault?
+    /// The error about an offset of the section `title`, unless it was reported already, and whether it is a fault.
     pub(super) fn tell(&self, told: &Told, title: &str, part: Part, offset: u32, code: u32) -> Option<(Error, bool)> {
         let is_outside = offset as usize >= self.len;
         let bit = 1 << (part as u8 * 2 + u8::from(is_outside));

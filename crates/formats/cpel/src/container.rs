@@ -24,7 +24,7 @@ impl Kind {
     pub(super) const TRACK_DEFINITIONS: Kind = Kind(4);
     pub(super) const EVENTS: Kind = Kind(5);
 
-    /// What it is called.
+    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::STRINGS => "string table",

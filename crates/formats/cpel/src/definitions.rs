@@ -1,4 +1,4 @@
-//! What codes, tracks and data are called: definitions of all sections together (`SPEC.md`, D15, D16, D24).
+//! Names of codes, tracks and data: definitions of all sections together (`SPEC.md`, D15, D16, D24).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -104,7 +104,7 @@ pub(super) struct Definitions {
     pub(super) by_track: ById,
     /// Names of the first tracks, where they are the same whatever refers to them.
     track_names: Vec<Option<Box<[u8]>>>,
-    /// Those of them that are plain.
+    /// The same names, ready to be copied.
     quick_tracks: fast_text::Names,
     /// The symbols of `%k`.
     pub(super) symbols: Symbols,

@@ -325,7 +325,7 @@ impl PacketReader for Reader {
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize];
         let section = self.sections.get(stream.class.0 as usize);
         let section = section.ok_or_else(|| Error::malformed("the stream has no event section"))?;

@@ -74,7 +74,7 @@ impl<'a> FastText<'a> {
         (!self.is_full).then_some(self.len)
     }
 
-    /// The same when it must be printable ASCII; is all beside its strings?
+    /// Its length, when all of it fits and is printable ASCII; `is_else_plain` says that all but its strings is.
     #[inline]
     pub(super) fn finish_plain(self, is_else_plain: bool) -> Option<usize> {
         if is_else_plain && !self.is_unsure {
@@ -83,7 +83,7 @@ impl<'a> FastText<'a> {
         (!self.is_full && is_plain(self.block.get(..self.len)?)).then_some(self.len)
     }
 
-    /// The same when it must be ASCII.
+    /// Its length, when all of it fits and is ASCII.
     #[inline]
     pub(super) fn finish_ascii(self) -> Option<usize> {
         (!self.is_full && self.block.get(..self.len)?.is_ascii()).then_some(self.len)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
+use tracemill_codec::text::c_number;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -116,7 +117,7 @@ fn read_headers(
     Ok((Definitions::new(events, Vec::new(), Symbols::default()), texts))
 }
 
-/// What a line of a header says.
+/// A line of a header, parsed.
 #[derive(PartialEq, Eq, Debug)]
 enum Line<'a> {
     /// `#define SYMBOL 7 /* name: format */`, or `EV_NUM(7)` from a base on.
@@ -153,13 +154,7 @@ fn parse_line(line: &[u8]) -> Option<Line<'_>> {
 /// A number of C: decimal, hexadecimal or octal.
 fn number(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text).ok()?.trim_matches(['(', ')']).trim_end_matches(['u', 'U', 'l', 'L']);
-    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        return u32::from_str_radix(hex, 16).ok();
-    }
-    match text.strip_prefix('0').filter(|rest| !rest.is_empty()) {
-        Some(octal) => u32::from_str_radix(octal, 8).ok(),
-        None => text.parse().ok(),
-    }
+    c_number(text)?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use tracemill_format::{Format, Setting};
 
 /// CPEL and Gist.
 pub static CPEL: Format =
-    Format::new(&["cpel", "gist"], "CPEL event logs (G2, VPP's perftool), and Gist logs", open::probe, open::open)
+    Format::new(&["cpel", "gist"], "CPEL event logs (G2, VPP's perftool)\nGist event logs", open::probe, open::open)
         .looks_like("a CPEL log is a file that begins with 0x01 or 0x81 and holds sections")
         .with_settings(settings::CPEL);
 

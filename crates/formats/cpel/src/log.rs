@@ -170,7 +170,7 @@ impl Log {
         Classes { first, open }
     }
 
-    /// What the sections of one string table have in common.
+    /// State that the sections of one string table share.
     fn shared(&mut self, strings: Option<StringTable>, octets: bool) -> Shared {
         let rendered = |text: Text| -> Arc<EventText> {
             Arc::new(EventText { text, definitions: self.definitions.clone(), strings: strings.clone() })
@@ -248,7 +248,7 @@ impl Log {
                 class,
                 id: None,
                 files: vec![data.clone()],
-                packets: section.packets(class, look),
+                packets: section.packets(class, look).into(),
             });
         }
         let mut trace = OpenTrace::of_file(found, self.schema, Arc::new(Reader { sections, log_parts }));

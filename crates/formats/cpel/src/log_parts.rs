@@ -31,7 +31,7 @@ pub(super) enum LogParts {
 }
 
 impl LogParts {
-    /// Those of a container; `records` of a section say how many records it has.
+    /// The parts of a container; `records` of a section say how many records it has.
     pub(super) fn new(
         file: &Arc<dyn Bytes>,
         container: &Container,

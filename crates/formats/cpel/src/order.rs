@@ -29,7 +29,7 @@ pub(super) trait Timed {
 /// The order of the records of a section: by time, equal times as they stand in the file.
 pub(super) struct Order {
     groups: Vec<Group>,
-    /// Those that were used last, the last one first. Threads that read packets side by side are in two at most.
+    /// The groups used last, the last one first. Threads that read packets side by side are in two at most.
     used: Mutex<Vec<(usize, Arc<Vec<u32>>)>>,
 }
 

@@ -209,33 +209,7 @@ fn cost(text: &[u8]) -> usize {
 
 impl Compiled {
     pub(super) fn new(text: &[u8]) -> Self {
-        let mut pieces = Vec::new();
-        let (mut literal, mut at) = (0, 0);
-        let push_literal = |pieces: &mut Vec<Piece>, from: usize, to: usize| {
-            if from < to {
-                pieces.push(Piece::Literal(from as u32, to as u32));
-            }
-        };
-        while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr(b'%', rest)) {
-            let percent = at + found;
-            match conversion(&text[percent + 1..]) {
-                // What is no conversion stays as it is.
-                None => at = percent + 1,
-                Some((len, None)) => {
-                    push_literal(&mut pieces, literal, percent);
-                    at = percent + 1 + len;
-                    // The `%` at its end.
-                    literal = at - 1;
-                }
-                Some((len, Some(piece))) => {
-                    push_literal(&mut pieces, literal, percent);
-                    pieces.push(piece);
-                    at = percent + 1 + len;
-                    literal = at;
-                }
-            }
-        }
-        push_literal(&mut pieces, literal, text.len());
+        let pieces = pieces(text, Piece::Literal, conversion);
         let is_text = |piece: &Piece| match piece {
             Piece::Value(Value::String) => true,
             Piece::Full(spec) => matches!(spec.of_c.letter, b's' | b'c' | b'k'),
@@ -320,6 +294,32 @@ fn steps(text: &[u8], pieces: &[Piece]) -> Option<Box<[Step<Value>]>> {
         }
     }
     Some(steps.finish())
+}
+
+/// The pieces of a format: `conversion` reads what stands behind a `%`, and `literal` makes a piece of octets as they
+/// are.
+pub(super) fn pieces<P>(
+    text: &[u8],
+    literal: fn(u32, u32) -> P,
+    mut conversion: impl FnMut(&[u8]) -> Option<(usize, Option<P>)>,
+) -> Vec<P> {
+    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
+    let put = |pieces: &mut Vec<P>, from: usize, to: usize| {
+        pieces.extend((from < to).then(|| literal(from as u32, to as u32)));
+    };
+    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr(b'%', rest)) {
+        let percent = at + found;
+        at = percent + 1;
+        // What is no conversion stays as it is.
+        let Some((len, piece)) = conversion(&text[at..]) else { continue };
+        put(&mut pieces, from, percent);
+        at += len;
+        // A `%` that is meant as one stands at the end of its conversion.
+        from = if piece.is_some() { at } else { at - 1 };
+        pieces.extend(piece);
+    }
+    put(&mut pieces, from, text.len());
+    pieces
 }
 
 /// Replaces what is no UTF-8 behind `begin`.

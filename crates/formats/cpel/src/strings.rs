@@ -50,7 +50,7 @@ impl StringTable {
         self.bytes.bytes().get(self.from..self.to).unwrap_or(&[])
     }
 
-    /// Those of its strings that are ready to be copied.
+    /// The strings of it that are ready to be copied.
     #[inline]
     pub(super) fn quick(&self) -> &Strings {
         &self.quick

@@ -1,4 +1,4 @@
-//! What `info` shows of a log beside its events.
+//! Sections of `info` about a log, beside its events.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tracemill_format::Section as Table;
 /// Rows of a table that are shown.
 const MAX_ROWS: usize = 10_000;
 
-/// What was found out about a section.
+/// A section, as the table of sections shows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     pub(super) title: &'static str,

@@ -1,7 +1,7 @@
 //! Discarded events and lost packets, from the counters of the packets.
 
 use tracemill_codec::plan::RoleValues;
-use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
 
 /// Widths of the counters in bits: they wrap.
 #[derive(Clone, Copy, Debug)]
@@ -26,21 +26,23 @@ impl Widths {
 /// Fills in what is missing before each packet of a stream.
 ///
 /// The first packet's own counter counts as lost before it; a first sequence number that is not 0 is no loss.
-pub(crate) fn count(packets: &mut [Packet], widths: &Widths) {
+pub(crate) fn count(packets: &mut PacketList, widths: &Widths) {
     let (mut discarded, mut sequence) = (None, None);
-    for packet in packets {
-        if let Some(now) = packet.discarded_snapshot {
-            packet.discarded_before = match discarded {
-                None => now,
-                Some(before) => since(before, now, widths.discarded).unwrap_or(now),
-            };
-            discarded = Some(now);
-        }
-        if let Some(now) = packet.sequence {
-            let step = sequence.and_then(|before| since(before, now, widths.sequence));
-            packet.lost_packets_before = step.map_or(0, |step| step.saturating_sub(1));
-            sequence = Some(now);
-        }
+    for at in 0..packets.len() {
+        packets.update(at, |packet| {
+            if let Some(now) = packet.discarded_snapshot {
+                packet.discarded_before = match discarded {
+                    None => now,
+                    Some(before) => since(before, now, widths.discarded).unwrap_or(now),
+                };
+                discarded = Some(now);
+            }
+            if let Some(now) = packet.sequence {
+                let step = sequence.and_then(|before| since(before, now, widths.sequence));
+                packet.lost_packets_before = step.map_or(0, |step| step.saturating_sub(1));
+                sequence = Some(now);
+            }
+        });
     }
 }
 

@@ -22,9 +22,10 @@ use tracemill_format::Format;
 /// CTF 1.8 and CTF 2.
 pub static FORMAT: Format = Format::new(
     &["ctf1.8", "ctf2"],
-    "Common Trace Format 1.8 (what LTTng and barectf write) and 2",
+    "Common Trace Format 1.8, as LTTng, barectf and perf write it\nCommon Trace Format 2",
     open::probe,
     open::open,
 )
 .looks_like("a CTF trace is a folder with a file `metadata`")
+.with_common_name("ctf")
 .with_calls();

@@ -6,6 +6,7 @@
 //! is reported and ignored.
 
 use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::Schema;
 
 const MAGIC: u32 = 0xC1F1_DCC1;
@@ -16,7 +17,7 @@ const ENTRY_BYTES_1_0: usize = 56;
 const ENTRY_BYTES_1_1: usize = 72;
 
 /// Reads an index for a data stream file of `file_bytes`. The error says why it is ignored.
-pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Vec<Packet>, String> {
+pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<PacketList, String> {
     let word = |at: usize| index.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_be_bytes(*b));
     let (Some(magic), Some(major), Some(minor), Some(entry_bytes)) = (word(0), word(4), word(8), word(12)) else {
         return Err("it is shorter than its header".into());
@@ -36,7 +37,7 @@ pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Vec
     if !entries.len().is_multiple_of(entry_bytes) {
         return Err("it ends inside an entry".into());
     }
-    let mut packets = Vec::with_capacity(entries.len() / entry_bytes);
+    let mut packets = PacketList::default();
     let mut expected = 0u64;
     for (at, entry) in entries.chunks_exact(entry_bytes).enumerate() {
         let packet = read_entry(entry, at as u64, minor, schema)?;
@@ -45,7 +46,7 @@ pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Vec
         }
         let end = (packet.total_bits / 8).checked_add(expected).filter(|&end| end <= file_bytes);
         expected = end.ok_or_else(|| format!("entry {at} goes past the end of the data file"))?;
-        packets.push(packet);
+        packets.push(&packet);
     }
     if expected != file_bytes {
         return Err(format!("it covers {expected} of the {file_bytes} bytes of the data file"));

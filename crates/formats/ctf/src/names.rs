@@ -19,50 +19,29 @@ pub(super) fn is_identifier(text: &str) -> bool {
 
 /// Is it a word of TSDL?
 pub(super) fn is_word(text: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "align",
-        "callsite",
-        "char",
-        "clock",
-        "const",
-        "double",
-        "enum",
-        "env",
-        "event",
-        "float",
-        "floating_point",
-        "int",
-        "integer",
-        "long",
-        "short",
-        "signed",
-        "stream",
-        "string",
-        "struct",
-        "trace",
-        "typealias",
-        "typedef",
-        "unsigned",
-        "variant",
-        "void",
-        "_Bool",
-        "_Complex",
-        "_Imaginary",
-    ];
-    WORDS.contains(&text)
+    const WORDS: &str = "align callsite char clock const double enum env event float floating_point int integer long \
+                         short signed stream string struct trace typealias typedef unsigned variant void _Bool \
+                         _Complex _Imaginary";
+    WORDS.split(' ').any(|word| word == text)
 }
 
-/// A name as TSDL can have it: every other character becomes `_xHEX_`.
-pub(super) fn identifier(name: &str) -> String {
+/// A name in which `_xHEX_` stands for every character that is not plain; `is_plain` is given what is behind it too.
+fn encoded(name: &str, is_plain: impl Fn(char, &str) -> bool) -> String {
     let mut text = String::with_capacity(name.len() + 1);
-    for c in name.chars() {
-        if c.is_ascii_alphanumeric() || c == '_' {
+    for (at, c) in name.char_indices() {
+        if is_plain(c, &name[at + c.len_utf8()..]) {
             text.push(c);
         } else {
             // Writing to a string does not fail.
             let _ = write!(text, "_x{:x}_", c as u32);
         }
     }
+    text
+}
+
+/// A name as TSDL can have it: every other character becomes `_xHEX_`.
+pub(super) fn identifier(name: &str) -> String {
+    let text = encoded(name, |c, _| c.is_ascii_alphanumeric() || c == '_');
     if is_identifier(&text) { text } else { format!("_{text}") }
 }
 
@@ -84,6 +63,9 @@ pub(super) fn quoted(text: &str, letters: &[(char, char)]) -> String {
     out
 }
 
+/// Sizes of floating point numbers in bits, with the digits of exponent and mantissa that metadata state.
+pub(super) const FLOATS: [(u32, (i128, i128)); 4] = [(16, (5, 11)), (32, (8, 24)), (64, (11, 53)), (128, (15, 113))];
+
 /// A member that is read under the name that it is shown with.
 pub(super) fn member(name: impl Into<Arc<str>>, class: FieldClassId) -> Member {
     let name = name.into();
@@ -103,17 +85,7 @@ pub(super) fn has_mark(text: &str) -> bool {
 
 /// The code of a name, behind the first character of an identifier.
 pub(super) fn coded(name: &str) -> String {
-    let mut text = String::with_capacity(name.len() + 1);
-    for (at, c) in name.char_indices() {
-        let is_plain = c.is_ascii_alphanumeric() || c == '_' && !looks_coded(&name[at + 1..]);
-        if is_plain {
-            text.push(c);
-        } else {
-            // Writing to a string does not fail.
-            let _ = write!(text, "_x{:x}_", c as u32);
-        }
-    }
-    text
+    encoded(name, |c, rest| c.is_ascii_alphanumeric() || c == '_' && !looks_coded(rest))
 }
 
 /// Would an underscore before this text be read as the beginning of a coded character, however the text is coded?
@@ -169,8 +141,7 @@ pub(super) fn with_plain_names(schema: &Schema) -> Schema {
 
 /// Are the labels the names of the options, in their order?
 pub(super) fn is_tag(labels: &[Mapping], options: &[VariantOption]) -> bool {
-    labels.len() == options.len()
-        && labels.iter().zip(options).all(|(of, option)| option.name.as_ref() == Some(&of.label))
+    labels.iter().map(|of| Some(&of.label)).eq(options.iter().map(|option| option.name.as_ref()))
 }
 
 /// Names the options of a variant, and the labels that select them, as they were named before.
@@ -180,9 +151,8 @@ fn plain_options(schema: &mut Schema, tag: FieldClassId, value: FieldClassId) {
         return;
     };
     let Some(mappings) = &integer.mappings else { return };
-    let is_one_each = mappings.len() == variant.options.len()
-        && mappings.iter().zip(&variant.options).all(|(of, option)| option.raw_name.as_ref() == Some(&of.label));
-    if !is_one_each {
+    let raw_names = variant.options.iter().map(|option| option.raw_name.as_ref());
+    if !mappings.iter().map(|of| Some(&of.label)).eq(raw_names) {
         return;
     }
     for option in &mut variant.options {

@@ -8,10 +8,11 @@ use tracemill_codec::layout;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
 use super::{ctf2, gaps, lttng_index, names, packets, quirks, tsdl};
-use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{DataFile, Entry, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
 const METADATA: &str = "metadata";
@@ -76,7 +77,7 @@ struct File {
     data: DataFile,
     class: StreamClassId,
     id: Option<u64>,
-    packets: Vec<Packet>,
+    packets: PacketList,
     widths: gaps::Widths,
 }
 
@@ -103,7 +104,7 @@ impl Folder {
             if entry.name == METADATA || entry.name.starts_with('.') || len == 0 {
                 continue;
             }
-            let file = storage.open(&entry.path).and_then(|bytes| folder.read_file(storage, &entry.name, bytes));
+            let file = storage.open(&entry.path).and_then(|bytes| folder.read_file(storage, &entry, bytes));
             match file {
                 Ok(file) => folder.files.extend(file),
                 Err(error) => folder.faults.push(error.in_file(&entry.path)),
@@ -112,10 +113,11 @@ impl Folder {
         Ok(folder)
     }
 
-    fn read_file(&mut self, storage: &dyn Storage, name: &str, bytes: Arc<dyn Bytes>) -> Result<Option<File>> {
-        let path = self.found.path.join(name);
+    fn read_file(&mut self, storage: &dyn Storage, entry: &Entry, bytes: Arc<dyn Bytes>) -> Result<Option<File>> {
+        // The name is text, which not every path is.
+        let (name, path) = (entry.name.as_str(), &entry.path);
         let mut data = DataFile { path: path.clone(), relative: name.to_string(), bytes, is_indexed: false };
-        let first = packets::read_header(&self.plans, data.bytes.bytes(), 0, 0);
+        let first = packets::read_header(&self.plans, data.bytes.bytes(), 0, 0, u64::MAX);
         let indexed = self.read_index(storage, name, &data, first.as_ref().ok());
         let mut widths = gaps::Widths::default();
         if let Ok(header) = &first {
@@ -127,7 +129,7 @@ impl Folder {
                 list
             }
             None => {
-                let scanned = packets::scan_file(&self.plans, &path, data.bytes.bytes());
+                let scanned = packets::scan_file(&self.plans, path, data.bytes.bytes());
                 widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
                 self.faults.extend(scanned.faults);
                 scanned.packets
@@ -138,7 +140,7 @@ impl Folder {
         let class = packet.class;
         if list.iter().any(|packet| packet.class != class) {
             let message = "its packets belong to several stream classes; each is read by its own";
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(&path));
+            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(path));
         }
         Ok(Some(File { data, class, id, packets: list, widths }))
     }
@@ -150,7 +152,7 @@ impl Folder {
         name: &str,
         data: &DataFile,
         first: Option<&packets::Header>,
-    ) -> Option<Vec<Packet>> {
+    ) -> Option<PacketList> {
         let path = self.found.path.join("index").join(format!("{name}.idx"));
         if !matches!(storage.kind(&path), Some(EntryKind::File(_))) {
             return None;
@@ -175,7 +177,7 @@ impl Folder {
     /// Do entries of an index describe their packets? Those are looked at whose times contradict the entries beside them,
     /// and some everywhere: to look at all would be to read the file without an index. A packet that differs otherwise is
     /// reported when it is opened.
-    fn fits(&self, list: &[Packet], bytes: &[u8]) -> std::result::Result<(), String> {
+    fn fits(&self, list: &PacketList, bytes: &[u8]) -> std::result::Result<(), String> {
         let stride = list.len().div_ceil(LOOKED_AT).max(1);
         let contradicts = |at: usize| {
             let pair = list.get(at).zip(list.get(at + 1));
@@ -183,13 +185,14 @@ impl Folder {
         };
         let odd = (0..list.len()).filter(|&at| contradicts(at)).flat_map(|at| [at, at + 1]).take(LOOKED_AT);
         for at in (0..list.len()).step_by(stride).chain(odd).chain(list.len().checked_sub(1)) {
-            let entry = &list[at];
+            let entry = list.at(at);
             // A packet whose header is damaged is found by its entry, and reported when it is read.
-            let Ok(header) = packets::read_header(&self.plans, bytes, entry.offset_bytes, 0) else { continue };
+            let header = packets::read_header(&self.plans, bytes, entry.offset_bytes, 0, u64::MAX);
+            let Ok(header) = header else { continue };
             if header.total_bits != entry.total_bits || header.class != entry.class {
                 return Err(format!("its entry {at} does not describe the packet at byte {}", entry.offset_bytes));
             }
-            if let Some((what, says, is)) = packets::other_times(entry, &header) {
+            if let Some((what, says, is)) = packets::other_times(&entry, &header) {
                 return Err(format!(
                     "its entry {at} says that the packet {what} at {says} cycles, the packet says {is}"
                 ));
@@ -199,9 +202,9 @@ impl Folder {
     }
 
     /// An index has every number; those whose field the packets lack mean nothing.
-    fn without_absent_roles(&self, mut list: Vec<Packet>) -> Vec<Packet> {
+    fn without_absent_roles(&self, list: PacketList) -> PacketList {
         let has = |root: Option<_>, role: Role| root.is_some_and(|root| has_role(&self.schema, root, role));
-        for packet in &mut list {
+        let without = |mut packet: Packet| {
             let context = self.schema.stream(packet.class).packet_context;
             let keep = |value: Option<u64>, role: Role| value.filter(|_| has(context, role));
             packet.begin_cycles = keep(packet.begin_cycles, Role::PacketBegin);
@@ -209,21 +212,21 @@ impl Folder {
             packet.discarded_snapshot = keep(packet.discarded_snapshot, Role::DiscardedEvents);
             packet.sequence = keep(packet.sequence, Role::PacketSequence);
             packet.stream_id = packet.stream_id.filter(|_| has(self.schema.packet_header, Role::StreamId));
-        }
-        list
+            packet
+        };
+        list.iter().map(without).collect()
     }
 }
 
-fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: Role) -> bool {
-    let class = schema.field_class(root);
-    class.roles.has(role) || layout::children(class).into_iter().any(|child| has_role(schema, child, role))
+pub(super) fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClassId, role: Role) -> bool {
+    layout::below(schema, root).any(|class| class.roles.has(role))
 }
 
 /// Entries of an index that are compared with their packets.
 const LOOKED_AT: usize = 64;
 
 /// Does the first entry of an index describe the first packet of the file?
-fn fits_first(list: &[Packet], first: Option<&packets::Header>) -> std::result::Result<(), String> {
+fn fits_first(list: &PacketList, first: Option<&packets::Header>) -> std::result::Result<(), String> {
     let (Some(entry), Some(header)) = (list.first(), first) else {
         return Err("the data file does not begin with a packet".into());
     };
@@ -301,8 +304,9 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
             let remap = |class: StreamClassId| schema.stream_by_id(folder.schema.stream(class).id);
             let Some(class) = remap(file.class) else { continue };
             file.class = class;
-            for packet in &mut file.packets {
-                packet.class = remap(packet.class).unwrap_or(class);
+            if several {
+                let of_common = |packet: Packet| Packet { class: remap(packet.class).unwrap_or(class), ..packet };
+                file.packets = file.packets.iter().map(of_common).collect();
             }
             files.push(file);
         }
@@ -395,25 +399,44 @@ fn group(files: Vec<File>) -> Vec<(Stream, gaps::Widths)> {
                 class: file.class,
                 id: file.id,
                 files: Vec::new(),
-                packets: Vec::new(),
+                packets: PacketList::default(),
             };
             streams.push((stream, file.widths));
         }
         let stream = &mut streams[at].0;
         let number = stream.files.len() as u32;
-        stream.packets.extend(file.packets.into_iter().map(|packet| Packet { file: number, ..packet }));
+        if number == 0 {
+            stream.packets = file.packets;
+        } else {
+            stream.packets.extend(file.packets.iter().map(|packet| Packet { file: number, ..packet }));
+        }
         stream.files.push(file.data);
     }
     for (stream, _) in &mut streams {
         stream.name = stream.files.iter().map(|file| &file.relative).min().cloned().unwrap_or_default();
         if stream.files.len() > 1 {
-            stream.packets.sort_by_key(|packet| packet.begin_cycles);
-            // Overlapping snapshots hold the same packets twice.
-            stream.packets.dedup_by(|b, a| is_same_packet(a, b));
+            stream.packets = in_order_of_time(&stream.packets);
         }
     }
     streams.sort_by(|(a, _), (b, _)| a.name.as_bytes().cmp(b.name.as_bytes()));
     streams
+}
+
+/// Packets by their beginnings, each once: overlapping snapshots hold the same packets twice.
+fn in_order_of_time(packets: &PacketList) -> PacketList {
+    let mut order: Vec<(Option<u64>, usize)> =
+        packets.iter().zip(0..).map(|(packet, at)| (packet.begin_cycles, at)).collect();
+    order.sort_unstable();
+    let mut ordered = PacketList::default();
+    let mut last: Option<Packet> = None;
+    for (_, at) in order {
+        let packet = packets.at(at);
+        if !last.as_ref().is_some_and(|last| is_same_packet(last, &packet)) {
+            ordered.push(&packet);
+            last = Some(packet);
+        }
+    }
+    ordered
 }
 
 fn is_same_packet(a: &Packet, b: &Packet) -> bool {

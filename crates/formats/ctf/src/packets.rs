@@ -11,6 +11,7 @@ use tracemill_codec::text::uuid_text;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
 
 use tracemill_format::{EntryKind, OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles, is_below};
@@ -42,18 +43,9 @@ pub(crate) struct BadHeader {
     pub read_bits: u64,
 }
 
-/// Reads the header and context of the packet at `offset`. `clock` is the stream's clock before it.
+/// Reads the header and context of the packet at `offset`, which have at most so many bytes. `clock` is the stream's clock
+/// before it.
 pub(crate) fn read_header(
-    plans: &TracePlans,
-    bytes: &[u8],
-    offset: u64,
-    clock: u64,
-) -> std::result::Result<Header, BadHeader> {
-    read_header_within(plans, bytes, offset, clock, u64::MAX)
-}
-
-/// [`read_header`] with a limit for the length of header and context.
-fn read_header_within(
     plans: &TracePlans,
     bytes: &[u8],
     offset: u64,
@@ -181,30 +173,26 @@ pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> 
     Packet {
         file,
         index,
-        offset_bytes: offset,
-        total_bits: header.total_bits,
         content_bits: header.content_bits,
-        class: header.class,
         stream_id: roles.stream_id,
         begin_cycles: roles.begin_cycles,
         end_cycles: roles.end_cycles,
         discarded_snapshot: roles.discarded,
         sequence: roles.sequence,
-        discarded_before: 0,
-        lost_packets_before: 0,
+        ..Packet::new(header.class, offset, header.total_bits)
     }
 }
 
 /// The packets of a file, as its packet headers describe them.
 pub(crate) struct Scanned {
-    pub packets: Vec<Packet>,
+    pub packets: PacketList,
     pub faults: Vec<Error>,
     /// Widths in bits of the counters, for their wraps.
     pub discarded_len_bits: u32,
     pub sequence_len_bits: u32,
 }
 
-/// Packets that a file may have however small they are. What is kept of each takes 136 bytes, so from there on packets
+/// Packets that a file may have however small they are. What is kept of each takes up to 64 bytes, so from there on packets
 /// must have [`MIN_MEAN_BYTES`] on average, or memory would be many times the size of the file.
 const MANY_PACKETS: u64 = 1 << 20;
 /// See [`MANY_PACKETS`]. Producers write packets of 4 KiB and more; 256 bytes is the least that we know of.
@@ -215,7 +203,7 @@ const MAX_FAULTS: u64 = 1000;
 /// Reads all packet headers of a file, one after the other.
 pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
     let mut scanned =
-        Scanned { packets: Vec::new(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
+        Scanned { packets: PacketList::default(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
     let mut faults = Faults { path, reported: Vec::new(), more: 0, more_from: 0 };
     let mut budget = Budget { left: MAX_TRIES };
@@ -226,7 +214,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
             faults.report(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
             break;
         }
-        let total_bits = match read_header(plans, bytes, offset, clock) {
+        let total_bits = match read_header(plans, bytes, offset, clock, u64::MAX) {
             Ok(header) => {
                 if let Some(fault) = &header.fault {
                     faults.report(fault.clone(), index);
@@ -235,7 +223,7 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 scanned.discarded_len_bits = roles.discarded_len_bits;
                 scanned.sequence_len_bits = roles.sequence_len_bits;
                 clock = roles.end_cycles.unwrap_or(header.state.clock).max(header.state.clock);
-                scanned.packets.push(packet_of(&header, 0, index, offset));
+                scanned.packets.push(&packet_of(&header, 0, index, offset));
                 header.total_bits
             }
             Err(bad) => {
@@ -338,7 +326,7 @@ fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64, budget: &mut Budge
     if budget.left == 0 {
         return false;
     }
-    let good = read_header_within(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none());
+    let good = read_header(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none());
     if !good {
         budget.charge(0);
     }
@@ -396,16 +384,16 @@ impl PacketReader for Reader {
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let mut packet = stream.packets.at(index);
         let file = &stream.files[packet.file as usize];
         let bytes = &file.bytes;
         let content_bytes = packet.content_bits.div_ceil(8) as usize;
         if content_bytes >= POPULATE_FROM {
             bytes.will_read(packet.offset_bytes as usize, content_bytes);
         }
-        let header = read_header(plans, bytes.bytes(), packet.offset_bytes, clock).map_err(|bad| bad.error)?;
-        let differs = other_times(packet, &header);
-        let mut packet = packet.clone();
+        let header =
+            read_header(plans, bytes.bytes(), packet.offset_bytes, clock, u64::MAX).map_err(|bad| bad.error)?;
+        let differs = other_times(&packet, &header);
         packet.content_bits = packet.content_bits.min(header.content_bits);
         let mut opened = OpenedPacket::new(PacketData {
             plans: plans.clone(),

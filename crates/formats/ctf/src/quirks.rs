@@ -45,7 +45,7 @@ pub(crate) fn mend(schema: &Schema, plans: &Arc<TracePlans>, stream: &mut Stream
     }
     if name.starts_with("lttng-") {
         let is_crash = |packet: &Packet| packet.end_cycles == Some(0) && packet.begin_cycles.is_some_and(|at| at != 0);
-        if stream.packets.iter().any(is_crash) {
+        if stream.packets.iter().any(|packet| is_crash(&packet)) {
             end_at_next(plans, stream, is_crash);
             let message =
                 format!("stream `{}` has packets without an end time, as lttng-crash leaves them", stream.name);
@@ -65,21 +65,28 @@ fn has_event_after_packet(version: (i128, i128, i128)) -> bool {
 
 fn end_at_next(plans: &Arc<TracePlans>, stream: &mut Stream, which: impl Fn(&Packet) -> bool) {
     for at in 0..stream.packets.len() {
-        if !which(&stream.packets[at]) {
+        if !which(&stream.packets.at(at)) {
             continue;
         }
         let next = stream.packets.get(at + 1).and_then(|next| next.begin_cycles);
         let end = next.or_else(|| event_times(plans, stream, at, usize::MAX).map(|(_, last)| last));
-        let packet = &mut stream.packets[at];
-        packet.end_cycles = end.or(packet.begin_cycles);
+        let mut stored = None;
+        stream.packets.update(at, |packet| {
+            stored = std::mem::replace(&mut packet.end_cycles, end.or(packet.begin_cycles));
+            // lttng-crash stores no end.
+            stored = stored.filter(|stored| packet.begin_cycles.is_none_or(|begin| begin <= *stored));
+        });
+        if at + 1 < stream.packets.len() {
+            stream.packets.update(at + 1, |next| next.lost_since = stored);
+        }
     }
 }
 
 fn begin_at_first_event(plans: &Arc<TracePlans>, stream: &mut Stream) {
     for at in 1..stream.packets.len() {
         let Some((first, _)) = event_times(plans, stream, at, 1) else { continue };
-        stream.packets[at].begin_cycles = Some(first);
-        stream.packets[at - 1].end_cycles = Some(first);
+        stream.packets.update(at, |packet| packet.begin_cycles = Some(first));
+        stream.packets.update(at - 1, |before| before.end_cycles = Some(first));
     }
 }
 

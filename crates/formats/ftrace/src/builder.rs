@@ -2,44 +2,25 @@
 
 use std::io::Write;
 
+use tracemill_codec::bits::put_uint;
 use tracemill_model::schema::ByteOrder;
 
-/// A byte order that writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Least significant byte first.
-    Little,
-    /// Most significant byte first.
-    Big,
+/// The lowest `len` bytes of a number.
+pub fn bytes(order: ByteOrder, value: u64, len: usize) -> Vec<u8> {
+    pack(order, &[(value as i64, len)])
 }
 
-impl Order {
-    /// The order as the model has it.
-    pub fn byte_order(self) -> ByteOrder {
-        match self {
-            Order::Little => ByteOrder::Little,
-            Order::Big => ByteOrder::Big,
-        }
-    }
-
-    /// The lowest `len` bytes of a number.
-    pub fn bytes(self, value: u64, len: usize) -> Vec<u8> {
-        match self {
-            Order::Little => value.to_le_bytes()[..len].to_vec(),
-            Order::Big => value.to_be_bytes()[8 - len..].to_vec(),
-        }
-    }
-
-    /// Numbers with their lengths, one behind the other.
-    pub fn pack(self, parts: &[(i64, usize)]) -> Vec<u8> {
-        parts.iter().flat_map(|&(value, len)| self.bytes(value as u64, len)).collect()
-    }
+/// Numbers with their lengths, one behind the other.
+pub fn pack(order: ByteOrder, parts: &[(i64, usize)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    parts.iter().for_each(|&(value, len)| put_uint(&mut out, value as u64, len, order));
+    out
 }
 
 /// A page of the ring buffer.
 #[derive(Clone)]
 pub struct PageBuilder {
-    order: Order,
+    order: ByteOrder,
     long: usize,
     time: u64,
     records: Vec<u8>,
@@ -49,20 +30,20 @@ pub struct PageBuilder {
 
 impl PageBuilder {
     /// A page that begins at `time`, of a machine with `long` bytes a word.
-    pub fn new(order: Order, long: u8, time: u64) -> Self {
+    pub fn new(order: ByteOrder, long: u8, time: u64) -> Self {
         PageBuilder { order, long: long.into(), time, records: Vec::new(), missed: None, commit: None }
     }
 
     fn head(&mut self, kind: u64, delta: u64) {
         let word = match self.order {
-            Order::Little => kind | delta << 5,
-            Order::Big => kind << 27 | delta,
+            ByteOrder::Little => kind | delta << 5,
+            ByteOrder::Big => kind << 27 | delta,
         };
         self.word(word);
     }
 
     fn word(&mut self, word: u64) {
-        let bytes = self.order.bytes(word, 4);
+        let bytes = bytes(self.order, word, 4);
         self.records.extend(bytes);
     }
 
@@ -125,11 +106,11 @@ impl PageBuilder {
             Some(None) => 1 << 31,
             Some(Some(_)) => 3 << 30,
         };
-        let mut page = self.order.bytes(self.time, 8);
-        page.extend(self.order.bytes(self.commit.unwrap_or(self.records.len() as u64 | flags), self.long));
+        let mut page = bytes(self.order, self.time, 8);
+        page.extend(bytes(self.order, self.commit.unwrap_or(self.records.len() as u64 | flags), self.long));
         page.extend(&self.records);
         if let Some(Some(count)) = self.missed {
-            page.extend(self.order.bytes(count, self.long));
+            page.extend(bytes(self.order, count, self.long));
         }
         assert!(page.len() <= page_bytes);
         page.resize(page_bytes, 0);
@@ -158,7 +139,7 @@ pub fn format(name: &str, id: u16, fields: &[&str]) -> String {
 #[derive(Clone)]
 pub struct FileBuilder {
     /// Byte order.
-    pub order: Order,
+    pub order: ByteOrder,
     /// Bytes of a word.
     pub long: u8,
     /// Bytes of a page.
@@ -181,7 +162,7 @@ pub struct FileBuilder {
 
 impl FileBuilder {
     /// A file without events.
-    pub fn new(order: Order, long: u8, page_bytes: usize) -> Self {
+    pub fn new(order: ByteOrder, long: u8, page_bytes: usize) -> Self {
         let data = 8 + usize::from(long);
         let header_page = format!(
             "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
@@ -216,12 +197,12 @@ impl FileBuilder {
     }
 
     fn number(&self, out: &mut Vec<u8>, value: u64, len: usize) {
-        out.extend(self.order.bytes(value, len));
+        out.extend(bytes(self.order, value, len));
     }
 
     fn start(&self, version: &str) -> Vec<u8> {
         let mut out = b"\x17\x08\x44tracing".to_vec();
-        out.extend(version.bytes().chain([0, u8::from(self.order == Order::Big), self.long]));
+        out.extend(version.bytes().chain([0, u8::from(self.order == ByteOrder::Big), self.long]));
         self.number(&mut out, self.page_bytes as u64, 4);
         out
     }
@@ -237,7 +218,7 @@ impl FileBuilder {
     }
 
     fn formats(&self, formats: &[String]) -> Vec<u8> {
-        let mut out = self.order.bytes(formats.len() as u64, 4);
+        let mut out = bytes(self.order, formats.len() as u64, 4);
         for format in formats {
             self.number(&mut out, format.len() as u64, 8);
             out.extend(format.bytes());
@@ -246,7 +227,7 @@ impl FileBuilder {
     }
 
     fn event_formats(&self) -> Vec<u8> {
-        let mut out = self.order.bytes(self.systems.len() as u64, 4);
+        let mut out = bytes(self.order, self.systems.len() as u64, 4);
         for (system, formats) in &self.systems {
             out.extend(system.bytes().chain([0]));
             out.extend(self.formats(formats));
@@ -255,7 +236,7 @@ impl FileBuilder {
     }
 
     fn comms(&self) -> Vec<u8> {
-        let mut out = self.order.bytes(self.comms.len() as u64, 8);
+        let mut out = bytes(self.order, self.comms.len() as u64, 8);
         out.extend(self.comms.bytes());
         out
     }
@@ -288,12 +269,12 @@ impl FileBuilder {
             instances.push(out.len() + 6);
             let content: Vec<u8> = [0; 8].into_iter().chain(name.bytes()).chain([0]).collect();
             self.option(&mut out, 3, &content);
-            self.option(&mut out, 8, &self.order.bytes(cpus.len() as u64, 4));
+            self.option(&mut out, 8, &bytes(self.order, cpus.len() as u64, 4));
         }
         self.number(&mut out, 0, 2);
         for (at, (_, _, cpus)) in self.buffers.iter().enumerate() {
             if let Some(at) = at.checked_sub(1) {
-                let offset = self.order.bytes(out.len() as u64, 8);
+                let offset = bytes(self.order, out.len() as u64, 8);
                 out[instances[at]..instances[at] + 8].copy_from_slice(&offset);
             }
             out.extend(b"flyrecord\0");
@@ -314,7 +295,7 @@ impl FileBuilder {
         let mut body = content.to_vec();
         if is_packed {
             let packed = zlib(content);
-            body = self.order.bytes(packed.len() as u64, 4);
+            body = bytes(self.order, packed.len() as u64, 4);
             self.number(&mut body, content.len() as u64, 4);
             body.extend(packed);
         }
@@ -348,7 +329,7 @@ impl FileBuilder {
             let at = out.len();
             self.section_head(&mut out, 3, 1, is_packed);
             out.resize(out.len().next_multiple_of(self.page_bytes), 0);
-            let mut option = self.order.bytes(at as u64, 8);
+            let mut option = bytes(self.order, at as u64, 8);
             option.extend(name.bytes().chain([0]).chain(clock.bytes()).chain([0]));
             self.number(&mut option, self.page_bytes as u64, 4);
             self.number(&mut option, cpus.len() as u64, 4);
@@ -368,11 +349,11 @@ impl FileBuilder {
         self.option(&mut last, 0, &[0; 8]);
         let last = self.section(&mut out, 0, &last, false);
         let mut list = Vec::new();
-        places.iter().for_each(|&(id, at)| self.option(&mut list, id, &self.order.bytes(at as u64, 8)));
+        places.iter().for_each(|&(id, at)| self.option(&mut list, id, &bytes(self.order, at as u64, 8)));
         self.options.iter().for_each(|(id, content)| self.option(&mut list, *id, content));
-        self.option(&mut list, 0, &self.order.bytes(last as u64, 8));
+        self.option(&mut list, 0, &bytes(self.order, last as u64, 8));
         let list = self.section(&mut out, 0, &list, is_packed);
-        out[first..first + 8].copy_from_slice(&self.order.bytes(list as u64, 8));
+        out[first..first + 8].copy_from_slice(&bytes(self.order, list as u64, 8));
         out
     }
 
@@ -381,7 +362,7 @@ impl FileBuilder {
             return pages.to_vec();
         }
         let chunks: Vec<&[u8]> = pages.chunks(self.pages_packed * self.page_bytes).collect();
-        let mut out = self.order.bytes(chunks.len() as u64, 4);
+        let mut out = bytes(self.order, chunks.len() as u64, 4);
         for chunk in chunks {
             let packed = zlib(chunk);
             self.number(&mut out, packed.len() as u64, 4);

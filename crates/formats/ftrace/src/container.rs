@@ -6,7 +6,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::bytes::{Reader, text};
-use super::event_format::{EventFormat, Machine};
+use super::event_format::{EventFormat, Field, Machine};
 use super::options::Options;
 use super::ring_buffer::{MAX_PAGE_BYTES, PageLayout};
 use super::{v6, v7};
@@ -239,8 +239,8 @@ impl Container {
             let message = format!("the common fields of `{}` are not those of the events before it", format.name);
             return self.fault(wrong(message));
         }
-        let is_type = |field: &&super::event_format::Field| field.name == "common_type" && field.offset == 0;
-        if !format.common.iter().any(|field| is_type(&field) && field.size == 2) {
+        let is_type = |field: &Field| field.name == "common_type" && (field.offset, field.size) == (0, 2);
+        if !format.common.iter().any(is_type) {
             let message = format!("`{}` does not begin with a `common_type` of 2 bytes", format.name);
             return self.fault(wrong(message));
         }

@@ -24,7 +24,7 @@ use tracemill_model::schema::ByteOrder;
 
 /// Fields that a format may have; the kernel's largest have about 40.
 const MAX_FIELDS: usize = 1024;
-/// Those of them that have no fixed place.
+/// Fields without a fixed place that it may have.
 const MAX_DYNAMIC_FIELDS: usize = 32;
 /// Records are shorter than a page of the ring buffer, and those have at most a few MiB; no fixed field is larger.
 const MAX_RECORD_BYTES: u32 = 1 << 16;
@@ -242,15 +242,6 @@ impl Field {
         let unused = 64 - 8 * u32::from(element.bytes);
         Some(if element.signed { i128::from((value << unused) as i64 >> unused) } else { i128::from(value) })
     }
-
-    /// The text of a text field, without what follows its first zero.
-    pub fn text<'r>(&self, record: &'r [u8], machine: Machine) -> Option<&'r [u8]> {
-        if self.content != Content::Text {
-            return None;
-        }
-        let bytes = self.bytes(record, machine);
-        Some(&bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())])
-    }
 }
 
 /// `unsigned long args[6]`, taken apart.
@@ -301,30 +292,21 @@ impl<'a> Declaration<'a> {
         let is_pointer = by_type.is_some_and(|element| element.is_pointer);
         let signed = signed.unwrap_or_else(|| by_type.is_some_and(|element| element.signed));
         let element = |bytes: u32| Element { bytes: bytes as u8, signed, is_pointer };
+        // `signed` is about the elements; bytes of what nobody knows have none.
+        let of_type = by_type.map_or(BYTE, |of| element(of.bytes.into()));
         let is_whole = |bytes: u32| matches!(bytes, 1 | 2 | 4 | 8);
         let is_text = self.is_character();
-        let (content, place) = match self.located {
-            Some(_) if size != 4 => {
-                let message = format!("the field `{}` says in {size} bytes where it is, expected 4", self.name);
-                return Err(Error::malformed(message));
-            }
+        if self.located.is_some() && size != 4 {
+            let message = format!("the field `{}` says in {size} bytes where it is, expected 4", self.name);
+            return Err(Error::malformed(message));
+        }
+        let (content, place) = match self.located.or((size == 0).then_some(Place::Rest)) {
             Some(place) if is_text => (Content::Text, place),
-            Some(place) => {
-                // `signed` is about the elements; bytes of what nobody knows have none.
-                let of = by_type
-                    .map_or(Element { bytes: 1, signed: false, is_pointer: false }, |of| element(of.bytes.into()));
-                (Content::Array(of), place)
-            }
-            None if size == 0 && is_text => (Content::Text, Place::Rest),
-            None if size == 0 => {
-                let of = by_type
-                    .map_or(Element { bytes: 1, signed: false, is_pointer: false }, |of| element(of.bytes.into()));
-                (Content::Array(of), Place::Rest)
-            }
+            Some(place) => (Content::Array(of_type), place),
             None if self.is_array && is_text => (Content::Text, Place::Fixed),
             // Call stacks: the format says the most, the record holds what there was.
             None if self.is_array && self.name == "caller" && by_type.is_some() => {
-                (Content::Array(by_type.map_or(BYTE, |of| element(of.bytes.into()))), Place::Rest)
+                (Content::Array(of_type), Place::Rest)
             }
             None if self.is_array => {
                 let by_count =
@@ -352,27 +334,33 @@ impl<'a> Declaration<'a> {
         base.next() == Some("char") && base.next().is_none()
     }
 
-    /// What one of the type is, by its name; `None` for what only the kernel knows.
+    /// The element that the type's name stands for; `None` for types that only the kernel knows.
     fn element(&self, machine: Machine) -> Option<Element> {
-        let long = u32::from(machine.long_bytes);
         let words: Vec<&str> = self.base().collect();
         if words.iter().any(|word| word.ends_with('*')) {
             return Some(Element { bytes: machine.long_bytes, signed: false, is_pointer: true });
         }
-        let is_unsigned = words.contains(&"unsigned");
-        let rest: Vec<&str> = words.into_iter().filter(|word| !matches!(*word, "unsigned" | "signed")).collect();
-        let (bytes, signed) = match rest.as_slice() {
-            ["char"] => (1, true),
-            ["short"] | ["short", "int"] => (2, true),
-            [] | ["int"] => (4, true),
-            ["long"] | ["long", "int"] => (long, true),
-            ["long", "long"] | ["long", "long", "int"] => (8, true),
-            ["enum", _] => (4, false),
-            [word] => named(word, long)?,
-            _ => return None,
-        };
-        Some(Element { bytes: bytes as u8, signed: signed && !is_unsigned, is_pointer: false })
+        let (bytes, signed) = type_of_words(&words, machine)?;
+        Some(Element { bytes: bytes as u8, signed, is_pointer: false })
     }
+}
+
+/// Bytes and sign of an integer type of C, given as its words; `None` for other types.
+pub(crate) fn type_of_words(words: &[&str], machine: Machine) -> Option<(u32, bool)> {
+    let long = u32::from(machine.long_bytes);
+    let is_unsigned = words.contains(&"unsigned");
+    let rest: Vec<&str> = words.iter().copied().filter(|word| !matches!(*word, "unsigned" | "signed")).collect();
+    let (bytes, signed) = match rest.as_slice() {
+        ["char"] => (1, true),
+        ["short"] | ["short", "int"] => (2, true),
+        [] | ["int"] => (4, true),
+        ["long"] | ["long", "int"] => (long, true),
+        ["long", "long"] | ["long", "long", "int"] => (8, true),
+        ["enum", _] => (4, false),
+        [word] => named(word, long)?,
+        _ => return None,
+    };
+    Some((bytes, signed && !is_unsigned))
 }
 
 /// A byte of something without parts.
@@ -406,6 +394,11 @@ mod tests {
         Field::parse(text, machine).expect(text)
     }
 
+    fn text_of<'r>(field: &Field, record: &'r [u8], machine: Machine) -> Option<&'r [u8]> {
+        let bytes = field.bytes(record, machine).split(|&byte| byte == 0).next();
+        bytes.filter(|_| field.content == Content::Text)
+    }
+
     fn integer(bytes: u8, signed: bool) -> Content {
         Content::Integer(Element { bytes, signed, is_pointer: false })
     }
@@ -431,7 +424,7 @@ mod tests {
         let mut record = vec![0; 28];
         record[8..12].copy_from_slice(b"bash");
         record[24..].copy_from_slice(&(-5i32).to_le_bytes());
-        assert_eq!(format.field("comm").unwrap().text(&record, M64), Some(&b"bash"[..]));
+        assert_eq!(text_of(format.field("comm").unwrap(), &record, M64), Some(&b"bash"[..]));
         assert_eq!(format.field("pid").unwrap().integer(&record, M64), Some(-5));
         assert_eq!(format.field("pid").unwrap().integer(&record[..26], M64), None);
     }
@@ -514,13 +507,13 @@ mod tests {
         let mut record = vec![0u8; 12];
         record[8..].copy_from_slice(&(12u32 | 5 << 16).to_le_bytes());
         record.extend(b"eth0\0\0\0\0");
-        assert_eq!(name.text(&record, M64), Some(&b"eth0"[..]));
+        assert_eq!(text_of(&name, &record, M64), Some(&b"eth0"[..]));
         assert_eq!(name.range(&record[..14], M64), (12..14, false));
         assert_eq!(name.bytes(&record[..14], M64), b"et");
         assert_eq!(name.range(&record[..10], M64), (0..0, false));
         let name = field("__rel_loc char[] name; offset:4; size:4; signed:0;", M32);
         let record = [0, 0, 0, 0, 0, 3, 0, 1, b'?', b'a', b'b', 0];
-        assert_eq!(name.text(&record, M32), Some(&b"ab"[..]));
+        assert_eq!(text_of(&name, &record, M32), Some(&b"ab"[..]));
         assert_eq!(M32.number(&[1, 2, 3]), 0x010203);
         let wild = field("__data_loc char[] name; offset:0; size:4; signed:0;", M64);
         assert_eq!(wild.range(&[0xff; 4], M64), (0..0, false));

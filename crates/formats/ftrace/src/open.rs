@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockClass, ClockId, ClockOrigin, EnvValue, Schema, StreamClass, StreamClassId};
 
@@ -39,8 +38,7 @@ pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<Ope
 fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
     let bytes = storage.open(&found.path)?;
     let mut container = Container::read(bytes.bytes())?;
-    let relative = found.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let file = DataFile { path: found.path.clone(), relative, bytes, is_indexed: true };
+    let file = DataFile { is_indexed: true, ..DataFile::alone(found, bytes) };
     let mut opener = Opener::new(&mut container);
     let mut streams = Vec::new();
     let buffers = std::mem::take(&mut opener.container.buffers);
@@ -48,27 +46,16 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
         opener.open_buffer(buffer, &file, &mut streams);
     }
     let Opener { schema, streams: infos, classes, .. } = opener;
-    let schema = Arc::new(schema);
-    let sections = sections(&container, &buffers);
-    let mut warnings = Vec::new();
+    let mut trace = OpenTrace::of_file(found, schema, Arc::new(Reader { streams: infos, classes }));
+    trace.own_name = found.name.clone();
+    trace.streams = streams;
+    trace.sections = sections(&container, &buffers);
     if container.options.has_time_shift {
         let warning = Error::unsupported("times of a guest, which could be moved to those of its host");
-        warnings.push(warning.in_file(&found.path).with_help("times are shown as the guest took them"));
+        trace.warnings.push(warning.in_file(&found.path).with_help("times are shown as the guest took them"));
     }
-    Ok(OpenTrace {
-        name: found.name.clone(),
-        path: found.path.clone(),
-        own_name: found.name.clone(),
-        plans: Arc::new(TracePlans::new(schema.clone())),
-        schema,
-        has_other_bytes: true,
-        reader: Arc::new(Reader { streams: infos, classes }),
-        streams,
-        sections,
-        remarks: Vec::new(),
-        faults: container.faults.into_iter().map(|fault| fault.in_file(&found.path)).collect(),
-        warnings,
-    })
+    trace.faults = container.faults.into_iter().map(|fault| fault.in_file(&found.path)).collect();
+    Ok(trace)
 }
 
 /// State of opening a file.
@@ -146,7 +133,7 @@ impl<'c> Opener<'c> {
                 }
             };
             let id = Some(u64::from(data.cpu));
-            streams.push(Stream { name: name.clone(), class, id, files: vec![file.clone()], packets });
+            streams.push(Stream { name: name.clone(), class, id, files: vec![file.clone()], packets: packets.into() });
             self.streams.insert(name, info);
         }
     }
@@ -218,34 +205,36 @@ fn environment(container: &Container) -> Vec<(Arc<str>, EnvValue)> {
 
 /// Sections for `info`.
 fn sections(container: &Container, buffers: &[Buffer]) -> Vec<Section> {
-    let string = |text: &str| Some(EnvValue::String(text.into()));
-    let number = |value: i128| Some(EnvValue::Integer(value));
-    let mut sections = Vec::new();
-    let rows = buffers.iter().map(|buffer| {
-        vec![
-            string(if buffer.name.is_empty() { "(top)" } else { &buffer.name }),
-            buffer.clock.as_ref().or(container.options.clock.as_ref()).and_then(|clock| string(clock)),
-            number(buffer.page_bytes.into()),
-            number(buffer.cpus.len() as i128),
-            string(if buffer.is_packed { "yes" } else { "no" }),
-        ]
-    });
-    let columns = vec!["instance", "clock", "page_size", "cpus", "packed"];
-    sections.push(Section { title: "buffers".into(), columns, rows: rows.collect() });
-    let mut systems: Vec<(&str, i128)> = Vec::new();
+    let (text, number) = (Section::text, |value: usize| Section::number(value as u64));
+    let mut systems: Vec<(&str, usize)> = Vec::new();
     for (system, _) in &container.formats {
         match systems.last_mut() {
             Some((last, count)) if last == system => *count += 1,
             _ => systems.push((system, 1)),
         }
     }
-    let rows = systems.into_iter().map(|(system, count)| vec![string(system), number(count)]).collect();
-    sections.push(Section { title: "event systems".into(), columns: vec!["system", "events"], rows });
-    let rows = container.comms.iter().map(|(pid, name)| vec![number((*pid).into()), string(name)]).collect();
-    sections.push(Section { title: "processes".into(), columns: vec!["pid", "name"], rows });
     let texts = container.options.texts.iter().filter(|(name, _)| !matches!(*name, "uname" | "version"));
-    let rows = texts.map(|(name, text)| vec![string(name), string(text)]).collect();
-    sections.push(Section { title: "options".into(), columns: vec!["option", "value"], rows });
+    let clock = |buffer: &Buffer| text(buffer.clock.as_ref().or(container.options.clock.as_ref())?);
+    let mut sections = vec![
+        Section::of(
+            "buffers",
+            buffers,
+            &[
+                ("instance", &|buffer| text(if buffer.name.is_empty() { "(top)" } else { &buffer.name })),
+                ("clock", &|buffer| clock(buffer)),
+                ("page_size", &|buffer| Section::number(buffer.page_bytes)),
+                ("cpus", &|buffer| number(buffer.cpus.len())),
+                ("packed", &|buffer| text(if buffer.is_packed { "yes" } else { "no" })),
+            ],
+        ),
+        Section::of("event systems", systems, &[("system", &|of| text(of.0)), ("events", &|of| number(of.1))]),
+        Section::of(
+            "processes",
+            &container.comms,
+            &[("pid", &|(pid, _)| Section::number(*pid)), ("name", &|(_, name)| text(name))],
+        ),
+        Section::of("options", texts, &[("option", &|(name, _)| text(name)), ("value", &|(_, value)| text(value))]),
+    ];
     sections.retain(|section| !section.rows.is_empty());
     sections
 }

@@ -1,5 +1,6 @@
 //! Options: what a file says about the machine, its clock, and its buffers.
 
+use tracemill_codec::text::c_number;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
@@ -139,12 +140,7 @@ fn parse_number(text: &str) -> Option<i128> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => i64::from_str_radix(hex, 16),
-        None if digits.len() > 1 && digits.starts_with('0') => i64::from_str_radix(digits, 8),
-        None => digits.parse::<i64>(),
-    };
-    let value = i128::from(value.ok()?);
+    let value = i128::from(i64::try_from(c_number(digits)?).ok()?);
     Some(if negative { -value } else { value })
 }
 

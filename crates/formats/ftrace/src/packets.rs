@@ -153,7 +153,7 @@ impl StreamInfo {
 
 impl PacketReader for Reader {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize].bytes;
         let (Some(info), Some(classes)) = (self.streams.get(&stream.name), self.classes.get(&packet.class)) else {
             return Err(Error::malformed(format!("the stream `{}` is not known", stream.name)));
@@ -175,7 +175,7 @@ impl PacketReader for Reader {
                 (Arc::new(part) as Arc<dyn Bytes>, 0, len, Places::Packed(at))
             }
         };
-        let before = index.checked_sub(1).and_then(|before| stream.packets[before].end_cycles);
+        let before = index.checked_sub(1).and_then(|before| stream.packets.at(before).end_cycles);
         let content = slice(bytes.bytes(), base as u64, len as u64);
         let found = scan(content, info, classes, &places, before);
         let mut packet = packet.clone();

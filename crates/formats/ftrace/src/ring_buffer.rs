@@ -277,10 +277,10 @@ fn stamp(value: u64, before: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{Order, PageBuilder};
+    use crate::builder::PageBuilder;
 
-    fn layout(order: Order, long_bytes: u8) -> PageLayout {
-        PageLayout::new(Machine { byte_order: order.byte_order(), long_bytes }, 256)
+    fn layout(order: ByteOrder, long_bytes: u8) -> PageLayout {
+        PageLayout::new(Machine { byte_order: order, long_bytes }, 256)
     }
 
     fn records(layout: PageLayout, bytes: &[u8]) -> (Vec<(u64, usize)>, Option<String>) {
@@ -300,7 +300,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_record_in_both_byte_orders() {
-        for (order, long) in [(Order::Little, 8), (Order::Little, 4), (Order::Big, 8), (Order::Big, 4)] {
+        for (order, long) in [(ByteOrder::Little, 8), (ByteOrder::Little, 4), (ByteOrder::Big, 8), (ByteOrder::Big, 4)]
+        {
             let mut page = PageBuilder::new(order, long, 1000);
             page.event(5, &[1; 8]);
             page.long_event(0, &[2; 120]);
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn missed_events_with_and_without_their_number() {
-        for (order, long) in [(Order::Little, 8), (Order::Big, 4)] {
+        for (order, long) in [(ByteOrder::Little, 8), (ByteOrder::Big, 4)] {
             let layout = layout(order, long);
             let mut page = PageBuilder::new(order, long, 7);
             page.event(0, &[0; 8]);
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn impossible_lengths() {
-        let layout = layout(Order::Little, 8);
+        let layout = layout(ByteOrder::Little, 8);
         let fault = |words: &[u32], commit: u64| {
             let mut bytes = 5u64.to_le_bytes().to_vec();
             bytes.extend(commit.to_le_bytes());

@@ -9,9 +9,9 @@ use tracemill_codec::plan::{NodeId, Visitor};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::{ClockOrigin, FieldKind, Scope};
+use tracemill_model::schema::{ByteOrder, ClockOrigin, FieldKind, Scope};
 
-use super::builder::{FileBuilder, Order, format};
+use super::builder::{FileBuilder, bytes, format, pack};
 use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
 
 /// One file in memory.
@@ -44,7 +44,7 @@ fn open(bytes: Vec<u8>) -> OpenTrace {
     try_open(bytes).expect("a trace")
 }
 
-/// What was read: a line for each event, and what was told.
+/// The result of reading: a line for each event, and the errors.
 #[derive(Default)]
 struct Read {
     lines: Vec<String>,
@@ -150,14 +150,14 @@ impl Visitor for Shown<'_> {
 }
 
 /// The head of a record: number, flags 1, preemption 2, process 7.
-fn common(order: Order, id: i64) -> Vec<u8> {
-    order.pack(&[(id, 2), (1, 1), (2, 1), (7, 4)])
+fn common(order: ByteOrder, id: i64) -> Vec<u8> {
+    pack(order, &[(id, 2), (1, 1), (2, 1), (7, 4)])
 }
 
 const COMMON: &str = "common_flags=1 common_preempt_count=2 common_pid=7";
 
 /// A file with fields of every kind, with holes between them.
-fn every_field(order: Order, long: u8) -> FileBuilder {
+fn every_field(order: ByteOrder, long: u8) -> FileBuilder {
     let mut file = FileBuilder::new(order, long, 512);
     let size = long.to_string();
     let word = |declaration: &str, offset: usize| format!("{declaration};{offset};{size};0");
@@ -201,7 +201,7 @@ fn every_field(order: Order, long: u8) -> FileBuilder {
         ],
     );
     file.systems = vec![("one", vec![numbers]), ("two", vec![texts])];
-    let event = |id: i64, parts: &[(i64, usize)]| [common(order, id), order.pack(parts)].concat();
+    let event = |id: i64, parts: &[(i64, usize)]| [common(order, id), pack(order, parts)].concat();
     let mut page = file.page(1000);
     page.event(
         1,
@@ -226,11 +226,11 @@ fn every_field(order: Order, long: u8) -> FileBuilder {
     let mut text = event(101, &[]);
     text.extend(b"bash\0garbage....");
     // `name` 52..56, `other` behind itself (32) 56..58, `list` 58..62.
-    text.extend(order.pack(&[(52 | 4 << 16, 4), (24 | 2 << 16, 4), (58 | 4 << 16, 4), (1, 2), (2, 2), (3, 2)]));
+    text.extend(pack(order, &[(52 | 4 << 16, 4), (24 | 2 << 16, 4), (58 | 4 << 16, 4), (1, 2), (2, 2), (3, 2)]));
     text.extend([9, 8, 7, 6, 5, 0, 0, 0, 0, 0]);
     text.extend(b"eth\0");
     text.extend(b"xy");
-    text.extend(order.pack(&[(500, 2), (600, 2)]));
+    text.extend(pack(order, &[(500, 2), (600, 2)]));
     page.event(2, &text);
     page.event(3, &[event(5, &[(0x1234, l)]), b"hello\n\0".to_vec()].concat());
     page.event(4, &event(6, &[(1, l), (2, l), (3, 4), (4, 4)]));
@@ -263,7 +263,7 @@ fn every_line() -> Vec<String> {
 
 #[test]
 fn every_kind_of_field_in_every_kind_of_file() {
-    for (order, long) in [(Order::Little, 8), (Order::Little, 4), (Order::Big, 8), (Order::Big, 4)] {
+    for (order, long) in [(ByteOrder::Little, 8), (ByteOrder::Little, 4), (ByteOrder::Big, 8), (ByteOrder::Big, 4)] {
         let mut file = every_field(order, long);
         for pages_packed in [0, 1] {
             file.pages_packed = pages_packed;
@@ -283,7 +283,7 @@ fn every_kind_of_field_in_every_kind_of_file() {
 
 /// A file of one event with a number, in as many pages as there are lists of times.
 fn ticks(times: &[&[u64]]) -> FileBuilder {
-    let mut file = FileBuilder::new(Order::Little, 8, 256);
+    let mut file = FileBuilder::new(ByteOrder::Little, 8, 256);
     file.systems = vec![("t", vec![format("tick", 9, &["int n;8;4;1"])])];
     let page = |times: &&[u64]| {
         let mut page = file.page(times[0]);
@@ -300,7 +300,7 @@ fn ticks(times: &[&[u64]]) -> FileBuilder {
 }
 
 fn tick(n: i64) -> Vec<u8> {
-    [common(Order::Little, 9), Order::Little.pack(&[(n, 4)])].concat()
+    [common(ByteOrder::Little, 9), pack(ByteOrder::Little, &[(n, 4)])].concat()
 }
 
 fn numbers(lines: &[String]) -> Vec<&str> {
@@ -348,7 +348,7 @@ fn clocks_and_offsets() {
     assert_eq!((ns, &*clock.id, clock.origin), (2999, "boot", ClockOrigin::Unix));
     let (_, clock) = with(&[(4, b"local [counter]\0")]);
     assert_eq!(clock.frequency, 0);
-    let tsc = Order::Little.pack(&[(3, 4), (1, 4), (100, 8)]);
+    let tsc = pack(ByteOrder::Little, &[(3, 4), (1, 4), (100, 8)]);
     let (ns, clock) = with(&[(4, b"local [x86-tsc]\0"), (14, &tsc)]);
     assert_eq!((ns, clock.has_made_cycles, clock.frequency), (1400, true, 1_000_000_000));
 }
@@ -387,11 +387,11 @@ fn packets_tell_their_times() {
 
 #[test]
 fn larger_pages() {
-    let mut file = FileBuilder::new(Order::Big, 4, 65_536);
+    let mut file = FileBuilder::new(ByteOrder::Big, 4, 65_536);
     file.systems = vec![("t", vec![format("tick", 9, &["int n;8;4;1"])])];
     let mut page = file.page(0);
     for n in 0..4000 {
-        page.event(1, &[common(Order::Big, 9), Order::Big.pack(&[(n, 4)])].concat());
+        page.event(1, &[common(ByteOrder::Big, 9), pack(ByteOrder::Big, &[(n, 4)])].concat());
     }
     file.cpu(vec![page]);
     let read = read(&open(file.build_v7()));
@@ -404,7 +404,7 @@ fn events_without_a_format_are_shown_as_bytes() {
     let mut file = ticks(&[]);
     let mut page = file.page(1);
     page.event(1, &tick(1));
-    page.event(1, &[common(Order::Little, 77), vec![1, 2, 3, 4]].concat());
+    page.event(1, &[common(ByteOrder::Little, 77), vec![1, 2, 3, 4]].concat());
     page.event(1, &tick(3));
     file.buffers[0].2.clear();
     file.cpu(vec![page]);
@@ -433,8 +433,8 @@ fn formats_that_lie() {
         ],
     )];
     let mut page = file.page(1);
-    page.event(1, &[common(Order::Little, 10), vec![1, 2, 3, 4]].concat());
-    page.event(1, &[common(Order::Little, 11), vec![12, 0, 100, 0], b"abc\0".to_vec()].concat());
+    page.event(1, &[common(ByteOrder::Little, 10), vec![1, 2, 3, 4]].concat());
+    page.event(1, &[common(ByteOrder::Little, 11), vec![12, 0, 100, 0], b"abc\0".to_vec()].concat());
     page.event(1, &tick(5));
     file.buffers[0].2.clear();
     file.cpu(vec![page]);
@@ -494,7 +494,7 @@ fn cut_files_give_what_is_there() {
     assert_eq!(read_cut.faults(), [there.as_str(), "the data ends inside a page, 156 of its 256 bytes are there"]);
     assert_eq!(trace.faults[0].kind(), ErrorKind::Truncated);
     // Everywhere: an error, or a trace with faults, but never less than a word.
-    for mut file in [ticks(&[&[1, 2]]), every_field(Order::Big, 4)] {
+    for mut file in [ticks(&[&[1, 2]]), every_field(ByteOrder::Big, 4)] {
         for version in 0..3 {
             file.pages_packed = usize::from(version == 2);
             let bytes = if version == 0 { file.build_v6() } else { file.build_v7() };
@@ -510,18 +510,18 @@ fn cut_files_give_what_is_there() {
 #[test]
 fn absurd_numbers() {
     let file = ticks(&[&[1, 2]]);
-    let order = Order::Little;
+    let order = ByteOrder::Little;
     let mut shared = file.clone();
     // Instances that share the data of the top one.
     shared.options = vec![];
-    let bytes = shared.build_v6();
-    let fly = bytes.windows(10).position(|window| window == b"flyrecord\0").unwrap() as u64;
+    let built = shared.build_v6();
+    let fly = built.windows(10).position(|window| window == b"flyrecord\0").unwrap() as u64;
     for name in ["a", "b"] {
-        let content = [order.bytes(fly + 21, 8), name.bytes().chain([0]).collect()].concat();
+        let content = [bytes(order, fly + 21, 8), name.bytes().chain([0]).collect()].concat();
         shared.options.push((3, content));
     }
     // Two options more move the word by 2 * 16 bytes.
-    shared.options.iter_mut().for_each(|(_, content)| content[..8].copy_from_slice(&order.bytes(fly + 32, 8)));
+    shared.options.iter_mut().for_each(|(_, content)| content[..8].copy_from_slice(&bytes(order, fly + 32, 8)));
     let read_shared = read(&open(shared.build_v6()));
     assert_eq!(numbers(&read_shared.lines), ["1", "2"]);
     assert_eq!(read_shared.faults(), ["the data of 2 CPUs overlaps that of others"]);

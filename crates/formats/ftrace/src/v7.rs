@@ -53,7 +53,7 @@ pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u
     }
     for (mut buffer, offset) in places.buffers {
         match sections.header(offset) {
-            Ok(header) => {
+            Ok((header, _)) => {
                 buffer.is_packed = header.is_packed;
                 if buffer.is_text {
                     buffer.cpus.push(CpuData { cpu: 0, offset: header.content, len: header.len });
@@ -108,26 +108,23 @@ impl Section<'_> {
 }
 
 impl<'f> Sections<'f> {
-    fn header(&self, offset: u64) -> Result<Header> {
+    fn header(&self, offset: u64) -> Result<(Header, Reader<'f>)> {
         let mut reader = Reader::new(self.file, self.order, 0);
         reader.take(offset, "what lies before a section")?;
         let id = reader.u16("the number of a section")?;
         let flags = reader.u16("the flags of a section")?;
         reader.u32("the description of a section")?;
         let len = reader.u64("the size of a section")?;
-        Ok(Header { id, is_packed: flags & PACKED != 0, len, content: reader.offset() })
+        Ok((Header { id, is_packed: flags & PACKED != 0, len, content: reader.offset() }, reader))
     }
 
     fn open(&self, offset: u64, expected: u16) -> Result<Section<'f>> {
-        let header = self.header(offset)?;
+        let (header, mut reader) = self.header(offset)?;
         if header.id != expected {
             let message = format!("section {} where options say that section {expected} is", header.id);
             return Err(Error::malformed(message).at_offset(offset));
         }
-        let mut reader = Reader::new(self.file, self.order, 0);
-        reader.take(header.content, "what lies before a section")?;
         let content = reader.take(header.len, "the content of a section")?;
-        let place = |error: Error| error.at_offset(header.content);
         if !header.is_packed {
             return Ok(Section { bytes: Cow::Borrowed(content), order: self.order, offset: header.content });
         }
@@ -139,7 +136,8 @@ impl<'f> Sections<'f> {
         let packed = reader.u32("the packed size of a section")?;
         let len = reader.u32("the size of a section")?;
         let packed = reader.take(packed.into(), "a packed section")?;
-        let bytes = algorithm.unpack(packed, len.into(), MAX_SECTION_BYTES).map_err(place)?;
+        let bytes =
+            algorithm.unpack(packed, len.into(), MAX_SECTION_BYTES).map_err(|error| error.at_offset(header.content))?;
         Ok(Section { bytes: Cow::Owned(bytes), order: self.order, offset: header.content })
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
+use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{ClockClass, ClockId, EventClass, EventClassId, Schema, StreamClass, StreamClassId};
 
 use super::clock::origin;
@@ -54,7 +55,7 @@ pub(super) struct TraceKind {
 }
 
 /// The classes of a file, and which lines have which.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Kinds {
     pub(super) streams: Vec<StreamKind>,
     pub(super) events: Vec<EventKind>,
@@ -66,17 +67,18 @@ pub(super) struct Kinds {
 impl Kinds {
     /// Makes the classes, and the traces that have them. Warnings go to the survey.
     pub(super) fn new(survey: &mut Survey, path: &Path, file_name: &str) -> (Kinds, Vec<TraceKind>) {
-        let mut kinds = Kinds { streams: Vec::new(), events: Vec::new(), event_of: Vec::new(), stream_of: Vec::new() };
+        let mut kinds = Kinds::default();
         kinds.join_streams(survey, path);
         kinds.join_events(survey);
         let finish = |shape: &mut Option<Shape>| shape.iter_mut().for_each(Shape::finish);
         kinds.streams.iter_mut().flat_map(|of| &mut of.shapes).for_each(finish);
         kinds.events.iter_mut().flat_map(|of| &mut of.shapes).for_each(finish);
-        let mut traces: Vec<TraceKind> = Vec::new();
-        for at in 0..survey.traces.len() {
-            let name = survey.traces[at].clone();
-            traces.push(TraceKind { name, schema: kinds.schema(survey, at), streams: Vec::new() });
-        }
+        let trace = |(at, name): (usize, &Option<String>)| TraceKind {
+            name: name.clone(),
+            schema: kinds.schema(survey, at),
+            streams: Vec::new(),
+        };
+        let mut traces: Vec<TraceKind> = survey.traces.iter().enumerate().map(trace).collect();
         kinds.streams(survey, file_name, &mut traces);
         (kinds, traces)
     }
@@ -104,11 +106,8 @@ impl Kinds {
                 time = TimeKind::Ns;
             }
             let candidates = known.entry((of.group, time)).or_default();
-            let joined = candidates
-                .iter()
-                .rev()
-                .take(MAX_COMPARED)
-                .find_map(|&at| Some((at, join_all(&self.streams[at].shapes, &of.shapes)?)));
+            let mut nearest = candidates.iter().rev().take(MAX_COMPARED);
+            let joined = nearest.find_map(|&at| Some((at, join_all(&self.streams[at].shapes, &of.shapes)?)));
             self.stream_of.push(match joined {
                 Some((at, shapes)) => {
                     self.streams[at].shapes = shapes;
@@ -144,11 +143,8 @@ impl Kinds {
             let has_time = self.streams[stream].time != TimeKind::None;
             let is_untimed = has_time && survey.streams[of.stream].kind == TimeKind::None;
             let candidates = known.entry((stream, of.id, is_untimed, of.name.as_deref())).or_default();
-            let joined = candidates
-                .iter()
-                .rev()
-                .take(MAX_COMPARED)
-                .find_map(|&at| Some((at, join_all(&self.events[at].shapes, &of.shapes)?)));
+            let mut nearest = candidates.iter().rev().take(MAX_COMPARED);
+            let joined = nearest.find_map(|&at| Some((at, join_all(&self.events[at].shapes, &of.shapes)?)));
             self.event_of.push(match joined {
                 Some((at, shapes)) => {
                     self.events[at].shapes = shapes;
@@ -176,28 +172,25 @@ impl Kinds {
         };
         for stream in self.streams.iter_mut().filter(|of| is_own(of.group)) {
             let group = &survey.groups[stream.group];
-            let default_clock = match stream.time {
-                TimeKind::None => None,
-                time => {
-                    // Ns are those of one clock for the trace.
-                    let of = if time == TimeKind::Ns { 0 } else { stream.group };
-                    let clock = *clocks.entry((of, time)).or_insert_with(|| {
-                        let own = ClockClass { origin: origin(first_ns), ..ClockClass::nanoseconds("ns") };
-                        let class = match time {
-                            TimeKind::Ns => ClockClass { has_made_cycles: true, offset_cycles: stream.base_ns, ..own },
-                            TimeKind::Cycles => ClockClass { frequency: 0, ..own },
-                            _ => ClockClass { origin: own.origin.clone(), ..group.clock.clock().unwrap_or(own) },
-                        };
-                        let id: Arc<str> = match group.id {
-                            _ if time == TimeKind::Ns => "ns".into(),
-                            Some(id) => format!("clock{id}").into(),
-                            None => "clock".into(),
-                        };
-                        schema.add_clock(ClockClass { name: Some(id.clone()), id, ..class })
-                    });
-                    Some(clock)
-                }
-            };
+            let time = stream.time;
+            let default_clock = (time != TimeKind::None).then(|| {
+                // Ns are those of one clock for the trace.
+                let of = if time == TimeKind::Ns { 0 } else { stream.group };
+                *clocks.entry((of, time)).or_insert_with(|| {
+                    let own = ClockClass { origin: origin(first_ns), ..ClockClass::nanoseconds("ns") };
+                    let class = match time {
+                        TimeKind::Ns => ClockClass { has_made_cycles: true, offset_cycles: stream.base_ns, ..own },
+                        TimeKind::Cycles => ClockClass { frequency: 0, ..own },
+                        _ => ClockClass { origin: own.origin.clone(), ..group.clock.clock().unwrap_or(own) },
+                    };
+                    let id: Arc<str> = match group.id {
+                        _ if time == TimeKind::Ns => "ns".into(),
+                        Some(id) => format!("clock{id}").into(),
+                        None => "clock".into(),
+                    };
+                    schema.add_clock(ClockClass { name: Some(id.clone()), id, ..class })
+                })
+            });
             let class = StreamClass {
                 id: group.id.unwrap_or(0),
                 has_no_id: group.id.is_none(),
@@ -247,7 +240,13 @@ impl Kinds {
                     if let Some(cpu) = cpu {
                         name += &format!("_cpu{cpu}");
                     }
-                    streams.push(Stream { name, class: of.class, id: None, files: Vec::new(), packets: Vec::new() });
+                    streams.push(Stream {
+                        name,
+                        class: of.class,
+                        id: None,
+                        files: Vec::new(),
+                        packets: PacketList::default(),
+                    });
                 }
                 stream_in[context] = (group.trace, first + place);
             }
@@ -272,7 +271,7 @@ impl Kinds {
             };
             let stream = &mut traces[trace].streams[place];
             let bits = packet.bytes * 8;
-            stream.packets.push(Packet {
+            stream.packets.push(&Packet {
                 index: index as u64,
                 begin_cycles: range.map(|(low, _)| kind.cycles(low)),
                 end_cycles: range.map(|(_, high)| kind.cycles(high)),

@@ -174,30 +174,27 @@ fn number<T: TryFrom<i128>>(value: Token, line: &[u8], reason: &'static str) -> 
 /// Is the beginning of a file one of lines? One of the first lines must begin as a line does up to its `ns`.
 pub(super) fn is_start(start: &[u8]) -> bool {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-    start.split(|&byte| byte == b'\n').take(16).any(is_start_of_line)
+    start.split(|&byte| byte == b'\n').take(16).any(|line| is_start_of_line(line) == Ok(true))
 }
 
-fn is_start_of_line(line: &[u8]) -> bool {
+fn is_start_of_line(line: &[u8]) -> Result<bool, Fault> {
     let mut tokens = Vec::new();
     let mut parser = Parser::new(line, &mut tokens);
     let mut is_behind_one = false;
-    if parser.expect(b'{', "").is_err() {
-        return false;
-    }
-    while parser.next_item(is_behind_one, b'}') == Ok(true) {
+    parser.expect(b'{', "")?;
+    while parser.next_item(is_behind_one, b'}')? {
         is_behind_one = true;
         parser.skip_blanks();
-        let Ok(key) = parser.string() else { return false };
-        if parser.expect(b':', "").is_err() || parser.value(0).is_err() {
-            return false;
-        }
+        let key = parser.string()?;
+        parser.expect(b':', "")?;
+        parser.value(0)?;
         match key.bytes(line) {
-            b"ns" => return parser.tokens.last().is_some_and(|token| matches!(token.kind, Kind::Int | Kind::Null)),
+            b"ns" => return Ok(parser.tokens.last().is_some_and(|of| matches!(of.kind, Kind::Int | Kind::Null))),
             b"trace" | b"cycles" | b"name" | b"id" | b"stream" | b"cpu" => {}
-            _ => return false,
+            _ => break,
         }
     }
-    false
+    Ok(false)
 }
 
 /// The lines that begin in a stretch of a file, each with its offset, without their ends.

@@ -48,7 +48,7 @@ struct Encoded {
 
 impl PacketReader for Reader {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let packet = &stream.packets.at(index);
         let of = self.survey.packets.get(packet.index as usize);
         let of = of.ok_or_else(|| Error::malformed("the file has no such packet"))?;
         let encoded = self.take(of.slice, of.context).ok_or_else(|| {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tracemill_codec::bits::{limbs_of_digits, negate};
+use tracemill_codec::text::put_from_base64;
 use tracemill_model::schema::{
     ArrayClass, BitsClass, BlobClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FloatClass,
     IntegerClass, Length, Mapping, Member, Render, RenderedClass, Schema, StringClass, StringLength, StructClass,
@@ -118,29 +120,21 @@ impl Walk<'_> {
     fn is_enum(&self) -> bool {
         self.has_members(b"value", b"labels")
             && self.peek(2).is_some_and(|token| token.kind == Kind::Int && i128_of(token.bytes(self.line)).is_some())
-            && self.peek(4).is_some_and(|token| {
-                let is_text =
-                    |at| self.peek(5 + at).is_some_and(|label| matches!(label.kind, Kind::Text | Kind::Escaped));
-                token.kind == Kind::Array && (0..token.to as usize).all(is_text)
-            })
+            && self
+                .peek(4)
+                .is_some_and(|token| token.kind == Kind::Array && (0..token.to as usize).all(|at| self.is_text(5 + at)))
+    }
+
+    fn is_text(&self, ahead: usize) -> bool {
+        self.peek(ahead).is_some_and(|token| matches!(token.kind, Kind::Text | Kind::Escaped))
     }
 
     fn blob_type(&self) -> Option<Arc<str>> {
-        let is_text = |ahead| self.peek(ahead).is_some_and(|token| matches!(token.kind, Kind::Text | Kind::Escaped));
-        if !self.has_members(b"media_type", b"base64") || !is_text(2) || self.peek(4)?.kind != Kind::Text {
+        if !self.has_members(b"media_type", b"base64") || !self.is_text(2) || self.peek(4)?.kind != Kind::Text {
             return None;
         }
-        base64(self.peek(4)?.bytes(self.line), &mut Vec::new())?;
+        put_from_base64(self.peek(4)?.bytes(self.line), &mut Vec::new())?;
         Some(text(&self.peek(2)?, self.line))
-    }
-
-    /// Numbers of the labels of the enumeration at hand.
-    fn labels(&mut self) -> Result<(i128, Vec<Arc<str>>), Refused> {
-        self.at += 2;
-        let value = i128_of(self.next()?.bytes(self.line)).ok_or(Refused::Other)?;
-        self.at += 1;
-        let labels = (0..self.next()?.to).map(|_| self.string()).collect::<Result<_, _>>()?;
-        Ok((value, labels))
     }
 }
 
@@ -210,8 +204,8 @@ impl Shape {
             _ => {
                 let token = walk.next()?;
                 return match (self, token.kind) {
-                    (Shape::Null, Kind::Null) | (Shape::Bool, Kind::Bool) | (Shape::Float, Kind::Float) => Ok(()),
-                    (Shape::Special, Kind::Special) | (Shape::Float, Kind::Special) => Ok(()),
+                    (Shape::Null, Kind::Null) | (Shape::Bool, Kind::Bool) | (Shape::Special, Kind::Special) => Ok(()),
+                    (Shape::Float, Kind::Float | Kind::Special) => Ok(()),
                     (Shape::Text, Kind::Text | Kind::Escaped | Kind::Special) => check_text(&token, walk.line),
                     (Shape::Int(range), Kind::Int) => range.add(token.bytes(walk.line)),
                     (Shape::Struct(members), Kind::Object) if members.len() == token.to as usize => {
@@ -345,7 +339,7 @@ impl Shape {
             walk.at += 5;
             let start = out.len();
             out.extend_from_slice(&[0; 4]);
-            base64(token.bytes(walk.line), out).ok_or(Refused::Other)?;
+            put_from_base64(token.bytes(walk.line), out).ok_or(Refused::Other)?;
             let len = (out.len() - start - 4) as u32;
             out[start..start + 4].copy_from_slice(&len.to_le_bytes());
             return Ok(());
@@ -355,17 +349,9 @@ impl Shape {
             (Shape::Null, Kind::Null) => out.push(0),
             (Shape::Bool, Kind::Bool) => out.push(token.to as u8),
             (Shape::Int(range), Kind::Int) => range.encode(token.bytes(walk.line), out)?,
-            (Shape::Float, Kind::Float) => {
+            (Shape::Float, Kind::Float | Kind::Special) => {
                 let value = std::str::from_utf8(token.bytes(walk.line)).ok().and_then(|text| text.parse().ok());
                 out.extend_from_slice(&value.unwrap_or(f64::NAN).to_le_bytes());
-            }
-            (Shape::Float, Kind::Special) => {
-                let value = match token.bytes(walk.line) {
-                    b"Infinity" => f64::INFINITY,
-                    b"-Infinity" => f64::NEG_INFINITY,
-                    _ => f64::NAN,
-                };
-                out.extend_from_slice(&value.to_le_bytes());
             }
             (Shape::Text | Shape::Special, Kind::Text | Kind::Special | Kind::Escaped) => {
                 out.extend_from_slice(&token.text(walk.line));
@@ -437,23 +423,15 @@ pub(super) fn i128_of(digits: &[u8]) -> Option<i128> {
 /// An integer of any size in two's complement, little-endian, of so many limbs.
 fn limbs_of(digits: &[u8], count: usize) -> Option<Vec<u64>> {
     let (is_negative, digits) = without_sign(digits);
-    let mut limbs = vec![0u64; count];
-    for &digit in digits {
-        let mut carry = u128::from(digit & 15);
-        for limb in &mut limbs {
-            let product = u128::from(*limb) * 10 + carry;
-            *limb = product as u64;
-            carry = product >> 64;
-        }
-        if carry > 0 {
-            return None;
-        }
+    // A limb has at most 20 digits.
+    let digits = Some(digits).filter(|digits| digits.len() <= count * 20)?;
+    let mut limbs = limbs_of_digits(digits.iter().map(|&digit| u32::from(digit & 15)), 10);
+    if limbs.len() > count {
+        return None;
     }
+    limbs.resize(count, 0);
     if is_negative {
-        let mut carry = true;
-        for limb in &mut limbs {
-            (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
-        }
+        negate(&mut limbs);
     }
     Some(limbs)
 }
@@ -516,11 +494,9 @@ impl Enum {
     fn add(&mut self, walk: &mut Walk<'_>) -> Result<(), Refused> {
         let number = walk.peek(2).ok_or(Refused::Other)?;
         self.range.add(number.bytes(walk.line))?;
-        if let Some(value) = i128_of(number.bytes(walk.line))
-            && let Some(&at) = self.by_value.get(&value)
-            && let Some((_, labels)) = self.values.get(at)
-            && let Some(list) = walk.peek(4)
-        {
+        let value = i128_of(number.bytes(walk.line)).ok_or(Refused::Other)?;
+        let list = walk.peek(4).ok_or(Refused::Other)?;
+        if let Some((_, labels)) = self.by_value.get(&value).and_then(|&at| self.values.get(at)) {
             let is_label = |(at, label): (usize, &Arc<str>)| {
                 walk.peek(5 + at).is_some_and(|token| *token.text(walk.line) == *label.as_bytes())
             };
@@ -528,7 +504,8 @@ impl Enum {
             walk.at += 5 + list.to as usize;
             return Ok(());
         }
-        let (value, labels) = walk.labels()?;
+        walk.at += 5;
+        let labels = (0..list.to).map(|_| walk.string()).collect::<Result<_, _>>()?;
         self.put(value, labels);
         Ok(())
     }
@@ -589,34 +566,4 @@ impl Enum {
         };
         values.iter().flat_map(own).collect()
     }
-}
-
-/// Appends the bytes of a base64 text.
-fn base64(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let len = text.len() / 4;
-    for (at, group) in text.chunks_exact(4).enumerate() {
-        let pad = if at + 1 < len { 0 } else { group.iter().rev().take_while(|&&byte| byte == b'=').count() };
-        let mut bits = 0u32;
-        for (at, &byte) in group.iter().enumerate() {
-            let digit = match byte {
-                b'A'..=b'Z' => byte - b'A',
-                b'a'..=b'z' => byte - b'a' + 26,
-                b'0'..=b'9' => byte - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                b'=' if pad <= 2 && at >= 4 - pad => 0,
-                _ => return None,
-            };
-            bits = bits << 6 | u32::from(digit);
-        }
-        // What padding leaves must be zeros, or the text would come back as another.
-        if pad > 0 && bits & ((1 << (8 * pad)) - 1) != 0 {
-            return None;
-        }
-        out.extend_from_slice(&bits.to_be_bytes()[1..4 - pad]);
-    }
-    Some(())
 }

@@ -65,7 +65,7 @@ pub(super) struct ContextInfo {
 }
 
 /// The lines of a context that begin in one slice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PacketInfo {
     pub(super) slice: u64,
     pub(super) context: usize,
@@ -199,10 +199,8 @@ impl Survey {
                 slice: slice as u64,
                 context,
                 at: at as u64,
-                bytes: 0,
-                range: None,
-                range_ns: None,
                 before: of.last,
+                ..PacketInfo::default()
             });
         }
         let packet = &mut self.packets[of.packet];

@@ -69,13 +69,25 @@ pub(crate) fn number(value: impl Into<i128>) -> Option<EnvValue> {
     Some(EnvValue::Integer(value.into()))
 }
 
-/// Sections of `info/system.xml` and `info/bookmarks.xml`, when there are some (`SPEC.md` of the facilities, D34), and
-/// warnings about them.
-pub(crate) fn info_sections(storage: &dyn Storage, root: &Path) -> (Vec<Section>, Vec<Error>) {
-    let (mut sections, mut warnings) = (Vec::new(), Vec::new());
+/// A piece of a file, shorter where the file ends.
+pub(crate) fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {
+    let rest = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)).unwrap_or_default();
+    rest.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(rest)
+}
+
+/// The name of a channel and the number of a CPU: the digits behind the last `_`.
+pub(crate) fn channel_and_cpu(name: &str) -> Option<(&str, u32)> {
+    let (channel, digits) = name.rsplit_once('_')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((channel, digits.parse().ok().filter(|_| is_number)?))
+}
+
+/// Sections of `info/system.xml` and `info/bookmarks.xml`, when there are some (`SPEC.md` of the facilities, D34).
+pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut Vec<Error>) -> Vec<Section> {
+    let mut sections = Vec::new();
     let mut read = |name: &str, element: &str| {
         let path = root.join(INFO).join(name);
-        read_info(storage, &path, element, &mut warnings).unwrap_or_else(|error| {
+        read_info(storage, &path, element, warnings).unwrap_or_else(|error| {
             warnings.push(error.in_file(&path));
             Vec::new()
         })
@@ -108,7 +120,7 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path) -> (Vec<Section>
         let rows = bookmarks.iter().map(row).collect();
         sections.push(Section { title: "bookmarks".into(), columns, rows });
     }
-    (sections, warnings)
+    sections
 }
 
 /// The elements of a name in a file of `info/`; none when there is no such file.

@@ -201,21 +201,15 @@ impl<'a> Lexer<'a> {
             return if word.is_empty() { Err(self.unexpected("the value of an attribute")) } else { Ok(word) };
         };
         self.pos += 1;
-        let mut bytes = Vec::new();
         loop {
             match self.rest() {
-                [b'\\', next, ..] => {
-                    bytes.extend_from_slice(&[b'\\', *next]);
-                    self.pos += 2;
-                }
+                [b'\\', _, ..] => self.pos += 2,
                 [byte, ..] if *byte == quote => {
+                    let value = String::from_utf8_lossy(&self.text[at + 1..self.pos]);
                     self.pos += 1;
-                    return Ok(unescape(&String::from_utf8_lossy(&bytes)));
+                    return Ok(unescape(&value));
                 }
-                [byte, ..] => {
-                    bytes.push(*byte);
-                    self.pos += 1;
-                }
+                [_, ..] => self.pos += 1,
                 [] => return Err(Problem::new(at, 1, "the quoted value that begins here has no end")),
             }
         }
@@ -308,26 +302,15 @@ pub(crate) fn read_elements(text: &[u8], name: &str) -> (Vec<Element>, bool) {
 
 /// Replaces the entities of XML.
 fn unescape(text: &str) -> String {
-    let Some(first) = text.find('&') else { return text.to_string() };
-    let mut out = text[..first].to_string();
-    let mut rest = &text[first..];
-    while let Some(tail) = rest.strip_prefix('&') {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, tail)) = rest.split_once('&') {
         let known = tail.split_once(';').and_then(|(name, after)| Some((entity(name)?, after)));
-        let after = match known {
-            Some((character, after)) => {
-                out.push(character);
-                after
-            }
-            None => {
-                out.push('&');
-                tail
-            }
-        };
-        let next = after.find('&').unwrap_or(after.len());
-        out.push_str(&after[..next]);
-        rest = &after[next..];
+        let (character, after) = known.unwrap_or(('&', tail));
+        out.push_str(before);
+        out.push(character);
+        rest = after;
     }
-    out
+    out + rest
 }
 
 fn entity(name: &str) -> Option<char> {

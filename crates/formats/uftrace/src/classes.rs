@@ -15,7 +15,7 @@ use tracemill_model::schema::{
 
 use super::arguments::{Form, Signatures, Spec};
 use super::kernel::{self, Kernel};
-use super::layout::{CALL, KERNEL_EVENT, NO_TEXT, SYMBOL_AT};
+use super::layout::{KERNEL_CALL, KERNEL_EVENT, NO_TEXT, SYMBOL_AT};
 use super::names::{ModuleText, Names, SymbolText};
 use tracemill_ftrace::classes::{RecordLayout, SharedFields};
 
@@ -381,7 +381,6 @@ impl Builder<'_> {
 
     /// The classes of the kernel's events: calls, and one for each format.
     fn kernel(&mut self, fields: &Fields, stream: StreamClassId, kernel: &Kernel) -> KernelClasses {
-        let call = fields.call();
         let machine = kernel.layout.machine;
         let word = IntegerClass {
             byte_order: machine.byte_order,
@@ -390,9 +389,12 @@ impl Builder<'_> {
         };
         let word = self.leaf(FieldKind::Integer(word));
         let values = FieldKind::Array(ArrayClass { element: word, length: Length::Located });
-        let values = FieldClass::new(values, 8).at(Place::Located { offset_bytes: CALL as u32 });
+        let values = FieldClass::new(values, 8).at(Place::Located { offset_bytes: KERNEL_CALL as u32 });
         let values = self.schema.add_field_class(values);
         let source = self.constant("kernel");
+        // They are of no module, and say what else they are instead.
+        let [tid, depth, address, symbol, _] = fields.call();
+        let call = [tid, depth, address, symbol, ("source", source), ("cpu", fields.u32)];
         let of_event = |name: FieldClassId, data: FieldClassId| {
             [
                 ("tid", fields.i32),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tracemill_codec::text::c_number;
 use tracemill_model::error::Error;
 use tracemill_model::schema::Mapping;
 
@@ -11,7 +12,7 @@ use super::lines::read_lines;
 /// Names and values of an enumeration.
 pub(super) type Enumeration = Arc<[Mapping]>;
 
-/// What a `.dbg` file says of a function.
+/// A function as a `.dbg` file describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Function {
     /// Line and file where it is written.
@@ -22,7 +23,7 @@ pub(super) struct Function {
     pub return_value: Option<Arc<str>>,
 }
 
-/// What a `.dbg` file says.
+/// The contents of a `.dbg` file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DebugInfo {
     /// By address, relative to the module.
@@ -112,13 +113,7 @@ fn number(text: &str, known: &[Mapping]) -> Option<i64> {
         Some(digits) => (true, digits.trim_start()),
         None => (false, text),
     };
-    let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        u64::from_str_radix(hex, 16).ok()? as i64
-    } else if digits.len() > 1 && digits.starts_with('0') {
-        u64::from_str_radix(digits, 8).ok()? as i64
-    } else {
-        digits.parse::<u64>().ok()? as i64
-    };
+    let value = c_number(digits)? as i64;
     Some(if is_negative { value.wrapping_neg() } else { value })
 }
 

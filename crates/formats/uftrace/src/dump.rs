@@ -7,7 +7,7 @@ use tracemill_model::schema::ByteOrder;
 
 use super::arguments::{Form, NULL_TEXT, Spec};
 use super::calls::{CallFile, Calls, bare, call};
-use super::info::{Header, feature};
+use super::info::{FEATURES, GROUPS, Header, feature};
 use super::kernel::CpuRecords;
 use super::layout::hex;
 use super::naming::shown;
@@ -16,38 +16,9 @@ use super::values::{enumerator, put_event, unsigned};
 use super::{perf, slices};
 use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
 
-/// Names of the bits of the feature mask, from bit 0.
-const FEATURES: [&str; 12] = [
-    "PLTHOOK",
-    "TASK_SESSION",
-    "KERNEL",
-    "ARGUMENT",
-    "RETVAL",
-    "SYM_REL_ADDR",
-    "MAX_STACK",
-    "EVENT",
-    "PERF_EVENT",
-    "AUTO_ARGS",
-    "DEBUG_INFO",
-    "ESTIMATE_RETURN",
-];
-/// Names of the bits of the info mask, from bit 0.
-const GROUPS: [&str; 14] = [
-    "EXE_NAME",
-    "EXE_BUILD_ID",
-    "EXIT_STATUS",
-    "CMDLINE",
-    "CPUINFO",
-    "MEMINFO",
-    "OSINFO",
-    "TASKINFO",
-    "USAGEINFO",
-    "LOADINFO",
-    "ARG_SPEC",
-    "RECORD_DATE",
-    "PATTERN_TYPE",
-    "VERSION",
-];
+/// Bits of the masks of features and of groups that the peer names.
+const NAMED_FEATURES: usize = 12;
+const NAMED_GROUPS: usize = 14;
 
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 64 << 10;
@@ -67,6 +38,8 @@ pub(super) fn write(
         offset: 0,
         begin: Begin::new(),
         shown: vec![(u64::MAX, 0, String::new()); SHOWN],
+        want,
+        out,
     };
     dump.header();
     for number in 0..if options.no_tasks { 0 } else { calls.tasks.len() } {
@@ -84,15 +57,15 @@ pub(super) fn write(
                 None => (0, usize::MAX),
             };
             task.bytes = &task.bytes[..to.min(task.bytes.len())];
-            dump.task(&mut task, from, number as u32, tid, want, out)?;
+            dump.task(&mut task, from, number as u32, tid)?;
         }
     }
-    dump.kernel(want, out)?;
+    dump.kernel()?;
     if !options.no_events {
-        dump.perf(want, out)?;
+        dump.perf()?;
     }
     dump.gather();
-    out.write_all(&dump.bytes)
+    dump.out.write_all(&dump.bytes)
 }
 
 struct Dump<'a> {
@@ -106,12 +79,14 @@ struct Dump<'a> {
     begin: Begin,
     /// Address, symbol, and what a line says of them: `main(401000) depth: `. Remembered by the address.
     shown: Vec<(u64, u32, String)>,
+    want: &'a mut dyn FnMut(&CallRecord) -> bool,
+    out: &'a mut dyn Write,
 }
 
 /// Digits of a time's seconds that are remembered.
 const SECONDS: usize = 24;
 
-/// What lines begin with: it changes slowly.
+/// The beginning of lines, which changes slowly.
 struct Begin {
     /// Seconds of the last line, and their digits with the point.
     seconds: u64,
@@ -171,9 +146,13 @@ impl Dump<'_> {
         let _ = writeln!(self.text, "uftrace file header: header size   = {size}");
         let _ = writeln!(self.text, "uftrace file header: endian        = {} ({order})", byte(14));
         let _ = writeln!(self.text, "uftrace file header: class         = {} ({bits} bit)", byte(15));
-        for (name, mask, names) in [("features", features, &FEATURES[..]), ("info    ", groups, &GROUPS[..])] {
-            let known = names.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
-            let known: Vec<&str> = known.map(|(_, name)| *name).collect();
+        let of_features = FEATURES[..NAMED_FEATURES].iter().map(|name| name.replace('-', "_").to_uppercase());
+        let of_groups = GROUPS[..NAMED_GROUPS].iter().map(|(_, name)| name.to_string());
+        let masks =
+            [("features", features, of_features.collect::<Vec<_>>()), ("info    ", groups, of_groups.collect())];
+        for (name, mask, names) in masks {
+            let known = names.into_iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+            let known: Vec<String> = known.map(|(_, name)| name).collect();
             let hex = if mask == 0 { "0".to_string() } else { format!("{mask:#x}") };
             let _ = writeln!(self.text, "uftrace file header: {name}      = {hex} ({})", known.join(" | "));
         }
@@ -185,20 +164,12 @@ impl Dump<'_> {
         self.options.between.is_none_or(|(from, to)| (from..=to).contains(&time))
     }
 
-    /// The same in a file of all tasks.
+    /// Is a time of a file of all tasks wanted?
     fn is_in_time_of_all(&self, time: u64) -> bool {
         self.options.between_of_all.is_none_or(|(from, to)| (from..=to).contains(&time))
     }
 
-    fn task(
-        &mut self,
-        task: &mut TaskBytes<'_>,
-        from: usize,
-        number: u32,
-        tid: i64,
-        want: &mut dyn FnMut(&CallRecord) -> bool,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn task(&mut self, task: &mut TaskBytes<'_>, from: usize, number: u32, tid: i64) -> io::Result<()> {
         let (mut at, mut time, mut before) = (from, 0, 0);
         self.offset = 0;
         let is_short = !self.options.hex && self.options.between.is_none();
@@ -207,39 +178,37 @@ impl Dump<'_> {
                 task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
             {
                 let symbol = task.resolver.id(record.time, task.address(record));
-                if want(&call(record, symbol, number)) {
+                if (self.want)(&call(record, symbol, number)) {
                     let is_exit = record.kind() == Kind::Exit;
                     let address = record.address();
                     self.call(record.time, tid, is_exit, (symbol, address, address), record.depth());
                 }
                 (before, time) = (record.time, record.time);
                 at += RECORD;
-                self.write_full(out)?;
+                self.write_full()?;
                 continue;
             }
             match task.step(at, time) {
                 Step::Record { record, symbol, payload, next } => {
                     let has_values = !matches!(payload, Payload::None);
-                    let is_wanted = want(&CallRecord { has_values, ..call(record, symbol, number) });
+                    let is_wanted = (self.want)(&CallRecord { has_values, ..call(record, symbol, number) });
                     // What was lost has no time: it happened behind the record before.
-                    let is_late = record.kind() == Kind::Lost && !self.is_in_time(time) && time > 0;
-                    if !self.is_in_time(record.time) || is_late {
-                        time = if record.kind() == Kind::Lost { time } else { record.time };
-                        at = next;
-                        continue;
-                    }
-                    if before > record.time {
-                        self.text += "\n*************************************\n";
-                        self.text += "* inverted time - data seems broken *\n";
-                        self.text += "*************************************\n\n";
-                    }
-                    before = record.time;
-                    if record.kind() != Kind::Lost {
+                    let is_lost = record.kind() == Kind::Lost;
+                    let is_late = is_lost && !self.is_in_time(time) && time > 0;
+                    if !is_lost {
                         time = record.time;
                     }
-                    self.offset = at as u64;
-                    if is_wanted {
-                        self.record(task, at, number, tid, record, symbol, payload);
+                    if self.is_in_time(record.time) && !is_late {
+                        if before > record.time {
+                            self.text += "\n*************************************\n";
+                            self.text += "* inverted time - data seems broken *\n";
+                            self.text += "*************************************\n\n";
+                        }
+                        before = record.time;
+                        self.offset = at as u64;
+                        if is_wanted {
+                            self.record(task, at, number, tid, record, symbol, payload);
+                        }
                     }
                     at = next;
                 }
@@ -249,7 +218,7 @@ impl Dump<'_> {
                 },
                 Step::Torn => return Ok(()),
             }
-            self.write_full(out)?;
+            self.write_full()?;
         }
     }
 
@@ -312,25 +281,19 @@ impl Dump<'_> {
             return;
         }
         let address = record.address();
-        let name = match kind {
-            Kind::Entry | Kind::Exit => String::new(),
-            Kind::Lost => format!("<{address:x}>"),
-            Kind::Event => self.calls.definitions.event_names.name(address as u32),
+        let (word, name) = match kind {
+            Kind::Entry | Kind::Exit => ("", String::new()),
+            Kind::Lost => ("lost ", format!("<{address:x}>")),
+            Kind::Event => ("event", self.calls.definitions.event_names.name(address as u32)),
         };
-        match kind {
+        if word.is_empty() {
             // A name is made of the stored bits.
-            Kind::Entry | Kind::Exit => {
-                self.call(record.time, tid, kind == Kind::Exit, (symbol, address, address), record.depth());
-            }
-            _ => {
-                self.line(record.time, tid);
-                let word = if kind == Kind::Lost { "lost " } else { "event" };
-                let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
-            }
+            self.call(record.time, tid, kind == Kind::Exit, (symbol, address, address), record.depth());
+        } else {
+            self.line(record.time, tid);
+            let _ = writeln!(self.text, "[{word}] {name}({address:x}) depth: {}", record.depth());
         }
-        if self.options.hex {
-            self.hex(task.bytes.get(at..at + 16).unwrap_or(&[]));
-        }
+        self.hex(task.bytes.get(at..at + 16).unwrap_or(&[]));
         if self.options.no_values {
             return;
         }
@@ -339,9 +302,7 @@ impl Dump<'_> {
                 let specs = &task.signatures.lists[list as usize];
                 let data = &task.bytes[from..from + len];
                 self.values(specs, data, task.order, tid, &call(record, symbol, number));
-                if self.options.hex {
-                    self.hex(data);
-                }
+                self.hex(data);
             }
             Payload::Data { from, len } => {
                 let data = &task.bytes[from..from + len];
@@ -351,9 +312,7 @@ impl Dump<'_> {
                 put_event(address as u32, data, task.order, false, &mut shown);
                 let separator = if shown.is_empty() { "" } else { ": " };
                 let _ = writeln!(self.text, "  {name}{separator}{shown}");
-                if self.options.hex {
-                    self.hex(data);
-                }
+                self.hex(data);
             }
             _ => {}
         }
@@ -441,7 +400,7 @@ impl Dump<'_> {
     }
 
     /// Records of the kernel, of all tasks.
-    fn kernel(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
+    fn kernel(&mut self) -> io::Result<()> {
         let Some(kernel) = self.calls.definitions.kernel.as_deref() else { return Ok(()) };
         self.text.push('\n');
         for file in &self.calls.files {
@@ -465,7 +424,7 @@ impl Dump<'_> {
                 // Tasks that were not traced are none that options name.
                 let task = self.calls.numbers.get(&record.tid).copied().unwrap_or(u32::MAX);
                 let found = bare(record.time, task, kind, CallOrigin::Kernel, address);
-                let is_wanted = want(&CallRecord { symbol, depth, ..found });
+                let is_wanted = (self.want)(&CallRecord { symbol, depth, ..found });
                 if !is_wanted || !self.is_in_time_of_all(record.time) {
                     continue;
                 }
@@ -488,23 +447,23 @@ impl Dump<'_> {
                 }
                 self.offset = record.from as u64;
                 self.hex(data);
-                self.write_full(out)?;
+                self.write_full()?;
             }
         }
         Ok(())
     }
 
     /// Writes what is gathered, when it is enough.
-    fn write_full(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn write_full(&mut self) -> io::Result<()> {
         if self.bytes.len() + self.text.len() >= BUFFER {
             self.gather();
-            out.write_all(&self.bytes)?;
+            self.out.write_all(&self.bytes)?;
             self.bytes.clear();
         }
         Ok(())
     }
 
-    fn perf(&mut self, want: &mut dyn FnMut(&CallRecord) -> bool, out: &mut dyn Write) -> io::Result<()> {
+    fn perf(&mut self) -> io::Result<()> {
         for (file, path) in self.calls.files.iter().zip(&self.calls.paths) {
             let CallFile::Perf(bytes) = file else { continue };
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -519,14 +478,14 @@ impl Dump<'_> {
                 let Some(&task) = self.calls.numbers.get(&i64::from(event.tid)) else { continue };
                 let id = u64::from(event.id);
                 let is_sched = matches!(id, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
-                let is_left_out = !want(&bare(event.time, task, CallKind::Event, CallOrigin::System, id));
+                let is_left_out = !(self.want)(&bare(event.time, task, CallKind::Event, CallOrigin::System, id));
                 if self.options.no_sched && is_sched || is_left_out || !self.is_in_time_of_all(event.time) {
                     continue;
                 }
                 self.line(event.time, event.tid.into());
                 let name = self.calls.definitions.event_names.name(event.id);
                 let _ = writeln!(self.text, "[event] {name}({})", event.id);
-                self.write_full(out)?;
+                self.write_full()?;
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ type Opened = Result<Arc<dyn Bytes>>;
 /// The comments at the beginning of a file of symbols are looked for in so many bytes.
 const MAX_HEADER: usize = 8192;
 
-/// What is read of a folder, while it is opened.
+/// The contents of a folder, while it is opened.
 pub(super) struct Folder<'a> {
     pub storage: &'a dyn Storage,
     pub path: &'a Path,
@@ -209,7 +209,7 @@ impl Folder<'_> {
         cpus
     }
 
-    /// What `kernel_header` says of the pages in `kernel-cpuN.dat`, where there are any.
+    /// The layout of the pages in `kernel-cpuN.dat` that `kernel_header` gives, where there are any.
     pub(super) fn kernel(&mut self) -> Option<Kernel> {
         let cpus = self.cpus("kernel-cpu");
         if cpus.is_empty() {

@@ -24,7 +24,7 @@ pub(super) mod feature {
 }
 
 /// Names of the bits of the feature mask, from bit 0.
-const FEATURES: [&str; 14] = [
+pub(super) const FEATURES: [&str; 14] = [
     "plthook",
     "task-session",
     "kernel",
@@ -41,23 +41,23 @@ const FEATURES: [&str; 14] = [
     "callsite",
 ];
 /// Names of the bits of the info mask, from bit 0, as far as one line begins with them.
-const GROUPS: [&str; 16] = [
-    "exename",
-    "build_id",
-    "exit_status",
-    "cmdline",
-    "cpuinfo",
-    "meminfo",
-    "osinfo",
-    "taskinfo",
-    "usageinfo",
-    "loadinfo",
-    "argspec",
-    "record_date",
-    "pattern_type",
-    "uftrace_version",
-    "utc_offset",
-    "sysctl",
+pub(super) const GROUPS: [(&str, &str); 16] = [
+    ("exename", "EXE_NAME"),
+    ("build_id", "EXE_BUILD_ID"),
+    ("exit_status", "EXIT_STATUS"),
+    ("cmdline", "CMDLINE"),
+    ("cpuinfo", "CPUINFO"),
+    ("meminfo", "MEMINFO"),
+    ("osinfo", "OSINFO"),
+    ("taskinfo", "TASKINFO"),
+    ("usageinfo", "USAGEINFO"),
+    ("loadinfo", "LOADINFO"),
+    ("argspec", "ARG_SPEC"),
+    ("record_date", "RECORD_DATE"),
+    ("pattern_type", "PATTERN_TYPE"),
+    ("uftrace_version", "VERSION"),
+    ("utc_offset", "UTC_OFFSET"),
+    ("sysctl", "SYSCTL"),
 ];
 
 /// How patterns of argument specifications are written.
@@ -96,11 +96,11 @@ pub(super) struct Info {
     /// Task ids, in their order; `None` when the file does not list them.
     pub tids: Option<Vec<i64>>,
     pub specs: Specs,
-    /// What is odd about it, without harm to records.
+    /// Warnings about it that harm no record.
     pub warnings: Vec<Error>,
 }
 
-/// What `info` says about arguments.
+/// The entries of the file `info` about arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Specs {
     pub pattern_type: PatternType,
@@ -186,7 +186,7 @@ impl Info {
         };
         info.lines(bytes, text_from);
         info.entries.insert(0, ("features".into(), names(features, &FEATURES)));
-        info.entries.insert(1, ("groups".into(), names(groups, &GROUPS)));
+        info.entries.insert(1, ("groups".into(), names(groups, &GROUPS.map(|(name, _)| name))));
         if groups == 0 {
             let message = "no group of lines is announced: the recorder did not end in an orderly way";
             info.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(24));

@@ -30,7 +30,7 @@ const MIN_PAGE_BYTES: usize = 64;
 /// Name of the module of the kernel's symbols.
 pub(super) const MODULE: &str = "[kernel]";
 
-/// What `kernel_header` says.
+/// The contents of `kernel_header`.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub layout: PageLayout,
@@ -53,7 +53,7 @@ pub(super) struct KernelFormat {
     others: [Option<Field>; 2],
 }
 
-/// What the records of a format are.
+/// The kind of the records of a format, with the fields that matter.
 #[derive(Clone, Debug)]
 pub(super) enum Form {
     /// The beginning of a call, and its arguments where the kernel stores some.
@@ -304,7 +304,7 @@ impl<'a> CpuRecords<'a> {
         CpuRecords::of_pages(kernel, bytes, (0, bytes.len()))
     }
 
-    /// Those of some pages of the file: the places where the first one begins and the last one ends.
+    /// The records of some pages of the file, from where the first one begins to where the last one ends.
     pub(super) fn of_pages(kernel: &'a Kernel, bytes: &'a [u8], (from, to): (usize, usize)) -> Self {
         let bytes = &bytes[..to.min(bytes.len())];
         CpuRecords { kernel, bytes, page: from, records: None, base: from, lost: None, faults: Vec::new() }

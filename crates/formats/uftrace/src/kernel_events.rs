@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tracemill_ftrace::classes::push_locator;
-use tracemill_ftrace::event_format::{Field, Machine};
 use tracemill_ftrace::packets::{self, Faults, Places, StreamInfo};
 
 use super::classes::KernelClasses;
 use super::kernel::{Form, Kernel, call};
-use super::layout::{CALL, Events, KERNEL_EVENT};
+use super::layout::{Events, KERNEL_CALL, KERNEL_EVENT};
 use super::names::Names;
 
 /// Reads the records of a packet; those of tasks that were not traced are left out. `before` is the time of what came
@@ -42,12 +41,12 @@ pub(super) fn read(
         out.extend_from_slice(&(tid as i32).to_le_bytes());
         let class = match known.map(|known| (known, &known.form)) {
             Some((_, Form::Entry { function, depth, values })) => {
-                put_call(function, depth, record, machine, names, out);
+                put_call(call(function, depth, record, machine), names, info.cpu, out);
                 let range = values.as_ref().map(|values| values.range(record, machine).0);
                 match range.filter(|range| !range.is_empty()) {
                     Some(range) => {
                         let word = usize::from(machine.long_bytes);
-                        push_locator(out, CALL + 8, range.len() / word);
+                        push_locator(out, KERNEL_CALL + 8, range.len() / word);
                         out.extend_from_slice(&record[range]);
                         classes.entry_with_values
                     }
@@ -55,7 +54,7 @@ pub(super) fn read(
                 }
             }
             Some((_, Form::Exit { function, depth, value })) => {
-                put_call(function, depth, record, machine, names, out);
+                put_call(call(function, depth, record, machine), names, info.cpu, out);
                 match value.as_ref().and_then(|value| value.integer(record, machine)) {
                     Some(value) => {
                         out.extend_from_slice(&(value as u64).to_le_bytes());
@@ -91,10 +90,10 @@ pub(super) fn read(
     events
 }
 
-/// Depth, address and symbol of a call.
-fn put_call(function: &Field, depth: &Field, record: &[u8], machine: Machine, names: &Names, out: &mut Vec<u8>) {
-    let (address, depth) = call(function, depth, record, machine);
+/// Depth, address, symbol and processor of a call.
+fn put_call((address, depth): (u64, u16), names: &Names, cpu: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&depth.to_le_bytes());
     out.extend_from_slice(&address.to_le_bytes());
     out.extend_from_slice(&names.kernel_id(address).to_le_bytes());
+    out.extend_from_slice(&cpu.to_le_bytes());
 }

@@ -3,7 +3,8 @@
 use super::range_tests::Random;
 use super::tests::{Folder, LITTLE_64, MAIN, Target, folder, open, read};
 use tracemill_format::calls::{CallJudge, CallKind, CallOrigin, CallRecord, DumpOptions, Judgement};
-use tracemill_ftrace::builder::{Order, PageBuilder, format};
+use tracemill_ftrace::builder::{PageBuilder, bytes, format, pack};
+use tracemill_model::schema::ByteOrder;
 
 const DO_OPEN: u64 = 0xffff_ffff_8100_1000;
 const VFS_READ: u64 = 0xffff_ffff_8100_2000;
@@ -11,16 +12,16 @@ const VFS_READ: u64 = 0xffff_ffff_8100_2000;
 /// How the kernel writes.
 #[derive(Clone, Copy)]
 struct Kernel {
-    order: Order,
+    order: ByteOrder,
     long: u8,
 }
 
-const KERNEL: Kernel = Kernel { order: Order::Little, long: 8 };
+const KERNEL: Kernel = Kernel { order: ByteOrder::Little, long: 8 };
 
 impl Kernel {
     fn header(self) -> Vec<u8> {
         let (long, data) = (self.long, 8 + self.long);
-        let order = if self.order == Order::Little { "LE" } else { "BE" };
+        let order = if self.order == ByteOrder::Little { "LE" } else { "BE" };
         let page = format!(
             "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
              \tfield: local_t commit;\toffset:8;\tsize:{long};\tsigned:1;\n\
@@ -54,7 +55,7 @@ impl Kernel {
     }
 
     fn record(self, id: i64, tid: i64, parts: &[(i64, usize)]) -> Vec<u8> {
-        [self.order.pack(&[(id, 2), (0, 2), (tid, 4)]), self.order.pack(parts)].concat()
+        [pack(self.order, &[(id, 2), (0, 2), (tid, 4)]), pack(self.order, parts)].concat()
     }
 
     fn entry(self, tid: i64, function: u64, depth: i64, args: &[i64]) -> Vec<u8> {
@@ -69,12 +70,12 @@ impl Kernel {
 
     fn exit(self, tid: i64, function: u64, depth: i64, value: i64) -> Vec<u8> {
         let mut record = self.entry(tid, function, depth, &[value]);
-        record[..2].copy_from_slice(&self.order.bytes(10, 2));
+        record[..2].copy_from_slice(&bytes(self.order, 10, 2));
         record
     }
 
     fn wake(self, tid: i64, comm: &[u8; 8], pid: i64) -> Vec<u8> {
-        [self.record(30, tid, &[]), comm.to_vec(), self.order.pack(&[(pid, 4)])].concat()
+        [self.record(30, tid, &[]), comm.to_vec(), pack(self.order, &[(pid, 4)])].concat()
     }
 
     fn open(self, tid: i64, path: &[u8], flags: i64) -> Vec<u8> {
@@ -104,8 +105,8 @@ fn with_kernel(target: Target, kernel: Kernel, pages: [Vec<PageBuilder>; 2]) -> 
 fn calls_and_events_of_the_kernel() {
     for (target, kernel) in [
         (LITTLE_64, KERNEL),
-        (Target { big: true, is_64_bit: true }, Kernel { order: Order::Big, long: 8 }),
-        (Target { big: false, is_64_bit: false }, Kernel { order: Order::Little, long: 4 }),
+        (Target { big: true, is_64_bit: true }, Kernel { order: ByteOrder::Big, long: 8 }),
+        (Target { big: false, is_64_bit: false }, Kernel { order: ByteOrder::Little, long: 4 }),
     ] {
         let mask = if kernel.long == 8 { u64::MAX } else { 0xffff_ffff };
         let (function, inner) = (DO_OPEN & mask, VFS_READ & mask);
@@ -131,11 +132,11 @@ fn calls_and_events_of_the_kernel() {
         assert_eq!(
             lines[2..],
             [
-                format!("201 entry 7 0 {function} \"__x64_sys_open\" \"[kernel]\" 5 6"),
-                format!("202 entry 7 1 {inner} \"vfs_read\" \"[kernel]\""),
+                format!("201 entry 7 0 {function} \"__x64_sys_open\" \"kernel\" 0 5 6"),
+                format!("202 entry 7 1 {inner} \"vfs_read\" \"kernel\" 0"),
                 "203 event 7 \"kernel\" 0 31 \"fs:do_open\" \"/tmp\" 577".to_string(),
-                format!("204 exit 7 1 {inner} \"vfs_read\" \"[kernel]\" 3"),
-                format!("205 exit 7 0 {function} \"__x64_sys_open\" \"[kernel]\" 4"),
+                format!("204 exit 7 1 {inner} \"vfs_read\" \"kernel\" 0 3"),
+                format!("205 exit 7 0 {function} \"__x64_sys_open\" \"kernel\" 0 4"),
                 "300 event 7 \"kernel\" 1 30 \"sched:sched_wakeup\" \"prog\" 7".to_string(),
                 format!(
                     "300 event 7 \"kernel\" 1 77 \"event:77\" \"{}00000007{}0000\"",
@@ -386,7 +387,7 @@ fn many_pages(random: &mut Random, first: u64, is_damaged: bool) -> Vec<PageBuil
     (0..700).map(page).collect()
 }
 
-/// What is read around a stretch of time is what reading all pages finds, and nearly all pages are left alone.
+/// Reading a stretch of time gives what reading all pages gives, and leaves nearly all pages alone.
 #[test]
 fn a_stretch_of_time_is_found_without_reading_all_pages() {
     let mut random = Random(0x6a09_e667_f3bc_c909);

@@ -10,6 +10,8 @@ use tracemill_model::schema::EventClassId;
 pub(super) const CALL: usize = 18;
 /// Where the symbol id stands in those.
 pub(super) const SYMBOL_AT: usize = 14;
+/// Bytes of an entry or exit of the kernel before its values: those, and the processor.
+pub(super) const KERNEL_CALL: usize = CALL + 4;
 /// Bytes of an event of the kernel before its record: task, processor, id.
 pub(super) const KERNEL_EVENT: usize = 12;
 /// The length of a text that is absent.

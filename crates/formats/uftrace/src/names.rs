@@ -152,7 +152,7 @@ pub(super) struct Resolver<'a> {
     session: Option<usize>,
     /// Libraries of the session that were loaded by then.
     loaded: usize,
-    /// What is known holds from the first of these times, before the second.
+    /// The name holds from the first of these times, before the second.
     valid: (u64, u64),
     cache: Box<[(u64, u32); CACHE]>,
     /// Ids of "no symbol" in modules that have no file of symbols.

@@ -6,7 +6,7 @@ use cpp_demangle::{DemangleOptions, Symbol};
 
 use tracemill_format::Demangle;
 
-use super::demangle::{end_of_templated_constructor, simple_name};
+use super::demangle::{Parameter, end_of_templated_constructor, parameters_with_packs, simple_name};
 
 /// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
 const MAX_NAME: usize = 64 << 10;
@@ -38,8 +38,71 @@ fn full_name(symbol: &str) -> Option<String> {
     // Names inside of functions are shown without what those return.
     let options = if symbol.starts_with("_ZZ") { options.no_return_type() } else { options };
     parsed.structured_demangle(&mut out, &options).ok()?;
-    let text = out.0.replace("std::nullptr_t", "decltype(nullptr)");
+    let text = parameters_with_packs(symbol).and_then(|parameters| with_packs(&out.0, &parameters)).unwrap_or(out.0);
+    let text = text.replace("std::nullptr_t", "decltype(nullptr)").replace(" complex", " _Complex");
     Some(without_empty_packs(&literals(&literal_operators(&text))))
+}
+
+/// The library leaves out what stands behind each type of a pack of parameters, or writes it behind the last one only, or
+/// alone where the pack is empty.
+fn with_packs(text: &str, parameters: &[Parameter]) -> Option<String> {
+    let end = text.rfind(')').filter(|&end| {
+        text[end + 1..].chars().all(|letter| letter == ' ' || letter == '&' || letter.is_alphabetic())
+    })?;
+    // Where the top level is left, from behind.
+    let (mut depth, mut begin, mut commas) = (0, None, Vec::new());
+    for (at, byte) in text.bytes().enumerate().take(end + 1).collect::<Vec<_>>().into_iter().rev() {
+        match byte {
+            b')' | b'>' | b']' | b'}' => depth += 1,
+            b'(' | b'<' | b'[' | b'{' => depth -= 1,
+            b',' if depth == 1 => commas.push(at),
+            _ => {}
+        }
+        if depth == 0 {
+            begin = Some(at).filter(|_| byte == b'(');
+            break;
+        }
+    }
+    let begin = begin?;
+    commas.reverse();
+    let mut pieces = Vec::new();
+    let mut from = begin + 1;
+    for at in commas.into_iter().chain([end]) {
+        pieces.push(text[from..at].trim_start_matches(' '));
+        from = at + 1;
+    }
+    let count = |parameter: &Parameter| match parameter {
+        Parameter::One => 1,
+        Parameter::Pack(len, _) => (*len).max(1),
+    };
+    if parameters.iter().map(count).sum::<usize>() != pieces.len() {
+        return None;
+    }
+    let (mut out, mut at) = (Vec::new(), 0);
+    for parameter in parameters {
+        let of = &pieces[at..at + count(parameter)];
+        at += of.len();
+        match *parameter {
+            Parameter::One => out.push(of[0].to_string()),
+            Parameter::Pack(0, _) => {}
+            Parameter::Pack(_, behind) => out.extend(of.iter().map(|one| followed(one, behind))),
+        }
+    }
+    Some(text[..=begin].to_string() + &out.join(", ") + &text[end..])
+}
+
+/// A type with what makes it a reference: one that is a reference stays one.
+fn followed(one: &str, behind: &str) -> String {
+    let behind = if one.ends_with(" const") { behind.trim_start_matches(" const") } else { behind };
+    // Of arrays and functions it stands inside.
+    let inside = ["&)(", "&) ["].iter().any(|reference| one.contains(reference)) && one.ends_with([']', ')']);
+    match behind {
+        _ if inside => one.to_string(),
+        "&&" if one.ends_with('&') => one.to_string(),
+        "&" | " const&" if one.ends_with("&&") => one[..one.len() - 1].to_string(),
+        "&" | " const&" if one.ends_with('&') => one.to_string(),
+        _ => one.to_string() + behind,
+    }
 }
 
 /// The library writes the operator of a literal as if its suffix were a scope: `operator_km::operator ""`.
@@ -173,6 +236,20 @@ mod tests {
         assert_eq!(full("_Z8pointersIJEEiDpPT_"), "int pointers<>()");
         assert_eq!(full("_Z4callIiJEEvT_DpT0_"), "void call<int>(int)");
         assert_eq!(full("_Zli3_kmy"), "operator\"\" _km(unsigned long long)");
+        // Each type of a pack has what stands behind the pack.
+        assert_eq!(full("_Z4packIJiRcPKcEEvDpOT_"), "void pack<int, char&, char const*>(int&&, char&, char const*&&)");
+        assert_eq!(
+            full("_Z4packIiJlcEEvT_DpRKT0_S0_"),
+            "void pack<int, long, char>(int, long const&, char const&, int)"
+        );
+        assert_eq!(
+            full("_ZN1A4packIJRA3_KcKiEEEvDpRT_"),
+            "void A::pack<char const (&) [3], int const>(char const (&) [3], int const&)"
+        );
+        assert_eq!(full("_ZN1AC2IJRKNS_1BEcEEEDpOT_"), "A::A<A::B const&, char>(A::B const&, char&&)");
+        assert_eq!(full("_ZN1AC2IJEEEiDpOT_"), "A::A<>(int)");
+        assert_eq!(full("_ZN1AC2IJEEEiDpOT_.isra.0"), "A::A<>(int) [clone .isra.0]");
+        assert_eq!(full("_Z4halfPCdCf"), "half(double _Complex*, float _Complex)");
         assert_eq!(full("_ZN1alie2_wEe"), "_ZN1alie2_wEe");
         assert_eq!(full("_ZN1ali2_wEe"), "a::operator\"\" _w(long double)");
         assert_eq!(full("_Z3nulDnPDn"), "nul(decltype(nullptr), decltype(nullptr)*)");

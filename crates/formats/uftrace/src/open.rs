@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::calls::{CallProgram, CallTask, Recording};
 use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -15,7 +14,7 @@ use super::calls::{CallFile, Calls};
 use super::classes::{self, EventNames, Streams};
 use super::definitions::Definitions;
 use super::folder::Folder;
-use super::info::{self, Header, Info};
+use super::info::{self, Info};
 use super::perf;
 use super::reader::{Reader, Source};
 use super::symbols::base_name;
@@ -47,9 +46,7 @@ struct Opening<'a> {
     schema: Schema,
     classes: Streams,
     tids: Vec<i64>,
-    max_stack: Option<u16>,
-    header: Header,
-    recording: Recording,
+    info: Info,
 }
 
 impl<'a> Opening<'a> {
@@ -57,32 +54,21 @@ impl<'a> Opening<'a> {
         let storage = context.storage;
         // Following calls reads the files directly, and wants neither tables nor the other files of the folder.
         let has_packets = !context.calls_only;
-        let Opening { mut reader, mut folder, schema, classes, tids, max_stack, header, recording } =
-            Opening::read(storage, found)?;
+        let Opening { mut reader, mut folder, schema, classes, tids, info } = Opening::read(storage, found)?;
         let streams = folder.streams(&mut reader, classes, &tids, has_packets);
         if has_packets {
             reader.files = folder.parts(&streams);
         }
-        reader.calls = Some(folder.calls(&reader, &streams, &tids, max_stack, (header, recording), context.demangle));
+        reader.calls = Some(folder.calls(&reader, &streams, &tids, info, context.demangle));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
             let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
             folder.warnings.push(error.in_file(&found.path));
         }
-        let schema = Arc::new(schema);
-        Ok(OpenTrace {
-            name: found.name.clone(),
-            path: found.path.clone(),
-            own_name: found.below.clone(),
-            plans: Arc::new(TracePlans::new(schema.clone())),
-            schema,
-            has_other_bytes: false,
-            sections: if has_packets { sections(&reader.definitions.names, &tids) } else { Vec::new() },
-            reader: Arc::new(reader),
-            streams,
-            remarks: Vec::new(),
-            faults: folder.faults,
-            warnings: folder.warnings,
-        })
+        let sections = if has_packets { sections(&reader.definitions.names, &tids) } else { Vec::new() };
+        let mut trace = OpenTrace::of_folder(found, schema, Arc::new(reader));
+        (trace.streams, trace.sections) = (streams, sections);
+        (trace.faults, trace.warnings) = (folder.faults, folder.warnings);
+        Ok(trace)
     }
 
     /// Reads everything but records.
@@ -117,44 +103,16 @@ impl<'a> Opening<'a> {
             traced: tids.iter().copied().collect(),
             classes,
             calls: None,
-            sources: Vec::new(),
+            sources: HashMap::new(),
             files: Vec::new(),
         };
-        let entry = |name: &str| {
-            let found = info.entries.iter().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.clone())
-        };
-        let recording = Recording {
-            version: entry("uftrace_version").map(|version| format!("uftrace {version}")),
-            date: entry("record_date"),
-            command: entry("cmdline").map(|command| unquote(&command)),
-            program: entry("exename").map(|path| base_name(&path).to_string()),
-            elapsed_ns: entry("elapsed_time").and_then(|time| seconds(time.trim_end_matches(" sec"))),
-        };
-        Ok(Opening {
-            reader,
-            folder,
-            schema,
-            classes: streams_of,
-            tids,
-            max_stack: info.max_stack,
-            header: info.header,
-            recording,
-        })
+        Ok(Opening { reader, folder, schema, classes: streams_of, tids, info })
     }
 }
 
 impl Folder<'_> {
     /// The calls of the folder.
-    fn calls(
-        &mut self,
-        reader: &Reader,
-        streams: &[Stream],
-        tids: &[i64],
-        max_stack: Option<u16>,
-        (header, recording): (Header, Recording),
-        demangle: Demangle,
-    ) -> Calls {
+    fn calls(&mut self, reader: &Reader, streams: &[Stream], tids: &[i64], info: Info, demangle: Demangle) -> Calls {
         let names = &reader.definitions.names;
         let named = names_of_tasks(streams, reader.definitions.order);
         let task = |&tid: &i64| {
@@ -180,9 +138,9 @@ impl Folder<'_> {
             pid: session.pid,
             start: session.start,
         };
-        let files = streams.iter().zip(&reader.sources).map(|(stream, source)| {
+        let file = |stream: &Stream| {
             let bytes = stream.files[0].bytes.clone();
-            match source {
+            match &reader.sources[&stream.name] {
                 Source::Task { tid, .. } => {
                     let number = tids.iter().position(|&known| known == i64::from(*tid)).unwrap_or(0);
                     CallFile::Task(number, bytes)
@@ -191,8 +149,7 @@ impl Folder<'_> {
                 Source::Perf { .. } => CallFile::Perf(bytes),
                 Source::Messages => CallFile::Messages(bytes),
             }
-        });
-        let files = files.collect();
+        };
         let paths = streams.iter().map(|stream| stream.files[0].path.clone()).collect();
         let is_forked = |tid: &i64| names.tasks.tasks.get(tid).is_none_or(|task| task.parent != 0);
         let options = self.text("default.opts");
@@ -201,17 +158,32 @@ impl Folder<'_> {
             definitions: reader.definitions.clone(),
             tasks: tids.iter().map(task).collect(),
             programs: names.tasks.sessions.iter().map(program).collect(),
-            files,
+            files: streams.iter().map(file).collect(),
             paths,
             is_forked: tids.iter().map(is_forked).collect(),
-            max_stack,
-            header,
+            max_stack: info.max_stack,
             numbers: self.numbers(tids),
             has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
-            recording,
+            recording: recording(&info),
+            header: info.header,
             demangle,
             default_options: String::from_utf8_lossy(options).split_whitespace().map(str::to_string).collect(),
         }
+    }
+}
+
+/// The facts about the run that commands show.
+fn recording(info: &Info) -> Recording {
+    let entry = |name: &str| {
+        let found = info.entries.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.clone())
+    };
+    Recording {
+        version: entry("uftrace_version").map(|version| format!("uftrace {version}")),
+        date: entry("record_date"),
+        command: entry("cmdline").map(|command| unquote(&command)),
+        program: entry("exename").map(|path| base_name(&path).to_string()),
+        elapsed_ns: entry("elapsed_time").and_then(|time| seconds(time.trim_end_matches(" sec"))),
     }
 }
 
@@ -263,10 +235,9 @@ pub(super) mod tests_support {
     /// The calls of a folder.
     pub(crate) fn calls(storage: &dyn Storage, path: &str) -> Calls {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
-        let Opening { mut reader, mut folder, classes, tids, max_stack, header, recording, .. } =
-            Opening::read(storage, &found).unwrap();
+        let Opening { mut reader, mut folder, classes, tids, info, .. } = Opening::read(storage, &found).unwrap();
         let streams = folder.streams(&mut reader, classes, &tids, false);
-        folder.calls(&reader, &streams, &tids, max_stack, (header, recording), Demangle::default())
+        folder.calls(&reader, &streams, &tids, info, Demangle::default())
     }
 
     /// Where reading the file of a task from its beginning finds records.

@@ -173,34 +173,33 @@ pub(super) fn read(
     traced: &HashSet<i64>,
     classes: &Classes,
 ) -> Events {
-    let reader = Reader { bytes, order };
     let mut events = Events::default();
     let mut at = part.from;
-    while at < part.to {
-        let (kind, flags, size) = match reader.header(at) {
-            Ok(header) => header,
+    while let Some(found) = next(&bytes[..part.to], order, at) {
+        let event = match found {
+            Ok((behind, event)) => {
+                at = behind;
+                event
+            }
             Err(error) => {
                 let left = part.to - at;
                 events.faults.push(error.with_help(format!("the rest of the file, {left} bytes, is skipped")));
                 break;
             }
         };
-        let from = at;
-        at += size;
-        let event = reader.event(from, kind, flags, size).filter(|event| traced.contains(&i64::from(event.tid)));
-        let Some(event) = event else { continue };
+        let Some(event) = event.filter(|event| traced.contains(&i64::from(event.tid))) else { continue };
         let start = events.bytes.len();
         let out = &mut events.bytes;
         out.extend_from_slice(&event.tid.to_le_bytes());
         out.extend_from_slice(&cpu.to_le_bytes());
         out.extend_from_slice(&event.id.to_le_bytes());
-        let class = match kind {
-            kind::FORK | kind::EXIT => {
+        let class = match event.id {
+            200_004 | 200_005 => {
                 out.extend_from_slice(&event.family.0.to_le_bytes());
                 out.extend_from_slice(&event.family.1.to_le_bytes());
                 classes.perf_task
             }
-            kind::COMM => {
+            200_006 => {
                 let (from, len) = event.name;
                 push_locator(out, 21, len);
                 out.push(u8::from(event.is_exec));

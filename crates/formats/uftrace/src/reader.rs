@@ -1,6 +1,6 @@
 //! The streams of a folder and their packets: slices of the files with records.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ pub(super) struct Reader {
     pub traced: HashSet<i64>,
     pub classes: Classes,
     pub calls: Option<Calls>,
-    /// By the number of the stream.
-    pub sources: Vec<Source>,
+    /// By the name of the stream.
+    pub sources: HashMap<String, Source>,
     /// The files that hold no records.
     pub files: Vec<(String, Arc<dyn Bytes>)>,
 }
@@ -46,11 +46,11 @@ impl Reader {
         match source {
             Source::Kernel(info) => {
                 let (kernel, classes) = self.definitions.kernel.as_deref().zip(self.classes.kernel.as_ref())?;
-                let offset = stream.packets[index].offset_bytes;
-                let len = (stream.packets[index].total_bits / 8) as usize;
+                let offset = stream.packets.at(index).offset_bytes;
+                let len = (stream.packets.at(index).total_bits / 8) as usize;
                 let pages = bytes.get(offset as usize..)?;
                 let pages = &pages[..pages.len().min(len)];
-                let before = index.checked_sub(1).and_then(|before| stream.packets[before].end_cycles);
+                let before = index.checked_sub(1).and_then(|before| stream.packets.at(before).end_cycles);
                 Some(kernel_events::read(
                     kernel,
                     classes,
@@ -109,9 +109,9 @@ impl PacketReader for Reader {
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize];
-        let source = self.sources.get(self.number_of(stream)).ok_or_else(no_source)?;
+        let source = self.sources.get(&stream.name).ok_or_else(no_source)?;
         file.bytes.will_read(packet.offset_bytes as usize, (packet.total_bits / 8) as usize);
         let mut events = self.events(source, stream, file.bytes.bytes(), index, clock).ok_or_else(no_source)?;
         self.missing_symbols(&mut events, file.path.parent().unwrap_or(Path::new("")));
@@ -128,30 +128,6 @@ impl PacketReader for Reader {
         opened.warnings = events.warnings;
         opened.gaps = events.gaps;
         Ok(opened)
-    }
-}
-
-impl Reader {
-    /// The number of a stream: its name tells it from the others.
-    fn number_of(&self, stream: &Stream) -> usize {
-        let number = |text: &str| text.strip_suffix(".dat")?.parse::<u64>().ok();
-        let position = |is_it: &dyn Fn(&Source) -> bool| self.sources.iter().position(is_it).unwrap_or(usize::MAX);
-        let name = &stream.name;
-        match name.strip_prefix("perf-cpu").or_else(|| name.strip_prefix("kernel-cpu")) {
-            Some(rest) => {
-                let (wanted, is_perf) = (number(rest), name.starts_with("perf"));
-                position(&|source| match source {
-                    Source::Perf { cpu, .. } => is_perf && Some(u64::from(*cpu)) == wanted,
-                    Source::Kernel(info) => !is_perf && Some(u64::from(info.cpu)) == wanted,
-                    _ => false,
-                })
-            }
-            None if stream.name == "extern.dat" => position(&|source| matches!(source, Source::Messages)),
-            None => {
-                let wanted = number(&stream.name);
-                position(&|source| matches!(source, Source::Task { tid, .. } if u64::try_from(*tid).ok() == wanted))
-            }
-        }
     }
 }
 
@@ -180,17 +156,23 @@ impl Folder<'_> {
             let packets = found.iter().map(|slice| (slice.from, slice.to, slice.begin, slice.end));
             let packets = packets_of(packets, classes.tasks);
             let is_forked = reader.definitions.names.tasks.tasks.get(&tid).is_none_or(|task| task.parent != 0);
-            reader.sources.push(Source::Task { tid: id, slices: found, is_forked });
+            reader.sources.insert(name.clone(), Source::Task { tid: id, slices: found, is_forked });
             let id = u64::try_from(tid).ok().filter(|_| is_ascending);
-            streams.push(Stream { name, class: classes.tasks, id, files: vec![file], packets });
+            streams.push(Stream { name, class: classes.tasks, id, files: vec![file], packets: packets.into() });
         }
         if let (Some(kernel), Some(class)) = (reader.definitions.kernel.clone(), classes.kernel) {
             for cpu in self.cpus("kernel-cpu") {
                 let name = format!("kernel-cpu{cpu}.dat");
                 let Some(file) = self.file(&name) else { continue };
                 let (packets, info) = kernel.packets(file.bytes.bytes(), cpu, class, has_packets);
-                reader.sources.push(Source::Kernel(info));
-                streams.push(Stream { name, class, id: Some(u64::from(cpu)), files: vec![file], packets });
+                reader.sources.insert(name.clone(), Source::Kernel(info));
+                streams.push(Stream {
+                    name,
+                    class,
+                    id: Some(u64::from(cpu)),
+                    files: vec![file],
+                    packets: packets.into(),
+                });
             }
         }
         for cpu in self.cpus("perf-cpu") {
@@ -202,16 +184,28 @@ impl Folder<'_> {
             };
             let packets = parts.iter().map(|part| (part.from, part.to, Some(part.begin), Some(part.end)));
             let packets = packets_of(packets, classes.perf);
-            reader.sources.push(Source::Perf { cpu, parts });
-            streams.push(Stream { name, class: classes.perf, id: Some(u64::from(cpu)), files: vec![file], packets });
+            reader.sources.insert(name.clone(), Source::Perf { cpu, parts });
+            streams.push(Stream {
+                name,
+                class: classes.perf,
+                id: Some(u64::from(cpu)),
+                files: vec![file],
+                packets: packets.into(),
+            });
         }
         if let Some(file) = self.file("extern.dat") {
             let times = messages::times(file.bytes.bytes());
             let whole = (0, file.bytes.bytes().len(), times.map(|times| times.0), times.map(|times| times.1));
             let packets = packets_of([whole].into_iter(), classes.messages);
-            reader.sources.push(Source::Messages);
             let name = "extern.dat".to_string();
-            streams.push(Stream { name, class: classes.messages, id: None, files: vec![file], packets });
+            reader.sources.insert(name.clone(), Source::Messages);
+            streams.push(Stream {
+                name,
+                class: classes.messages,
+                id: None,
+                files: vec![file],
+                packets: packets.into(),
+            });
         }
         streams
     }

@@ -19,7 +19,7 @@ use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 
 /// Bytes of a slice, about: at least 16 bytes make an event.
 const SLICE: usize = 256 << 10;
-/// What a slice has when there are many tasks: each task has a slice in memory while tasks are merged.
+/// The size of a slice when there are many tasks: each task has a slice in memory while tasks are merged.
 const SMALL_SLICE: usize = 64 << 10;
 /// Tasks from which on slices are small.
 const MANY_TASKS: usize = 24;

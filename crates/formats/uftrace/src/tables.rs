@@ -22,44 +22,38 @@ pub(super) fn environment(info: &Info) -> Vec<(Arc<str>, EnvValue)> {
 
 /// Tables for `info`: tasks, sessions, modules.
 pub(super) fn sections(names: &Names, tids: &[i64]) -> Vec<Section> {
-    let text = |text: &str| Some(EnvValue::String(text.into()));
-    let number = |number: i128| Some(EnvValue::Integer(number));
-    let task_rows = tids.iter().map(|&tid| {
-        let task = names.tasks.tasks.get(&tid);
-        vec![
-            number(tid.into()),
-            task.map(|task| EnvValue::Integer(task.pid.into())),
-            task.filter(|task| task.parent != 0).map(|task| EnvValue::Integer(task.parent.into())),
-        ]
-    });
-    let session_rows = names.tasks.sessions.iter().map(|session| {
-        vec![
-            text(&session.sid),
-            number(session.pid.into()),
-            number(session.start.into()),
-            text(&session.exename),
-            number(session.loaded.len() as i128),
-        ]
-    });
-    let module_rows = names.modules.iter().map(|module| {
-        vec![
-            text(&module.path),
-            module.build_id.as_deref().and_then(text),
-            number(module.symbols.get().len() as i128),
-            module.symbol_file.as_deref().and_then(text),
-        ]
-    });
+    let (text, number) = (Section::text, |value: i64| Section::number(value));
+    let task = |tid: &i64| names.tasks.tasks.get(tid);
     vec![
-        Section { title: "tasks".into(), columns: vec!["tid", "pid", "parent"], rows: task_rows.collect() },
-        Section {
-            title: "sessions".into(),
-            columns: vec!["sid", "pid", "start_ns", "exename", "loaded_libraries"],
-            rows: session_rows.collect(),
-        },
-        Section {
-            title: "modules".into(),
-            columns: vec!["path", "build_id", "symbols", "file"],
-            rows: module_rows.collect(),
-        },
+        Section::of(
+            "tasks",
+            tids.iter().copied(),
+            &[
+                ("tid", &|tid| number(*tid)),
+                ("pid", &|tid| number(task(tid)?.pid)),
+                ("parent", &|tid| number(task(tid).filter(|task| task.parent != 0)?.parent)),
+            ],
+        ),
+        Section::of(
+            "sessions",
+            &names.tasks.sessions,
+            &[
+                ("sid", &|session| text(&session.sid)),
+                ("pid", &|session| number(session.pid)),
+                ("start_ns", &|session| Section::number(session.start)),
+                ("exename", &|session| text(&session.exename)),
+                ("loaded_libraries", &|session| number(session.loaded.len() as i64)),
+            ],
+        ),
+        Section::of(
+            "modules",
+            &names.modules,
+            &[
+                ("path", &|module| text(&module.path)),
+                ("build_id", &|module| text(module.build_id.as_deref()?)),
+                ("symbols", &|module| number(module.symbols.get().len() as i64)),
+                ("file", &|module| text(module.symbol_file.as_deref()?)),
+            ],
+        ),
     ]
 }

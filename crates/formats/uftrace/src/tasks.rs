@@ -41,7 +41,7 @@ pub(super) struct Task {
     references: Vec<(usize, u64, u64)>,
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tasks {
     pub sessions: Vec<Session>,

@@ -24,7 +24,7 @@ pub enum DisplayBase {
 pub type Range = (i128, i128);
 
 /// One label and the values it stands for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Mapping {
     /// The label.
     pub label: Arc<str>,
@@ -77,7 +77,7 @@ impl LabelList {
 }
 
 /// An integer of fixed or variable length.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IntegerClass {
     /// Width in bits; 0 for a variable-length (LEB128) integer.
     pub len_bits: u32,

@@ -615,6 +615,13 @@ impl Schema {
         ids
     }
 
+    /// Are the clock values of an event class what the trace stores?
+    pub fn has_cycles(&self, event: EventClassId) -> bool {
+        let class = self.event(event);
+        let clock = self.stream(class.stream).default_clock;
+        clock.is_some_and(|clock| !self.clock(clock).has_made_cycles) && !class.is_untimed
+    }
+
     /// Root class of a scope for an event class, `None` when the scope is not declared.
     pub fn scope_root(&self, scope: Scope, event: EventClassId) -> Option<FieldClassId> {
         let class = self.event(event);
@@ -627,6 +634,18 @@ impl Schema {
             Scope::SpecificContext => class.specific_context,
             Scope::Payload => class.payload,
         }
+    }
+
+    /// Root classes of the scopes of a stream class, in the order of [`Scope::ALL`], without those of its event classes.
+    pub fn stream_roots(&self, class: &StreamClass) -> [Option<FieldClassId>; 6] {
+        [self.packet_header, class.packet_context, class.event_header, class.common_context, None, None]
+    }
+
+    /// Root classes of the scopes of an event class, in the order of [`Scope::ALL`].
+    pub fn event_roots(&self, class: &EventClass) -> [Option<FieldClassId>; 6] {
+        let mut roots = self.stream_roots(self.stream(class.stream));
+        (roots[4], roots[5]) = (class.specific_context, class.payload);
+        roots
     }
 
     /// Has a header or a packet context of this class fields without a meaning to the reader: others than the id and the

@@ -62,6 +62,17 @@ impl Printer<'_> {
         self.out.put(b" )");
     }
 
+    /// Prints a value in its color, when it is shown.
+    #[inline]
+    fn colored(&mut self, node: NodeId, put: impl FnOnce(&mut Out)) {
+        let Palette { value: color, reset, .. } = self.table.palette;
+        if self.begin(node).is_some() {
+            self.out.put(color.as_bytes());
+            put(self.out);
+            self.out.put(reset.as_bytes());
+        }
+    }
+
     fn mark(&mut self, node: NodeId, text: &[u8]) {
         if self.table.nodes[node as usize].visible {
             self.out.put(text);
@@ -100,38 +111,24 @@ impl Visitor for Printer<'_> {
     }
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
-        let Palette { value: color, reset, .. } = self.table.palette;
-        if self.begin(node).is_some() {
-            self.out.put_fmt(format_args!("{color}{}{reset}", value.to_decimal()));
-        }
+        self.colored(node, |out| out.put(value.to_decimal().as_bytes()));
     }
 
     fn boolean(&mut self, node: NodeId, value: bool) {
-        let Palette { value: color, reset, .. } = self.table.palette;
-        if self.begin(node).is_some() {
-            self.out.put_fmt(format_args!("{color}{value}{reset}"));
-        }
+        self.colored(node, |out| out.put_fmt(format_args!("{value}")));
     }
 
     fn real(&mut self, node: NodeId, value: f64) {
-        let Palette { value: color, reset, .. } = self.table.palette;
-        if self.begin(node).is_some() {
-            self.out.put(color.as_bytes());
-            put_g(self.out, value);
-            self.out.put(reset.as_bytes());
-        }
+        self.colored(node, |out| put_g(out, value));
     }
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        let Palette { value: color, reset, .. } = self.table.palette;
-        let Some(text) = self.begin(node) else { return };
-        let encoding = if let Kind::Text(encoding) = text.kind { encoding } else { Encoding::Utf8 };
-        self.out.put(color.as_bytes());
-        match encoding {
-            Encoding::Utf8 => strings::put_escaped(self.out, bytes),
-            encoding => strings::put_escaped(self.out, encoding.to_utf8(bytes).as_bytes()),
+        match self.table.nodes[node as usize].kind {
+            Kind::Text(encoding) if encoding != Encoding::Utf8 => {
+                self.colored(node, |out| strings::put_escaped(out, encoding.to_utf8(bytes).as_bytes()));
+            }
+            _ => self.colored(node, |out| strings::put_escaped(out, bytes)),
         }
-        self.out.put(reset.as_bytes());
     }
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {

@@ -295,15 +295,8 @@ impl TextTrace {
         let table = self.packet_tables.entry(class.0).or_insert_with(|| {
             let plan = packet.plans.packet_context_rows(class);
             let names = SectionNames { scope: options.names.scope, fields: &[options.names.context] };
-            Table::new(
-                schema,
-                plan,
-                palette,
-                referenced,
-                &[(Scope::PacketContext, "stream.packet.context")],
-                &names,
-                Vec::new(),
-            )
+            let scopes = [(Scope::PacketContext, "stream.packet.context")];
+            Table::new(schema, plan, palette, referenced, &scopes, &names, Vec::new())
         });
         let mut text = None;
         if table.is_shown {

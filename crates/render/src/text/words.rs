@@ -52,7 +52,8 @@ pub(super) fn trace_words(
     // Behind a time the line needs a comma when names are shown, and never otherwise.
     let is_start = !(names && has_clock(schema));
     let mut words = Words { text: String::new(), names, palette, has_word: false, is_start };
-    if options.fields.trace && !name.is_empty() {
+    // `babeltrace2` names the trace that has no name, too.
+    if options.fields.trace && (names || !name.is_empty()) {
         words.comma();
         words.name("trace");
         words.text += name;

@@ -29,35 +29,35 @@ impl Clock {
         Clock(ClockClass::nanoseconds(name))
     }
 
-    /// The same clock with so many cycles a second.
+    /// Sets the frequency, in cycles a second.
     #[must_use]
     pub fn frequency(mut self, hz: u64) -> Self {
         self.0.frequency = hz;
         self
     }
 
-    /// The same clock, whose zero is counted from 1970-01-01T00:00:00Z.
+    /// Counts its zero from 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn unix_origin(mut self) -> Self {
         self.0.origin = ClockOrigin::Unix;
         self
     }
 
-    /// The same clock, whose zero is so many seconds behind its origin.
+    /// Puts its zero so many seconds behind its origin.
     #[must_use]
     pub fn offset_seconds(mut self, seconds: i64) -> Self {
         self.0.offset_seconds = seconds;
         self
     }
 
-    /// The same clock, whose zero is so many cycles behind that.
+    /// Puts its zero so many cycles further behind its origin.
     #[must_use]
     pub fn offset_cycles(mut self, cycles: u64) -> Self {
         self.0.offset_cycles = cycles.into();
         self
     }
 
-    /// The same clock with a description.
+    /// Sets a description.
     #[must_use]
     pub fn description(mut self, text: &str) -> Self {
         self.0.description = Some(text.into());

@@ -52,7 +52,7 @@ pub struct Trace {
     pending: Pending,
 }
 
-/// What the trace, its classes and its streams have in common.
+/// State that the trace, its classes and its streams share.
 pub(super) struct Shared {
     state: Mutex<State>,
     /// Where its files are until it is finished.

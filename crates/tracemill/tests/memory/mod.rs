@@ -22,7 +22,7 @@ struct InMemory;
 
 impl PacketReader for InMemory {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
-        let (packet, bytes) = (stream.packets[index].clone(), stream.files[0].bytes.clone());
+        let (packet, bytes) = (stream.packets.at(index), stream.files[0].bytes.clone());
         let (mut state, mut pos) = (State::new(clock), 0);
         let input = Input::new(bytes.bytes(), packet.content_bits);
         let fault = |_| Error::malformed("the header");
@@ -50,7 +50,8 @@ pub(crate) fn in_memory(schema: Schema, bytes: Vec<u8>, content_bits: u64) -> Se
     let packet = Packet { content_bits, ..Packet::new(STREAM, 0, bytes.len() as u64 * 8) };
     let bytes: Arc<dyn Bytes> = Arc::new(bytes);
     let file = DataFile { path: "random".into(), relative: "random".into(), bytes, is_indexed: false };
-    let stream = Stream { name: "random".into(), class: STREAM, id: None, files: vec![file], packets: vec![packet] };
+    let stream =
+        Stream { name: "random".into(), class: STREAM, id: None, files: vec![file], packets: vec![packet].into() };
     let trace = OpenTrace {
         name: "random".into(),
         path: "random".into(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill::target;
-use tracemill_engine::convert::{Conversion, sources};
+use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::streams;
@@ -128,11 +128,8 @@ pub(crate) fn convert_in(
         session,
         streams: &streams,
         selection,
-        filter: None,
-        skip: 0,
-        limit: None,
+        options: &ConvertOptions::default(),
         in_order: target.wants_order || split.is_some_and(SplitBy::wants_order),
-        stop: None,
     };
     let losses = conversion.run(writer, &mut |_| Flow::Continue).map_err(told)?.losses;
     for kind in known.kinds() {

@@ -7,7 +7,6 @@ use tracemill_model::schema::{
 };
 
 use super::super::{NodeId, Op, SelectTable};
-use super::shared::bit_field;
 use super::{Compiler, Known, Mode};
 use crate::layout;
 
@@ -109,7 +108,8 @@ impl Compiler<'_> {
         if !self.effective_roles(class).is_empty() || class.placement != Placement::default() {
             return None;
         }
-        let is_checked = |class: &FieldClass| bit_field(&class.kind).is_some_and(|(bits, _)| !bits.is_multiple_of(8));
+        let is_checked =
+            |class: &FieldClass| layout::bit_field(&class.kind).is_some_and(|(bits, _)| !bits.is_multiple_of(8));
         if self.form.checks_orders && (is_checked(class) || class.align_bits < 8) {
             return None;
         }

@@ -12,7 +12,7 @@ mod containers;
 mod shared;
 
 pub use shared::{Known, SharedSlots};
-use shared::{bit_field, is_wide, marks, selected_at};
+use shared::{is_wide, marks, selected_at};
 
 use super::{Node, NodeId, Op, Plan, SelectTable};
 use crate::layout;
@@ -575,7 +575,7 @@ impl<'s> Compiler<'s> {
     /// A field that does not begin and end on bytes, as far as is known, must have the byte order of the one before.
     fn check_order(&mut self, class: &FieldClass, node: NodeId) {
         if self.form.checks_orders
-            && let Some((len_bits, order)) = bit_field(&class.kind)
+            && let Some((len_bits, order)) = layout::bit_field(&class.kind)
             && !(self.at.known.is_byte() && len_bits.is_multiple_of(8))
         {
             self.emit(Op::Order { node, big: order == ByteOrder::Big });

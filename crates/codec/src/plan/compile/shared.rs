@@ -46,7 +46,8 @@ impl Known {
         Known { log2, residue: self.residue & ((1 << log2) - 1) }
     }
 
-    pub(super) fn is_byte(self) -> bool {
+    /// Is the position a whole byte?
+    pub fn is_byte(self) -> bool {
         self.log2 >= 3 && self.residue & 7 == 0
     }
 }
@@ -120,7 +121,7 @@ pub(super) fn mixes_orders(schema: &Schema) -> bool {
     let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
     let (mut little, mut big, mut has_odd) = (false, false, false);
     for class in classes {
-        if let Some((len_bits, order)) = bit_field(&class.kind) {
+        if let Some((len_bits, order)) = layout::bit_field(&class.kind) {
             has_odd |= !len_bits.is_multiple_of(8);
             if !len_bits.is_multiple_of(8) || class.align_bits < 8 {
                 little |= order == ByteOrder::Little;
@@ -139,19 +140,6 @@ fn has_wide(schema: &Schema) -> bool {
 /// Is it an integer that may have more than 64 bits?
 pub(super) fn is_wide(kind: &FieldKind) -> bool {
     matches!(kind, FieldKind::Integer(integer) if integer.is_variable_length() || integer.len_bits > 64)
-}
-
-/// Length and byte order of what is read bit by bit.
-pub(super) fn bit_field(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
-    match kind {
-        FieldKind::Integer(integer) if integer.is_variable_length() => None,
-        FieldKind::Integer(integer) => Some((integer.len_bits, integer.byte_order)),
-        FieldKind::BitArray(bits) | FieldKind::BitMap(bits) | FieldKind::Boolean(bits) => {
-            Some((bits.len_bits, bits.byte_order))
-        }
-        FieldKind::Float(float) => Some((float.len_bits, float.byte_order)),
-        _ => None,
-    }
 }
 
 /// The optional fields and options through which `path` goes and `user` does not: they may be absent when the user is

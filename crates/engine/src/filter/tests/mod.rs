@@ -15,7 +15,7 @@ use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
 
-use super::{Filter, FilterContext};
+use super::{Filter, TimeContext};
 use crate::cursor::Cursor;
 use crate::event::Event;
 use crate::item::Item;
@@ -45,9 +45,8 @@ impl Input {
 
     fn filter(&self, text: &str) -> Filter {
         let times = || self.events().filter_map(|event| event.ns);
-        let context =
-            FilterContext { session: &self.session, gmt: true, first_ns: times().min(), last_ns: times().max() };
-        Filter::compile(text, &context).unwrap_or_else(|error| panic!("{error}"))
+        let times = TimeContext { gmt: true, first_ns: times().min(), last_ns: times().max() };
+        Filter::compile(text, &self.session, &times).unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn events(&self) -> impl Iterator<Item = Event<'_>> {
@@ -87,8 +86,8 @@ impl Input {
     /// Column and message of the error that the text gives.
     #[track_caller]
     fn fault(&self, text: &str) -> (u32, String) {
-        let context = FilterContext { session: &self.session, gmt: true, first_ns: None, last_ns: None };
-        let Err(error) = Filter::compile(text, &context) else { panic!("no fault in {text}") };
+        let times = TimeContext { gmt: true, ..TimeContext::default() };
+        let Err(error) = Filter::compile(text, &self.session, &times) else { panic!("no fault in {text}") };
         let place = error.place().text.as_ref().unwrap_or_else(|| panic!("no place: {error}"));
         let help = error.help().map_or(String::new(), |help| format!(" | {help}"));
         (place.column, format!("{}{help}", error.message()))
@@ -107,7 +106,13 @@ fn open(name: &str, schema: Schema, bytes: Vec<u8>) -> (OpenTrace, Option<Chunk>
         bytes: Arc::new(bytes),
     };
     let packets = if bits > 0 { vec![packet] } else { Vec::new() };
-    let stream = Stream { name: "channel0_1".into(), class: StreamClassId(0), id: None, files: vec![file], packets };
+    let stream = Stream {
+        name: "channel0_1".into(),
+        class: StreamClassId(0),
+        id: None,
+        files: vec![file],
+        packets: packets.into(),
+    };
     let trace = OpenTrace {
         name: name.into(),
         path: name.into(),

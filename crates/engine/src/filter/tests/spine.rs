@@ -1,7 +1,7 @@
 //! Names, ids, times: what needs no field.
 
 use super::{Input, kernel, kernel_named, open};
-use crate::filter::{Expression, FilterContext, Needs};
+use crate::filter::{Expression, Needs, TimeContext};
 
 const FIRST: i128 = 1_700_000_001_000_000_000;
 const FAR: i128 = 1 << 100;
@@ -162,7 +162,7 @@ fn filters_are_shared_between_threads() {
     let input = kernel();
     let filter = input.filter(r#"path =~ "x" and cpu == 2"#);
     is_shared(&filter);
-    let context = FilterContext { session: &input.session, gmt: true, first_ns: None, last_ns: None };
-    let error = Expression::parse(r#"id == 1 and time > "+1ms""#).unwrap().bind(&context).err().unwrap();
+    let times = TimeContext { gmt: true, ..TimeContext::default() };
+    let error = Expression::parse(r#"id == 1 and time > "+1ms""#).unwrap().bind(&input.session, &times).err().unwrap();
     assert_eq!(error.place().text.as_ref().unwrap().column, 21);
 }

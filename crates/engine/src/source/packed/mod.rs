@@ -22,7 +22,7 @@ use tracemill_format::{Entry, EntryKind, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use self::compression::Compression;
-use self::spool::{Spool, Spooled};
+use self::spool::Spool;
 
 /// Bytes of a file that show how it is packed.
 const START_BYTES: usize = 512;
@@ -32,9 +32,9 @@ const MAX_LAYERS: usize = 4;
 const MAX_ARCHIVES: usize = 8;
 /// Members of one archive.
 const MAX_MEMBERS: usize = 1 << 18;
-/// What may be unpacked of any file, however small it is.
+/// Bytes that may be unpacked of any file, however small it is.
 const MIN_LIMIT: u64 = 1 << 30;
-/// What may be unpacked of a file: so many times its size. Traces shrink to a tenth, rarely to a hundredth.
+/// Bytes that may be unpacked of a file: so many times its size. Traces shrink to a tenth, rarely to a hundredth.
 const MAX_RATIO: u64 = 200;
 
 /// A storage in which packed files are what they hold, once they were unpacked.
@@ -71,7 +71,7 @@ struct Member {
     content: Option<Arc<dyn Bytes>>,
 }
 
-/// What is in an archive, as far as it can be read.
+/// Members of an archive, as far as it can be read.
 #[derive(Default)]
 struct Members {
     list: Vec<Member>,
@@ -131,17 +131,12 @@ struct Budget {
 
 impl Budget {
     fn take(&mut self, bytes: u64) -> Result<()> {
-        match self.left.checked_sub(bytes) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                let message = format!("it holds more than {} bytes unpacked", self.limit);
-                let help = "a higher limit is --max-unpacked SIZE; or unpack it, and name what comes out";
-                Err(Error::unsupported(message).with_help(help))
-            }
-        }
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            let message = format!("it holds more than {} bytes unpacked", self.limit);
+            let help = "a higher limit is --max-unpacked SIZE; or unpack it, and name what comes out";
+            Error::unsupported(message).with_help(help)
+        })?;
+        Ok(())
     }
 }
 
@@ -156,7 +151,7 @@ impl<'a> Packed<'a> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong with packed files so far: parts of them are missing. Told once.
+    /// Errors of packed files so far: parts of them are missing. Each is given once.
     pub fn faults(&self) -> Vec<Error> {
         std::mem::take(&mut self.inside().faults)
     }
@@ -179,7 +174,7 @@ impl<'a> Packed<'a> {
                 Err(error) => return Err(failed(error)),
             }
         }
-        self.inside().nodes.insert(path.to_path_buf(), Node::File(spool.finish()?.whole()));
+        self.inside().nodes.insert(path.to_path_buf(), Node::File(spool.finish()?));
         Ok(())
     }
 
@@ -215,7 +210,7 @@ impl<'a> Packed<'a> {
                 Some(Packing::Compressed(compression)) => {
                     let mut spool = Spool::default();
                     let end = compression.unpack(bytes.bytes(), &mut spool, &mut budget)?;
-                    bytes = spool.finish()?.whole();
+                    bytes = spool.finish()?;
                     self.tell(end.err().into_iter().collect(), path);
                     continue;
                 }
@@ -303,10 +298,7 @@ impl Storage for Packed<'_> {
     fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
         match self.content(file) {
             None => self.outer.read_start(file, len),
-            Some(bytes) => bytes.map(|bytes| {
-                let bytes = bytes.bytes();
-                bytes[..len.min(bytes.len())].to_vec()
-            }),
+            Some(bytes) => bytes.map(|bytes| bytes.bytes().iter().take(len).copied().collect()),
         }
     }
 
@@ -317,9 +309,4 @@ impl Storage for Packed<'_> {
             _ => self.outer.canonical(path),
         }
     }
-}
-
-/// A piece of spooled bytes as the content of a member.
-fn piece(spooled: &Spooled, from: u64, len: u64) -> Arc<dyn Bytes> {
-    spooled.piece(from as usize, len as usize)
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use super::slice::Slice;
 use crate::source::{Content, mmap};
 
 /// Bytes that are held before the file is made, and written at once from then on.
@@ -50,33 +49,13 @@ impl Spool {
     ///
     /// # Errors
     /// As for [`Spool::write`].
-    pub(super) fn finish(mut self) -> Result<Spooled> {
+    pub(super) fn finish(mut self) -> Result<Arc<dyn Bytes>> {
         if self.file.is_some() {
             self.flush()?;
         }
-        let bytes: Arc<dyn Bytes> = match self.file {
-            None => Arc::new(Content::new(self.buffer)),
-            Some((file, path)) => {
-                let map = file.metadata().and_then(|meta| mmap::Map::new(&file, &path, &meta));
-                Arc::new(map.map_err(|error| failed(&path, &error))?)
-            }
-        };
-        Ok(Spooled(bytes))
-    }
-}
-
-/// What a spool has taken.
-pub(super) struct Spooled(Arc<dyn Bytes>);
-
-impl Spooled {
-    /// Everything.
-    pub(super) fn whole(self) -> Arc<dyn Bytes> {
-        self.0
-    }
-
-    /// A piece.
-    pub(super) fn piece(&self, from: usize, len: usize) -> Arc<dyn Bytes> {
-        Slice::of(&self.0, from, len)
+        let Some((file, path)) = self.file else { return Ok(Arc::new(Content::new(self.buffer))) };
+        let map = file.metadata().and_then(|meta| mmap::Map::new(&file, &path, &meta));
+        Ok(Arc::new(map.map_err(|error| failed(&path, &error))?))
     }
 }
 

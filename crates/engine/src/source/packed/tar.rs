@@ -14,10 +14,7 @@ const BLOCK: usize = 512;
 
 /// Does a member begin here? Its checksum says.
 pub(super) fn is_header(block: &[u8]) -> bool {
-    let Some(block) = block.get(..BLOCK) else { return false };
-    if block[0] == 0 {
-        return false;
-    }
+    let Some(block) = block.get(..BLOCK).filter(|block| block[0] != 0) else { return false };
     let Some(want) = octal(&block[148..156]) else { return false };
     let sum = |signed: bool| -> i64 {
         let byte = |(at, &byte): (usize, &u8)| match at {
@@ -100,7 +97,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>) -> Result<Members> {
     Ok(linked(members, links))
 }
 
-/// What was said of the next member before its header.
+/// Properties of the next member that stand before its header.
 #[derive(Default)]
 struct Next {
     name: Option<Vec<u8>>,

@@ -8,7 +8,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use super::compression::Compression;
 use super::slice::Slice;
 use super::spool::Spool;
-use super::{Budget, Members, piece};
+use super::{Budget, Members};
 
 const LOCAL: [u8; 4] = *b"PK\x03\x04";
 const CENTRAL: [u8; 4] = *b"PK\x01\x02";
@@ -106,7 +106,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
     }
     let whole = spool.finish()?;
     for (entry, from, len, is_whole) in spooled {
-        let content = piece(&whole, from, len);
+        let content = Slice::of(&whole, from as usize, len as usize);
         if is_whole && crc32fast::hash(content.bytes()) != entry.crc {
             members.faults.push(wrong_checksum(&String::from_utf8_lossy(entry.name)).at_offset(entry.offset));
         }

@@ -78,7 +78,7 @@ impl Kind {
     }
 }
 
-/// What is reported once for a file.
+/// Warnings that are reported once for a file.
 #[derive(Clone, Copy)]
 enum Once {
     Track,
@@ -331,7 +331,7 @@ impl PacketReader for Reader {
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize];
         let octets = file.bytes.bytes();
         let begin = self.begin(octets, index);

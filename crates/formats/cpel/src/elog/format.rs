@@ -9,7 +9,7 @@ use tracemill_model::schema::{ByteOrder, QUICK_BYTES};
 
 use super::header::{Arg, EventType};
 use crate::fast_text::{self, FastText, Strings, block, is_plain};
-use crate::printf::{make_utf8, padded, put_hex, put_short};
+use crate::printf::{make_utf8, padded, pieces, put_hex, put_short};
 use crate::strings::{MAX_TEXT, nul_at, string_at};
 
 /// Largest width and precision.
@@ -114,30 +114,15 @@ impl Format {
     pub(super) fn new(of: &EventType) -> Self {
         let text = &of.format[..of.format.len().min(MAX_TEXT)];
         let args = of.args.clone().unwrap_or_default();
-        let (mut pieces, mut literal, mut at, mut used) = (Vec::new(), 0, 0, 0);
-        let push_literal = |pieces: &mut Vec<Piece>, from: usize, to: usize| {
-            if from < to {
-                pieces.push(Piece::Literal(from as u32, to as u32));
+        let mut used = 0;
+        let pieces = pieces(text, Piece::Literal, |behind| {
+            if behind.starts_with(b"%") {
+                return Some((1, None));
             }
-        };
-        while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr(b'%', rest)) {
-            let percent = at + found;
-            at = percent + 1;
-            if text.get(at) == Some(&b'%') {
-                push_literal(&mut pieces, literal, at);
-                at += 1;
-                literal = at;
-            } else if let Some((len, spec)) = conversion(&text[at..])
-                && used < args.len()
-            {
-                push_literal(&mut pieces, literal, percent);
-                pieces.push(Piece::Conversion(spec));
-                used += 1;
-                at += len;
-                literal = at;
-            }
-        }
-        push_literal(&mut pieces, literal, text.len());
+            let (len, spec) = conversion(behind).filter(|_| used < args.len())?;
+            used += 1;
+            Some((len, Some(Piece::Conversion(spec))))
+        });
         let (steps, is_plain) = (steps(text, &pieces, &args), is_plain(text));
         let quick_labels = fast_text::Names::new(of.labels.iter().take(KEPT_LABELS).map(|label| &label[..]));
         let (pieces, args, labels) = (pieces.into(), args.into(), of.labels.clone());
@@ -228,7 +213,7 @@ impl Format {
         self.short(args, strings, block(scratch)?)?.finish_ascii()
     }
 
-    /// The same at the beginning of `room`, when it is printable.
+    /// As [`quick_text`](Self::quick_text), at the beginning of `room`, when the text is printable.
     #[inline]
     pub(super) fn quick<'s>(
         &self,

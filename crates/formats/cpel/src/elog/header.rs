@@ -1,4 +1,4 @@
-//! What stands before the events of a VPP event log: times, types, tracks, strings (`SPEC.md`, section 3).
+//! The parts before the events of a VPP event log: times, types, tracks, strings (`SPEC.md`, section 3).
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(crate) struct EventType {
     pub(crate) format: Vec<u8>,
     /// Its arguments as they are declared.
     pub(crate) format_args: Vec<u8>,
-    /// The same, read; `None` when they cannot be, and so the length of its events is not known.
+    /// The arguments, parsed; `None` when they cannot be, and so the length of its events is not known.
     pub(crate) args: Option<Vec<Arg>>,
     /// Octets of all arguments when each event has the same.
     pub(crate) args_len: Option<usize>,
@@ -87,7 +87,7 @@ pub(crate) struct Header {
     pub(crate) quick_tracks: Names,
     /// The string table: first octet and length.
     pub(crate) strings: (usize, usize),
-    /// Those of its strings that are ready to be copied.
+    /// The strings of it that are ready to be copied.
     pub(crate) quick_strings: Strings,
     /// Events as the file says.
     pub(crate) count: u32,

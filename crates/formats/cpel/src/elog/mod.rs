@@ -64,13 +64,19 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
         diagnostics.error("events are cut", error);
     }
     let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
-    trace.streams = vec![Stream { name: data.relative.clone(), class: stream, id: None, files: vec![data], packets }];
+    trace.streams = vec![Stream {
+        name: data.relative.clone(),
+        class: stream,
+        id: None,
+        files: vec![data],
+        packets: packets.into(),
+    }];
     trace.sections = tables(&header);
     [trace.faults, trace.warnings, trace.remarks] = diagnostics.finish();
     Ok(trace)
 }
 
-/// What is odd about the parts before the events.
+/// Warnings about the parts before the events.
 fn look(header: &Header, file: &[u8], diagnostics: &mut Diagnostics) {
     for (at, of) in header.types.iter().enumerate() {
         if of.args.is_none() {
@@ -304,7 +310,7 @@ impl Render for EventText {
 /// Labels of a type that `info` shows.
 const CELL_LABELS: usize = 1024;
 
-/// What `info` shows beside the events.
+/// Sections that `info` shows beside the events.
 fn tables(header: &Header) -> Vec<Section> {
     let types = header.types.iter().enumerate().map(|(at, of)| {
         // The cell shows no more octets than so many labels have.
@@ -330,6 +336,6 @@ fn tables(header: &Header) -> Vec<Section> {
     ]
 }
 
-/// What VPP writes around the nodes of its graph.
+/// Calls: the events that VPP writes around the nodes of its graph.
 const CALLS: &[tracemill_format::calls::CallEvents] =
     &[tracemill_format::calls::CallEvents { entry: "*-call:*", exit: "*-return:*", address: None }];

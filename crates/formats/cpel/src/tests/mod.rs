@@ -179,7 +179,7 @@ impl Visitor for Fields<'_> {
     }
 }
 
-/// What all packets of a trace hold, and what was said when they were read.
+/// The events of all packets of a trace, and the errors of reading them.
 #[derive(Default)]
 struct Content {
     /// `10 call: code=1 ..`, stream after stream.

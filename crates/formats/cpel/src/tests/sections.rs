@@ -19,7 +19,7 @@ fn both_byte_orders_hold_the_same() {
             ]
         );
         assert!(content.faults.is_empty() && content.warnings.is_empty());
-        let packet = &trace.streams[0].packets[0];
+        let packet = &trace.streams[0].packets.at(0);
         assert_eq!((packet.begin_cycles, packet.end_cycles), (Some(10), Some(30)));
         let titles: Vec<&str> = trace.sections.iter().map(|section| section.title.as_str()).collect();
         assert_eq!(titles, ["sections", "string tables", "event definitions", "track definitions"]);
@@ -324,7 +324,7 @@ fn unsorted_times_are_sorted_and_ties_keep_their_order() {
         assert!(event.starts_with(&start), "{event}, not {start}");
     }
     let packets = &trace.streams[0].packets;
-    assert!(packets.len() > 1 && packets.is_sorted_by_key(|packet| (packet.begin_cycles, packet.end_cycles)));
+    assert!(packets.len() > 1 && packets.iter().is_sorted_by_key(|packet| (packet.begin_cycles, packet.end_cycles)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the conversions of any trace to CPEL and to VPP's event logs share: texts, tracks, classes and losses.
+//! Shared parts of the conversions of any trace to CPEL and to VPP's event logs: texts, tracks, classes and losses.
 
 use std::rc::Rc;
 
@@ -66,7 +66,7 @@ impl Conversion {
     }
 }
 
-/// What the event classes of each source become.
+/// The forms that the event classes of each source get.
 pub(super) fn classes<C>(sources: &[Source], make: impl Fn(&Schema, EventClassId, Rule) -> C) -> Vec<Vec<Rc<C>>> {
     let of_source = |source: &Source| {
         let semantics = Semantics::new(&source.schema);

@@ -65,7 +65,7 @@ struct Section {
     spool: Spool,
 }
 
-/// What the events of a class become.
+/// The form that the events of a class get.
 struct Class {
     rule: Rule,
     datum: Datum,

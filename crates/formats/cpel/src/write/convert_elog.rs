@@ -28,8 +28,6 @@ const MAX_ARGS: usize = 20;
 const TEXT_BYTES: usize = 4;
 /// Most strings of an enumeration.
 const MAX_LABELS: usize = 4096;
-/// Types and tracks have numbers of 16 bits.
-const MAX_TYPES: usize = 1 << 16;
 
 /// Writes a log.
 pub(super) struct Converter {
@@ -50,12 +48,12 @@ pub(super) struct Converter {
     event: Vec<u8>,
 }
 
-/// What the events of a class become.
+/// The form that the events of a class get.
 struct Class {
     rule: Rule,
     args: Vec<Arg>,
     labels: Vec<Vec<u8>>,
-    /// What is lost of it, by kind.
+    /// The losses of an event, by kind.
     losses: Vec<Lost>,
 }
 
@@ -252,10 +250,8 @@ impl Converter {
         if let Some(&number) = self.numbers.get(&key) {
             return Some(number);
         }
-        if self.types.len() >= MAX_TYPES {
-            // Not kept: there may be any number of them.
-            return None;
-        }
+        // Not kept when there are too many: there may be any number of them.
+        let number = u16::try_from(self.types.len()).ok()?;
         let mut format = type_name(&key.name(&self.log.sources[source].schema));
         let mut args = String::new();
         for arg in &of.args {
@@ -263,7 +259,6 @@ impl Converter {
             format.push_str(&arg.shown());
             args.push_str(&arg.code());
         }
-        let number = u16::try_from(self.types.len()).ok()?;
         self.types.push(Type { format, args, labels: of.labels.clone() });
         self.numbers.insert(key, number);
         Some(number)

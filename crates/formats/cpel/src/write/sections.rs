@@ -54,7 +54,7 @@ pub(super) fn rate_of(frequency: u64) -> Option<u32> {
     (frequency > 0 && Wishes::default().frequency_of(rate) == frequency).then_some(rate)
 }
 
-/// What must be added to the ticks of a clock so that they count from its origin, when that is a whole number.
+/// The ticks to add to those of a clock so that they count from its origin, when that is a whole number.
 pub(super) fn added_ticks(clock: &ClockClass, source: &Source) -> Option<i128> {
     let offset_ns = i128::from(clock.offset_ns) + i128::from(source.correction_ns);
     let ns = i128::from(clock.offset_seconds) * NS_PER_SECOND + offset_ns;
@@ -79,7 +79,7 @@ pub(super) fn section_head(kind: Kind, len: u64, order: ByteOrder) -> Vec<u8> {
     head
 }
 
-/// What stands before the events of a section, its header included. `behind` is the octets behind the events.
+/// The bytes before the events of a section, its header included. `behind` is the octets behind the events.
 ///
 /// # Errors
 /// When there are more events than a section holds.

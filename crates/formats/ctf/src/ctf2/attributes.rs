@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use tracemill_codec::text::put_from_base64;
 use tracemill_model::schema::{ClockClass, Mapping, Origin, Part, Summary};
 
 use super::json::{Kind, Property, Value};
@@ -81,10 +82,10 @@ impl<'v> Own<'v> {
         let version: Vec<u32> = version.collect();
         let part = |value: &'v Value<'v>| {
             let own = Own::from(value);
-            let bytes = match own.text("text") {
-                Some(text) => text.as_bytes().to_vec(),
-                None => from_base64(own.text("base64")?)?,
-            };
+            let mut bytes = own.text("text").unwrap_or("").as_bytes().to_vec();
+            if own.text("text").is_none() {
+                put_from_base64(own.text("base64")?.as_bytes(), &mut bytes)?;
+            }
             Some(Part { name: own.text("name")?.to_string(), bytes: bytes.into() })
         };
         let stream = |value: &'v Value<'v>| {
@@ -146,42 +147,5 @@ impl<'v> Own<'v> {
         };
         self.get("mappings")?;
         self.list("mappings").iter().map(mapping).collect()
-    }
-}
-
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| {
-        Some(match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        })
-    };
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count) = (0u32, 0);
-    for byte in text.trim_end_matches('=').bytes() {
-        bits = bits << 6 | u32::from(digit(byte)?);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    Some(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_read() {
-        assert_eq!(from_base64("").unwrap(), b"");
-        assert_eq!(from_base64("AP8=").unwrap(), [0, 255]);
-        assert_eq!(from_base64("AP8B").unwrap(), [0, 255, 1]);
-        assert_eq!(from_base64("A*"), None);
     }
 }

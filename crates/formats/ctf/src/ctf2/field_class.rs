@@ -21,7 +21,7 @@ use super::json::{Kind, Value};
 use super::locations::Location;
 use super::object::{Object, integer, mismatch};
 use super::ranges::{self, RangeSet};
-use super::roles::{self, RoleName};
+use super::roles;
 use super::words::{quoted, suggest};
 
 /// Most levels of field classes, aliases included. Everything that walks field classes may recurse this deep.
@@ -33,13 +33,22 @@ const MAX_BITS: i128 = 1 << 20;
 /// Largest alignment, in bits.
 const MAX_ALIGN_BITS: i128 = 1 << 31;
 
+/// The encodings of strings as the metadata writes them.
+pub(crate) const ENCODINGS: [(&str, Encoding); 5] = [
+    ("utf-8", Encoding::Utf8),
+    ("utf-16be", Encoding::Utf16Be),
+    ("utf-16le", Encoding::Utf16Le),
+    ("utf-32be", Encoding::Utf32Be),
+    ("utf-32le", Encoding::Utf32Le),
+];
+
 /// A field class as written.
 #[derive(Debug)]
 pub(super) struct Node {
     /// The JSON object.
     pub(super) span: Span,
     pub(super) kind: NodeKind,
-    pub(super) roles: Vec<(RoleName, Span)>,
+    pub(super) roles: Vec<(&'static str, Span)>,
     /// Levels of field classes from here down, itself included.
     pub(super) levels: u32,
     /// Number of fields when every alias is written out, with one element per array.
@@ -152,20 +161,21 @@ struct Reader<'v> {
 impl<'v> Reader<'v> {
     fn read(mut self) -> Result<Rc<Node>> {
         let type_name = self.object.required_string("type")?;
-        let Some((what, known)) = type_properties(type_name) else { return Err(self.unknown_type(type_name)) };
+        let known = TYPES.iter().find(|(name, ..)| *name == type_name);
+        let Some((_, what, known)) = known else { return Err(self.unknown_type(type_name)) };
         self.object.what = what;
         self.object.check_typed(known)?;
         let kind = match type_name {
             "fixed-length-bit-array" => self.bit_array()?,
             "fixed-length-bit-map" => self.bit_map()?,
-            "fixed-length-boolean" => self.boolean()?,
+            "fixed-length-boolean" => self.leaf_bits(FieldKind::Boolean(self.bits()?))?,
             "fixed-length-unsigned-integer" => self.fixed(false)?,
             "fixed-length-signed-integer" => self.fixed(true)?,
             "fixed-length-floating-point-number" => self.float()?,
             "variable-length-unsigned-integer" => self.leb(false)?,
             "variable-length-signed-integer" => self.leb(true)?,
-            "null-terminated-string" => self.terminated_string()?,
-            "static-length-string" => self.static_string()?,
+            "null-terminated-string" => self.string(StringLength::NullTerminated)?,
+            "static-length-string" => self.string(StringLength::Bytes(self.static_length()?))?,
             "dynamic-length-string" => self.dynamic_string()?,
             "static-length-blob" => self.static_blob()?,
             "dynamic-length-blob" => self.dynamic_blob()?,
@@ -173,8 +183,7 @@ impl<'v> Reader<'v> {
             "static-length-array" => self.array(false)?,
             "dynamic-length-array" => self.array(true)?,
             "optional" => self.optional()?,
-            "variant" => self.variant()?,
-            _ => return Err(self.unknown_type(type_name)),
+            _ => self.variant()?,
         };
         let roles = match self.object.optional("roles") {
             Some(value) => roles::read(self.object.source, value, type_name == "static-length-blob")?,
@@ -189,7 +198,7 @@ impl<'v> Reader<'v> {
         suggest(error, type_name, TYPES.iter().map(|&(name, ..)| name))
     }
 
-    fn node(&self, kind: NodeKind, roles: Vec<(RoleName, Span)>) -> Node {
+    fn node(&self, kind: NodeKind, roles: Vec<(&'static str, Span)>) -> Node {
         let mut has_locations = match &kind {
             NodeKind::Leaf { .. } | NodeKind::Struct { .. } => false,
             NodeKind::Array { length, .. } => matches!(length, NodeLength::Field(_)),
@@ -223,11 +232,6 @@ impl<'v> Reader<'v> {
         self.leaf_bits(if is_map { FieldKind::BitMap(class) } else { FieldKind::BitArray(class) })
     }
 
-    fn boolean(&self) -> Result<NodeKind> {
-        let class = self.bits()?;
-        self.leaf_bits(FieldKind::Boolean(class))
-    }
-
     fn bit_map(&self) -> Result<NodeKind> {
         let mut class = self.bits()?;
         let flags = self.object.required("flags")?;
@@ -253,6 +257,9 @@ impl<'v> Reader<'v> {
     fn fixed(&self, signed: bool) -> Result<NodeKind> {
         let BitsClass { len_bits, byte_order, reversed_bits, .. } = self.bits()?;
         let class = IntegerClass { len_bits, byte_order, reversed_bits, ..self.integer(signed)? };
+        if !signed && class.mappings.is_none() && len_bits <= 64 && Own::of(&self.object).has("boolean") {
+            return self.leaf_bits(FieldKind::Boolean(self.bits()?));
+        }
         self.leaf_bits(FieldKind::Integer(class))
     }
 
@@ -306,25 +313,13 @@ impl<'v> Reader<'v> {
     }
 
     fn encoding(&self) -> Result<Encoding> {
-        let encodings = [
-            ("utf-8", Encoding::Utf8),
-            ("utf-16be", Encoding::Utf16Be),
-            ("utf-16le", Encoding::Utf16Le),
-            ("utf-32be", Encoding::Utf32Be),
-            ("utf-32le", Encoding::Utf32Le),
-        ];
-        let encoding = self.object.word("encoding", &encodings)?.unwrap_or_default();
+        let encoding = self.object.word("encoding", &ENCODINGS)?.unwrap_or_default();
         let is_ascii = encoding == Encoding::Utf8 && Own::of(&self.object).has("ascii");
         Ok(if is_ascii { Encoding::Ascii } else { encoding })
     }
 
-    fn terminated_string(&self) -> Result<NodeKind> {
-        self.string(StringLength::NullTerminated)
-    }
-
-    fn static_string(&self) -> Result<NodeKind> {
-        let length = Length::Static(self.object.required_unsigned("length")?);
-        self.string(StringLength::Bytes(length))
+    fn static_length(&self) -> Result<Length> {
+        Ok(Length::Static(self.object.required_unsigned("length")?))
     }
 
     fn string(&self, length: StringLength) -> Result<NodeKind> {
@@ -341,8 +336,7 @@ impl<'v> Reader<'v> {
     }
 
     fn static_blob(&self) -> Result<NodeKind> {
-        let length = Length::Static(self.object.required_unsigned("length")?);
-        let class = BlobClass { length, media_type: self.media_type()? };
+        let class = BlobClass { length: self.static_length()?, media_type: self.media_type()? };
         Ok(NodeKind::Leaf { kind: FieldKind::Blob(class), align_bits: 8 })
     }
 
@@ -394,6 +388,8 @@ impl<'v> Reader<'v> {
     fn optional(&self) -> Result<NodeKind> {
         let selector = self.location("selector-field-location")?;
         let ranges = match self.object.optional("selector-field-ranges") {
+            // Our own selector is a boolean.
+            Some(_) if Own::of(&self.object).has("boolean") => None,
             Some(value) => Some(ranges::selector_ranges(self.object.source, value)?),
             None => None,
         };
@@ -445,60 +441,34 @@ fn is_with_length(members: &[NodeMember]) -> bool {
 }
 
 /// A type of field class, its name in errors, and the properties that not all of them have.
-type TypeEntry = (&'static str, &'static str, &'static [&'static str]);
+type TypeEntry = (&'static str, &'static str, &'static [&'static [&'static str]]);
+
+/// Properties of every fixed-length class, and of every integer.
+const FIXED: &[&str] = &["length", "byte-order", "bit-order", "alignment"];
+const INTEGER: &[&str] = &["preferred-display-base", "mappings"];
+const ARRAY: &[&str] = &["element-field-class", "minimum-alignment"];
+const BY_LENGTH: &[&str] = &["length-field-location"];
 
 const TYPES: [TypeEntry; 18] = [
-    ("fixed-length-bit-array", "a bit array field class", &["length", "byte-order", "bit-order", "alignment"]),
-    ("fixed-length-bit-map", "a bit map field class", &["length", "byte-order", "bit-order", "alignment", "flags"]),
-    ("fixed-length-boolean", "a boolean field class", &["length", "byte-order", "bit-order", "alignment"]),
-    (
-        "fixed-length-unsigned-integer",
-        "a fixed-length unsigned integer field class",
-        &["length", "byte-order", "bit-order", "alignment", "preferred-display-base", "mappings", "roles"],
-    ),
-    (
-        "fixed-length-signed-integer",
-        "a fixed-length signed integer field class",
-        &["length", "byte-order", "bit-order", "alignment", "preferred-display-base", "mappings"],
-    ),
-    (
-        "fixed-length-floating-point-number",
-        "a floating point number field class",
-        &["length", "byte-order", "bit-order", "alignment"],
-    ),
-    (
-        "variable-length-unsigned-integer",
-        "a variable-length unsigned integer field class",
-        &["preferred-display-base", "mappings", "roles"],
-    ),
-    (
-        "variable-length-signed-integer",
-        "a variable-length signed integer field class",
-        &["preferred-display-base", "mappings"],
-    ),
-    ("null-terminated-string", "a null-terminated string field class", &["encoding"]),
-    ("static-length-string", "a static-length string field class", &["length", "encoding"]),
-    ("dynamic-length-string", "a dynamic-length string field class", &["length-field-location", "encoding"]),
-    ("static-length-blob", "a static-length blob field class", &["length", "media-type", "roles"]),
-    ("dynamic-length-blob", "a dynamic-length blob field class", &["length-field-location", "media-type"]),
-    ("structure", "a structure field class", &["member-classes", "minimum-alignment"]),
-    (
-        "static-length-array",
-        "a static-length array field class",
-        &["element-field-class", "minimum-alignment", "length"],
-    ),
-    (
-        "dynamic-length-array",
-        "a dynamic-length array field class",
-        &["element-field-class", "minimum-alignment", "length-field-location"],
-    ),
-    ("optional", "an optional field class", &["field-class", "selector-field-location", "selector-field-ranges"]),
-    ("variant", "a variant field class", &["options", "selector-field-location"]),
+    ("fixed-length-bit-array", "a bit array field class", &[FIXED]),
+    ("fixed-length-bit-map", "a bit map field class", &[FIXED, &["flags"]]),
+    ("fixed-length-boolean", "a boolean field class", &[FIXED]),
+    ("fixed-length-unsigned-integer", "a fixed-length unsigned integer field class", &[FIXED, INTEGER, &["roles"]]),
+    ("fixed-length-signed-integer", "a fixed-length signed integer field class", &[FIXED, INTEGER]),
+    ("fixed-length-floating-point-number", "a floating point number field class", &[FIXED]),
+    ("variable-length-unsigned-integer", "a variable-length unsigned integer field class", &[INTEGER, &["roles"]]),
+    ("variable-length-signed-integer", "a variable-length signed integer field class", &[INTEGER]),
+    ("null-terminated-string", "a null-terminated string field class", &[&["encoding"]]),
+    ("static-length-string", "a static-length string field class", &[&["length", "encoding"]]),
+    ("dynamic-length-string", "a dynamic-length string field class", &[BY_LENGTH, &["encoding"]]),
+    ("static-length-blob", "a static-length blob field class", &[&["length", "media-type", "roles"]]),
+    ("dynamic-length-blob", "a dynamic-length blob field class", &[BY_LENGTH, &["media-type"]]),
+    ("structure", "a structure field class", &[&["member-classes", "minimum-alignment"]]),
+    ("static-length-array", "a static-length array field class", &[ARRAY, &["length"]]),
+    ("dynamic-length-array", "a dynamic-length array field class", &[ARRAY, BY_LENGTH]),
+    ("optional", "an optional field class", &[&["field-class", "selector-field-location", "selector-field-ranges"]]),
+    ("variant", "a variant field class", &[&["options", "selector-field-location"]]),
 ];
-
-fn type_properties(type_name: &str) -> Option<(&'static str, &'static [&'static str])> {
-    TYPES.iter().find(|(name, ..)| *name == type_name).map(|&(_, what, known)| (what, known))
-}
 
 #[cfg(test)]
 mod tests {

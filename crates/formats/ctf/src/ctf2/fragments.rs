@@ -21,6 +21,19 @@ use super::words::{quoted, suggest};
 const TYPES: [&str; 6] =
     ["preamble", "field-class-alias", "trace-class", "clock-class", "data-stream-class", "event-record-class"];
 
+/// Properties of everything that has a name.
+const NAMES: &[&str] = &["namespace", "name", "uid"];
+
+/// Properties of the root classes of the scopes, in the order of [`Scope::ALL`].
+pub(crate) const ROOTS: [&str; 6] = [
+    "packet-header-field-class",
+    "packet-context-field-class",
+    "event-record-header-field-class",
+    "event-record-common-context-field-class",
+    "specific-context-field-class",
+    "payload-field-class",
+];
+
 /// Field classes that any metadata may have, however short it is.
 const FREE_FIELD_CLASSES: u64 = 1_000_000;
 
@@ -90,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     fn preamble(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&["version", "uuid"])?;
+        fragment.check_typed(&[&["version", "uuid"]])?;
         if let Some(first) = self.preamble {
             return Err(fragment.second(fragment.span, "a second preamble, expected only one", first));
         }
@@ -123,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 
     fn alias(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&["name", "field-class"])?;
+        fragment.check_typed(&[&["name", "field-class"]])?;
         let name = fragment.required_string("name")?;
         let span = fragment.required("name")?.span;
         if let Some(first) = self.aliases.0.get(name) {
@@ -139,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     fn trace_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&["namespace", "name", "uid", "environment", "packet-header-field-class"])?;
+        fragment.check_typed(&[NAMES, &["environment"], &ROOTS[..1]])?;
         if let Some(first) = self.trace_class {
             return Err(fragment.second(fragment.span, "a second trace class, expected at most one", first));
         }
@@ -168,23 +181,15 @@ impl<'a> Reader<'a> {
             }
         }
         self.trace_class = Some(fragment.span);
-        self.schema.packet_header =
-            self.root(&fragment, "packet-header-field-class", Scope::PacketHeader, [None; 6], false)?;
+        self.schema.packet_header = self.root(&fragment, Scope::PacketHeader, [None; 6], false)?;
         Ok(())
     }
 
     fn clock_class(&mut self, fragment: Object<'_>) -> Result<()> {
         fragment.check_typed(&[
-            "id",
-            "namespace",
-            "name",
-            "uid",
-            "frequency",
-            "origin",
-            "offset-from-origin",
-            "precision",
-            "accuracy",
-            "description",
+            &["id"],
+            NAMES,
+            &["frequency", "origin", "offset-from-origin", "precision", "accuracy", "description"],
         ])?;
         let id: Arc<str> = fragment.required_string("id")?.into();
         let span = fragment.required("id")?.span;
@@ -249,16 +254,7 @@ impl<'a> Reader<'a> {
     }
 
     fn stream_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&[
-            "id",
-            "namespace",
-            "name",
-            "uid",
-            "default-clock-class-id",
-            "packet-context-field-class",
-            "event-record-header-field-class",
-            "event-record-common-context-field-class",
-        ])?;
+        fragment.check_typed(&[&["id"], NAMES, &["default-clock-class-id"], &ROOTS[1..4]])?;
         let id = fragment.unsigned("id")?.unwrap_or(0);
         let span = id_span(&fragment);
         if let Some(first) = self.streams.insert(id, span) {
@@ -266,18 +262,12 @@ impl<'a> Reader<'a> {
         }
         let default_clock = self.default_clock(&fragment)?;
         let has_clock = default_clock.is_some();
-        let mut roots = [None; 6];
-        roots[Scope::PacketHeader as usize] = self.schema.packet_header;
-        for (scope, name) in [
-            (Scope::PacketContext, "packet-context-field-class"),
-            (Scope::EventHeader, "event-record-header-field-class"),
-            (Scope::CommonContext, "event-record-common-context-field-class"),
-        ] {
-            roots[scope as usize] = self.root(&fragment, name, scope, roots, has_clock)?;
+        let mut roots = self.schema.stream_roots(&StreamClass::default());
+        for scope in [Scope::PacketContext, Scope::EventHeader, Scope::CommonContext] {
+            roots[scope as usize] = self.root(&fragment, scope, roots, has_clock)?;
         }
         let stream = StreamClass {
             id,
-            has_no_id: false,
             name: fragment.string("name")?,
             namespace: fragment.string("namespace")?,
             uid: fragment.string("uid")?,
@@ -285,8 +275,7 @@ impl<'a> Reader<'a> {
             packet_context: roots[Scope::PacketContext as usize],
             event_header: roots[Scope::EventHeader as usize],
             common_context: roots[Scope::CommonContext as usize],
-            events: HashMap::new(),
-            has_cpu: false,
+            ..StreamClass::default()
         };
         let added = self.schema.add_stream(stream);
         debug_assert!(added.is_some(), "ids were compared above");
@@ -304,15 +293,7 @@ impl<'a> Reader<'a> {
     }
 
     fn event_class(&mut self, fragment: Object<'_>) -> Result<()> {
-        fragment.check_typed(&[
-            "id",
-            "data-stream-class-id",
-            "namespace",
-            "name",
-            "uid",
-            "specific-context-field-class",
-            "payload-field-class",
-        ])?;
+        fragment.check_typed(&[&["id", "data-stream-class-id"], NAMES, &ROOTS[4..]])?;
         let id = fragment.unsigned("id")?.unwrap_or(0);
         let stream_id = fragment.unsigned("data-stream-class-id")?.unwrap_or(0);
         let Some(stream) = self.schema.stream_by_id(stream_id) else {
@@ -327,12 +308,9 @@ impl<'a> Reader<'a> {
         }
         let parent = self.schema.stream(stream);
         let has_clock = parent.default_clock.is_some();
-        let mut roots =
-            [self.schema.packet_header, parent.packet_context, parent.event_header, parent.common_context, None, None];
-        for (scope, name) in
-            [(Scope::SpecificContext, "specific-context-field-class"), (Scope::Payload, "payload-field-class")]
-        {
-            roots[scope as usize] = self.root(&fragment, name, scope, roots, has_clock)?;
+        let mut roots = self.schema.stream_roots(parent);
+        for scope in [Scope::SpecificContext, Scope::Payload] {
+            roots[scope as usize] = self.root(&fragment, scope, roots, has_clock)?;
         }
         let event = EventClass {
             name: fragment.string("name")?,
@@ -352,11 +330,11 @@ impl<'a> Reader<'a> {
     fn root(
         &mut self,
         fragment: &Object<'_>,
-        name: &str,
         scope: Scope,
         roots: [Option<FieldClassId>; 6],
         has_clock: bool,
     ) -> Result<Option<FieldClassId>> {
+        let name = ROOTS[scope as usize];
         let Some(value) = fragment.optional(name) else { return Ok(None) };
         let node: Rc<Node> = self.aliases.field_class(self.source, value, 1)?;
         if !matches!(node.kind, NodeKind::Struct { .. }) {

@@ -12,7 +12,7 @@ use tracemill_model::schema::{
 use super::field_class::{Meaning, Node, NodeKind, NodeLength, NodeMember};
 use super::locations::{Frame, Location, NameIndex, Resolver};
 use super::ranges::RangeSet;
-use super::roles::{self, RoleName};
+use super::roles;
 
 /// Makes the classes of one scope.
 pub(super) struct Instantiation<'r, 'n> {
@@ -213,20 +213,19 @@ impl<'n> Instantiation<'_, 'n> {
     fn roles(&self, node: &Node, kind: &FieldKind) -> Result<Roles> {
         let mut roles = Roles::NONE;
         for &(name, span) in &node.roles {
-            let meaning = name.meaning(self.scope);
-            if meaning.is_empty() {
-                continue;
+            let Some(role) = roles::meaning(name, self.scope) else { continue };
+            self.check_role(name, role, span, kind)?;
+            roles = roles.with(role);
+            if role == Role::PacketBegin {
+                roles = roles.with(Role::Timestamp);
             }
-            self.check_role(name, span, kind)?;
-            roles = ALL_ROLES.iter().filter(|&&role| meaning.has(role)).fold(roles, |roles, &role| roles.with(role));
         }
         Ok(roles)
     }
 
-    fn check_role(&self, name: RoleName, span: Span, kind: &FieldKind) -> Result<()> {
-        let text = name.text();
-        match (name, kind) {
-            (RoleName::PacketMagicNumber, FieldKind::Integer(class)) => {
+    fn check_role(&self, text: &str, role: Role, span: Span, kind: &FieldKind) -> Result<()> {
+        match (role, kind) {
+            (Role::PacketMagic, FieldKind::Integer(class)) => {
                 if class.len_bits != 32 {
                     let message = format!("role `{text}` is for a fixed-length unsigned integer of 32 bits");
                     return Err(self.error(span, message));
@@ -237,7 +236,7 @@ impl<'n> Instantiation<'_, 'n> {
                     return Err(self.error(span, message));
                 }
             }
-            (RoleName::MetadataStreamUuid, FieldKind::Blob(class)) => {
+            (Role::TraceUuid, FieldKind::Blob(class)) => {
                 if class.length != Length::Static(16) {
                     return Err(self.error(span, format!("role `{text}` is for a static-length blob of 16 bytes")));
                 }
@@ -245,7 +244,7 @@ impl<'n> Instantiation<'_, 'n> {
                     return Err(self.error(span, format!("role `{text}`, but the preamble has no property `uuid`")));
                 }
             }
-            (RoleName::DefaultClockTimestamp | RoleName::PacketEndDefaultClockTimestamp, _) if !self.has_clock => {
+            (Role::PacketBegin | Role::PacketEnd | Role::Timestamp, _) if !self.has_clock => {
                 let message =
                     format!("role `{text}`, but the data stream class has no property `default-clock-class-id`");
                 return Err(self.error(span, message));
@@ -259,21 +258,6 @@ impl<'n> Instantiation<'_, 'n> {
         span.malformed(self.source, message)
     }
 }
-
-const ALL_ROLES: [Role; 12] = [
-    Role::PacketMagic,
-    Role::TraceUuid,
-    Role::StreamClassId,
-    Role::StreamId,
-    Role::PacketTotalSize,
-    Role::PacketContentSize,
-    Role::PacketBegin,
-    Role::PacketEnd,
-    Role::DiscardedEvents,
-    Role::PacketSequence,
-    Role::EventClassId,
-    Role::Timestamp,
-];
 
 fn kind_text(kind: &FieldKind) -> &'static str {
     match kind {

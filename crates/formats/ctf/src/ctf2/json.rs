@@ -103,68 +103,67 @@ impl<'a> Parser<'a> {
     }
 
     fn object(&mut self) -> Result<Kind<'a>> {
-        self.enter()?;
         let mut properties: Vec<Property<'a>> = Vec::new();
         let mut keys: HashMap<Cow<'a, str>, Span> = HashMap::new();
-        self.skip_space();
-        if self.peek() != Some(b'}') {
-            loop {
-                self.skip_space();
-                let key_start = self.at;
-                if self.peek() != Some(b'"') {
-                    return Err(self.expected("a property name in double quotes"));
-                }
-                let key = self.string()?;
-                let key_span = Span::new(key_start, self.at);
-                let first = if properties.len() < SMALL_OBJECT {
-                    properties.iter().find(|property| property.key == key).map(|property| property.key_span)
-                } else {
-                    if keys.is_empty() {
-                        keys.extend(properties.iter().map(|property| (property.key.clone(), property.key_span)));
-                    }
-                    keys.insert(key.clone(), key_span)
-                };
-                if let Some(first) = first {
-                    return Err(key_span
-                        .malformed(self.source, format!("property {} occurs twice in one object", quoted(&key)))
-                        .with_related("first here", first.place(self.source)));
-                }
-                self.skip_space();
-                if self.peek() != Some(b':') {
-                    return Err(self.expected("`:` after the property name"));
-                }
-                self.at += 1;
-                let value = self.value()?;
-                properties.push(Property { key_span, key, value });
-                self.skip_space();
-                match self.peek() {
-                    Some(b',') => self.at += 1,
-                    Some(b'}') => break,
-                    _ => return Err(self.expected("`,` or `}` after a property")),
-                }
+        self.items(b'}', "`,` or `}` after a property", |parser| {
+            parser.skip_space();
+            let key_start = parser.at;
+            if parser.peek() != Some(b'"') {
+                return Err(parser.expected("a property name in double quotes"));
             }
-        }
-        self.leave();
+            let key = parser.string()?;
+            let key_span = Span::new(key_start, parser.at);
+            let first = if properties.len() < SMALL_OBJECT {
+                properties.iter().find(|property| property.key == key).map(|property| property.key_span)
+            } else {
+                if keys.is_empty() {
+                    keys.extend(properties.iter().map(|property| (property.key.clone(), property.key_span)));
+                }
+                keys.insert(key.clone(), key_span)
+            };
+            if let Some(first) = first {
+                let message = format!("property {} occurs twice in one object", quoted(&key));
+                let error = key_span.malformed(parser.source, message);
+                return Err(error.with_related("first here", first.place(parser.source)));
+            }
+            parser.skip_space();
+            if parser.peek() != Some(b':') {
+                return Err(parser.expected("`:` after the property name"));
+            }
+            parser.at += 1;
+            let value = parser.value()?;
+            properties.push(Property { key_span, key, value });
+            Ok(())
+        })?;
         Ok(Kind::Object(properties))
     }
 
     fn array(&mut self) -> Result<Kind<'a>> {
-        self.enter()?;
         let mut values = Vec::new();
+        self.items(b']', "`,` or `]` after an element", |parser| {
+            values.push(parser.value()?);
+            Ok(())
+        })?;
+        Ok(Kind::Array(values))
+    }
+
+    /// Reads what stands between brackets, up to `end`; `expected` is what may stand behind an item.
+    fn items(&mut self, end: u8, expected: &str, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.enter()?;
         self.skip_space();
-        if self.peek() != Some(b']') {
+        if self.peek() != Some(end) {
             loop {
-                values.push(self.value()?);
+                item(self)?;
                 self.skip_space();
                 match self.peek() {
                     Some(b',') => self.at += 1,
-                    Some(b']') => break,
-                    _ => return Err(self.expected("`,` or `]` after an element")),
+                    Some(byte) if byte == end => break,
+                    _ => return Err(self.expected(expected)),
                 }
             }
         }
         self.leave();
-        Ok(Kind::Array(values))
+        Ok(())
     }
 
     fn enter(&mut self) -> Result<()> {

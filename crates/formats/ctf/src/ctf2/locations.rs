@@ -31,6 +31,7 @@ struct Element {
     name: Option<Arc<str>>,
 }
 
+/// The scopes as the metadata writes them, in their order.
 const ORIGINS: [(&str, Scope); 6] = [
     ("packet-header", Scope::PacketHeader),
     ("packet-context", Scope::PacketContext),
@@ -42,7 +43,7 @@ const ORIGINS: [(&str, Scope); 6] = [
 
 /// The scope as the metadata writes it.
 pub(crate) fn origin_text(scope: Scope) -> &'static str {
-    ORIGINS.iter().find(|&&(_, origin)| origin == scope).map_or("", |&(name, _)| name)
+    ORIGINS[scope as usize].0
 }
 
 impl Location {

@@ -9,14 +9,14 @@
 //! ignored too. Field classes nested more than 64 levels deep, which CTF 2 allows, are not supported.
 
 pub(crate) mod attributes;
-mod field_class;
-mod fragments;
+pub(crate) mod field_class;
+pub(crate) mod fragments;
 mod instantiate;
 mod json;
 pub(crate) mod locations;
 mod object;
 mod ranges;
-mod roles;
+pub(crate) mod roles;
 mod sequence;
 #[cfg(test)]
 mod tests;

@@ -53,8 +53,8 @@ impl<'v> Object<'v> {
     }
 
     /// Refuses properties that are not in `own` or those of every fragment and field class.
-    pub(super) fn check_typed(&self, own: &[&str]) -> Result<()> {
-        self.check_properties(&[&["type"], own, &["attributes", "extensions"]].concat())
+    pub(super) fn check_typed(&self, own: &[&[&str]]) -> Result<()> {
+        self.check_properties(&[&["type"], &*own.concat(), &["attributes", "extensions"]].concat())
     }
 
     /// An extension may change the format itself, so a reader that does not know it must stop (CTF 2, 5.1).

@@ -5,85 +5,47 @@
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
-use tracemill_model::schema::{Role, Roles, Scope};
+use tracemill_model::schema::{Role, Scope};
 
 use super::json::{Kind, Value};
 use super::object::{array, mismatch};
 use super::words::{quoted, suggest};
 
-/// A role as CTF 2 names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum RoleName {
-    PacketMagicNumber,
-    MetadataStreamUuid,
-    DataStreamClassId,
-    DataStreamId,
-    PacketTotalLength,
-    PacketContentLength,
-    DefaultClockTimestamp,
-    PacketEndDefaultClockTimestamp,
-    DiscardedEventRecordCounterSnapshot,
-    PacketSequenceNumber,
-    EventRecordClassId,
-}
-
-const NAMES: [(&str, RoleName); 11] = [
-    ("packet-magic-number", RoleName::PacketMagicNumber),
-    ("metadata-stream-uuid", RoleName::MetadataStreamUuid),
-    ("data-stream-class-id", RoleName::DataStreamClassId),
-    ("data-stream-id", RoleName::DataStreamId),
-    ("packet-total-length", RoleName::PacketTotalLength),
-    ("packet-content-length", RoleName::PacketContentLength),
-    ("default-clock-timestamp", RoleName::DefaultClockTimestamp),
-    ("packet-end-default-clock-timestamp", RoleName::PacketEndDefaultClockTimestamp),
-    ("discarded-event-record-counter-snapshot", RoleName::DiscardedEventRecordCounterSnapshot),
-    ("packet-sequence-number", RoleName::PacketSequenceNumber),
-    ("event-record-class-id", RoleName::EventRecordClassId),
+/// The roles as CTF 2 names them, each with a scope in which it means something, and what.
+pub(crate) const ROLES: [(&str, Scope, Role); 12] = [
+    ("packet-magic-number", Scope::PacketHeader, Role::PacketMagic),
+    ("metadata-stream-uuid", Scope::PacketHeader, Role::TraceUuid),
+    ("data-stream-class-id", Scope::PacketHeader, Role::StreamClassId),
+    ("data-stream-id", Scope::PacketHeader, Role::StreamId),
+    ("packet-total-length", Scope::PacketContext, Role::PacketTotalSize),
+    ("packet-content-length", Scope::PacketContext, Role::PacketContentSize),
+    ("default-clock-timestamp", Scope::PacketContext, Role::PacketBegin),
+    ("packet-end-default-clock-timestamp", Scope::PacketContext, Role::PacketEnd),
+    ("discarded-event-record-counter-snapshot", Scope::PacketContext, Role::DiscardedEvents),
+    ("packet-sequence-number", Scope::PacketContext, Role::PacketSequence),
+    ("event-record-class-id", Scope::EventHeader, Role::EventClassId),
+    ("default-clock-timestamp", Scope::EventHeader, Role::Timestamp),
 ];
 
-impl RoleName {
-    /// The role as the metadata writes it.
-    pub(super) fn text(self) -> &'static str {
-        NAMES.iter().find(|&&(_, role)| role == self).map_or("", |&(name, _)| name)
-    }
-
-    /// Meaning of the role in a scope; empty where it means nothing.
-    pub(super) fn meaning(self, scope: Scope) -> Roles {
-        let role = match (self, scope) {
-            (RoleName::PacketMagicNumber, Scope::PacketHeader) => Role::PacketMagic,
-            (RoleName::MetadataStreamUuid, Scope::PacketHeader) => Role::TraceUuid,
-            (RoleName::DataStreamClassId, Scope::PacketHeader) => Role::StreamClassId,
-            (RoleName::DataStreamId, Scope::PacketHeader) => Role::StreamId,
-            (RoleName::PacketTotalLength, Scope::PacketContext) => Role::PacketTotalSize,
-            (RoleName::PacketContentLength, Scope::PacketContext) => Role::PacketContentSize,
-            (RoleName::DefaultClockTimestamp, Scope::PacketContext) => {
-                return Roles::NONE.with(Role::PacketBegin).with(Role::Timestamp);
-            }
-            (RoleName::DefaultClockTimestamp, Scope::EventHeader) => Role::Timestamp,
-            (RoleName::PacketEndDefaultClockTimestamp, Scope::PacketContext) => Role::PacketEnd,
-            (RoleName::DiscardedEventRecordCounterSnapshot, Scope::PacketContext) => Role::DiscardedEvents,
-            (RoleName::PacketSequenceNumber, Scope::PacketContext) => Role::PacketSequence,
-            (RoleName::EventRecordClassId, Scope::EventHeader) => Role::EventClassId,
-            _ => return Roles::NONE,
-        };
-        Roles::NONE.with(role)
-    }
+/// The meaning of a role in a scope; none where it means nothing.
+pub(super) fn meaning(name: &str, scope: Scope) -> Option<Role> {
+    ROLES.iter().find(|(of, inside, _)| *of == name && *inside == scope).map(|&(.., role)| role)
 }
 
 /// Reads the `roles` of an unsigned integer, or of a static-length blob.
-pub(super) fn read(source: &str, value: &Value<'_>, is_blob: bool) -> Result<Vec<(RoleName, Span)>> {
+pub(super) fn read(source: &str, value: &Value<'_>, is_blob: bool) -> Result<Vec<(&'static str, Span)>> {
     let mut roles = Vec::new();
     for element in array(source, "roles", value)? {
         let Kind::String(text) = &element.kind else { return Err(mismatch(source, "roles", element, "a string")) };
-        let Some(&(_, role)) = NAMES.iter().find(|(name, _)| name == text) else {
+        let Some(&(name, _, role)) = ROLES.iter().find(|(name, ..)| name == text) else {
             let error = element.span.malformed(source, format!("unknown role {}", quoted(text)));
-            return Err(suggest(error, text, NAMES.iter().map(|&(name, _)| name)));
+            return Err(suggest(error, text, ROLES.iter().map(|&(name, ..)| name)));
         };
-        if is_blob != (role == RoleName::MetadataStreamUuid) {
+        if is_blob != (role == Role::TraceUuid) {
             let only = if is_blob { "an unsigned integer" } else { "a static-length blob" };
             return Err(element.span.malformed(source, format!("role `{text}` is for {only}")));
         }
-        roles.push((role, element.span));
+        roles.push((name, element.span));
     }
     Ok(roles)
 }
@@ -99,18 +61,17 @@ mod tests {
 
     #[test]
     fn every_role_has_a_meaning_only_where_it_matters() {
-        for (name, role) in NAMES {
-            assert_eq!(role.text(), name);
-            assert!(Scope::ALL.iter().any(|&scope| !role.meaning(scope).is_empty()), "{name}");
-            assert!(Scope::ALL.iter().all(|&scope| matter_in(scope) || role.meaning(scope).is_empty()), "{name}");
+        for (name, scope, role) in ROLES {
+            assert_eq!(meaning(name, scope), Some(role));
+            assert!(matter_in(scope), "{name}");
         }
     }
 
     #[test]
     fn a_time_stamp_begins_a_packet_only_in_the_packet_context() {
-        let context = RoleName::DefaultClockTimestamp.meaning(Scope::PacketContext);
-        assert!(context.has(Role::PacketBegin) && context.has(Role::Timestamp));
-        let header = RoleName::DefaultClockTimestamp.meaning(Scope::EventHeader);
-        assert!(!header.has(Role::PacketBegin) && header.has(Role::Timestamp));
+        let of = |scope| meaning("default-clock-timestamp", scope);
+        assert_eq!(of(Scope::PacketContext), Some(Role::PacketBegin));
+        assert_eq!(of(Scope::EventHeader), Some(Role::Timestamp));
+        assert_eq!(of(Scope::Payload), None);
     }
 }

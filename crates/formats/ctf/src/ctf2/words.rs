@@ -1,6 +1,6 @@
 //! Small help with words in messages.
 
-use tracemill_codec::text::nearest;
+use tracemill_codec::text;
 use tracemill_model::error::Error;
 
 /// Longest piece of the user's text that a message repeats, in characters.
@@ -33,10 +33,7 @@ pub(super) fn suggest<'c>(error: Error, name: &str, candidates: impl IntoIterato
     if name.len() > MAX_COMPARED {
         return error;
     }
-    match nearest(name, candidates.into_iter().filter(|candidate| candidate.len() <= MAX_COMPARED)) {
-        Some(candidate) => error.with_help(format!("did you mean `{candidate}`?")),
-        None => error,
-    }
+    text::suggest(error, name, candidates.into_iter().filter(|candidate| candidate.len() <= MAX_COMPARED))
 }
 
 #[cfg(test)]

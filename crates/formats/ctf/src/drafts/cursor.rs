@@ -4,6 +4,7 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::lexer::{self, Token, TokenKind};
+use super::types::Order;
 
 /// Types and blocks deeper than this are refused (`SPEC.md`, D46).
 pub(super) const MAX_DEPTH: u32 = 256;
@@ -22,7 +23,7 @@ impl<T: PartialEq> PartialEq for Spanned<T> {
 }
 
 /// A span that does not count when declarations are compared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) value: Span,
 }
@@ -166,6 +167,22 @@ impl<'s> Cursor<'s> {
         };
         self.at += 1;
         Ok(value)
+    }
+
+    pub(super) fn byte_order(&mut self) -> Result<Order> {
+        let word = self.identifier("`native`, `network`, `be` or `le`")?;
+        let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
+        Order::of(&word.value).ok_or_else(|| word.span.malformed(self.source, message()))
+    }
+
+    /// The encoding of a string: is it ASCII?
+    pub(super) fn is_ascii(&mut self) -> Result<bool> {
+        let word = self.identifier("`UTF8` or `ASCII`")?;
+        match word.value.as_str() {
+            "UTF8" => Ok(false),
+            "ASCII" => Ok(true),
+            other => Err(word.span.malformed(self.source, format!("`{other}` is no encoding: `UTF8` or `ASCII`"))),
+        }
     }
 
     /// Opens a block or a type inside others.

@@ -58,15 +58,10 @@ impl Keys {
         names: (&str, &str),
     ) -> Result<Option<Self>> {
         let key = key.map(|bytes| key_of(&bytes, names.0)).transpose()?;
-        let passphrase = passphrase.map(|mut bytes| {
+        let passphrase = passphrase.map(|bytes| {
             // The end of the line is not a part of it.
-            if bytes.last() == Some(&b'\n') {
-                bytes.pop();
-                if bytes.last() == Some(&b'\r') {
-                    bytes.pop();
-                }
-            }
-            bytes
+            let line = bytes.strip_suffix(b"\r\n").or_else(|| bytes.strip_suffix(b"\n"));
+            line.unwrap_or(&bytes).to_vec()
         });
         if key.is_some() && passphrase.is_some() {
             return Err(Error::misuse(format!("--{} and --{} exclude each other", names.0, names.1)));
@@ -80,11 +75,7 @@ impl Keys {
     /// # Errors
     /// When there is no key, or the system gives no random numbers.
     pub(super) fn encrypt(&self, content: &[u8], associated: &[u8], salt: &[u8]) -> Result<Vec<u8>> {
-        let key = match (&self.key, &self.passphrase) {
-            (Some(key), _) => key.clone(),
-            (None, Some(passphrase)) => self.derive(passphrase, salt).to_vec(),
-            (None, None) => return Err(Error::misuse("there is no key to encrypt packets with")),
-        };
+        let key = self.of(salt).ok_or_else(|| Error::misuse("there is no key to encrypt packets with"))?;
         let mut nonce = [0; NONCE_LEN];
         let failed = |error: getrandom::Error| Error::unsupported(format!("the system has no random numbers: {error}"));
         getrandom::fill(&mut nonce).map_err(failed)?;
@@ -103,13 +94,9 @@ impl Keys {
 
     /// Decrypts nonce, ciphertext and tag.
     pub(super) fn decrypt(&self, content: &[u8], associated: &[u8], salt: &[u8]) -> Result<Vec<u8>> {
-        let key = match (&self.key, &self.passphrase) {
-            (Some(key), _) => key.clone(),
-            (None, Some(passphrase)) => self.derive(passphrase, salt).to_vec(),
-            (None, None) => {
-                let error = Error::unsupported("the packet is encrypted, and its events are locked");
-                return Err(error.with_help(format!("give its key with --{KEY} FILE or --{PASSPHRASE} FILE")));
-            }
+        let Some(key) = self.of(salt) else {
+            let error = Error::unsupported("the packet is encrypted, and its events are locked");
+            return Err(error.with_help(format!("give its key with --{KEY} FILE or --{PASSPHRASE} FILE")));
         };
         let Some((nonce, sealed)) = content.split_first_chunk::<NONCE_LEN>().filter(|(_, rest)| rest.len() >= TAG_LEN)
         else {
@@ -131,6 +118,12 @@ impl Keys {
                 Err(error.with_help(format!("check what --{KEY} or --{PASSPHRASE} names; the packet is skipped")))
             }
         }
+    }
+
+    /// The key of the packets of a trace.
+    fn of(&self, salt: &[u8]) -> Option<Vec<u8>> {
+        let derived = || Some(self.derive(self.passphrase.as_ref()?, salt).to_vec());
+        self.key.clone().or_else(derived)
     }
 
     fn derive(&self, passphrase: &[u8], salt: &[u8]) -> [u8; 32] {

@@ -27,6 +27,16 @@ pub(super) enum Dialect {
     V16,
 }
 
+impl Dialect {
+    /// Name of the format.
+    pub(super) fn format(self) -> &'static str {
+        match self {
+            Dialect::V11 => "ctf1.1",
+            Dialect::V16 => "ctf1.6",
+        }
+    }
+}
+
 /// Metadata that has been read.
 pub(super) struct Loaded {
     pub(super) dialect: Dialect,
@@ -272,6 +282,13 @@ struct Packets {
     faults: Vec<Error>,
 }
 
+impl Packets {
+    fn with_text(self, bytes: &[u8]) -> Packets {
+        let text = text_of(bytes);
+        Packets { has_bad_text: matches!(text, Cow::Owned(_)), text: text.into_owned(), ..self }
+    }
+}
+
 /// The fixed header of v1.1, as far as metadata needs it.
 struct Header11 {
     session_id: u32,
@@ -363,10 +380,7 @@ fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
         }
         at = at.saturating_add(packet_size);
     }
-    let decoded = text_of(&text);
-    packets.has_bad_text = matches!(decoded, Cow::Owned(_));
-    packets.text = decoded.into_owned();
-    Ok(packets)
+    Ok(packets.with_text(&text))
 }
 
 /// Packets without sizes: each ends where the first 20 bytes of the file stand again.
@@ -389,8 +403,5 @@ fn unpack_16(bytes: &[u8]) -> Packets {
         }
         at += end;
     }
-    let decoded = text_of(&text);
-    packets.has_bad_text = matches!(decoded, Cow::Owned(_));
-    packets.text = decoded.into_owned();
-    packets
+    packets.with_text(&text)
 }

@@ -38,7 +38,7 @@ const FREQUENCY: &str = "clock-frequency";
 /// The drafts 1.1 and 1.6.
 pub static FORMAT: Format = Format::new(
     &["ctf1.1", "ctf1.6"],
-    "the drafts of the Common Trace Format: RFC v1.1 (2010) and RFC v1.6 (2011)",
+    "the draft RFC v1.1 of the Common Trace Format (2010)\nthe draft RFC v1.6 of the Common Trace Format (2011)",
     open::probe,
     open::open,
 )

@@ -118,22 +118,10 @@ fn is_stream_file(entry: &Entry) -> bool {
 
 /// The byte order of the trace: that of the packets of its metadata, else of the first file that begins with a packet.
 fn byte_order(storage: &dyn Storage, loaded: &Loaded, entries: &[Entry]) -> ByteOrder {
-    if let Some(order) = loaded.order {
-        return order;
-    }
-    for entry in entries {
-        match storage.read_start(&entry.path, 4) {
-            Ok(start) => {
-                if let Some(order) = metadata::magic_order(&start) {
-                    return order;
-                }
-            }
-            // Reported when the file is read.
-            Err(_) => continue,
-        }
-    }
-    // No file holds a packet: nothing depends on it.
-    ByteOrder::Little
+    // A file that cannot be read is reported later.
+    let of_file = |entry: &Entry| metadata::magic_order(&storage.read_start(&entry.path, 4).ok()?);
+    // Nothing depends on it when no file holds a packet.
+    loaded.order.or_else(|| entries.iter().find_map(of_file)).unwrap_or(ByteOrder::Little)
 }
 
 struct Builder<'a> {
@@ -167,7 +155,7 @@ impl Builder<'_> {
             class,
             id: None,
             files: vec![DataFile { path: entry.path.clone(), relative: entry.name.clone(), bytes, is_indexed: false }],
-            packets: scanned.packets,
+            packets: scanned.packets.into(),
         });
         Ok(())
     }

@@ -8,7 +8,7 @@ use tracemill_codec::plan::State;
 use tracemill_codec::spine::{ScanEnd, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::{EventClassId, FieldKind, Part};
+use tracemill_model::schema::{EventClassId, Part};
 
 use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
@@ -35,7 +35,7 @@ impl PacketReader for Reader {
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, clock: u64) -> Result<OpenedPacket> {
-        let packet = &stream.packets[index];
+        let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize].bytes;
         let rest = file.bytes().get(packet.offset_bytes as usize..).unwrap_or(&[]);
         let identity = Identity { class: Some(stream.class), ..self.identity.clone() };
@@ -155,13 +155,12 @@ impl SpineSink for One {
 fn check_event_sizes(data: &PacketData) -> Option<Error> {
     let class = data.packet.class;
     let schema = data.plans.schema();
-    let context = schema.field_class(schema.stream(class).common_context?);
-    let FieldKind::Struct(structure) = &context.kind else { return None };
-    let is_first = structure.members.first().is_some_and(|member| &*member.name == "event_size");
+    let context = schema.stream(class).common_context?;
+    let is_first = schema.members(Some(context)).first().is_some_and(|member| &*member.name == "event_size");
     if schema.format != "ctf1.1" || !is_first {
         return None;
     }
-    let align = u64::from(context.align_bits);
+    let align = u64::from(schema.field_class(context).align_bits);
     let order = schema.byte_order;
     let (mut pos, mut state) = (data.events_bits, data.state.clone());
     let (mut wrong, mut first) = (0u64, None);

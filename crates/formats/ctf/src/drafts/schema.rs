@@ -20,10 +20,7 @@ use crate::names::member;
 
 /// Builds the schema of a trace whose packets have this byte order.
 pub(super) fn build(metadata: &Metadata, dialect: Dialect, minor: u32, order: ByteOrder, frequency: u64) -> Schema {
-    let mut schema = Schema::new(match dialect {
-        Dialect::V11 => "ctf1.1",
-        Dialect::V16 => "ctf1.6",
-    });
+    let mut schema = Schema::new(dialect.format());
     schema.version = (1, minor);
     schema.byte_order = order;
     schema.uuid = metadata.uuid;

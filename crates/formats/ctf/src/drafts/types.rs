@@ -11,6 +11,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ByteOrder, Mapping};
 
 use super::cursor::{MAX_DEPTH, Place, Spanned};
+use crate::names::FLOATS;
 
 /// Byte order as the metadata writes it; the native one is known from the packets only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -140,16 +141,21 @@ impl Class {
         Class::leaf(Kind::Text { is_ascii }, 8)
     }
 
-    /// A floating point number; the second value is a warning.
-    pub(super) fn float(exponent: i128, mantissa: i128, order: Order, align: Option<u32>) -> Option<(Type, bool)> {
-        let bits = match (exponent, mantissa) {
-            (5, 11) => 16,
-            (8, 24) => 32,
-            (11, 53) => 64,
-            (15, 113) => 128,
-            _ => return None,
+    /// A floating point number of so many digits (exponent, mantissa), and a warning.
+    pub(super) fn float(
+        digits: (i128, i128),
+        order: Order,
+        align: Option<u32>,
+        span: Span,
+        source: &str,
+    ) -> Result<(Type, Option<&'static str>)> {
+        let Some(&(bits, _)) = FLOATS.iter().find(|(_, known)| *known == digits) else {
+            let message = format!("no floating point numbers with {} and {} digits", digits.0, digits.1);
+            return Err(span.unsupported(source, message));
         };
-        Some((Class::leaf(Kind::Float { bits, order }, align.unwrap_or(8)), matches!(bits, 16 | 128)))
+        let odd = "floating point numbers of this size are shown with the precision of 64 bits";
+        let class = Class::leaf(Kind::Float { bits, order }, align.unwrap_or(8));
+        Ok((class, matches!(bits, 16 | 128).then_some(odd)))
     }
 
     /// An enumeration. `labels` have inclusive ranges.
@@ -260,8 +266,8 @@ pub(super) fn fallback(name: &str) -> Option<Type> {
     let int = |size: u32, signed: bool| Class::integer(Int { size, signed, order: Order::Native }, None);
     match name {
         "uint" => return Some(int(32, false)),
-        "float" => return Class::float(8, 24, Order::Native, None).map(|(class, _)| class),
-        "double" => return Class::float(11, 53, Order::Native, None).map(|(class, _)| class),
+        "float" => return Some(Class::leaf(Kind::Float { bits: 32, order: Order::Native }, 8)),
+        "double" => return Some(Class::leaf(Kind::Float { bits: 64, order: Order::Native }, 8)),
         "string" => return Some(Class::text(false)),
         _ => {}
     }

@@ -1,13 +1,14 @@
 //! Values of attributes, and the types that consist of attributes only: `integer`, `floating_point`, `string`
 //! (CTF 1.8.3, 4.1.5, 4.1.7, 4.2.5).
 
-use tracemill_codec::text::{Span, nearest};
+use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ByteOrder, ClockId, DisplayBase, FloatClass, IntegerClass};
 
 use super::ast::{Expr, Item};
 use super::resolve::Resolver;
 use super::types::{Type, TypeKind};
+use crate::names::FLOATS;
 
 /// Widest integer in bits.
 const MAX_INTEGER_BITS: u64 = 4096;
@@ -20,13 +21,22 @@ const MAX_ALIGN_BITS: u64 = 1 << 30;
 pub(super) struct Seen(Vec<(&'static str, Span)>);
 
 impl Seen {
-    /// Takes note of an attribute, and fails when it was there before.
-    pub(super) fn note(&mut self, resolver: &Resolver<'_>, name: &'static str, span: Span) -> Result<()> {
-        if let Some((_, first)) = self.0.iter().find(|(seen, _)| *seen == name) {
-            return Err(resolver.duplicate(span, &format!("`{name}`"), *first));
+    /// The name of an attribute when it is one of `known`, otherwise nothing. Takes note of it, and fails when it was there
+    /// before.
+    pub(super) fn known(
+        &mut self,
+        resolver: &Resolver<'_>,
+        left: &Expr<'_>,
+        known: &[&'static str],
+        span: Span,
+    ) -> Result<&'static str> {
+        let found = left.dotted().and_then(|text| known.iter().copied().find(|name| *name == text));
+        let Some(name) = found else { return Ok("") };
+        if let Some(first) = self.span(name) {
+            return Err(resolver.duplicate(span, &format!("`{name}`"), first));
         }
         self.0.push((name, span));
-        Ok(())
+        Ok(name)
     }
 
     /// Where an attribute is.
@@ -42,36 +52,16 @@ impl Resolver<'_> {
         let mut class = IntegerClass { byte_order: self.byte_order, ..IntegerClass::unsigned(0) };
         let mut align_bits = None;
         for item in items {
-            let (name, value) = self.attribute(item)?;
+            const NAMES: [&str; 7] = ["size", "align", "signed", "byte_order", "base", "encoding", "map"];
+            let (name, value) = self.attribute(item, &NAMES, &mut seen)?;
             match name {
-                "size" => {
-                    seen.note(self, "size", item.span())?;
-                    class.len_bits = self.integer_size(value)?;
-                }
-                "align" => {
-                    seen.note(self, "align", item.span())?;
-                    align_bits = Some(self.alignment(value)?);
-                }
-                "signed" => {
-                    seen.note(self, "signed", item.span())?;
-                    class.signed = self.boolean(value)?;
-                }
-                "byte_order" => {
-                    seen.note(self, "byte_order", item.span())?;
-                    class.byte_order = self.byte_order(value)?;
-                }
-                "base" => {
-                    seen.note(self, "base", item.span())?;
-                    class.base = self.base(value)?;
-                }
-                "encoding" => {
-                    seen.note(self, "encoding", item.span())?;
-                    class.is_character = self.encoding(value)?;
-                }
-                "map" => {
-                    seen.note(self, "map", item.span())?;
-                    class.clock = Some(self.mapped_clock(value)?);
-                }
+                "size" => class.len_bits = self.integer_size(value)?,
+                "align" => align_bits = Some(self.alignment(value)?),
+                "signed" => class.signed = self.boolean(value)?,
+                "byte_order" => class.byte_order = self.byte_order(value)?,
+                "base" => class.base = self.base(value)?,
+                "encoding" => class.is_character = self.encoding(value)?,
+                "map" => class.clock = Some(self.mapped_clock(value)?),
                 _ => {}
             }
         }
@@ -89,24 +79,12 @@ impl Resolver<'_> {
         let mut align_bits = None;
         let mut byte_order = self.byte_order;
         for item in items {
-            let (name, value) = self.attribute(item)?;
+            let (name, value) = self.attribute(item, &["exp_dig", "mant_dig", "align", "byte_order"], &mut seen)?;
             match name {
-                "exp_dig" => {
-                    seen.note(self, "exp_dig", item.span())?;
-                    exponent = self.unsigned(value)?;
-                }
-                "mant_dig" => {
-                    seen.note(self, "mant_dig", item.span())?;
-                    mantissa = self.unsigned(value)?;
-                }
-                "align" => {
-                    seen.note(self, "align", item.span())?;
-                    align_bits = Some(self.alignment(value)?);
-                }
-                "byte_order" => {
-                    seen.note(self, "byte_order", item.span())?;
-                    byte_order = self.byte_order(value)?;
-                }
+                "exp_dig" => exponent = self.unsigned(value)?,
+                "mant_dig" => mantissa = self.unsigned(value)?,
+                "align" => align_bits = Some(self.alignment(value)?),
+                "byte_order" => byte_order = self.byte_order(value)?,
                 _ => {}
             }
         }
@@ -115,17 +93,12 @@ impl Resolver<'_> {
                 return Err(self.malformed(span, format!("floating point number has no `{name}`")));
             }
         }
-        let len_bits = match (exponent, mantissa) {
-            (5, 11) => 16,
-            (8, 24) => 32,
-            (11, 53) => 64,
-            (15, 113) => 128,
-            _ => {
-                let message = format!("floating point number of `exp_dig` {exponent} and `mant_dig` {mantissa}");
-                let help = "supported are 5 and 11, 8 and 24, 11 and 53, 15 and 113";
-                let span = seen.span("mant_dig").unwrap_or(span);
-                return Err(self.unsupported(span, message).with_help(help));
-            }
+        let digits = (exponent.into(), mantissa.into());
+        let Some(&(len_bits, _)) = FLOATS.iter().find(|(_, known)| *known == digits) else {
+            let message = format!("floating point number of `exp_dig` {exponent} and `mant_dig` {mantissa}");
+            let help = "supported are 5 and 11, 8 and 24, 11 and 53, 15 and 113";
+            let span = seen.span("mant_dig").unwrap_or(span);
+            return Err(self.unsupported(span, message).with_help(help));
         };
         let class = FloatClass { len_bits, byte_order, reversed_bits: false };
         let align_bits = align_bits.unwrap_or(default_align_bits(len_bits));
@@ -136,25 +109,24 @@ impl Resolver<'_> {
     pub(super) fn string(&mut self, items: &[Item<'_>]) -> Result<Type> {
         let mut seen = Seen::default();
         for item in items {
-            let (name, value) = self.attribute(item)?;
-            if name == "encoding" {
-                seen.note(self, "encoding", item.span())?;
+            let (name, value) = self.attribute(item, &["encoding"], &mut seen)?;
+            if !name.is_empty() {
                 self.encoding(value)?;
             }
         }
         Ok(Type::leaf(TypeKind::String, 8))
     }
 
-    fn attribute<'i>(&self, item: &'i Item<'_>) -> Result<(&'i str, &'i Expr<'i>)> {
+    fn attribute<'i>(
+        &self,
+        item: &'i Item<'_>,
+        known: &[&'static str],
+        seen: &mut Seen,
+    ) -> Result<(&'static str, &'i Expr<'i>)> {
         let Item::Assign(left, value) = item else {
             return Err(self.malformed(item.span(), "expected an attribute such as `size = 8`"));
         };
-        // A path of several words is no attribute that is known here.
-        let name = match left {
-            Expr::Path(words, _) if words.len() == 1 => &*words[0].text,
-            _ => "",
-        };
-        Ok((name, value))
+        Ok((seen.known(self, left, known, item.span())?, value))
     }
 
     fn integer_size(&self, value: &Expr<'_>) -> Result<u32> {
@@ -247,21 +219,16 @@ impl Resolver<'_> {
     }
 
     fn mapped_clock(&self, value: &Expr<'_>) -> Result<ClockId> {
-        let name = match value {
-            Expr::Path(words, _) => match words.as_slice() {
-                [clock, name, value] if clock.text == "clock" && value.text == "value" => name,
-                _ => return Err(self.expected(value, "`clock.NAME.value`")),
-            },
+        let words = if let Expr::Path(words, _) = value { words.as_slice() } else { &[] };
+        let name = match words {
+            [clock, name, end] if clock.text == "clock" && end.text == "value" => name,
             _ => return Err(self.expected(value, "`clock.NAME.value`")),
         };
         if let Some((clock, _)) = self.clocks.get(&*name.text) {
             return Ok(*clock);
         }
         let error = self.malformed(name.span, format!("unknown clock `{}`", name.text));
-        Err(match nearest(&name.text, self.clocks.keys().map(String::as_str)) {
-            Some(near) => error.with_help(format!("did you mean `{near}`?")),
-            None => error,
-        })
+        Err(suggest(error, &name.text, self.clocks.keys().map(String::as_str)))
     }
 }
 

@@ -7,7 +7,7 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
-use super::lexer::{Lexer, Symbol, Token, TokenKind};
+use super::lexer::{Lexer, Token, TokenKind};
 
 /// Deepest nesting of brackets in a metadata text.
 pub(super) const MAX_NESTING: usize = 100;
@@ -41,7 +41,7 @@ impl Blocks {
             match first.kind {
                 TokenKind::End => return Ok(blocks),
                 // An empty declaration is harmless.
-                TokenKind::Symbol(Symbol::Semicolon) => continue,
+                TokenKind::Symbol(";") => continue,
                 _ => {}
             }
             let second = lexer.clone().next()?;
@@ -51,7 +51,7 @@ impl Blocks {
     }
 
     fn list(&mut self, first: &str, second: TokenKind) -> &mut Vec<Span> {
-        let is_block = second == TokenKind::Symbol(Symbol::LeftBrace);
+        let is_block = second == TokenKind::Symbol("{");
         match first {
             "trace" if is_block => &mut self.traces,
             "env" if is_block => &mut self.envs,
@@ -66,14 +66,14 @@ impl Blocks {
 
 /// Reads up to the `;` that ends the declaration which starts with `first`.
 fn skip_declaration(source: &str, lexer: &mut Lexer<'_>, first: Token) -> Result<Span> {
-    let mut open: Vec<(Symbol, Span)> = Vec::new();
+    let mut open: Vec<(&str, Span)> = Vec::new();
     let mut token = first;
     loop {
         if let TokenKind::Symbol(symbol) = token.kind {
             match symbol {
-                Symbol::Semicolon if open.is_empty() => return Ok(first.span.to(token.span)),
-                Symbol::LeftBrace | Symbol::LeftBracket | Symbol::LeftParen => open.push((symbol, token.span)),
-                Symbol::RightBrace | Symbol::RightBracket | Symbol::RightParen => close(source, &mut open, token)?,
+                ";" if open.is_empty() => return Ok(first.span.to(token.span)),
+                "{" | "[" | "(" => open.push((symbol, token.span)),
+                "}" | "]" | ")" => close(source, &mut open, token)?,
                 _ => {}
             }
         }
@@ -88,14 +88,14 @@ fn skip_declaration(source: &str, lexer: &mut Lexer<'_>, first: Token) -> Result
     }
 }
 
-fn close(source: &str, open: &mut Vec<(Symbol, Span)>, token: Token) -> Result<()> {
+fn close(source: &str, open: &mut Vec<(&str, Span)>, token: Token) -> Result<()> {
     let found = token.span.text(source);
     let Some((opener, opener_span)) = open.pop() else {
         return Err(token.span.malformed(source, format!("`{found}` closes nothing")));
     };
     let expected = match opener {
-        Symbol::LeftBrace => "}",
-        Symbol::LeftBracket => "]",
+        "{" => "}",
+        "[" => "]",
         _ => ")",
     };
     if found == expected {
@@ -104,13 +104,13 @@ fn close(source: &str, open: &mut Vec<(Symbol, Span)>, token: Token) -> Result<(
     Err(token
         .span
         .malformed(source, format!("expected `{expected}`, found `{found}`"))
-        .with_related(format!("`{}` opened here", opener.text()), opener_span.place(source)))
+        .with_related(format!("`{}` opened here", opener), opener_span.place(source)))
 }
 
-fn ends_early(source: &str, open: &[(Symbol, Span)], end: Span) -> tracemill_model::error::Error {
+fn ends_early(source: &str, open: &[(&str, Span)], end: Span) -> tracemill_model::error::Error {
     match open.last() {
         Some((symbol, span)) => end
-            .malformed(source, format!("metadata ends before the `{}` is closed", symbol.text()))
+            .malformed(source, format!("metadata ends before the `{}` is closed", symbol))
             .with_related("opened here", span.place(source)),
         None => end.malformed(source, "metadata ends before the `;` of the last declaration"),
     }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{
-    ArrayClass, ByteOrder, ClockId, DisplayBase, Encoding, FieldClass, FieldClassId, FieldKind, IntegerClass, Length,
-    Mapping, Member, PathStep, Range, Role, Roles, Scope, StringClass, StringLength, StructClass, VariantClass,
-    VariantOption,
+    ArrayClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Mapping, Member,
+    PathStep, Range, Role, Roles, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
 use super::resolve::Resolver;
@@ -46,7 +45,7 @@ pub(super) struct Leaves(HashMap<LeafKey, FieldClassId>);
 
 #[derive(PartialEq, Eq, Hash)]
 enum LeafKey {
-    Integer(u32, u32, ByteOrder, bool, DisplayBase, bool, Option<ClockId>, Roles),
+    Integer(IntegerClass, u32, Roles),
     Float(u32, u32, ByteOrder),
     String,
 }
@@ -54,16 +53,9 @@ enum LeafKey {
 impl LeafKey {
     fn of(class: &FieldClass) -> Option<LeafKey> {
         match &class.kind {
-            FieldKind::Integer(int) if int.mappings.is_none() => Some(LeafKey::Integer(
-                int.len_bits,
-                class.align_bits,
-                int.byte_order,
-                int.signed,
-                int.base,
-                int.is_character,
-                int.clock,
-                class.roles,
-            )),
+            FieldKind::Integer(int) if int.mappings.is_none() => {
+                Some(LeafKey::Integer(int.clone(), class.align_bits, class.roles))
+            }
             FieldKind::Float(float) => Some(LeafKey::Float(float.len_bits, class.align_bits, float.byte_order)),
             FieldKind::String(string) if string.length == StringLength::NullTerminated => Some(LeafKey::String),
             _ => None,
@@ -198,9 +190,7 @@ impl Resolver<'_> {
             _ => {
                 let noun = target.ty.noun();
                 let message = format!("length `{}` must be an unsigned integer, not {noun}", reference.text());
-                Err(self
-                    .malformed(reference.span, message)
-                    .with_related("declared here", target.span.place(self.source)))
+                Err(self.contradiction(reference.span, message, target.span))
             }
         }
     }
@@ -215,9 +205,7 @@ impl Resolver<'_> {
             Some(IntegerClass { mappings: Some(mappings), len_bits: 0..=64, .. }) => mappings.clone(),
             _ => {
                 let message = format!("tag `{}` must be an enumeration, not {}", tag.text(), target.ty.noun());
-                return Err(self
-                    .malformed(tag.span, message)
-                    .with_related("declared here", target.span.place(self.source)));
+                return Err(self.contradiction(tag.span, message, target.span));
             }
         };
         let ranges = self.labels.option_ranges(&variant.options, &mappings);

@@ -21,106 +21,15 @@ pub(super) enum TokenKind {
     Integer(u64),
     /// String or character literal with its quotes.
     Quoted,
-    /// Punctuator.
-    Symbol(Symbol),
+    /// Punctuator, as it is written.
+    Symbol(&'static str),
     /// End of the text.
     End,
 }
 
-/// A punctuator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Symbol {
-    /// `{`
-    LeftBrace,
-    /// `}`
-    RightBrace,
-    /// `[`
-    LeftBracket,
-    /// `]`
-    RightBracket,
-    /// `(`
-    LeftParen,
-    /// `)`
-    RightParen,
-    /// `<`
-    Less,
-    /// `>`
-    Greater,
-    /// `;`
-    Semicolon,
-    /// `,`
-    Comma,
-    /// `:`
-    Colon,
-    /// `:=`
-    Define,
-    /// `=`
-    Equal,
-    /// `.`
-    Dot,
-    /// `...`
-    Ellipsis,
-    /// `->`
-    Arrow,
-    /// `*`
-    Star,
-    /// `+`
-    Plus,
-    /// `-`
-    Minus,
-}
-
-impl Symbol {
-    /// The symbol as it is written.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Symbol::LeftBrace => "{",
-            Symbol::RightBrace => "}",
-            Symbol::LeftBracket => "[",
-            Symbol::RightBracket => "]",
-            Symbol::LeftParen => "(",
-            Symbol::RightParen => ")",
-            Symbol::Less => "<",
-            Symbol::Greater => ">",
-            Symbol::Semicolon => ";",
-            Symbol::Comma => ",",
-            Symbol::Colon => ":",
-            Symbol::Define => ":=",
-            Symbol::Equal => "=",
-            Symbol::Dot => ".",
-            Symbol::Ellipsis => "...",
-            Symbol::Arrow => "->",
-            Symbol::Star => "*",
-            Symbol::Plus => "+",
-            Symbol::Minus => "-",
-        }
-    }
-
-    fn at(rest: &[u8]) -> Option<Symbol> {
-        Some(match rest {
-            [b'.', b'.', b'.', ..] => Symbol::Ellipsis,
-            [b':', b'=', ..] => Symbol::Define,
-            [b'-', b'>', ..] => Symbol::Arrow,
-            [b'{', ..] => Symbol::LeftBrace,
-            [b'}', ..] => Symbol::RightBrace,
-            [b'[', ..] => Symbol::LeftBracket,
-            [b']', ..] => Symbol::RightBracket,
-            [b'(', ..] => Symbol::LeftParen,
-            [b')', ..] => Symbol::RightParen,
-            [b'<', ..] => Symbol::Less,
-            [b'>', ..] => Symbol::Greater,
-            [b';', ..] => Symbol::Semicolon,
-            [b',', ..] => Symbol::Comma,
-            [b':', ..] => Symbol::Colon,
-            [b'=', ..] => Symbol::Equal,
-            [b'.', ..] => Symbol::Dot,
-            [b'*', ..] => Symbol::Star,
-            [b'+', ..] => Symbol::Plus,
-            [b'-', ..] => Symbol::Minus,
-            _ => return None,
-        })
-    }
-}
+/// The punctuators, none behind one that it begins with.
+const SYMBOLS: [&str; 19] =
+    ["{", "}", ";", ":=", ":", "=", "...", ".", ",", "[", "]", "(", ")", "<", ">", "->", "-", "*", "+"];
 
 /// Reads tokens from a part of a source text. Spans are positions in the whole source.
 #[derive(Clone, Debug)]
@@ -158,8 +67,8 @@ impl<'s> Lexer<'s> {
     }
 
     fn symbol(&mut self, rest: &[u8]) -> Result<TokenKind> {
-        if let Some(symbol) = Symbol::at(rest) {
-            self.at += symbol.text().len();
+        if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol.as_bytes())) {
+            self.at += symbol.len();
             return Ok(TokenKind::Symbol(symbol));
         }
         let found = self.source[self.at..].chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
@@ -380,17 +289,7 @@ mod tests {
     #[test]
     fn symbols_take_the_longest_form() {
         use TokenKind::Symbol as S;
-        assert_eq!(
-            kinds("... . := : = ->"),
-            [
-                S(Symbol::Ellipsis),
-                S(Symbol::Dot),
-                S(Symbol::Define),
-                S(Symbol::Colon),
-                S(Symbol::Equal),
-                S(Symbol::Arrow)
-            ]
-        );
+        assert_eq!(kinds("... . := : = ->"), [S("..."), S("."), S(":="), S(":"), S("="), S("->")]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use tracemill_model::schema::Schema;
 
 pub(crate) use packetized::order_of_magic;
 pub use packetized::{Flavour, Metadata, probe, read_text};
+pub(crate) use paths::PREFIXES;
 
 /// Turns a metadata text into a schema.
 ///

@@ -1,17 +1,21 @@
-//! The metadata file: plain text, or text in packets (CTF 1.8.3, 7.1).
+//! The metadata file: plain text, or text in packets (CTF 1.8.3, 7.1; CTF2-PMETA-1.0, whose headers say their own size).
 
 use tracemill_codec::bits::read_uint;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::lexer::{Lexer, Symbol, TokenKind};
+use super::lexer::{Lexer, TokenKind};
 
 /// Magic number at the start of a metadata packet.
 const MAGIC: u32 = 0x75D1_1D57;
 
 /// Bytes of a packet header.
 const HEADER_LEN: usize = 37;
+
+/// Bytes of a packet header of CTF2-PMETA-1.0, at least: three are reserved, four are the header's own size in bits.
+const LONG_HEADER_LEN: usize = 44;
+const HEADER_SIZE_AT: usize = 40;
 
 /// How far into a text without signature the version is looked for.
 const PROBE_LEN: usize = 1 << 16;
@@ -101,27 +105,11 @@ fn looks_like_tsdl(bytes: &[u8]) -> bool {
     let text = std::str::from_utf8(head).unwrap_or("");
     let mut lexer = Lexer::new(text, Span::new(0, text.len()));
     match lexer.next() {
-        Ok(token) if token.kind == TokenKind::Word => {
-            let first = token.span.text(text);
-            let is_keyword = matches!(
-                first,
-                "trace"
-                    | "env"
-                    | "clock"
-                    | "stream"
-                    | "event"
-                    | "callsite"
-                    | "typealias"
-                    | "typedef"
-                    | "struct"
-                    | "variant"
-                    | "enum"
-                    | "integer"
-                    | "floating_point"
-                    | "string"
-            );
-            is_keyword && has_version_1_8(text)
-        }
+        Ok(token) if token.kind == TokenKind::Word => match token.span.text(text) {
+            "trace" | "env" | "clock" | "stream" | "event" | "callsite" | "typealias" | "typedef" | "struct"
+            | "variant" | "enum" | "integer" | "floating_point" | "string" => has_version_1_8(text),
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -135,7 +123,7 @@ fn has_version_1_8(text: &str) -> bool {
         let word = token.span.text(text);
         match token.kind {
             TokenKind::End => break,
-            TokenKind::Symbol(Symbol::LeftBrace) if words[2] == "trace" => in_trace = true,
+            TokenKind::Symbol("{") if words[2] == "trace" => in_trace = true,
             TokenKind::Integer(minor) if in_trace && words[1] == "minor" && words[2] == "=" => return minor == 8,
             _ => {}
         }
@@ -146,6 +134,7 @@ fn has_version_1_8(text: &str) -> bool {
 
 struct Header {
     uuid: [u8; 16],
+    header_len: usize,
     content_len: usize,
     packet_len: usize,
 }
@@ -155,16 +144,18 @@ fn unpack(bytes: &[u8], order: ByteOrder) -> Result<Metadata> {
     let mut text = Vec::with_capacity(bytes.len());
     // Where the text of each packet starts: in the text, in the file.
     let mut starts = Vec::new();
+    let is_long = has_long_headers(bytes, order);
+    let min_len = if is_long { LONG_HEADER_LEN } else { HEADER_LEN };
     let mut at = 0;
     while at < bytes.len() {
-        if bytes.len() - at < HEADER_LEN {
+        if bytes.len() - at < min_len {
             // Zeros after the last packet are padding of the file.
             if bytes[at..].iter().any(|&byte| byte != 0) {
                 metadata.faults.push(truncated(at, "metadata ends inside a packet header"));
             }
             break;
         }
-        let header = read_header(bytes, at, order)?;
+        let header = read_header(bytes, at, order, is_long)?;
         match metadata.uuid {
             None => metadata.uuid = Some(header.uuid),
             Some(uuid) if uuid != header.uuid => {
@@ -177,8 +168,9 @@ fn unpack(bytes: &[u8], order: ByteOrder) -> Result<Metadata> {
         if content_end > bytes.len() {
             metadata.faults.push(truncated(bytes.len(), "metadata ends inside a packet"));
         }
-        starts.push((text.len(), at + HEADER_LEN));
-        text.extend_from_slice(&bytes[at + HEADER_LEN..content_end.min(bytes.len())]);
+        let text_start = at + header.header_len;
+        starts.push((text.len(), text_start));
+        text.extend_from_slice(bytes.get(text_start..content_end.min(bytes.len())).unwrap_or(&[]));
         at += header.packet_len;
     }
     finish(metadata, &text, |offset| {
@@ -191,13 +183,20 @@ fn truncated(at: usize, message: &str) -> Error {
     Error::new(ErrorKind::Truncated, message).at_offset(at as u64)
 }
 
-/// Reads the packet header at `at`, where enough bytes are.
-/// Does the text of the first packet begin as a JSON text sequence does?
-fn is_json_sequence(bytes: &[u8]) -> bool {
-    bytes.get(HEADER_LEN) == Some(&0x1E)
+/// Do the headers have the form of CTF2-PMETA-1.0? LTTng writes CTF 2 behind the headers of CTF 1.8: there text stands where
+/// this form has the header's size, and four characters are a larger number than the content is long.
+fn has_long_headers(bytes: &[u8], order: ByteOrder) -> bool {
+    let Some(first) = bytes.get(..LONG_HEADER_LEN) else { return false };
+    let u32_at = |offset: usize| read_uint(&first[offset..offset + 4], order);
+    let header_bits = u32_at(HEADER_SIZE_AT);
+    first[35] == 2
+        && first[HEADER_LEN] != 0x1E
+        && header_bits.is_multiple_of(8)
+        && (LONG_HEADER_LEN as u64 * 8..=u32_at(24)).contains(&header_bits)
 }
 
-fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
+/// Reads the packet header at `at`, where enough bytes are.
+fn read_header(bytes: &[u8], at: usize, order: ByteOrder, is_long: bool) -> Result<Header> {
     let u32_at = |offset: usize| read_uint(&bytes[at + offset..at + offset + 4], order) as u32;
     let fail = |kind, offset: usize, message: String| Err(Error::new(kind, message).at_offset((at + offset) as u64));
     let magic = u32_at(0);
@@ -207,10 +206,9 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     }
     let [compression, encryption, checksum_scheme, major, minor] =
         [32, 33, 34, 35, 36].map(|offset| bytes[at + offset]);
-    // CTF 2 text in packets is recognised by its first byte, the record separator of JSON text sequences.
-    let is_2_0 = (major, minor) == (2, 0) && is_json_sequence(bytes);
-    if (major, minor) != (1, 8) && !is_2_0 {
-        return fail(ErrorKind::Unsupported, 35, format!("metadata packet of CTF version {major}.{minor}, not 1.8"));
+    if !matches!((major, minor), (1, 8) | (2, 0)) {
+        let message = format!("metadata packet of CTF version {major}.{minor}, not 1.8 or 2.0");
+        return fail(ErrorKind::Unsupported, 35, message);
     }
     for (offset, scheme, what) in [(32, compression, "compressed"), (33, encryption, "encrypted")] {
         if scheme != 0 {
@@ -223,7 +221,15 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     }
     let (content_bits, packet_bits) = (u32_at(24), u32_at(28));
     let (content_len, packet_len) = (content_bits as usize / 8, packet_bits as usize / 8);
-    if content_len < HEADER_LEN {
+    let header_len = match is_long {
+        true => u32_at(HEADER_SIZE_AT) as usize / 8,
+        false => HEADER_LEN,
+    };
+    if is_long && header_len < LONG_HEADER_LEN {
+        let message = format!("metadata packet has a header size of {} bits, less than its fields", header_len * 8);
+        return fail(ErrorKind::Malformed, HEADER_SIZE_AT, message);
+    }
+    if content_len < header_len {
         let message = format!("metadata packet has a content size of {content_bits} bits, less than its header");
         return fail(ErrorKind::Malformed, 24, message);
     }
@@ -233,7 +239,7 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder) -> Result<Header> {
     }
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[at + 4..at + 20]);
-    Ok(Header { uuid, content_len, packet_len })
+    Ok(Header { uuid, header_len, content_len, packet_len })
 }
 
 /// Turns the bytes of the text into a string. `file_offset` says where a byte of the text is in the file.

@@ -7,33 +7,17 @@ use tracemill_model::error::Result;
 
 use super::ast::pointer_name;
 use super::ast::{Declarator, EnumSpec, Enumerator, Expr, Item, SpecKind, StructSpec, TypeSpec, VariantSpec, Word};
-use super::lexer::{Symbol, TokenKind};
+use super::lexer::TokenKind;
 use super::parser::Parser;
-
-/// Keywords that are, or are part of, the name of a basic type.
-const BASIC_WORDS: [&str; 12] = [
-    "void",
-    "char",
-    "short",
-    "int",
-    "long",
-    "float",
-    "double",
-    "signed",
-    "unsigned",
-    "_Bool",
-    "_Complex",
-    "_Imaginary",
-];
 
 impl<'s> Parser<'s> {
     /// Parses `type declarators` or a `typedef` in any of its three orders.
     pub(super) fn declaration(&mut self) -> Result<Item<'s>> {
         let (spec, is_typedef) = self.specifier(true)?;
         let mut declarators = Vec::new();
-        if self.peek_symbol() != Some(Symbol::Semicolon) {
+        if self.peek_symbol() != Some(";") {
             declarators.push(self.declarator()?);
-            while self.accept(Symbol::Comma) {
+            while self.accept(",") {
                 declarators.push(self.declarator()?);
             }
         }
@@ -66,9 +50,10 @@ impl<'s> Parser<'s> {
                     compound = Some(self.compound(text)?);
                 }
                 _ if compound.is_some() => break,
-                _ if BASIC_WORDS.contains(&text) || !is_named || self.second_continues_type() => {
-                    words.push(self.word("a type")?);
-                }
+                // The name of a basic type, or a part of it.
+                "void" | "char" | "short" | "int" | "long" | "float" | "double" | "signed" | "unsigned" | "_Bool"
+                | "_Complex" | "_Imaginary" => words.push(self.word("a type")?),
+                _ if !is_named || self.second_continues_type() => words.push(self.word("a type")?),
                 _ => break,
             }
         }
@@ -83,7 +68,7 @@ impl<'s> Parser<'s> {
     fn second_continues_type(&self) -> bool {
         match self.second_kind() {
             TokenKind::Word => self.second_text() != "typedef",
-            TokenKind::Symbol(Symbol::Star) => true,
+            TokenKind::Symbol("*") => true,
             _ => false,
         }
     }
@@ -93,7 +78,7 @@ impl<'s> Parser<'s> {
         Ok(match keyword {
             "integer" => SpecKind::Integer(self.braced_items()?),
             "floating_point" => SpecKind::Float(self.braced_items()?),
-            "string" if self.peek_symbol() == Some(Symbol::LeftBrace) => SpecKind::String(self.braced_items()?),
+            "string" if self.peek_symbol() == Some("{") => SpecKind::String(self.braced_items()?),
             "string" => SpecKind::String(Vec::new()),
             "struct" => SpecKind::Struct(self.structure()?),
             "variant" => SpecKind::Variant(self.variant()?),
@@ -106,7 +91,7 @@ impl<'s> Parser<'s> {
     }
 
     fn optional_body(&mut self) -> Result<Option<Vec<Item<'s>>>> {
-        if self.peek_symbol() == Some(Symbol::LeftBrace) { self.braced_items().map(Some) } else { Ok(None) }
+        if self.peek_symbol() == Some("{") { self.braced_items().map(Some) } else { Ok(None) }
     }
 
     fn structure(&mut self) -> Result<StructSpec<'s>> {
@@ -116,11 +101,11 @@ impl<'s> Parser<'s> {
             return Err(self.unexpected("a name or `{` after `struct`"));
         }
         let mut align = None;
-        if self.at_word("align") && self.second_kind() == TokenKind::Symbol(Symbol::LeftParen) {
+        if self.at_word("align") && self.second_kind() == TokenKind::Symbol("(") {
             self.advance();
-            self.expect(Symbol::LeftParen)?;
+            self.expect("(")?;
             align = Some(self.expr()?);
-            self.expect(Symbol::RightParen)?;
+            self.expect(")")?;
         }
         Ok(StructSpec { name, body, align })
     }
@@ -128,9 +113,9 @@ impl<'s> Parser<'s> {
     fn variant(&mut self) -> Result<VariantSpec<'s>> {
         let name = self.optional_name()?;
         let mut tag = None;
-        if self.accept(Symbol::Less) {
+        if self.accept("<") {
             tag = Some(self.expr()?);
-            self.expect(Symbol::Greater)?;
+            self.expect(">")?;
         }
         let body = self.optional_body()?;
         if name.is_none() && body.is_none() {
@@ -143,14 +128,14 @@ impl<'s> Parser<'s> {
         let name = self.optional_name()?;
         let mut container = None;
         // `enum foo : 3` would be a bit field of type `enum foo`.
-        if self.peek_symbol() == Some(Symbol::Colon) && self.second_kind() == TokenKind::Word {
+        if self.peek_symbol() == Some(":") && self.second_kind() == TokenKind::Word {
             self.advance();
             self.enter()?;
             container = Some(Box::new(self.specifier(false)?.0));
             self.leave();
         }
         let mut body = None;
-        if self.accept(Symbol::LeftBrace) {
+        if self.accept("{") {
             body = Some(self.enumerators()?);
         }
         if body.is_none() && (name.is_none() || container.is_some()) {
@@ -161,9 +146,9 @@ impl<'s> Parser<'s> {
 
     fn enumerators(&mut self) -> Result<Vec<Enumerator<'s>>> {
         let mut enumerators = Vec::new();
-        while !self.accept(Symbol::RightBrace) {
+        while !self.accept("}") {
             enumerators.push(self.enumerator()?);
-            if !self.accept(Symbol::Comma) && self.peek_symbol() != Some(Symbol::RightBrace) {
+            if !self.accept(",") && self.peek_symbol() != Some("}") {
                 return Err(self.unexpected("`,` or `}`"));
             }
         }
@@ -173,9 +158,9 @@ impl<'s> Parser<'s> {
     fn enumerator(&mut self) -> Result<Enumerator<'s>> {
         let label = self.word_or_literal("a label")?;
         let (mut low, mut high) = (None, None);
-        if self.accept(Symbol::Equal) {
+        if self.accept("=") {
             low = Some(self.expr()?);
-            if self.accept(Symbol::Ellipsis) {
+            if self.accept("...") {
                 high = Some(self.expr()?);
             }
         }
@@ -189,7 +174,7 @@ impl<'s> Parser<'s> {
             Declarator { pointers: Vec::new(), name: None, lengths: Vec::new(), width: None, span: start };
         self.pointers(&mut declarator.pointers)?;
         self.direct_declarator(&mut declarator)?;
-        if self.accept(Symbol::Colon) {
+        if self.accept(":") {
             declarator.width = Some(self.expr()?);
         }
         let end = self.previous_span();
@@ -200,7 +185,7 @@ impl<'s> Parser<'s> {
     }
 
     fn pointers(&mut self, pointers: &mut Vec<bool>) -> Result<()> {
-        while self.accept(Symbol::Star) {
+        while self.accept("*") {
             let mut is_const = false;
             while self.at_word("const") {
                 is_const = true;
@@ -212,27 +197,27 @@ impl<'s> Parser<'s> {
     }
 
     fn direct_declarator(&mut self, declarator: &mut Declarator<'s>) -> Result<()> {
-        if self.accept(Symbol::LeftParen) {
+        if self.accept("(") {
             self.enter()?;
-            if self.peek_symbol() == Some(Symbol::Star) {
+            if self.peek_symbol() == Some("*") {
                 let message = "pointers inside parentheses are not supported";
                 return Err(self.peek().span.unsupported(self.source, message));
             }
             self.direct_declarator(declarator)?;
             self.leave();
-            self.expect(Symbol::RightParen)?;
+            self.expect(")")?;
         } else {
             declarator.name = self.optional_name()?;
         }
-        while self.accept(Symbol::LeftBracket) {
+        while self.accept("[") {
             declarator.lengths.push(self.length()?);
-            self.expect(Symbol::RightBracket)?;
+            self.expect("]")?;
         }
         Ok(())
     }
 
     fn length(&mut self) -> Result<Option<Expr<'s>>> {
-        if self.peek_symbol() == Some(Symbol::RightBracket) { Ok(None) } else { self.expr().map(Some) }
+        if self.peek_symbol() == Some("]") { Ok(None) } else { self.expr().map(Some) }
     }
 
     /// Parses the name behind the `:=` of a `typealias`: words and pointers.

@@ -5,7 +5,7 @@ use tracemill_model::error::{Error, Result};
 
 use super::ast::{Alias, Expr, Item, Word};
 use super::blocks::MAX_NESTING;
-use super::lexer::{Lexer, Symbol, Token, TokenKind, unescape, unquote};
+use super::lexer::{Lexer, Token, TokenKind, unescape, unquote};
 
 /// Parses one top-level declaration.
 pub(super) struct Parser<'s> {
@@ -34,7 +34,7 @@ impl<'s> Parser<'s> {
     pub(super) fn block(mut self) -> Result<Vec<Item<'s>>> {
         self.advance();
         let items = self.braced_items()?;
-        self.expect(Symbol::Semicolon)?;
+        self.expect(";")?;
         self.expect_end()?;
         Ok(items)
     }
@@ -48,11 +48,11 @@ impl<'s> Parser<'s> {
 
     /// Parses `{ item; ... }`.
     pub(super) fn braced_items(&mut self) -> Result<Vec<Item<'s>>> {
-        self.expect(Symbol::LeftBrace)?;
+        self.expect("{")?;
         self.enter()?;
         let mut items = Vec::new();
-        while !self.accept(Symbol::RightBrace) {
-            if !self.accept(Symbol::Semicolon) {
+        while !self.accept("}") {
+            if !self.accept(";") {
                 items.push(self.item()?);
             }
         }
@@ -69,14 +69,14 @@ impl<'s> Parser<'s> {
         } else {
             self.declaration()?
         };
-        self.expect(Symbol::Semicolon)?;
+        self.expect(";")?;
         Ok(item)
     }
 
     fn alias(&mut self) -> Result<Alias<'s>> {
         let (target, _) = self.specifier(false)?;
         let target_declarator = self.declarator()?;
-        self.expect(Symbol::Define)?;
+        self.expect(":=")?;
         let start = self.peek().span;
         let name = self.alias_name()?;
         let name_span = start.to(self.previous_span());
@@ -90,13 +90,13 @@ impl<'s> Parser<'s> {
             match self.kind_at(at) {
                 TokenKind::Word | TokenKind::Quoted | TokenKind::Integer(_) => at += 1,
                 // A sign or a parenthesis cannot start a declaration.
-                TokenKind::Symbol(Symbol::LeftParen | Symbol::Plus | Symbol::Minus) if at == self.at => return true,
+                TokenKind::Symbol("(" | "+" | "-") if at == self.at => return true,
                 _ => return false,
             }
             match self.kind_at(at) {
-                TokenKind::Symbol(Symbol::Equal | Symbol::Define) => return true,
-                TokenKind::Symbol(Symbol::Dot | Symbol::Arrow) => at += 1,
-                TokenKind::Symbol(Symbol::LeftBracket) => return true,
+                TokenKind::Symbol("=" | ":=") => return true,
+                TokenKind::Symbol("." | "->") => at += 1,
+                TokenKind::Symbol("[") => return true,
                 _ => return false,
             }
         }
@@ -104,10 +104,10 @@ impl<'s> Parser<'s> {
 
     fn assignment(&mut self) -> Result<Item<'s>> {
         let left = self.expr()?;
-        if self.accept(Symbol::Equal) {
+        if self.accept("=") {
             return Ok(Item::Assign(left, self.expr()?));
         }
-        if self.accept(Symbol::Define) {
+        if self.accept(":=") {
             return Ok(Item::Define(left, self.specifier(false)?.0));
         }
         Err(self.unexpected("`=` or `:=`"))
@@ -117,11 +117,11 @@ impl<'s> Parser<'s> {
     pub(super) fn expr(&mut self) -> Result<Expr<'s>> {
         let token = self.peek();
         match token.kind {
-            TokenKind::Symbol(Symbol::Plus) => {
+            TokenKind::Symbol("+") => {
                 self.advance();
                 self.signed(token.span, 1)
             }
-            TokenKind::Symbol(Symbol::Minus) => {
+            TokenKind::Symbol("-") => {
                 self.advance();
                 self.signed(token.span, -1)
             }
@@ -140,15 +140,15 @@ impl<'s> Parser<'s> {
     fn postfix(&mut self) -> Result<Expr<'s>> {
         let mut expr = self.primary()?;
         loop {
-            if self.accept(Symbol::Dot) || self.accept(Symbol::Arrow) {
+            if self.accept(".") || self.accept("->") {
                 let word = self.word_or_literal("a name")?;
                 expr = join(expr, word);
-            } else if self.peek_symbol() == Some(Symbol::LeftBracket) {
+            } else if self.peek_symbol() == Some("[") {
                 self.advance();
                 self.enter()?;
                 self.expr()?;
                 self.depth -= 1;
-                self.expect(Symbol::RightBracket)?;
+                self.expect("]")?;
                 expr = Expr::Other(expr.span().to(self.previous_span()));
             } else {
                 return Ok(expr);
@@ -163,12 +163,12 @@ impl<'s> Parser<'s> {
                 self.advance();
                 Ok(Expr::Integer(i128::from(value), token.span))
             }
-            TokenKind::Symbol(Symbol::LeftParen) => {
+            TokenKind::Symbol("(") => {
                 self.advance();
                 self.enter()?;
                 let expr = self.expr()?;
                 self.depth -= 1;
-                self.expect(Symbol::RightParen)?;
+                self.expect(")")?;
                 Ok(expr)
             }
             _ => {
@@ -234,7 +234,7 @@ impl<'s> Parser<'s> {
     }
 
     /// The next token, if it is a symbol.
-    pub(super) fn peek_symbol(&self) -> Option<Symbol> {
+    pub(super) fn peek_symbol(&self) -> Option<&'static str> {
         match self.peek().kind {
             TokenKind::Symbol(symbol) => Some(symbol),
             _ => None,
@@ -265,7 +265,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Takes a symbol when it is next.
-    pub(super) fn accept(&mut self, symbol: Symbol) -> bool {
+    pub(super) fn accept(&mut self, symbol: &str) -> bool {
         let is_next = self.peek_symbol() == Some(symbol);
         if is_next {
             self.advance();
@@ -274,8 +274,8 @@ impl<'s> Parser<'s> {
     }
 
     /// Takes a symbol or fails.
-    pub(super) fn expect(&mut self, symbol: Symbol) -> Result<()> {
-        if self.accept(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{}`", symbol.text()))) }
+    pub(super) fn expect(&mut self, symbol: &str) -> Result<()> {
+        if self.accept(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{}`", symbol))) }
     }
 
     fn expect_end(&self) -> Result<()> {

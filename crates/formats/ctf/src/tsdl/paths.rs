@@ -4,7 +4,7 @@
 //! the structures around the user, from the inside, among the members that come before the user. Like the reference
 //! reader, a relative path never leaves the scope of its user.
 
-use tracemill_codec::text::{Span, nearest};
+use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{FieldPath, PathStep, Scope};
 
@@ -22,8 +22,8 @@ pub(super) struct Target {
     pub(super) span: Span,
 }
 
-/// The words of the dynamic scopes.
-const PREFIXES: [(&[&str], Scope); 6] = [
+/// The words of the dynamic scopes, in the order of [`Scope::ALL`].
+pub(crate) const PREFIXES: [(&[&str], Scope); 6] = [
     (&["trace", "packet", "header"], Scope::PacketHeader),
     (&["stream", "packet", "context"], Scope::PacketContext),
     (&["stream", "event", "header"], Scope::EventHeader),
@@ -60,9 +60,8 @@ impl Resolver<'_> {
             return Err(self.malformed(reference.span, format!("field `{text}` does not exist")));
         };
         if scope == site.scope && !is_before(&target.path.steps, &site.steps) {
-            return Err(self
-                .malformed(reference.span, format!("`{text}` does not come before its user"))
-                .with_related("declared here", target.span.place(self.source)));
+            let message = format!("`{text}` does not come before its user");
+            return Err(self.contradiction(reference.span, message, target.span));
         }
         Ok(target)
     }
@@ -88,9 +87,8 @@ impl Resolver<'_> {
             let declared = structure.fields.position(first).filter(|_| reference.words.len() == 1);
             if let Some(at) = declared {
                 let declared = structure.fields.as_slice()[at].span;
-                return self
-                    .malformed(reference.span, format!("`{text}` does not come before its user"))
-                    .with_related("declared here", declared.place(self.source));
+                let message = format!("`{text}` does not come before its user");
+                return self.contradiction(reference.span, message, declared);
             }
         }
         let error = self.malformed(reference.span, format!("no field `{text}` before its user"));
@@ -105,10 +103,7 @@ impl Resolver<'_> {
             .flat_map(|(structure, current, _)| structure.fields.as_slice().iter().take(current))
             .map(|field| &*field.raw_name)
             .collect();
-        match nearest(first, names) {
-            Some(near) => error.with_help(format!("did you mean `{near}`?")),
-            None => error,
-        }
+        suggest(error, first, names)
     }
 }
 
@@ -169,28 +164,21 @@ impl Walk<'_> {
         let mut word = words.next();
         while let Some(name) = word {
             let plain: &Type = ty.plain();
-            let next = match &plain.kind {
-                TypeKind::Struct(structure) => structure.fields.position(name).map(|at| {
-                    let field = &structure.fields.as_slice()[at];
-                    (PathStep::Member(at as u32), field.ty.clone(), field.span)
-                }),
-                TypeKind::Variant(variant) => variant.options.position(name).map(|at| {
-                    let field = &variant.options.as_slice()[at];
-                    (PathStep::Option(at as u32), field.ty.clone(), field.span)
-                }),
+            let (fields, step): (_, fn(u32) -> PathStep) = match &plain.kind {
+                TypeKind::Struct(structure) => (&structure.fields, PathStep::Member),
+                TypeKind::Variant(variant) => (&variant.options, PathStep::Option),
                 TypeKind::Array(element, _) | TypeKind::Sequence(element, _) => {
                     self.check_own_array(&steps)?;
                     steps.push(PathStep::Element);
                     ty = element.clone();
                     continue;
                 }
-                _ => None,
+                _ => return Ok(None),
             };
-            let Some((step, next_ty, next_span)) = next else {
-                return Ok(None);
-            };
-            steps.push(step);
-            (ty, span) = (next_ty, next_span);
+            let Some(at) = fields.position(name) else { return Ok(None) };
+            steps.push(step(at as u32));
+            let field = fields.as_slice()[at].clone();
+            (ty, span) = (field.ty, field.span);
             word = words.next();
         }
         Ok(Some(Target { path: FieldPath { scope: self.scope, steps }, ty, span }))

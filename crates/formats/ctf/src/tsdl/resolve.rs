@@ -166,6 +166,11 @@ impl<'s> Resolver<'s> {
         span.unsupported(self.source, message)
     }
 
+    /// An error about a use of something that is declared otherwise.
+    pub(super) fn contradiction(&self, span: Span, message: impl Into<String>, declared: Span) -> Error {
+        self.malformed(span, message).with_related("declared here", declared.place(self.source))
+    }
+
     /// An error about something that is there twice.
     pub(super) fn duplicate(&self, span: Span, what: &str, first: Span) -> Error {
         self.malformed(span, format!("{what} is declared twice"))

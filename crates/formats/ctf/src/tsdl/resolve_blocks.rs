@@ -1,8 +1,6 @@
 //! The blocks `trace`, `env` and `clock` (CTF 1.8.3, 7.4 and 8).
 
-use std::sync::Arc;
-
-use tracemill_codec::text::Span;
+use tracemill_codec::text::{Span, uuid_of};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ClockClass, ClockOrigin, EnvValue, Scope};
 
@@ -16,17 +14,10 @@ impl<'s> Resolver<'s> {
         let mut seen = Seen::default();
         for item in items {
             let Item::Assign(left, value) = item else { continue };
-            match left.dotted().as_deref() {
-                Some("major") => {
-                    seen.note(self, "major", item.span())?;
-                    self.schema.version.0 = self.version_part(value)?;
-                }
-                Some("minor") => {
-                    seen.note(self, "minor", item.span())?;
-                    self.schema.version.1 = self.version_part(value)?;
-                }
-                Some("byte_order") => {
-                    seen.note(self, "byte_order", item.span())?;
+            match seen.known(self, left, &["major", "minor", "byte_order", "uuid"], item.span())? {
+                "major" => self.schema.version.0 = self.version_part(value)?,
+                "minor" => self.schema.version.1 = self.version_part(value)?,
+                "byte_order" => {
                     // Only types may be `native` or `network` (4.1.3).
                     if matches!(value.dotted().as_deref(), Some("native" | "network")) {
                         return Err(self.expected(value, "`le` or `be`"));
@@ -34,10 +25,7 @@ impl<'s> Resolver<'s> {
                     self.byte_order = self.byte_order(value)?;
                     self.schema.byte_order = self.byte_order;
                 }
-                Some("uuid") => {
-                    seen.note(self, "uuid", item.span())?;
-                    self.schema.uuid = Some(self.uuid(value)?);
-                }
+                "uuid" => self.schema.uuid = Some(self.uuid(value)?),
                 _ => {}
             }
         }
@@ -61,7 +49,7 @@ impl<'s> Resolver<'s> {
 
     fn uuid(&self, value: &Expr<'_>) -> Result<[u8; 16]> {
         let text = self.text(value)?;
-        parse_uuid(&text).ok_or_else(|| self.expected(value, "a UUID such as `2a6422d0-6cee-11e0-8c08-cb07d7b3a564`"))
+        uuid_of(&text).ok_or_else(|| self.expected(value, "a UUID such as `2a6422d0-6cee-11e0-8c08-cb07d7b3a564`"))
     }
 
     /// The types and the packet header inside the trace block.
@@ -70,8 +58,7 @@ impl<'s> Resolver<'s> {
         let mut seen = Seen::default();
         for item in items {
             if let Item::Define(left, spec) = item {
-                if left.dotted().as_deref() == Some("packet.header") {
-                    seen.note(self, "packet.header", left.span())?;
+                if !seen.known(self, left, &["packet.header"], left.span())?.is_empty() {
                     let ty = self.scope_type(spec)?;
                     self.packet_header = Some(self.packet_header_roles(&ty, spec.span)?);
                 } else {
@@ -132,7 +119,30 @@ impl<'s> Resolver<'s> {
                 self.block_item(item)?;
                 continue;
             };
-            self.clock_attribute(item, left, value, &mut seen, &mut clock, &mut is_absolute)?;
+            const NAMES: [&str; 8] =
+                ["name", "uuid", "description", "freq", "precision", "offset_s", "offset", "absolute"];
+            match seen.known(self, left, &NAMES, item.span())? {
+                "name" => {
+                    clock.id = self.text(value)?.into();
+                    clock.name = Some(clock.id.clone());
+                }
+                "uuid" => {
+                    self.uuid(value)?;
+                    clock.uid = Some(self.text(value)?.into());
+                }
+                "description" => clock.description = Some(self.text(value)?.into()),
+                "freq" => {
+                    clock.frequency = self.unsigned(value)?;
+                    if clock.frequency == 0 {
+                        return Err(self.malformed(value.span(), "clock has a frequency of 0"));
+                    }
+                }
+                "precision" => clock.precision = Some(self.unsigned(value)?),
+                "offset_s" => clock.offset_seconds = self.seconds(value)?,
+                "offset" => clock.offset_cycles = self.signed(value)?,
+                "absolute" => is_absolute = self.boolean(value)?,
+                _ => {}
+            }
         }
         self.scopes.pop();
         let Some(name_span) = seen.span("name") else {
@@ -151,62 +161,6 @@ impl<'s> Resolver<'s> {
         Ok(())
     }
 
-    fn clock_attribute(
-        &self,
-        item: &Item<'_>,
-        left: &Expr<'_>,
-        value: &Expr<'_>,
-        seen: &mut Seen,
-        clock: &mut ClockClass,
-        is_absolute: &mut bool,
-    ) -> Result<()> {
-        match left.dotted().as_deref() {
-            Some("name") => {
-                seen.note(self, "name", item.span())?;
-                clock.id = self.text(value)?.into();
-                clock.name = Some(clock.id.clone());
-            }
-            Some("uuid") => {
-                seen.note(self, "uuid", item.span())?;
-                self.uuid(value)?;
-                clock.uid = Some(self.shared_text(value)?);
-            }
-            Some("description") => {
-                seen.note(self, "description", item.span())?;
-                clock.description = Some(self.shared_text(value)?);
-            }
-            Some("freq") => {
-                seen.note(self, "freq", item.span())?;
-                clock.frequency = self.unsigned(value)?;
-                if clock.frequency == 0 {
-                    return Err(self.malformed(value.span(), "clock has a frequency of 0"));
-                }
-            }
-            Some("precision") => {
-                seen.note(self, "precision", item.span())?;
-                clock.precision = Some(self.unsigned(value)?);
-            }
-            Some("offset_s") => {
-                seen.note(self, "offset_s", item.span())?;
-                clock.offset_seconds = self.seconds(value)?;
-            }
-            Some("offset") => {
-                seen.note(self, "offset", item.span())?;
-                clock.offset_cycles = self.signed(value)?;
-            }
-            Some("absolute") => {
-                seen.note(self, "absolute", item.span())?;
-                *is_absolute = self.boolean(value)?;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn shared_text(&self, value: &Expr<'_>) -> Result<Arc<str>> {
-        self.text(value).map(Into::into)
-    }
-
     /// Seconds as a signed number; producers that print it unsigned wrote two's complement.
     fn seconds(&self, value: &Expr<'_>) -> Result<i64> {
         let number = self.signed(value)?;
@@ -219,35 +173,5 @@ impl<'s> Resolver<'s> {
 
     fn is_lttng(&self) -> bool {
         matches!(self.env.get("tracer_name"), Some(EnvValue::String(name)) if name.starts_with("lttng"))
-    }
-}
-
-/// Reads `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
-fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let bytes = text.as_bytes();
-    let has_dashes = bytes.len() == 36 && [8, 13, 18, 23].iter().all(|&at| bytes[at] == b'-');
-    let digits: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != b'-').collect();
-    if !has_dashes || digits.len() != 32 {
-        return None;
-    }
-    let mut uuid = [0; 16];
-    for (byte, pair) in uuid.iter_mut().zip(digits.chunks_exact(2)) {
-        let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
-        *byte = (high? * 16 + low?) as u8;
-    }
-    Some(uuid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uuids_are_36_characters() {
-        let uuid = parse_uuid("2a6422d0-6cee-11e0-8c08-cb07d7b3a564").expect("valid");
-        assert_eq!((uuid[0], uuid[15]), (0x2a, 0x64));
-        for wrong in ["", "2a6422d06cee11e08c08cb07d7b3a564", "2a6422d0-6cee-11e0-8c08-cb07d7b3a56g", "é"] {
-            assert_eq!(parse_uuid(wrong), None, "{wrong}");
-        }
     }
 }

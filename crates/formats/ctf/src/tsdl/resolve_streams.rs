@@ -42,7 +42,7 @@ impl Resolver<'_> {
         for item in items {
             match item {
                 Item::Assign(left, value) if left.dotted().as_deref() == Some("id") => {
-                    seen.note(self, "id", item.span())?;
+                    seen.known(self, left, &["id"], item.span())?;
                     id = Some((self.unsigned(value)?, value.span()));
                 }
                 Item::Define(left, spec) => self.stream_scope(left, spec, &mut seen, &mut stream)?,
@@ -52,9 +52,7 @@ impl Resolver<'_> {
         self.scopes.pop();
         if id.is_none() && !self.streams.is_empty() {
             let message = "`stream` block has no `id`, and there is another stream class";
-            return Err(self
-                .malformed(keyword, message)
-                .with_related("declared here", self.streams[0].span.place(self.source)));
+            return Err(self.contradiction(keyword, message, self.streams[0].span));
         }
         let (id, id_span) = id.unwrap_or((0, keyword));
         stream.span = id_span;
@@ -68,24 +66,15 @@ impl Resolver<'_> {
         seen: &mut Seen,
         stream: &mut Stream,
     ) -> Result<()> {
-        match left.dotted().as_deref() {
-            Some("packet.context") => {
-                seen.note(self, "packet.context", left.span())?;
-                let ty = self.scope_type(spec)?;
-                stream.packet_context = Some(self.packet_context_roles(&ty, spec.span)?);
-            }
-            Some("event.header") => {
-                seen.note(self, "event.header", left.span())?;
-                let ty = self.scope_type(spec)?;
-                stream.event_header = Some(self.event_header_roles(&ty, spec.span)?);
-            }
-            Some("event.context") => {
-                seen.note(self, "event.context", left.span())?;
-                stream.common_context = Some(self.scope_type(spec)?);
-            }
-            _ => {
-                self.spec(spec)?;
-            }
+        let name = seen.known(self, left, &["packet.context", "event.header", "event.context"], left.span())?;
+        if name.is_empty() {
+            return self.spec(spec).map(drop);
+        }
+        let ty = self.scope_type(spec)?;
+        match name {
+            "packet.context" => stream.packet_context = Some(self.packet_context_roles(&ty, spec.span)?),
+            "event.header" => stream.event_header = Some(self.event_header_roles(&ty, spec.span)?),
+            _ => stream.common_context = Some(ty),
         }
         Ok(())
     }
@@ -155,46 +144,28 @@ impl Resolver<'_> {
         seen: &mut Seen,
         event: &mut Event,
     ) -> Result<()> {
-        match left.dotted().as_deref() {
-            Some("name") => {
-                seen.note(self, "name", span)?;
-                event.name = Some(self.text(value)?);
+        const NAMES: [&str; 5] = ["name", "id", "stream_id", "loglevel", "model.emf.uri"];
+        // Errors about ids point to their values.
+        let is_id = matches!(left.dotted().as_deref(), Some("id" | "stream_id"));
+        match seen.known(self, left, &NAMES, if is_id { value.span() } else { span })? {
+            "name" => event.name = Some(self.text(value)?),
+            "id" => event.id = Some(self.unsigned(value)?),
+            "stream_id" => event.stream_id = Some(self.unsigned(value)?),
+            "loglevel" => {
+                let level = i64::try_from(self.signed(value)?);
+                event.log_level = Some(level.map_err(|_| self.expected(value, "a log level"))?);
             }
-            Some("id") => {
-                seen.note(self, "id", value.span())?;
-                event.id = Some(self.unsigned(value)?);
-            }
-            Some("stream_id") => {
-                seen.note(self, "stream_id", value.span())?;
-                event.stream_id = Some(self.unsigned(value)?);
-            }
-            Some("loglevel") => {
-                seen.note(self, "loglevel", span)?;
-                let level = self.signed(value)?;
-                event.log_level = Some(i64::try_from(level).map_err(|_| self.expected(value, "a log level"))?);
-            }
-            Some("model.emf.uri") => {
-                seen.note(self, "model.emf.uri", span)?;
-                event.emf_uri = Some(self.text(value)?).filter(|uri| !uri.is_empty());
-            }
+            "model.emf.uri" => event.emf_uri = Some(self.text(value)?).filter(|uri| !uri.is_empty()),
             _ => {}
         }
         Ok(())
     }
 
     fn event_scope(&mut self, left: &Expr<'_>, spec: &TypeSpec<'_>, seen: &mut Seen, event: &mut Event) -> Result<()> {
-        match left.dotted().as_deref() {
-            Some("context") => {
-                seen.note(self, "context", left.span())?;
-                event.context = Some(self.scope_type(spec)?);
-            }
-            Some("fields") => {
-                seen.note(self, "fields", left.span())?;
-                event.fields = Some(self.scope_type(spec)?);
-            }
-            _ => {
-                self.spec(spec)?;
-            }
+        match seen.known(self, left, &["context", "fields"], left.span())? {
+            "context" => event.context = Some(self.scope_type(spec)?),
+            "fields" => event.fields = Some(self.scope_type(spec)?),
+            _ => drop(self.spec(spec)?),
         }
         Ok(())
     }
@@ -252,9 +223,8 @@ impl Resolver<'_> {
         if let Some(first) = others.values().next() {
             let first = self.event_spans.get(first).copied().unwrap_or_default();
             if event.id.is_none() {
-                return Err(self
-                    .malformed(span, "`event` block has no `id`, and its stream class has another event class")
-                    .with_related("declared here", first.place(self.source)));
+                let message = "`event` block has no `id`, and its stream class has another event class";
+                return Err(self.contradiction(span, message, first));
             }
             let has_id = header
                 .and_then(|header| header.as_struct())

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tracemill_codec::text::{Span, nearest};
+use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{DisplayBase, EnvValue, IntegerClass, Mapping, Range};
 
@@ -171,10 +171,7 @@ impl Resolver<'_> {
             return Ok(ty);
         }
         let error = self.malformed(span, format!("unknown type `{name}`"));
-        Err(match nearest(&plain, self.scopes.names()) {
-            Some(near) => error.with_help(format!("did you mean `{near}`?")),
-            None => error,
-        })
+        Err(suggest(error, &plain, self.scopes.names()))
     }
 
     fn structure(&mut self, spec: &StructSpec<'_>, span: Span) -> Result<TypeRef> {

@@ -79,9 +79,7 @@ impl Resolver<'_> {
             let is_id = !is_option && &*field.name == "id" && field.ty.as_integer().is_some();
             Ok(is_id.then(|| add_role(&field.ty, Role::EventClassId)))
         };
-        let mut rewrite = Rewrite::new(&mut give_role, true);
-        let new = rewrite.apply(&ty)?;
-        let visited = rewrite.visited;
+        let (new, visited) = Rewrite::of(&ty, &mut give_role, true)?;
         self.charge(visited, span)?;
         Ok(new)
     }
@@ -121,9 +119,7 @@ impl Resolver<'_> {
             }
             _ => Ok(None),
         };
-        let mut rewrite = Rewrite::new(&mut map, false);
-        let new = rewrite.apply(ty)?;
-        let visited = rewrite.visited;
+        let (new, visited) = Rewrite::of(ty, &mut map, false)?;
         self.charge(visited, span)?;
         Ok(new)
     }
@@ -160,9 +156,11 @@ fn with_member(ty: &TypeRef, structure: &StructType, at: usize, member: TypeRef)
 
 /// Replaces the types of fields anywhere inside a type. Shared parts are visited once, so that a small text cannot
 /// ask for an endless walk.
+type Replace<'f> = dyn FnMut(&Field, bool) -> Result<Option<TypeRef>> + 'f;
+
 struct Rewrite<'f> {
     /// New type of a field, or none to keep it and go into it; the flag marks options of variants.
-    replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>,
+    replace: &'f mut Replace<'f>,
     enters_arrays: bool,
     /// Number of fields that were looked at.
     visited: usize,
@@ -170,8 +168,10 @@ struct Rewrite<'f> {
 }
 
 impl<'f> Rewrite<'f> {
-    fn new(replace: &'f mut dyn FnMut(&Field, bool) -> Result<Option<TypeRef>>, enters_arrays: bool) -> Self {
-        Rewrite { replace, enters_arrays, visited: 0, done: HashMap::new() }
+    /// The type as it is rewritten, and the number of fields that were looked at.
+    fn of(ty: &TypeRef, replace: &'f mut Replace<'f>, enters_arrays: bool) -> Result<(TypeRef, usize)> {
+        let mut rewrite = Rewrite { replace, enters_arrays, visited: 0, done: HashMap::new() };
+        Ok((rewrite.apply(ty)?, rewrite.visited))
     }
 
     fn apply(&mut self, ty: &TypeRef) -> Result<TypeRef> {
@@ -186,22 +186,22 @@ impl<'f> Rewrite<'f> {
                 self.fields(&variant.options, true)?.map(|options| Rc::new(Type::variant(variant.tag.clone(), options)))
             }
             TypeKind::Array(element, length) if self.enters_arrays => {
-                let new = self.apply(element)?;
-                (!Rc::ptr_eq(&new, element)).then(|| Rc::new(Type::array(new, *length)))
+                self.part(element)?.map(|new| Rc::new(Type::array(new, *length)))
             }
             TypeKind::Sequence(element, length) if self.enters_arrays => {
-                let new = self.apply(element)?;
-                (!Rc::ptr_eq(&new, element)).then(|| Rc::new(Type::sequence(new, length.clone())))
+                self.part(element)?.map(|new| Rc::new(Type::sequence(new, length.clone())))
             }
-            TypeKind::Defined(home, inner) => {
-                let new = self.apply(inner)?;
-                (!Rc::ptr_eq(&new, inner)).then(|| Type::defined(*home, &new))
-            }
+            TypeKind::Defined(home, inner) => self.part(inner)?.map(|new| Type::defined(*home, &new)),
             _ => None,
         };
         let new = new.unwrap_or_else(|| ty.clone());
         self.done.insert(Rc::as_ptr(ty), new.clone());
         Ok(new)
+    }
+
+    /// A type inside another one, or none when nothing changed.
+    fn part(&mut self, part: &TypeRef) -> Result<Option<TypeRef>> {
+        Ok(Some(self.apply(part)?).filter(|new| !Rc::ptr_eq(new, part)))
     }
 
     /// These fields with new types, or none when nothing changed.

@@ -588,6 +588,62 @@ fn packets_are_joined_in_both_byte_orders() {
     }
 }
 
+/// A packet of CTF2-PMETA-1.0, with a header of this many bytes.
+fn long_packet(text: &[u8], big: bool, header_len: u32) -> Vec<u8> {
+    let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut bytes = word(0x75D1_1D57).to_vec();
+    bytes.extend([7; 16]);
+    bytes.extend(word(0x1234_5678));
+    bytes.extend(word((header_len + text.len() as u32) * 8));
+    bytes.extend(word((header_len + text.len() as u32 + 3) * 8));
+    bytes.extend([0, 0, 0, 2, 0, 0, 0, 0]);
+    bytes.extend(word(header_len * 8));
+    bytes.resize(header_len as usize, 0xA5);
+    bytes.extend(text);
+    bytes.extend([0; 3]);
+    bytes
+}
+
+#[test]
+fn packets_of_ctf_2_say_the_size_of_their_headers() {
+    for big in [false, true] {
+        let mut bytes = long_packet(b"", big, 44);
+        bytes.extend(long_packet(b"\x1e{\"type\": \"pre", big, 44));
+        bytes.extend(long_packet(b"amble\"", big, 52));
+        bytes.extend(long_packet(b"}\n", big, 44));
+        let metadata = read_text(&bytes).expect("well formed");
+        assert_eq!(metadata.text, "\u{1e}{\"type\": \"preamble\"}\n");
+        assert_eq!((metadata.uuid, metadata.faults.len()), (Some([7; 16]), 0));
+        for len in 44..bytes.len() {
+            let cut = read_text(&bytes[..len]).expect("cut");
+            assert!(metadata.text.starts_with(&cut.text), "{len}");
+        }
+        // The size of the second header: less than its fields, and more than its packet.
+        let size_at = 47 + if big { 42 } else { 41 };
+        for size in [0, 0xFF] {
+            let mut broken = bytes.clone();
+            broken[size_at] = size;
+            let error = read_text(&broken).expect_err("broken");
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+        }
+    }
+}
+
+#[test]
+fn packets_of_ctf_2_may_have_the_headers_of_ctf_1_8() {
+    let version_2 = |text: &[u8]| {
+        let mut bytes = packet(text, false, 0);
+        bytes[35..37].copy_from_slice(&[2, 0]);
+        bytes
+    };
+    let whole = b"\x1e{\"type\": \"preamble\", \"version\": 2}\n";
+    assert_eq!(read_text(&version_2(whole)).expect("one").text.as_bytes(), whole);
+    let pieces = [version_2(&whole[..5]), version_2(&whole[5..6]), version_2(&whole[6..])].concat();
+    assert_eq!(read_text(&pieces).expect("three").text.as_bytes(), whole);
+    // White space may come first.
+    assert_eq!(read_text(&version_2(b" \x1e{}")).expect("blank").text, " \u{1e}{}");
+}
+
 #[test]
 fn packet_faults_have_byte_offsets() {
     let good = packet(b"abc", false, 1);

@@ -236,38 +236,28 @@ impl Type {
     pub(super) fn structure(id: u32, fields: Rc<Fields>, minimum_align_bits: u32) -> Type {
         let minimum_align_bits = minimum_align_bits.max(fields.align_bits).max(1);
         let align = fields.list.iter().map(|field| field.ty.align_bits).fold(minimum_align_bits, u32::max);
-        let mut ty = Type::leaf(TypeKind::String, align);
-        ty.contain(fields.list.iter().map(|field| &field.ty));
-        ty.len_bits = fields.end_bits;
-        ty.kind = TypeKind::Struct(Rc::new(StructType { id, fields }));
-        ty
+        let len_bits = fields.end_bits;
+        let parts = fields.list.iter().map(|field| &field.ty);
+        let ty = Type::leaf(TypeKind::String, align).with_parts(parts);
+        Type { len_bits, kind: TypeKind::Struct(Rc::new(StructType { id, fields })), ..ty }
     }
 
     /// A variant.
     pub(super) fn variant(tag: Option<Rc<Reference>>, options: Rc<Fields>) -> Type {
-        let mut ty = Type::leaf(TypeKind::String, 1);
-        ty.contain(options.list.iter().map(|field| &field.ty));
-        ty.is_open = true;
-        ty.kind = TypeKind::Variant(Rc::new(VariantType { tag, options }));
-        ty
+        let ty = Type::leaf(TypeKind::String, 1).with_parts(options.list.iter().map(|field| &field.ty));
+        Type { is_open: true, kind: TypeKind::Variant(Rc::new(VariantType { tag, options })), ..ty }
     }
 
     /// An array of a known length.
     pub(super) fn array(element: TypeRef, length: u64) -> Type {
-        let mut ty = Type::leaf(TypeKind::String, element.align_bits);
-        ty.contain([&element].into_iter());
-        ty.len_bits = array_len_bits(&element, length);
-        ty.kind = TypeKind::Array(element, length);
-        ty
+        let ty = Type::leaf(TypeKind::String, element.align_bits).with_parts([&element]);
+        Type { len_bits: array_len_bits(&element, length), kind: TypeKind::Array(element, length), ..ty }
     }
 
     /// An array whose length is another field.
     pub(super) fn sequence(element: TypeRef, length: Rc<Reference>) -> Type {
-        let mut ty = Type::leaf(TypeKind::String, element.align_bits);
-        ty.contain([&element].into_iter());
-        ty.is_open = true;
-        ty.kind = TypeKind::Sequence(element, length);
-        ty
+        let ty = Type::leaf(TypeKind::String, element.align_bits).with_parts([&element]);
+        Type { is_open: true, kind: TypeKind::Sequence(element, length), ..ty }
     }
 
     /// A type that was defined inside the structure `home`.
@@ -279,12 +269,14 @@ impl Type {
         }
     }
 
-    fn contain<'t>(&mut self, types: impl Iterator<Item = &'t TypeRef>) {
+    /// This type with the properties that it has of the types inside it.
+    fn with_parts<'t>(mut self, types: impl IntoIterator<Item = &'t TypeRef>) -> Type {
         for ty in types {
             self.depth = self.depth.max(ty.depth + 1);
             self.is_open |= ty.is_open;
             self.clocks = self.clocks.and(ty.clocks);
         }
+        self
     }
 
     /// This type with more roles.

@@ -4,21 +4,22 @@ use std::collections::HashMap;
 
 use tracemill_codec::encode::Encode;
 use tracemill_codec::plan::{Node, Plan};
-use tracemill_model::schema::{ArrayClass, BlobClass, ByteOrder, Encoding, FieldKind, Length, PathStep, Schema, Scope};
+use tracemill_model::schema::{ArrayClass, BlobClass, Encoding, FieldKind, Length, PathStep, Schema, Scope};
 
 use super::Dialect;
+use super::mapping::Mapping;
 use tracemill_format::remap::{self, owner_of, places};
 
 /// How fields are written, by stream or event class, scope and place.
 pub(super) type Special = HashMap<(u32, Scope, Vec<PathStep>), Encode>;
 
 /// How the nodes of a plan are written: what the mapper of the classes has decided. `scopes` are those of the plan's sections.
-pub(super) fn encodes(mapped: &Mapped<'_>, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Box<[Encode]> {
+pub(super) fn encodes(mapping: &Mapping, plan: &Plan, owner: (u32, u32), scopes: &[Scope]) -> Box<[Encode]> {
     let encode = |(node, (scope, steps)): (&Node, (Scope, Vec<PathStep>))| {
-        let special = mapped.special.get(&(owner_of(scope, owner), scope, steps)).copied();
-        special.unwrap_or_else(|| encode_of(mapped, &mapped.schema.field_class(node.class).kind))
+        let special = mapping.special.get(&(owner_of(scope, owner), scope, steps)).copied();
+        special.unwrap_or_else(|| encode_of(mapping, &mapping.from.field_class(node.class).kind))
     };
-    plan.nodes.iter().zip(places(mapped.schema, plan, scopes)).map(encode).collect()
+    plan.nodes.iter().zip(places(&mapping.from, plan, scopes)).map(encode).collect()
 }
 
 /// Fillers for each node of a plan in events that end before it: zeros, of which there are as many as its fields take at
@@ -55,23 +56,15 @@ pub(super) fn fillers(schema: &Schema, plan: &Plan, nodes: &[Encode]) -> Box<[Op
     plan.nodes.iter().enumerate().map(fill).collect()
 }
 
-/// The parts of a mapping that [`encodes`] needs.
-pub(super) struct Mapped<'a> {
-    pub dialect: Dialect,
-    pub order: ByteOrder,
-    pub schema: &'a Schema,
-    pub special: &'a Special,
-}
-
-fn encode_of(mapped: &Mapped<'_>, kind: &FieldKind) -> Encode {
-    let is_ctf2 = mapped.dialect == Dialect::Ctf2;
+fn encode_of(mapping: &Mapping, kind: &FieldKind) -> Encode {
+    let is_ctf2 = mapping.dialect == Dialect::Ctf2;
     match kind {
         FieldKind::Integer(class) if class.is_variable_length() && !is_ctf2 => {
-            Encode::Fixed { len_bits: 64, order: mapped.order }
+            Encode::Fixed { len_bits: 64, order: mapping.order }
         }
         FieldKind::String(class) if class.encoding == Encoding::Ascii => Encode::Utf8(Encoding::Ascii),
         FieldKind::String(class) if !is_ctf2 && class.encoding != Encoding::Utf8 => Encode::Utf8(class.encoding),
         FieldKind::Rendered(_) => Encode::Plain,
-        kind => remap::encode_of(kind, mapped.order),
+        kind => remap::encode_of(kind, mapping.order),
     }
 }

@@ -254,17 +254,12 @@ impl<'a> Mapper<'a> {
                 Dialect::Ctf18 => return self.optional_as_sequence(class),
             },
             FieldKind::Variant(class) => {
-                if self.dialect == Dialect::Ctf18 {
-                    match self.labels_of(class) {
-                        Some(labels) => return self.variant_with_labels(class, labels),
-                        None => {
-                            let encode = Encode::Tag { bytes: tag_bytes(class), order: self.order };
-                            self.note(encode);
-                            return self.variant_with_tag(class);
-                        }
-                    }
+                let labels = if self.dialect == Dialect::Ctf18 { self.labels_of(class) } else { None };
+                if self.dialect == Dialect::Ctf18 && labels.is_none() {
+                    self.note(Encode::Tag { bytes: tag_bytes(class), order: self.order });
+                    return self.variant_with_tag(class);
                 }
-                FieldKind::Variant(self.variant(class)?)
+                self.variant(class, labels.as_deref())?
             }
         };
         Ok(self.add(kind))
@@ -423,25 +418,29 @@ impl<'a> Mapper<'a> {
         free
     }
 
-    fn variant(&mut self, class: &VariantClass) -> Result<VariantClass> {
+    /// A variant whose selector is a field of the input. `labels` are those that select its options, where the dialect wants
+    /// them; without, no value selects two.
+    fn variant(&mut self, class: &VariantClass, labels: Option<&[Arc<str>]>) -> Result<FieldKind> {
         let mut options = Vec::with_capacity(class.options.len());
         let mut taken: Vec<Range> = Vec::new();
         let mut names = HashSet::new();
         for (at, option) in class.options.iter().enumerate() {
-            let ranges = without(&option.ranges, &taken);
-            taken.extend_from_slice(&option.ranges);
+            let (mut name, mut ranges) = (option.name.clone(), option.ranges.clone());
             let content = self.inside(PathStep::Option(at as u32), option.class)?;
-            let name = option.name.as_ref().map(|name| {
-                let raw = option.raw_name.as_ref().unwrap_or(name);
-                self.free_name(name, raw, &mut names)
-            });
+            if labels.is_none() {
+                let raw = option.raw_name.as_ref().or(option.name.as_ref());
+                name = name.zip(raw).map(|(name, raw)| self.free_name(&name, raw, &mut names));
+                ranges = without(&ranges, &taken);
+                taken.extend_from_slice(&option.ranges);
+            }
             if ranges.is_empty() {
                 self.losses.add(Lost::UnselectedOptions, 1);
                 continue;
             }
-            options.push(VariantOption { raw_name: name.clone(), name, ranges, class: content });
+            let raw_name = labels.map_or(name.clone(), |labels| labels.get(at).cloned());
+            options.push(VariantOption { raw_name, name, ranges, class: content });
         }
-        Ok(VariantClass { selector: self.path(&class.selector)?, options })
+        Ok(FieldKind::Variant(VariantClass { selector: self.path(&class.selector)?, options }))
     }
 
     /// The label of each option, when the selector is an enumeration whose labels are the options, as CTF 1.8 wants it.
@@ -490,21 +489,6 @@ impl<'a> Mapper<'a> {
         let Some(FieldKind::Struct(parent)) = parent else { return false };
         let is_named = parent.members.iter().map(|member| &*member.name).eq(names::TAGGED);
         is_named && selector.scope == self.scope && of == around
-    }
-
-    fn variant_with_labels(&mut self, class: &VariantClass, labels: Vec<Arc<str>>) -> Result<FieldClassId> {
-        let mut options = Vec::with_capacity(class.options.len());
-        for ((at, option), label) in class.options.iter().enumerate().zip(labels) {
-            let content = self.inside(PathStep::Option(at as u32), option.class)?;
-            let (name, ranges) = (option.name.clone(), option.ranges.clone());
-            if ranges.is_empty() {
-                self.losses.add(Lost::UnselectedOptions, 1);
-                continue;
-            }
-            options.push(VariantOption { name, raw_name: Some(label), ranges, class: content });
-        }
-        let selector = self.path(&class.selector)?;
-        Ok(self.add(FieldKind::Variant(VariantClass { selector, options })))
     }
 
     /// A structure of the number of the option and a variant that it selects.

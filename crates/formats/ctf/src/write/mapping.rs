@@ -7,7 +7,7 @@ use tracemill_codec::encode::Encode;
 use tracemill_codec::layout;
 use tracemill_codec::plan::Plan;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::clock::ClockMap;
+use tracemill_model::clock::{ClockMap, NS_PER_SECOND};
 use tracemill_model::error::Result;
 use tracemill_model::schema::{
     BlobClass, ByteOrder, ClockClass, ClockId, EventClass, EventClassId, FieldClassId, FieldKind, Length, Member, Role,
@@ -15,15 +15,13 @@ use tracemill_model::schema::{
 };
 
 use super::Dialect;
-use super::encodes::{Mapped, Special, encodes, fillers};
+use super::encodes::{Special, encodes, fillers};
 use super::fields::{Mapper, Moved, Selectors, free_name};
 use super::marks::Marks;
 use crate::names::member;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 use tracemill_format::writer::STORED;
-
-const NS_PER_SECOND: i128 = 1_000_000_000;
 
 /// The mapping of a trace to the one that is written.
 pub(super) struct Mapping {
@@ -38,7 +36,7 @@ pub(super) struct Mapping {
     pub(super) keeps_header: Vec<bool>,
     /// Has each packet the id of its stream?
     pub(super) has_stream_ids: bool,
-    special: Special,
+    pub(super) special: Special,
     pub(super) marks: Marks,
     pub(super) losses: Losses,
 }
@@ -172,23 +170,19 @@ impl Mapping {
         Ok(Mapping { dialect, order, from, to, streams, events, keeps_header, has_stream_ids, special, marks, losses })
     }
 
-    fn mapped(&self) -> Mapped<'_> {
-        Mapped { dialect: self.dialect, order: self.order, schema: &self.from, special: &self.special }
-    }
-
     /// Makes the table of an event class when its first event comes.
     #[cold]
     pub(super) fn prepare(&mut self, plans: &TracePlans, class: EventClassId) {
         let plan = plans.event_rows(class);
         let owner = (self.from.event(class).stream.0, class.0);
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
-        let nodes = encodes(&self.mapped(), plan, owner, &scopes);
+        let nodes = encodes(self, plan, owner, &scopes);
         let of = &mut self.events[class.0 as usize];
         of.is_copied = of.selectors == 0 && plans.event_flat_rows(class).copied(&nodes, |_| false).is_some();
         of.nodes = Some(nodes);
         let stream = self.from.event(class).stream;
         if self.streams[stream.0 as usize].header_nodes.is_none() {
-            let nodes = encodes(&self.mapped(), plans.header_rows(stream), owner, &[Scope::EventHeader]);
+            let nodes = encodes(self, plans.header_rows(stream), owner, &[Scope::EventHeader]);
             self.streams[stream.0 as usize].header_nodes = Some(nodes);
         }
     }
@@ -203,7 +197,7 @@ impl Mapping {
 
     /// How the members of a header or context are written that are kept: nothing for the others.
     pub(super) fn kept_nodes(&self, plan: &Plan, stream: StreamClassId, scope: Scope, keep: &[bool]) -> Box<[Encode]> {
-        let nodes = encodes(&self.mapped(), plan, (stream.0, 0), &[scope]);
+        let nodes = encodes(self, plan, (stream.0, 0), &[scope]);
         only_kept(nodes, plan, keep)
     }
 
@@ -278,13 +272,13 @@ type References = HashSet<tracemill_model::schema::FieldPath>;
 /// kept fields refer to. Without `plain` only the latter.
 fn kept(schema: &Schema, scope: Scope, root: Option<FieldClassId>, referenced: &References, plain: bool) -> Vec<bool> {
     use tracemill_model::schema::PathStep;
-    let Some(FieldKind::Struct(structure)) = root.map(|root| &schema.field_class(root).kind) else { return Vec::new() };
-    let mut keep: Vec<bool> = structure.members.iter().map(|member| plain && has_plain(schema, member.class)).collect();
+    let members = schema.members(root);
+    let mut keep: Vec<bool> = members.iter().map(|member| plain && has_plain(schema, member.class)).collect();
     // What is referred to from elsewhere; inside this scope only kept fields count.
     let outside = referenced.iter().filter(|path| path.scope == scope);
     for path in outside {
         if let Some(PathStep::Member(at)) = path.steps.first()
-            && is_used_by_kept(schema, scope, &structure.members, &keep, path)
+            && is_used_by_kept(schema, scope, members, &keep, path)
             && let Some(keep) = keep.get_mut(*at as usize)
         {
             *keep = true;
@@ -301,17 +295,7 @@ fn is_used_by_kept(
     keep: &[bool],
     path: &tracemill_model::schema::FieldPath,
 ) -> bool {
-    let refers = |root: FieldClassId| {
-        let mut stack = vec![root];
-        while let Some(id) = stack.pop() {
-            let class = schema.field_class(id);
-            if layout::reference(class) == Some(path) {
-                return true;
-            }
-            stack.extend(layout::children(class));
-        }
-        false
-    };
+    let refers = |root: FieldClassId| layout::below(schema, root).any(|class| layout::reference(class) == Some(path));
     let inside = members.iter().zip(keep).any(|(member, keep)| *keep && refers(member.class));
     let streams = schema.streams().iter().flat_map(|class| {
         let context = class.packet_context.filter(|_| scope < Scope::PacketContext);
@@ -390,11 +374,9 @@ fn own_and_kept(
         Scope::PacketHeader => mapper.moved.header = places,
         _ => mapper.moved.context = places,
     }
-    if let Some(FieldKind::Struct(structure)) = root.map(|root| &from.field_class(root).kind) {
-        mapper.scope = scope;
-        let kept = mapper.members(&structure.members, |at| keep.get(at) == Some(&true))?;
-        members.extend(kept.iter().map(|of| member(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
-    }
+    mapper.scope = scope;
+    let kept = mapper.members(from.members(root), |at| keep.get(at) == Some(&true))?;
+    members.extend(kept.iter().map(|of| member(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
     Ok(mapper.structure(members))
 }
 
@@ -411,7 +393,7 @@ fn map_stream(
     if class.default_clock.is_some() && clock.is_none() && used {
         mapper.losses.add(Lost::UnknownRates, 1);
     }
-    mapper.roots = [from.packet_header, class.packet_context, class.event_header, class.common_context, None, None];
+    mapper.roots = from.stream_roots(class);
     let keeps_context = kept(from, Scope::PacketContext, class.packet_context, referenced, true);
     let has_own_cpu = from.members(class.packet_context).iter().any(|member| &*member.name == "cpu_id");
     let has_cpu = class.has_cpu && !has_own_cpu;
@@ -498,28 +480,15 @@ fn behind(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) ->
 
 /// Is a member of a header optional?
 fn has_optional(schema: &Schema, root: FieldClassId) -> bool {
-    let FieldKind::Struct(structure) = &schema.field_class(root).kind else { return false };
     let is_optional = |member: &Member| matches!(schema.field_class(member.class).kind, FieldKind::Optional(_));
-    structure.members.iter().any(is_optional)
+    schema.members(Some(root)).iter().any(is_optional)
 }
 
 fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<EventMapping> {
     let from = mapper.from;
-    let stream = from.stream(class.stream);
-    mapper.roots = [
-        from.packet_header,
-        stream.packet_context,
-        stream.event_header,
-        stream.common_context,
-        class.specific_context,
-        class.payload,
-    ];
-    let context = class.specific_context.map(|root| &from.field_class(root).kind);
+    mapper.roots = from.event_roots(class);
     mapper.scope = Scope::SpecificContext;
-    let mut members = match context {
-        Some(FieldKind::Struct(structure)) => mapper.members(&structure.members, |_| true)?,
-        _ => Vec::new(),
-    };
+    let mut members = mapper.members(from.members(class.specific_context), |_| true)?;
     mapper.selectors = Some(Selectors::default());
     mapper.selectors_at = members.len() as u32;
     let payload = class.payload.map(|root| mapper.root(Scope::Payload, root)).transpose()?;

@@ -1,7 +1,12 @@
 //! The metadata of CTF 2: a JSON text sequence made of a schema.
+//!
+//! Babeltrace 2.1.1 takes an optional field as absent whenever its selector is a boolean. Such selectors are written as
+//! unsigned integers, which decode alike everywhere; our attributes say that they are booleans.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
+use tracemill_codec::bits::mask;
 use tracemill_codec::layout;
 use tracemill_codec::text::base64;
 use tracemill_model::schema::{
@@ -14,14 +19,17 @@ use super::json::{Object, put_list, put_string};
 use super::marks::{BEFORE, Mark, Marks};
 use super::radix;
 use crate::ctf2::attributes::NAMESPACE;
+use crate::ctf2::field_class::ENCODINGS;
+use crate::ctf2::fragments::ROOTS;
 use crate::ctf2::locations::origin_text;
+use crate::ctf2::roles::ROLES;
 
 /// The namespace under which babeltrace2 keeps what CTF 2 has no property for.
 const ATTRIBUTES: &str = "babeltrace.org,2020";
 
 /// Writes the metadata of a schema whose fields have classes of CTF 2 only.
 pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
-    let mut writer = Writer { schema, marks, out: String::new() };
+    let mut writer = Writer { schema, marks, selectors: &boolean_selectors(schema), out: String::new() };
     writer.fragment("preamble", |object, _| {
         object.number("version", 2);
         if let Some(uuid) = &schema.uuid {
@@ -42,11 +50,9 @@ pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
         });
     });
     writer.fragment("trace-class", |object, writer| {
-        object.optional_string("namespace", schema.namespace.as_deref());
-        object.optional_string("name", schema.name.as_deref());
-        object.optional_string("uid", schema.uid.as_deref());
+        identity(object, &schema.namespace, &schema.name, &schema.uid);
         environment(object, schema);
-        writer.root(object, "packet-header-field-class", Scope::PacketHeader, schema.packet_header);
+        writer.root(object, Scope::PacketHeader);
     });
     for clock in schema.clocks() {
         writer.fragment("clock-class", |object, _| clock_class(object, clock));
@@ -58,6 +64,24 @@ pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
         writer.fragment("event-record-class", |object, writer| writer.event(object, event));
     }
     writer.out.into_bytes()
+}
+
+/// The booleans that select optional fields and can be written as integers.
+fn boolean_selectors(schema: &Schema) -> HashSet<FieldClassId> {
+    let streams = schema.streams().iter().map(|stream| schema.stream_roots(stream));
+    let events = schema.events().iter().map(|event| schema.event_roots(event));
+    let mut selectors = HashSet::new();
+    for roots in streams.chain(events) {
+        for class in roots.iter().flatten().flat_map(|root| layout::below(schema, *root)) {
+            if let FieldKind::Optional(optional) = &class.kind
+                && let Some(id) = class_at(schema, &roots, &optional.selector)
+                && matches!(&schema.field_class(id).kind, FieldKind::Boolean(bits) if bits.len_bits <= 64)
+            {
+                selectors.insert(id);
+            }
+        }
+    }
+    selectors
 }
 
 /// Puts our attributes into an object.
@@ -115,6 +139,7 @@ fn list<T>(out: &mut String, values: &[T], put: impl Fn(&mut Object<'_>, &T)) {
 struct Writer<'a> {
     schema: &'a Schema,
     marks: &'a Marks,
+    selectors: &'a HashSet<FieldClassId>,
     out: String,
 }
 
@@ -128,13 +153,22 @@ impl Writer<'_> {
             &mut Parts {
                 schema: self.schema,
                 marks: self.marks,
+                selectors: self.selectors,
                 scope: Scope::PacketHeader,
-                roots: [self.schema.packet_header, None, None, None, None, None],
+                roots: self.schema.stream_roots(&StreamClass::default()),
                 before: "".into(),
             },
         );
         object.end();
         self.out.push('\n');
+    }
+}
+
+type Text = Option<std::sync::Arc<str>>;
+
+fn identity(object: &mut Object<'_>, namespace: &Text, name: &Text, uid: &Text) {
+    for (key, text) in [("namespace", namespace), ("name", name), ("uid", uid)] {
+        object.optional_string(key, text.as_deref());
     }
 }
 
@@ -158,9 +192,7 @@ fn environment(object: &mut Object<'_>, schema: &Schema) {
 
 fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
     object.string("id", &clock.id);
-    object.optional_string("namespace", clock.namespace.as_deref());
-    object.optional_string("name", clock.name.as_deref());
-    object.optional_string("uid", clock.uid.as_deref());
+    identity(object, &clock.namespace, &clock.name, &clock.uid);
     object.optional_string("description", clock.description.as_deref());
     let (ticks, unit) = (clock.frequency.max(1), u64::from(clock.seconds.max(1)));
     object.number("frequency", (ticks / unit).max(1));
@@ -223,6 +255,8 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
 struct Parts<'a> {
     schema: &'a Schema,
     marks: &'a Marks,
+    /// Booleans that are written as integers.
+    selectors: &'a HashSet<FieldClassId>,
     scope: Scope,
     roots: Roots,
     /// Name of the member that was written last.
@@ -231,29 +265,22 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     fn stream(&mut self, object: &mut Object<'_>, stream: &StreamClass) {
-        self.roots = stream_roots(self.schema, stream);
+        self.roots = self.schema.stream_roots(stream);
         object.number("id", stream.id);
-        object.optional_string("namespace", stream.namespace.as_deref());
-        object.optional_string("name", stream.name.as_deref());
-        object.optional_string("uid", stream.uid.as_deref());
+        identity(object, &stream.namespace, &stream.name, &stream.uid);
         if let Some(clock) = stream.default_clock {
             object.string("default-clock-class-id", &self.schema.clock(clock).id);
         }
-        self.root(object, "packet-context-field-class", Scope::PacketContext, stream.packet_context);
-        self.root(object, "event-record-header-field-class", Scope::EventHeader, stream.event_header);
-        let scope = Scope::CommonContext;
-        self.root(object, "event-record-common-context-field-class", scope, stream.common_context);
+        for scope in [Scope::PacketContext, Scope::EventHeader, Scope::CommonContext] {
+            self.root(object, scope);
+        }
     }
 
     fn event(&mut self, object: &mut Object<'_>, event: &EventClass) {
-        self.roots = stream_roots(self.schema, self.schema.stream(event.stream));
-        self.roots[Scope::SpecificContext as usize] = event.specific_context;
-        self.roots[Scope::Payload as usize] = event.payload;
+        self.roots = self.schema.event_roots(event);
         object.number("id", event.id);
         object.number("data-stream-class-id", self.schema.stream(event.stream).id);
-        object.optional_string("namespace", event.namespace.as_deref());
-        object.optional_string("name", event.name.as_deref());
-        object.optional_string("uid", event.uid.as_deref());
+        identity(object, &event.namespace, &event.name, &event.uid);
         let level = event.log_level.and_then(log_level_name);
         if level.is_some() || event.emf_uri.is_some() || event.is_untimed {
             let mut attributes = Object::begin(object.key("attributes"));
@@ -268,14 +295,15 @@ impl Parts<'_> {
             }
             attributes.end();
         }
-        self.root(object, "specific-context-field-class", Scope::SpecificContext, event.specific_context);
-        self.root(object, "payload-field-class", Scope::Payload, event.payload);
+        for scope in [Scope::SpecificContext, Scope::Payload] {
+            self.root(object, scope);
+        }
     }
 
-    fn root(&mut self, object: &mut Object<'_>, name: &str, scope: Scope, root: Option<FieldClassId>) {
-        if let Some(root) = root {
+    fn root(&mut self, object: &mut Object<'_>, scope: Scope) {
+        if let Some(root) = self.roots[scope as usize] {
             self.scope = scope;
-            self.class(object.key(name), root);
+            self.class(object.key(ROOTS[scope as usize]), root);
         }
     }
 
@@ -289,7 +317,11 @@ impl Parts<'_> {
                 fixed(&mut object, "fixed-length-bit-map", bits, class.align_bits);
                 mappings(object.key("flags"), &bits.flags);
             }
-            FieldKind::Boolean(bits) => fixed(&mut object, "fixed-length-boolean", bits, class.align_bits),
+            FieldKind::Boolean(bits) => {
+                let is_selector = self.selectors.contains(&id);
+                let kind = if is_selector { "fixed-length-unsigned-integer" } else { "fixed-length-boolean" };
+                fixed(&mut object, kind, bits, class.align_bits);
+            }
             FieldKind::Float(float) => {
                 object.string("type", "fixed-length-floating-point-number");
                 layout(&mut object, float.len_bits, float.byte_order, float.reversed_bits, class.align_bits);
@@ -338,8 +370,13 @@ impl Parts<'_> {
             FieldKind::Optional(optional) => {
                 object.string("type", "optional");
                 self.location(object.key("selector-field-location"), &optional.selector);
-                if let Presence::Ranges(list) = &optional.presence {
-                    ranges(object.key("selector-field-ranges"), list);
+                match (&optional.presence, self.boolean_bits(&optional.selector)) {
+                    (Presence::Ranges(list), _) => ranges(object.key("selector-field-ranges"), list),
+                    (_, Some(len_bits)) => {
+                        let all_but_0 = (1, i128::from(mask(len_bits)));
+                        ranges(object.key("selector-field-ranges"), &[all_but_0]);
+                    }
+                    (_, None) => {}
                 }
                 self.class(object.key("field-class"), optional.content);
             }
@@ -365,6 +402,14 @@ impl Parts<'_> {
                     ranges(object.key("ranges"), &label.ranges);
                 });
             }),
+            (None, FieldKind::Boolean(_)) if self.selectors.contains(&id) => {
+                own(&mut object, |own| own.number("boolean", true));
+            }
+            (None, FieldKind::Optional(optional))
+                if optional.presence == Presence::Boolean && self.boolean_bits(&optional.selector).is_some() =>
+            {
+                own(&mut object, |own| own.number("boolean", true));
+            }
             (None, FieldKind::String(string)) if string.encoding == Encoding::Ascii => {
                 own(&mut object, |own| own.number("ascii", true));
             }
@@ -374,6 +419,15 @@ impl Parts<'_> {
             (None, _) => {}
         }
         object.end();
+    }
+
+    /// The size of a selector that is a boolean and written as an integer.
+    fn boolean_bits(&self, selector: &FieldPath) -> Option<u32> {
+        let id = class_at(self.schema, &self.roots, selector).filter(|id| self.selectors.contains(id))?;
+        match &self.schema.field_class(id).kind {
+            FieldKind::Boolean(bits) => Some(bits.len_bits),
+            _ => None,
+        }
     }
 
     fn integer(&mut self, object: &mut Object<'_>, integer: &IntegerClass, align_bits: u32) {
@@ -459,11 +513,6 @@ fn walk(schema: &Schema, roots: &Roots, path: &FieldPath, mut through: impl FnMu
 /// Roots of the scopes that stand before and around what is written.
 pub(super) type Roots = [Option<FieldClassId>; 6];
 
-/// The roots of a stream class.
-pub(super) fn stream_roots(schema: &Schema, stream: &StreamClass) -> Roots {
-    [schema.packet_header, stream.packet_context, stream.event_header, stream.common_context, None, None]
-}
-
 fn fixed(object: &mut Object<'_>, kind: &str, bits: &BitsClass, align_bits: u32) {
     object.string("type", kind);
     layout(object, bits.len_bits, bits.byte_order, bits.reversed_bits, align_bits);
@@ -485,12 +534,9 @@ fn layout(object: &mut Object<'_>, len_bits: u32, order: ByteOrder, is_reversed:
 }
 
 fn encoding(object: &mut Object<'_>, encoding: Encoding) {
-    match encoding {
-        Encoding::Utf8 | Encoding::Ascii => {}
-        Encoding::Utf16Be => object.string("encoding", "utf-16be"),
-        Encoding::Utf16Le => object.string("encoding", "utf-16le"),
-        Encoding::Utf32Be => object.string("encoding", "utf-32be"),
-        Encoding::Utf32Le => object.string("encoding", "utf-32le"),
+    // The first one goes without saying.
+    if let Some((name, _)) = ENCODINGS[1..].iter().find(|(_, of)| *of == encoding) {
+        object.string("encoding", name);
     }
 }
 
@@ -509,26 +555,8 @@ fn ranges(out: &mut String, ranges: &[Range]) {
 }
 
 fn roles(object: &mut Object<'_>, roles: Roles, scope: Scope) {
-    if roles.is_empty() {
-        return;
-    }
-    let names = [
-        (Role::PacketMagic, "packet-magic-number"),
-        (Role::TraceUuid, "metadata-stream-uuid"),
-        (Role::StreamClassId, "data-stream-class-id"),
-        (Role::StreamId, "data-stream-id"),
-        (Role::PacketTotalSize, "packet-total-length"),
-        (Role::PacketContentSize, "packet-content-length"),
-        (Role::PacketBegin, "default-clock-timestamp"),
-        (Role::PacketEnd, "packet-end-default-clock-timestamp"),
-        (Role::DiscardedEvents, "discarded-event-record-counter-snapshot"),
-        (Role::PacketSequence, "packet-sequence-number"),
-        (Role::EventClassId, "event-record-class-id"),
-    ];
-    let mut list: Vec<&str> = names.iter().filter(|(role, _)| roles.has(*role)).map(|&(_, name)| name).collect();
-    if scope == Scope::EventHeader && roles.has(Role::Timestamp) {
-        list.push("default-clock-timestamp");
-    }
+    let is_of = |role: Role| roles.has(role) && (role != Role::Timestamp || scope == Scope::EventHeader);
+    let list: Vec<&str> = ROLES.iter().filter(|(.., role)| is_of(*role)).map(|&(name, ..)| name).collect();
     if !list.is_empty() {
         let _ = write!(object.key("roles"), "{list:?}");
     }
@@ -536,22 +564,7 @@ fn roles(object: &mut Object<'_>, roles: Roles, scope: Scope) {
 
 /// The names of log levels of CTF 1.8 as LTTng numbers them.
 fn log_level_name(level: i64) -> Option<&'static str> {
-    let names = [
-        "emergency",
-        "alert",
-        "critical",
-        "error",
-        "warning",
-        "notice",
-        "info",
-        "debug:system",
-        "debug:program",
-        "debug:process",
-        "debug:module",
-        "debug:unit",
-        "debug:function",
-        "debug:line",
-        "debug",
-    ];
-    names.get(usize::try_from(level).ok()?).copied()
+    const NAMES: &str = "emergency alert critical error warning notice info debug:system debug:program debug:process \
+                         debug:module debug:unit debug:function debug:line debug";
+    NAMES.split(' ').nth(usize::try_from(level).ok()?)
 }

@@ -123,7 +123,7 @@ fn radix(base: DisplayBase) -> u32 {
     }
 }
 
-fn write_metadata(folder: &OutPath, text: &[u8]) -> Result<()> {
+pub(crate) fn write_metadata(folder: &OutPath, text: &[u8]) -> Result<()> {
     folder.make_folder()?;
     folder.join("metadata").write("write the metadata", text)
 }

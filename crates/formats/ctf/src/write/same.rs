@@ -16,6 +16,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Role, Roles, Schema, StreamClassId};
 
 use super::shift::{can_shift, shift};
+use crate::open;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::{OutFile, OutPath};
 
@@ -100,19 +101,6 @@ pub(super) fn can_be_joined(schema: &Schema, class: StreamClassId) -> bool {
     layout.places.iter().any(|place| sizes.into_iter().any(|role| place.roles.has(role)))
 }
 
-/// Length and byte order of a field that is a number of bits.
-fn bits_of(kind: &FieldKind) -> Option<(u32, ByteOrder)> {
-    match kind {
-        FieldKind::Integer(class) if class.is_variable_length() => None,
-        FieldKind::Integer(class) => Some((class.len_bits, class.byte_order)),
-        FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
-            Some((class.len_bits, class.byte_order))
-        }
-        FieldKind::Float(class) => Some((class.len_bits, class.byte_order)),
-        _ => None,
-    }
-}
-
 /// The scopes of all events of a stream class.
 fn roots_of(schema: &Schema, class: StreamClassId) -> impl Iterator<Item = FieldClassId> {
     let stream = schema.stream(class);
@@ -124,15 +112,7 @@ fn roots_of(schema: &Schema, class: StreamClassId) -> impl Iterator<Item = Field
 /// Has a field of the packet's header or context the role, wherever it stands?
 fn has_role(schema: &Schema, class: StreamClassId, role: Role) -> bool {
     let roots = [schema.packet_header, schema.stream(class).packet_context];
-    let mut stack: Vec<FieldClassId> = roots.into_iter().flatten().collect();
-    while let Some(id) = stack.pop() {
-        let class = schema.field_class(id);
-        if class.roles.has(role) {
-            return true;
-        }
-        stack.extend(layout::children(class));
-    }
-    false
+    roots.into_iter().flatten().any(|root| open::has_role(schema, root, role))
 }
 
 impl Layout {
@@ -160,8 +140,9 @@ impl Layout {
                 let bits = if integer.is_variable_length() { 7 } else { integer.len_bits };
                 layout.rules.time_bits = layout.rules.time_bits.min(bits);
             }
-            layout.rules.is_bytes &= bits_of(&class.kind).is_none_or(|(len_bits, _)| len_bits.is_multiple_of(8));
-            if let Some((len_bits, order)) = bits_of(&class.kind)
+            layout.rules.is_bytes &=
+                layout::bit_field(&class.kind).is_none_or(|(len_bits, _)| len_bits.is_multiple_of(8));
+            if let Some((len_bits, order)) = layout::bit_field(&class.kind)
                 && !(u64::from(len_bits) | u64::from(class.align_bits)).is_multiple_of(8)
             {
                 layout.rules.is_mixed |= known.is_some_and(|known| known != order);
@@ -181,20 +162,16 @@ impl Layout {
         if class.roles.has(Role::TraceUuid) && at.is_multiple_of(8) {
             self.uuid = usize::try_from(at / 8).ok();
         }
-        let mut put = |len_bits: u32, order: ByteOrder| {
+        if let Some((len_bits, order)) = layout::bit_field(&class.kind) {
+            if matches!(&class.kind, FieldKind::Integer(integer) if integer.reversed_bits) {
+                return None;
+            }
             if !class.roles.is_empty() && len_bits <= 64 {
                 self.places.push(Place { roles: class.roles, at_bits: at, len_bits, order });
             }
-            Some(at + u64::from(len_bits))
-        };
+            return Some(at + u64::from(len_bits));
+        }
         match &class.kind {
-            FieldKind::Integer(class) if !class.is_variable_length() && !class.reversed_bits => {
-                put(class.len_bits, class.byte_order)
-            }
-            FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class) => {
-                put(class.len_bits, class.byte_order)
-            }
-            FieldKind::Float(class) => put(class.len_bits, class.byte_order),
             FieldKind::Struct(class) => {
                 class.members.iter().try_fold(at, |at, member| self.locate(schema, member.class, at))
             }
@@ -381,10 +358,7 @@ impl SameStream {
             if is_stranger {
                 self.set_uuid(&layout);
             }
-            let packet = std::mem::take(&mut self.packet);
-            self.out.put(&packet)?;
-            self.packet = packet;
-            Ok(())
+            self.out.put(&self.packet)
         }
     }
 
@@ -489,10 +463,7 @@ impl SameStream {
         self.set(&layout, Role::PacketContentSize, self.bits);
         self.set(&layout, Role::PacketBegin, self.begin);
         self.set(&layout, Role::PacketEnd, self.end);
-        let packet = std::mem::take(&mut self.packet);
-        self.out.put(&packet)?;
-        self.packet = packet;
-        Ok(())
+        self.out.put(&self.packet)
     }
 
     /// Something is missing here.
@@ -537,8 +508,7 @@ impl SameStream {
         self.set(&layout, Role::PacketContentSize, events_bits);
         self.set(&layout, Role::PacketBegin, end);
         self.set(&layout, Role::PacketEnd, end);
-        let packet = std::mem::take(&mut self.packet);
-        self.out.put(&packet)
+        self.out.put(&self.packet)
     }
 
     /// Is everything there that was written?

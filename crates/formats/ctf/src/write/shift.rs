@@ -7,9 +7,7 @@ use tracemill_codec::bits::{Wide, copy_bits};
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::layout;
 use tracemill_codec::plan::{NodeId, Plan, State, Visitor};
-use tracemill_model::schema::{
-    BitsClass, ByteOrder, FieldClassId, FieldKind, Length, Placement, Schema, Scope, StringLength,
-};
+use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Placement, Schema, Scope, StringLength};
 
 /// Is all that a field takes known when it is shown? The size of a text of counted bytes is not.
 pub(super) fn can_shift(schema: &Schema, roots: impl Iterator<Item = FieldClassId>) -> bool {
@@ -89,24 +87,15 @@ impl<'a> Shift<'a> {
         (self.from, self.at) = (self.from + len_bits, self.at + len_bits);
     }
 
-    fn put_bits(&mut self, node: NodeId, class: &BitsClass) {
-        self.put(node, class.len_bits.into(), class.byte_order);
-    }
-
     fn number(&mut self, node: NodeId) {
-        match self.kind(node) {
-            Some(FieldKind::Integer(class)) if class.is_variable_length() => {
-                self.align(node);
-                let rest = self.source.get((self.from / 8) as usize..).unwrap_or(&[]);
-                let count = rest.iter().position(|byte| byte & 0x80 == 0).map_or(rest.len(), |last| last + 1);
-                self.put(node, count as u64 * 8, ByteOrder::Little);
-            }
-            Some(FieldKind::Integer(class)) => self.put(node, class.len_bits.into(), class.byte_order),
-            Some(FieldKind::BitArray(class) | FieldKind::BitMap(class) | FieldKind::Boolean(class)) => {
-                self.put_bits(node, class);
-            }
-            Some(FieldKind::Float(class)) => self.put(node, class.len_bits.into(), class.byte_order),
-            _ => {}
+        let Some(kind) = self.kind(node) else { return };
+        if let Some((len_bits, order)) = layout::bit_field(kind) {
+            self.put(node, len_bits.into(), order);
+        } else if let FieldKind::Integer(_) = kind {
+            self.align(node);
+            let rest = self.source.get((self.from / 8) as usize..).unwrap_or(&[]);
+            let count = rest.iter().position(|byte| byte & 0x80 == 0).map_or(rest.len(), |last| last + 1);
+            self.put(node, count as u64 * 8, ByteOrder::Little);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_codec::layout;
 use tracemill_model::schema::{
     BlobClass, ClockId, FieldClass, FieldClassId, FieldKind, IntegerClass, Length, Origin, Placement, Role, Schema,
-    StringClass, StringLength, VariantClass,
+    VariantClass,
 };
 
 use super::fields::{free_name, without};
@@ -114,29 +114,24 @@ fn translated(class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option
 
 /// Do both describe the same bytes?
 fn is_same(a: &Schema, b: &Schema) -> bool {
-    let same_roots = |a_root: Option<FieldClassId>, b_root: Option<FieldClassId>| match (a_root, b_root) {
-        (None, None) => true,
-        (Some(of_a), Some(of_b)) => is_same_class(a, of_a, b, of_b),
-        _ => false,
+    let is_same_root = |(of_a, of_b): (&Option<FieldClassId>, &Option<FieldClassId>)| match (of_a, of_b) {
+        (Some(of_a), Some(of_b)) => is_same_class(a, *of_a, b, *of_b),
+        _ => of_a.is_none() && of_b.is_none(),
     };
+    let clock = |of: &Schema, clock: Option<ClockId>| clock.map(|clock| of.clock(clock).id.clone());
     let same_streams = a.streams().iter().zip(b.streams()).all(|(of_a, of_b)| {
         of_a.id == of_b.id
-            && of_a.default_clock.map(|clock| &a.clock(clock).id) == of_b.default_clock.map(|clock| &b.clock(clock).id)
-            && same_roots(of_a.packet_context, of_b.packet_context)
-            && same_roots(of_a.event_header, of_b.event_header)
-            && same_roots(of_a.common_context, of_b.common_context)
+            && clock(a, of_a.default_clock) == clock(b, of_b.default_clock)
+            && a.stream_roots(of_a).iter().zip(&b.stream_roots(of_b)).all(is_same_root)
     });
     let same_events = a.events().iter().zip(b.events()).all(|(of_a, of_b)| {
-        of_a.id == of_b.id
-            && of_a.name == of_b.name
-            && of_a.stream == of_b.stream
-            && same_roots(of_a.specific_context, of_b.specific_context)
-            && same_roots(of_a.payload, of_b.payload)
+        (of_a.id, &of_a.name, of_a.stream) == (of_b.id, &of_b.name, of_b.stream)
+            && a.event_roots(of_a)[4..].iter().zip(&b.event_roots(of_b)[4..]).all(is_same_root)
     });
     a.uuid == b.uuid
         && a.streams().len() == b.streams().len()
         && a.events().len() == b.events().len()
-        && same_roots(a.packet_header, b.packet_header)
+        && is_same_root((&a.packet_header, &b.packet_header))
         && same_streams
         && same_events
 }
@@ -163,10 +158,9 @@ fn is_same_class(a: &Schema, of_a: FieldClassId, b: &Schema, of_b: FieldClassId)
 fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
     match (a, b) {
         (FieldKind::Integer(a), FieldKind::Integer(b)) => {
-            let layout = |of: &IntegerClass| {
-                (of.len_bits, of.signed, of.len_bits > 8 && of.byte_order != a.byte_order, of.reversed_bits)
-            };
-            layout(a) == layout(b) && a.byte_order == b.byte_order && a.mappings.is_some() == b.mappings.is_some()
+            let layout =
+                |of: &IntegerClass| (of.len_bits, of.signed, of.byte_order, of.reversed_bits, of.mappings.is_some());
+            layout(a) == layout(b)
         }
         (FieldKind::Struct(a), FieldKind::Struct(b)) => {
             a.members.iter().map(|member| &member.name).eq(b.members.iter().map(|member| &member.name))
@@ -180,8 +174,7 @@ fn is_same_leaf(a: &FieldKind, b: &FieldKind) -> bool {
         (FieldKind::Array(a), FieldKind::Array(b)) => a.length == b.length,
         (FieldKind::Optional(a), FieldKind::Optional(b)) => a.presence == b.presence,
         (FieldKind::String(a), FieldKind::String(b)) => {
-            let is_ended = |of: &StringClass| of.length == StringLength::NullTerminated;
-            a.length == b.length && is_ended(a) == is_ended(b) && a.encoding.unit_bytes() == b.encoding.unit_bytes()
+            a.length == b.length && a.encoding.unit_bytes() == b.encoding.unit_bytes()
         }
         (a, b) => a == b,
     }

@@ -7,13 +7,14 @@ use std::fmt::Write;
 
 use tracemill_model::schema::{
     ByteOrder, ClockClass, ClockId, ClockOrigin, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
-    IntegerClass, Length, Member, PathStep, Role, Schema, Scope, StreamClass,
+    IntegerClass, Length, Member, PathStep, Role, Schema, StreamClass,
 };
 
 use super::marks::BEFORE;
-use super::metadata::{Roots, class_at, member_names, stream_roots};
+use super::metadata::{Roots, class_at, member_names};
 use super::radix;
 use crate::names::{self, identifier, is_identifier, is_word};
+use crate::tsdl::PREFIXES;
 use tracemill_codec::text::uuid_text;
 
 /// Writes the metadata of a schema whose fields have classes of CTF 1.8 only.
@@ -152,7 +153,7 @@ impl Writer<'_> {
     }
 
     fn stream(&mut self, stream: &StreamClass) {
-        self.roots = stream_roots(self.schema, stream);
+        self.roots = self.schema.stream_roots(stream);
         self.clock = stream.default_clock;
         self.line(0, "\nstream {");
         self.line(1, &format!("id = {};", stream.id));
@@ -164,9 +165,7 @@ impl Writer<'_> {
 
     fn event(&mut self, event: &EventClass) {
         let stream = self.schema.stream(event.stream);
-        self.roots = stream_roots(self.schema, stream);
-        self.roots[Scope::SpecificContext as usize] = event.specific_context;
-        self.roots[Scope::Payload as usize] = event.payload;
+        self.roots = self.schema.event_roots(event);
         self.line(0, "\nevent {");
         // babeltrace2 wants a name, and takes an empty one for none.
         self.line(1, &format!("name = {};", quoted(event.name.as_deref().unwrap_or(""))));
@@ -217,9 +216,9 @@ impl Writer<'_> {
                 let is_tagged = self.is_tag(&structure.members);
                 for member in &structure.members {
                     self.indent(depth + 1);
-                    let name = member_name(&member.name);
                     // Names with a meaning to readers stand as they are.
-                    let name = if self.is_own(member.class) { member.name.to_string() } else { name };
+                    let is_plain = self.schema.field_class(member.class).roles.is_empty();
+                    let name = if is_plain { member_name(&member.name) } else { member.name.to_string() };
                     self.has_coded |= name.strip_prefix('_').is_some_and(|name| *name != *member.name);
                     self.is_tagged = is_tagged;
                     let suffix = self.class(member.class, last.as_deref(), depth + 1);
@@ -283,33 +282,25 @@ impl Writer<'_> {
         coded
     }
 
-    /// Has the field a role, or is it the array of the UUID?
-    fn is_own(&self, id: FieldClassId) -> bool {
-        !self.schema.field_class(id).roles.is_empty()
-    }
-
     fn integer(&mut self, integer: &IntegerClass, align_bits: u32, has_clock: bool) {
         let is_tagged = std::mem::take(&mut self.is_tagged);
-        if let Some(mappings) = &integer.mappings {
-            self.out.push_str("enum : ");
-            self.plain_integer(integer, align_bits, has_clock);
-            self.out.push_str(" { ");
-            let mut is_first = true;
-            for mapping in mappings.iter() {
-                for (low, high) in &mapping.ranges {
-                    let comma = if std::mem::replace(&mut is_first, false) { "" } else { ", " };
-                    let label = if is_tagged { self.option_name(&mapping.label) } else { mapping.label.to_string() };
-                    let label = quoted(&label);
-                    let _ = match low == high {
-                        true => write!(self.out, "{comma}{label} = {low}"),
-                        false => write!(self.out, "{comma}{label} = {low} ... {high}"),
-                    };
-                }
+        let Some(mappings) = &integer.mappings else { return self.plain_integer(integer, align_bits, has_clock) };
+        self.out.push_str("enum : ");
+        self.plain_integer(integer, align_bits, has_clock);
+        self.out.push_str(" { ");
+        let mut comma = "";
+        for mapping in mappings.iter() {
+            for (low, high) in &mapping.ranges {
+                let label = if is_tagged { self.option_name(&mapping.label) } else { mapping.label.to_string() };
+                let label = quoted(&label);
+                let _ = match low == high {
+                    true => write!(self.out, "{comma}{label} = {low}"),
+                    false => write!(self.out, "{comma}{label} = {low} ... {high}"),
+                };
+                comma = ", ";
             }
-            self.out.push_str(" }");
-        } else {
-            self.plain_integer(integer, align_bits, has_clock);
         }
+        self.out.push_str(" }");
     }
 
     fn plain_integer(&mut self, integer: &IntegerClass, align_bits: u32, has_clock: bool) {
@@ -338,15 +329,7 @@ impl Writer<'_> {
         if let Some(name) = self.name_around(path) {
             return name;
         }
-        let root = match path.scope {
-            Scope::PacketHeader => "trace.packet.header",
-            Scope::PacketContext => "stream.packet.context",
-            Scope::EventHeader => "stream.event.header",
-            Scope::CommonContext => "stream.event.context",
-            Scope::SpecificContext => "event.context",
-            Scope::Payload => "event.fields",
-        };
-        let mut text = root.to_string();
+        let mut text = PREFIXES[path.scope as usize].0.join(".");
         for name in member_names(self.schema, &self.roots, path) {
             text.push('.');
             text.push_str(&member_name(&name));
@@ -359,10 +342,7 @@ impl Writer<'_> {
         let (last, way) = path.steps.split_last()?;
         let PathStep::Member(index) = last else { return None };
         let parent = class_at(self.schema, &self.roots, &FieldPath { scope: path.scope, steps: way.to_vec() })?;
-        let of = |id: FieldClassId| match &self.schema.field_class(id).kind {
-            FieldKind::Struct(structure) => structure.members.as_slice(),
-            _ => &[],
-        };
+        let of = |id: FieldClassId| self.schema.members(Some(id));
         let target = of(parent).get(*index as usize)?;
         for (id, written) in self.around.iter().rev() {
             let found = of(*id).iter().take(*written).position(|member| member.name == target.name);

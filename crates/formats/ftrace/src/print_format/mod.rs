@@ -36,7 +36,7 @@ pub struct PrintFormat {
     machine: Machine,
 }
 
-/// What stands at an address of the kernel's code; `true` asks for the distance from its beginning too.
+/// The symbol at an address of the kernel's code; `true` asks for the distance from its beginning too.
 pub type KernelNames<'a> = &'a dyn Fn(u64, bool) -> Option<String>;
 
 #[derive(Clone, Debug)]
@@ -126,10 +126,11 @@ impl PrintFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{Order, format};
+    use crate::builder::{format, pack};
+    use tracemill_model::schema::ByteOrder;
 
-    fn printed(order: Order, fields: &[&str], line: &str, record: &[u8]) -> String {
-        let machine = Machine { byte_order: order.byte_order(), long_bytes: 8 };
+    fn printed(order: ByteOrder, fields: &[&str], line: &str, record: &[u8]) -> String {
+        let machine = Machine { byte_order: order, long_bytes: 8 };
         let text = format("test", 7, fields).replace("print fmt: \"\"", &format!("print fmt: {line}"));
         let format = EventFormat::parse(&text, machine).unwrap();
         let mut out = Vec::new();
@@ -143,14 +144,14 @@ mod tests {
     }
 
     /// A record with numbers of these lengths behind its common fields.
-    fn record(order: Order, parts: &[(i64, usize)]) -> Vec<u8> {
-        [vec![0; 8], order.pack(parts)].concat()
+    fn record(order: ByteOrder, parts: &[(i64, usize)]) -> Vec<u8> {
+        [vec![0; 8], pack(order, parts)].concat()
     }
 
     #[test]
     fn numbers_as_c_prints_them() {
         let fields = ["int a;8;4;1", "unsigned long b;16;8;0", "short c;24;2;1", "char d;26;1;1"];
-        for order in [Order::Little, Order::Big] {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
             let record = record(order, &[(-5, 4), (0, 4), (0x1234_5678_9abc, 8), (-2, 2), (65, 1)]);
             let show = |line: &str| printed(order, &fields, line, &record);
             assert_eq!(show(r#""%d %u %x", REC->a, REC->a, REC->a"#), "-5 4294967291 fffffffb");
@@ -168,8 +169,8 @@ mod tests {
     #[test]
     fn expressions() {
         let fields = ["int a;8;4;1", "u64 b;16;8;0"];
-        let record = record(Order::Little, &[(6, 4), (0, 4), (-1, 8)]);
-        let show = |line: &str| printed(Order::Little, &fields, line, &record);
+        let record = record(ByteOrder::Little, &[(6, 4), (0, 4), (-1, 8)]);
+        let show = |line: &str| printed(ByteOrder::Little, &fields, line, &record);
         assert_eq!(show(r#""%d", REC->a * 2 + 1 << 1 & 0xff"#), "26");
         assert_eq!(show(r#""%d", 10 - 4 - 3"#), "3");
         assert_eq!(show(r#""%s", REC->a > 5 && !0 ? "big" : "small""#), "big");
@@ -199,7 +200,7 @@ mod tests {
         record.extend([7, 0, 0, 0, 9, 0, 0, 0]);
         record.extend((49u32 | 3 << 16).to_le_bytes());
         record.extend(b"path\0\x01\x02\x83");
-        let show = |line: &str| printed(Order::Little, &fields, line, &record);
+        let show = |line: &str| printed(ByteOrder::Little, &fields, line, &record);
         assert_eq!(show(r#""%s %s %.2s|%10s", REC->comm, __get_str(name), REC->comm, "x""#), "task path ta|         x");
         let list = r#"{ 0x1, "A" }, { (1 << 1), "B" }"#;
         assert_eq!(show(&format!(r#""%s", __print_flags(REC->flags, "|", {list})"#)), "A|0x4");
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_shows_the_fields() {
         let fields = ["int a;8;4;1", "const char * p;16;8;0", "char comm[4];24;4;0", "u16 w[2];28;4;0"];
-        let mut record = record(Order::Little, &[(-6, 4), (0, 4), (0x55, 8)]);
+        let mut record = record(ByteOrder::Little, &[(-6, 4), (0, 4), (0x55, 8)]);
         record.extend(b"ab\0\0\x01\0\x02\0");
         let by_field = "a=-6 p=0x55 comm=ab w=ARRAY[1, 2]";
         let deep = format!("\"%d\", {}1{}", "(".repeat(500), ")".repeat(500));
@@ -238,9 +239,9 @@ mod tests {
             &deep,
             &long,
         ] {
-            assert_eq!(printed(Order::Little, &fields, line, &record), by_field, "{line}");
+            assert_eq!(printed(ByteOrder::Little, &fields, line, &record), by_field, "{line}");
         }
         // Fields that the record does not have are empty or 0.
-        assert_eq!(printed(Order::Little, &fields, "\"%d %s|\", REC->a, REC->comm", &record[..10]), "0 |");
+        assert_eq!(printed(ByteOrder::Little, &fields, "\"%d %s|\", REC->a, REC->comm", &record[..10]), "0 |");
     }
 }

@@ -1,9 +1,9 @@
 //! Reading a `print fmt:` line: tokens, then pieces of text and expressions.
 
-use tracemill_codec::text::printf;
+use tracemill_codec::text::{c_number, printf};
 
 use super::{Count, Expr, MAX_DEPTH, MAX_OPERATORS, MAX_PARTS, MAX_WIDTH, Piece, Spec};
-use crate::event_format::{Field, Machine};
+use crate::event_format::{Field, Machine, type_of_words};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {
@@ -39,7 +39,8 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             tokens.push(Token::Number(i128::from(u32::from(letter))));
         } else if first.is_ascii_digit() {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            tokens.push(Token::Number(number(&rest[..end])?));
+            let digits = rest[..end].trim_end_matches(['u', 'U', 'l', 'L']);
+            tokens.push(Token::Number(c_number(digits)?.into()));
             rest = &rest[end..];
         } else if is_word(first) {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
@@ -77,16 +78,6 @@ fn string(text: &str) -> Option<(String, &str)> {
     None
 }
 
-fn number(text: &str) -> Option<i128> {
-    let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
-    let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
-        None if digits.len() > 1 && digits.starts_with('0') => u64::from_str_radix(digits, 8).ok()?,
-        None => digits.parse().ok()?,
-    };
-    Some(value.into())
-}
-
 pub(super) struct Parser<'t> {
     tokens: &'t [Token<'t>],
     at: usize,
@@ -97,26 +88,18 @@ pub(super) struct Parser<'t> {
     operators: usize,
 }
 
-/// Binary operators and how tightly they bind.
-const OPERATORS: [(&str, u8); 18] = [
-    ("*", 10),
-    ("/", 10),
-    ("%", 10),
-    ("+", 9),
-    ("-", 9),
-    ("<<", 8),
-    (">>", 8),
-    ("<", 7),
-    (">", 7),
-    ("<=", 7),
-    (">=", 7),
-    ("==", 6),
-    ("!=", 6),
-    ("&", 5),
-    ("^", 4),
-    ("|", 3),
-    ("&&", 2),
-    ("||", 1),
+/// Binary operators, those that bind loosest first.
+const OPERATORS: [&[&str]; 10] = [
+    &["||"],
+    &["&&"],
+    &["|"],
+    &["^"],
+    &["&"],
+    &["==", "!="],
+    &["<", ">", "<=", ">="],
+    &["<<", ">>"],
+    &["+", "-"],
+    &["*", "/", "%"],
 ];
 
 impl<'t> Parser<'t> {
@@ -235,7 +218,7 @@ impl<'t> Parser<'t> {
         if self.depth > MAX_DEPTH {
             return None;
         }
-        let condition = self.binary(1)?;
+        let condition = self.binary(0)?;
         let expr = if self.take("?") {
             let yes = self.expression()?;
             self.expect(":")?;
@@ -248,22 +231,21 @@ impl<'t> Parser<'t> {
         Some(expr)
     }
 
-    fn binary(&mut self, least: u8) -> Option<Expr> {
+    /// Operands with operators that bind as tightly as the level `least` or more.
+    fn binary(&mut self, least: usize) -> Option<Expr> {
         let mut left = self.unary()?;
         while let Some(Token::Sign(sign)) = self.peek() {
-            let Some(&(operator, power)) = OPERATORS.iter().find(|(operator, _)| operator == sign) else { break };
-            if power < least {
-                break;
-            }
+            let level = OPERATORS.iter().position(|level| level.contains(sign));
+            let Some(level) = level.filter(|&level| level >= least) else { break };
             self.at += 1;
             self.depth += 1;
             self.operators += 1;
             if self.depth > MAX_DEPTH || self.operators > MAX_OPERATORS {
                 return None;
             }
-            let right = self.binary(power + 1)?;
+            let right = self.binary(level + 1)?;
             self.depth -= 1;
-            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+            left = Expr::Binary(sign, Box::new(left), Box::new(right));
         }
         Some(left)
     }
@@ -331,34 +313,14 @@ impl<'t> Parser<'t> {
         if words.is_empty() {
             return None;
         }
-        let long = u32::from(self.machine.long_bytes);
-        let is_unsigned = words.contains(&"unsigned");
-        words.retain(|word| !matches!(*word, "unsigned" | "signed"));
         let (bytes, signed) = match words.as_slice() {
             _ if is_pointer => (0, false),
-            ["char"] => (1, true),
-            ["short"] | ["short", "int"] => (2, true),
-            [] | ["int"] => (4, true),
-            ["long"] | ["long", "int"] => (long, true),
-            ["long", "long"] | ["long", "long", "int"] => (8, true),
             ["enum" | "struct" | "union", _] => (0, false),
-            [word] => match word.trim_start_matches('_') {
-                "u8" | "uint8_t" | "bool" => (1, false),
-                "s8" | "int8_t" => (1, true),
-                "u16" | "uint16_t" => (2, false),
-                "s16" | "int16_t" => (2, true),
-                "u32" | "uint32_t" | "dev_t" | "gfp_t" => (4, false),
-                "s32" | "int32_t" | "pid_t" => (4, true),
-                "u64" | "uint64_t" | "sector_t" => (8, false),
-                "s64" | "int64_t" | "loff_t" | "ktime_t" => (8, true),
-                "size_t" | "uintptr_t" | "ulong" => (long, false),
-                "ssize_t" => (long, true),
-                // Maybe a type, maybe a name in parentheses.
-                _ => (0, false),
-            },
-            _ => return None,
+            // Maybe a type, maybe a name in parentheses.
+            [word] => type_of_words(&[word], self.machine).unwrap_or((0, false)),
+            words => type_of_words(words, self.machine)?,
         };
-        Some((bytes, signed && !is_unsigned, end + 1))
+        Some((bytes, signed, end + 1))
     }
 
     fn primary(&mut self) -> Option<Expr> {
@@ -395,7 +357,7 @@ impl<'t> Parser<'t> {
         self.fields.iter().position(|field| field.name == *name)
     }
 
-    /// What the kernel offers to print lines, behind its name.
+    /// A call of one of the kernel's helpers for `print fmt`, behind its name.
     fn call(&mut self, name: &str) -> Option<Expr> {
         self.expect("(")?;
         let expr = match name {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use tracemill_codec::text::printf;
+use tracemill_codec::text::{printf, uuid_text};
 
 use super::{Count, Expr, KernelNames, MAX_ELEMENTS, MAX_WIDTH, PrintFormat, Spec};
 use crate::event_format::{Content, Field, Place};
@@ -271,11 +271,7 @@ impl<'a> Record<'a> {
                     "Ul" | "UL" => [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15],
                     _ => std::array::from_fn(|at| at),
                 };
-                let mut text = String::new();
-                for (at, from) in order.into_iter().enumerate() {
-                    text += if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-                    let _ = write!(text, "{:02x}", group(&data, from));
-                }
+                let text = uuid_text(&order.map(|at| group(&data, at)));
                 (if kind.ends_with(['B', 'L']) { text.to_uppercase() } else { text }).into_bytes()
             }
             _ => match self.number(value) as u64 {

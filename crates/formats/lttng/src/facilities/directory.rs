@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tracemill_model::error::Error;
 
 use super::block;
-use crate::files::{CONTROL, DEFINITIONS};
+use crate::files::{CONTROL, DEFINITIONS, channel_and_cpu};
 use tracemill_format::{EntryKind, Storage};
 
 /// Folders inside folders.
@@ -27,12 +27,12 @@ pub(super) struct Candidate {
 impl Candidate {
     /// The name of its channel: what stands before the last `_`, when digits stand behind it.
     pub(super) fn channel(&self) -> &str {
-        split(&self.relative).map_or(&self.relative, |(channel, _)| channel)
+        channel_and_cpu(&self.relative).map_or(&self.relative, |(channel, _)| channel)
     }
 
     /// The CPU: 0 when the name says none.
     pub(super) fn cpu(&self) -> u32 {
-        split(&self.relative).map_or(0, |(_, cpu)| cpu)
+        channel_and_cpu(&self.relative).map_or(0, |(_, cpu)| cpu)
     }
 
     /// Does it say which facility ids mean what?
@@ -46,12 +46,6 @@ impl Candidate {
         let name = channel.rsplit_once('/').map_or(channel, |(_, name)| name);
         matches!(name, "compact" | "flight-compact")
     }
-}
-
-fn split(relative: &str) -> Option<(&str, u32)> {
-    let (channel, digits) = relative.rsplit_once('_')?;
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    Some((channel, digits.parse().ok().filter(|_| is_number)?))
 }
 
 /// Does the folder hold a trace with facilities?

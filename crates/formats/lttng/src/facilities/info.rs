@@ -39,51 +39,32 @@ pub(super) fn sections(header: &TraceHeader, clock: &ClockClass, facilities: &[F
         rows.push(("tsc_lsb_truncate", number(header.tsc_lsb_truncate)));
         rows.push(("tscbits", number(header.tsc_bits)));
     }
-    let clock = Section {
-        title: "clock".into(),
-        columns: vec!["name", "value"],
-        rows: rows.into_iter().map(|(name, value)| vec![text(name), value]).collect(),
+    let clock =
+        Section::of("clock", rows, &[("name", &|(name, _)| text(name)), ("value", &|(_, value)| value.clone())]);
+    let mut facilities: Vec<&Facility> = facilities.iter().collect();
+    facilities.sort_by_key(|facility| facility.id);
+    let source = |facility: &Facility| match &facility.source {
+        Source::File(name) => text(&format!("eventdefs/{name}.xml")),
+        Source::BuiltIn => text("built in"),
+        Source::Nowhere => None,
     };
-    let facility = |facility: &Facility| {
-        let load = &facility.load;
-        let definition = facility.definition.as_ref();
-        let source = match &facility.source {
-            Source::File(name) => text(&format!("eventdefs/{name}.xml")),
-            Source::BuiltIn => text("built in"),
-            Source::Nowhere => None,
-        };
-        let [int, long, pointer, size] = load.sizes;
-        vec![
-            number(load.id),
-            text(&load.name),
-            number(load.checksum),
-            definition.and_then(|definition| number(definition.checksum)),
-            source,
-            definition.and_then(|definition| number(definition.events.len() as u64)),
-            number(int),
-            number(long),
-            number(pointer),
-            number(size),
-            number(load.alignment),
-            text(if facility.was_loaded { "state dump" } else { "load" }),
-        ]
-    };
-    let mut rows: Vec<&Facility> = facilities.iter().collect();
-    rows.sort_by_key(|facility| facility.id);
-    let columns = vec![
-        "id",
-        "name",
-        "checksum",
-        "definition_checksum",
-        "definition",
-        "events",
-        "int_size",
-        "long_size",
-        "pointer_size",
-        "size_t_size",
-        "alignment",
-        "loaded_by",
-    ];
-    let facilities = Section { title: "facilities".into(), columns, rows: rows.into_iter().map(facility).collect() };
+    let facilities = Section::of(
+        "facilities",
+        facilities,
+        &[
+            ("id", &|of| number(of.load.id)),
+            ("name", &|of| text(&of.load.name)),
+            ("checksum", &|of| number(of.load.checksum)),
+            ("definition_checksum", &|of| number(of.definition.as_ref()?.checksum)),
+            ("definition", &|of| source(of)),
+            ("events", &|of| number(of.definition.as_ref()?.events.len() as u64)),
+            ("int_size", &|of| number(of.load.sizes[0])),
+            ("long_size", &|of| number(of.load.sizes[1])),
+            ("pointer_size", &|of| number(of.load.sizes[2])),
+            ("size_t_size", &|of| number(of.load.sizes[3])),
+            ("alignment", &|of| number(of.load.alignment)),
+            ("loaded_by", &|of| text(if of.was_loaded { "state dump" } else { "load" })),
+        ],
+    );
     vec![clock, facilities]
 }

@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracemill_codec::bits::read_uint;
+use tracemill_codec::bits::{put_uint, read_uint};
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
+use super::block::TraceHeader;
 use super::builtin;
 use super::definitions::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
 use super::layout::Sizes;
@@ -44,6 +45,16 @@ impl Load {
         let word = |at: usize| read_uint(&words[at * 4..at * 4 + 4], order) as u32;
         let sizes = [word(2), word(3), word(4), word(5)];
         Some(Load { name, checksum: word(0), id: word(1), sizes, alignment: word(6) })
+    }
+
+    /// The payload of its event, which [`Load::read`] reads.
+    pub(super) fn data(&self, header: &TraceHeader) -> Vec<u8> {
+        let mut data = [self.name.as_bytes(), &[0]].concat();
+        data.resize(data.len().next_multiple_of(header.header_align().into()), 0);
+        for word in [self.checksum, self.id].into_iter().chain(self.sizes).chain([self.alignment]) {
+            put_uint(&mut data, word.into(), 4, header.order);
+        }
+        data
     }
 
     /// A line of text that [`Load::from_line`] reads, for the parts of a trace.

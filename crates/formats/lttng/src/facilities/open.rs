@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema, StreamClass, StreamClassId};
@@ -78,15 +77,11 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
     let stream_class = schema.add_stream(class).unwrap_or(StreamClassId(0));
     let tables = classes::tables(&mut schema, stream_class, &facilities, &flavors);
     let mut sections = info::sections(header, &clock, &facilities);
-    let (own, warnings) = files::info_sections(storage, &found.path);
-    sections.extend(own);
-    messages.warnings.extend(warnings);
+    sections.extend(files::info_sections(storage, &found.path, &mut messages.warnings));
 
     let loads: String = facilities.iter().map(|facility| facility.load.line()).collect();
     let mut parts: Vec<files::Kept> = vec![(LOADS.to_string(), Arc::new(loads.into_bytes()))];
     parts.extend(files::other_files(storage, &found.path));
-    let schema = Arc::new(schema);
-    let plans = Arc::new(TracePlans::new(schema.clone()));
     let (mut streams, mut readers) = (Vec::new(), HashMap::new());
     for file in files {
         let Some(table) = tables.get(&file.flavor()) else { continue };
@@ -97,20 +92,10 @@ fn open_one(context: &OpenContext<'_>, found: &FoundTrace) -> Result<OpenTrace> 
         let stream = stream_of(file, table.clone(), stream_class, streams.len(), &mut readers);
         streams.extend(stream);
     }
-    Ok(OpenTrace {
-        name: found.name.clone(),
-        path: found.path.clone(),
-        own_name: found.below.clone(),
-        schema,
-        plans,
-        has_other_bytes: false,
-        reader: Arc::new(Reader::new(readers, parts)),
-        streams,
-        sections,
-        remarks,
-        faults: messages.errors,
-        warnings: messages.warnings,
-    })
+    let mut trace = OpenTrace::of_folder(found, schema, Arc::new(Reader::new(readers, parts)));
+    (trace.streams, trace.sections, trace.remarks) = (streams, sections, remarks);
+    (trace.faults, trace.warnings) = (messages.errors, messages.warnings);
+    Ok(trace)
 }
 
 /// Reads the headers of all files, and where their blocks are.
@@ -353,8 +338,7 @@ fn loads(file: &File) -> Vec<(u64, Load, bool)> {
     let table = Table::core_only(flavor);
     let mut loads = Vec::new();
     for block in &file.blocks {
-        let bytes = file.bytes.bytes().get(block.offset as usize..).unwrap_or(&[]);
-        let bytes = bytes.get(..block.limit as usize).unwrap_or(bytes);
+        let bytes = files::slice(file.bytes.bytes(), block.offset, block.limit);
         let scanner = Scanner {
             header: &file.header,
             table: &table,
@@ -468,5 +452,5 @@ fn stream_of(
     };
     readers.insert(name.clone(), reader);
     let data = DataFile { path: candidate.path, relative: name.clone(), bytes, is_indexed: false };
-    Some(Stream { name, class, id: None, files: vec![data], packets })
+    Some(Stream { name, class, id: None, files: vec![data], packets: packets.into() })
 }

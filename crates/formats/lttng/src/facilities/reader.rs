@@ -12,7 +12,7 @@ use tracemill_model::schema::Part;
 use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
-use crate::files::{self, Kept};
+use crate::files::{self, Kept, slice};
 use crate::messages::inconsistent;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
@@ -121,8 +121,7 @@ pub(super) fn slices(header: &TraceHeader, table: &Table, block: &Block, bytes: 
 }
 
 fn block_bytes<'a>(bytes: &'a [u8], block: &Block) -> &'a [u8] {
-    let rest = bytes.get(block.offset as usize..).unwrap_or(&[]);
-    rest.get(..block.len as usize).unwrap_or(rest)
+    slice(bytes, block.offset, block.len)
 }
 
 /// Opens the packets of one trace.
@@ -181,7 +180,7 @@ impl PacketReader for Reader {
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let unknown = || Error::new(ErrorKind::Misuse, "no such packet");
         let file = self.files.get(&stream.name).ok_or_else(unknown)?;
-        let (slice, packet) = (file.slices.get(index).ok_or_else(unknown)?, &stream.packets[index]);
+        let (slice, packet) = (file.slices.get(index).ok_or_else(unknown)?, &stream.packets.at(index));
         let data = &stream.files[packet.file as usize];
         let (block, base) = (&slice.block, slice.base());
         if slice.stop.saturating_sub(base) > MAX_PACKET {

@@ -5,6 +5,7 @@ use std::path::Path;
 use tracemill_model::error::{Error, ErrorKind};
 
 use super::header::{BadHeader, Header, MAGIC_AT, MIN_LEN};
+use crate::files::slice;
 use crate::magic::next_magic;
 use crate::messages::{Messages, inconsistent};
 
@@ -24,12 +25,6 @@ impl Block {
         let end = u64::from(self.header.data_bytes).min(self.here_bytes);
         slice(file, self.offset, end)
     }
-}
-
-/// A piece of a file, shorter where the file ends.
-pub(crate) fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {
-    let rest = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)).unwrap_or_default();
-    rest.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(rest)
 }
 
 /// The sub-buffers of a file, and messages about them.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tracemill_model::error::Result;
 
 use super::header::{MAGIC_AT, MAJOR};
+use crate::files::channel_and_cpu;
 use crate::magic::magic_order;
 use tracemill_format::{Entry, EntryKind, Storage};
 
@@ -56,12 +57,9 @@ impl ChannelFile {
     }
 }
 
-/// The name of a channel and the number of a CPU: the digits behind the last `_`.
-fn split_name(name: &str) -> Option<(&str, u32)> {
-    let (prefix, digits) = name.rsplit_once('_')?;
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let is_named = !prefix.is_empty() && !prefix.ends_with('/');
-    if !is_number || !is_named { None } else { Some((prefix, digits.parse().ok()?)) }
+/// The path of a channel, which has a name, and the number of its CPU.
+fn split_name(path: &str) -> Option<(&str, u32)> {
+    channel_and_cpu(path).filter(|(channel, _)| !channel.is_empty() && !channel.ends_with('/'))
 }
 
 /// All files below a folder that may be channels, by path.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, Schema};
@@ -67,9 +66,7 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
     schema.byte_order = clock_header.order;
     let clock = schema.add_clock(clock(&clock_header, &clock_file, has_wall_clock, &mut messages));
     let mut sections = vec![trace_section(&clock_header), marker_section(&definitions)];
-    let (own, warnings) = files::info_sections(storage, &found.path);
-    sections.extend(own);
-    messages.warnings.extend(warnings);
+    sections.extend(files::info_sections(storage, &found.path, &mut messages.warnings));
     let mut builder = Builder::new(schema, &definitions, dialect, Some(clock));
     let classes = add_channels(&mut builder, &channels)?;
     let place = |error: Error| match metadata.first() {
@@ -77,7 +74,7 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
         None => error.in_file(&found.path),
     };
     messages.append(&mut builder.messages, place);
-    let schema = Arc::new(builder.schema);
+    let schema = builder.schema;
     let mut reader = Reader { parts: files::other_files(storage, &found.path), ..Reader::default() };
     let mut streams = Vec::new();
     for (file, class) in channels.into_iter().zip(classes) {
@@ -90,22 +87,18 @@ fn open_one(storage: &dyn Storage, found: &Found, has_wall_clock: bool) -> Resul
         );
         let File { name, bytes, .. } = file;
         let data = DataFile { path: name.path, relative: name.relative.clone(), bytes, is_indexed: false };
-        streams.push(Stream { name: name.relative, class: class.stream, id: None, files: vec![data], packets });
+        streams.push(Stream {
+            name: name.relative,
+            class: class.stream,
+            id: None,
+            files: vec![data],
+            packets: packets.into(),
+        });
     }
-    Ok(OpenTrace {
-        name: found.name.clone(),
-        path: found.path.clone(),
-        own_name: found.below.clone(),
-        plans: Arc::new(TracePlans::new(schema.clone())),
-        schema,
-        has_other_bytes: false,
-        reader: Arc::new(reader),
-        streams,
-        sections,
-        remarks: Vec::new(),
-        faults: messages.errors,
-        warnings: messages.warnings,
-    })
+    let mut trace = OpenTrace::of_folder(found, schema, Arc::new(reader));
+    (trace.streams, trace.sections) = (streams, sections);
+    (trace.faults, trace.warnings) = (messages.errors, messages.warnings);
+    Ok(trace)
 }
 
 /// The sub-buffers of a file, `None` when it has none.
@@ -327,26 +320,17 @@ fn pieces_of(whole: &Piece, data: &[u8], class: &ChannelClass) -> Vec<Piece> {
 fn trace_section(header: &Header) -> Section {
     let start = &header.start;
     let order = if header.order == ByteOrder::Little { "little endian" } else { "big endian" };
-    let row = vec![
-        text(order),
-        number(header.arch_size),
-        number(header.alignment),
-        number(start.seconds),
-        number(start.microseconds),
-        number(header.begin_cycles),
-        number(start.frequency),
-        number(start.scale),
+    let cells = [
+        ("byte_order", text(order)),
+        ("pointer_size", number(header.arch_size)),
+        ("alignment", number(header.alignment)),
+        ("start_time_sec", number(start.seconds)),
+        ("start_time_usec", number(start.microseconds)),
+        ("start_cycles", number(header.begin_cycles)),
+        ("start_freq", number(start.frequency)),
+        ("freq_scale", number(start.scale)),
     ];
-    let columns = vec![
-        "byte_order",
-        "pointer_size",
-        "alignment",
-        "start_time_sec",
-        "start_time_usec",
-        "start_cycles",
-        "start_freq",
-        "freq_scale",
-    ];
+    let (columns, row) = cells.into_iter().unzip();
     Section { title: "trace start".into(), columns, rows: vec![row] }
 }
 

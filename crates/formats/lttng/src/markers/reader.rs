@@ -9,13 +9,13 @@ use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Part;
 
-use super::blocks::{self, slice};
+use super::blocks;
 use super::events::{CLOCK_BITS, Fit, Found, Shape, Walk};
 use super::folder::ChannelFile;
 use super::metadata::lost_error;
 use super::parts;
 use super::schema::ChannelClass;
-use crate::files;
+use crate::files::{self, slice};
 use crate::messages::inconsistent;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 

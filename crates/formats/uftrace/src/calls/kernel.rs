@@ -85,7 +85,7 @@ struct Functions<'a> {
 struct Function {
     address: u64,
     symbol: u32,
-    /// What is left and was never entered is left out: the trace began inside of it.
+    /// Exits from functions that were never entered are left out: the trace began inside of them.
     is_entered: bool,
 }
 

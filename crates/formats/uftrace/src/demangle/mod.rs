@@ -50,7 +50,44 @@ pub(super) fn end_of_templated_constructor(symbol: &str) -> Option<usize> {
     (end == Some(parser.pos - 1)).then_some(parser.pos + 2)
 }
 
-/// What compilers put before the name of a file's static constructors.
+/// A parameter of a function, as its symbol has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parameter {
+    /// One type.
+    One,
+    /// A pack of so many types, each with this behind it.
+    Pack(usize, &'static str),
+}
+
+/// The parameters of a function template, `None` when the symbol is none or has no packs among them.
+pub(super) fn parameters_with_packs(symbol: &str) -> Option<Vec<Parameter>> {
+    let mut parser = Parser::new(symbol.strip_prefix("_Z")?);
+    parser.name()?;
+    let (args, args_end) = parser.last_args?;
+    let is_last = parser.pos - args_end <= usize::from(parser.text[0] == b'N');
+    if is_last && parser.structor_end != args {
+        parser.type_()?;
+    }
+    let mut parameters = Vec::new();
+    while !matches!(parser.peek(), None | Some(b'.' | b'@')) {
+        if !parser.eat(b"Dp") {
+            parser.type_()?;
+            parameters.push(Parameter::One);
+            continue;
+        }
+        let start = parser.pos;
+        parser.type_()?;
+        let pattern = std::str::from_utf8(&parser.text[start..parser.pos]).ok()?;
+        let (behind, number) = [("RKT", " const&"), ("RT", "&"), ("OT", "&&"), ("T", "")]
+            .into_iter()
+            .find_map(|(code, behind)| Some((behind, pattern.strip_prefix(code)?.strip_suffix('_')?)))?;
+        let place = if number.is_empty() { 0 } else { number.parse::<usize>().ok()?.checked_add(1)? };
+        parameters.push(Parameter::Pack(Parser { pos: args, ..Parser::new(&symbol[2..]) }.pack_len(place)?, behind));
+    }
+    parameters.iter().any(|parameter| *parameter != Parameter::One).then_some(parameters)
+}
+
+/// The prefix that compilers put before the name of a file's static constructors.
 const GLOBAL_CONSTRUCTOR: &str = "_GLOBAL__sub_I_";
 /// Nesting that no compiler writes.
 const MAX_DEPTH: u32 = 256;
@@ -67,6 +104,8 @@ struct Parser<'a> {
     depth: u32,
     /// Where the last name of a constructor or destructor ends.
     structor_end: usize,
+    /// Where the last template arguments that are not inside of types begin and end.
+    last_args: Option<(usize, usize)>,
 }
 
 impl<'a> Parser<'a> {
@@ -79,6 +118,7 @@ impl<'a> Parser<'a> {
             has_name: false,
             depth: 0,
             structor_end: 0,
+            last_args: None,
         }
     }
 

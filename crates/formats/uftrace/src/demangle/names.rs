@@ -304,13 +304,33 @@ impl Parser<'_> {
     }
 
     pub(super) fn template_args(&mut self) -> Option<()> {
+        let start = self.pos;
         self.need(b"I")?;
         self.quietly(|parser| {
             while !parser.eat(b"E") {
                 parser.template_arg()?;
             }
             Some(())
-        })
+        })?;
+        if self.quiet == 0 {
+            self.last_args = Some((start, self.pos));
+        }
+        Some(())
+    }
+
+    /// How many arguments the pack has that stands at a place of the template arguments that begin here.
+    pub(super) fn pack_len(mut self, place: usize) -> Option<usize> {
+        self.need(b"I")?;
+        for _ in 0..place {
+            self.template_arg()?;
+        }
+        self.need(b"J")?;
+        let mut len = 0;
+        while !self.eat(b"E") {
+            self.template_arg()?;
+            len += 1;
+        }
+        Some(len)
     }
 
     pub(super) fn template_arg(&mut self) -> Option<()> {

@@ -32,7 +32,7 @@ const MAX_DEPTH: u16 = 1023;
 const FIRST_ID: i64 = 1 << 30;
 /// Where the stack of every process is said to be: above it are addresses of the kernel.
 const STACK: u64 = 0x7fff_fffd_e000;
-/// What the session is called; there is one.
+/// The name of the only session.
 const SESSION: &str = "7472616365000001";
 
 /// Writes a folder.
@@ -44,7 +44,7 @@ pub(super) struct Converter {
     /// By stream: its clock.
     clocks: Vec<Option<ClockMap>>,
     semantics: Semantics,
-    /// What each class becomes.
+    /// The form that each class gets.
     classes: HashMap<EventClassId, Arc<Class>>,
     /// Ids of tasks of threads whose numbers are none.
     ids: HashMap<i64, i64>,
@@ -107,7 +107,7 @@ impl Converter {
         }
     }
 
-    /// What the class of an event becomes; one that stands for many names is looked at for each event.
+    /// The form that the class of an event gets; one that stands for many names is looked at for each event.
     fn class(&mut self, event: EventRef<'_>) -> Arc<Class> {
         let id = event.class();
         if let Some(class) = self.classes.get(&id) {
@@ -149,12 +149,11 @@ impl Converter {
     fn user_id(&mut self, name: &str) -> u64 {
         let mut mapped = String::new();
         for letter in name.chars() {
-            match letter {
-                letter if letter.is_whitespace() || letter.is_control() => {
-                    // Writing to a string does not fail.
-                    let _ = write!(mapped, "_x{:X}_", letter as u32);
-                }
-                letter => mapped.push(letter),
+            if letter.is_whitespace() || letter.is_control() {
+                // Writing to a string does not fail.
+                let _ = write!(mapped, "_x{:X}_", letter as u32);
+            } else {
+                mapped.push(letter);
             }
         }
         let mapped = if mapped.contains(':') { mapped } else { format!("{}:{mapped}", self.schema.format) };
@@ -215,14 +214,11 @@ impl TraceWriter for Converter {
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let Some(clock) = self.clocks[stream] else {
+        let is_untimed = self.schema.event(event.class()).is_untimed;
+        let Some(clock) = self.clocks[stream].filter(|_| !is_untimed) else {
             self.losses.add(Lost::UntimedLeftOut, 1);
             return Ok(());
         };
-        if self.schema.event(event.class()).is_untimed {
-            self.losses.add(Lost::UntimedLeftOut, 1);
-            return Ok(());
-        }
         let Ok(time) = u64::try_from(clock.ns(event.cycles())) else {
             self.losses.add(Lost::EarlyEvents, 1);
             return Ok(());
@@ -248,40 +244,33 @@ impl TraceWriter for Converter {
             Meaning::Call(call) => call,
         };
         let address = address_of(event, call, &mut self.symbols);
-        match call.is_exit {
-            false => {
-                self.numbers.record(out, Kind::Entry, time, task.depth.min(MAX_DEPTH), address, None);
-                task.depth = task.depth.saturating_add(1);
-            }
-            true if task.depth == 0 => {
-                self.losses.add(Lost::LoneEnds, 1);
-                return Ok(());
-            }
-            true => {
-                task.depth -= 1;
-                self.numbers.record(out, Kind::Exit, time, task.depth.min(MAX_DEPTH), address, None);
-            }
+        if call.is_exit && task.depth == 0 {
+            self.losses.add(Lost::LoneEnds, 1);
+            return Ok(());
         }
-        task.file.write(&self.scratch)
+        let before = task.depth;
+        let (kind, depth) = match call.is_exit {
+            false => (Kind::Entry, before),
+            true => (Kind::Exit, before - 1),
+        };
+        task.depth = if call.is_exit { depth } else { before.saturating_add(1) };
+        self.numbers.record(out, kind, time, depth.min(MAX_DEPTH), address, None);
+        task.file.write(out)
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         let task = self.last_task[stream].and_then(|tid| self.tasks.get_mut(&tid));
-        match (gap.kind, gap.count, task) {
-            (kind, Some(count), Some(task)) => {
-                if kind == GapKind::LostPackets {
-                    self.losses.add(Lost::LostPacketEvents, count);
-                }
-                self.scratch.clear();
-                self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, count, None);
-                task.depth = 0;
-                task.file.write(&self.scratch)
-            }
-            _ => {
-                self.losses.add(Lost::TasklessGaps, 1);
-                Ok(())
-            }
+        let (Some(count), Some(task)) = (gap.count, task) else {
+            self.losses.add(Lost::TasklessGaps, 1);
+            return Ok(());
+        };
+        if gap.kind == GapKind::LostPackets {
+            self.losses.add(Lost::LostPacketEvents, count);
         }
+        self.scratch.clear();
+        self.numbers.record(&mut self.scratch, Kind::Lost, 0, 0, count, None);
+        task.depth = 0;
+        task.file.write(&self.scratch)
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {

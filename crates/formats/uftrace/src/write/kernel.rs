@@ -24,7 +24,7 @@ pub(super) struct Pages {
     page: Vec<u8>,
     /// Time of its last record.
     time: u64,
-    /// What the next page says is missing before it: so many events, 0 when nobody knows how many.
+    /// The events lost before the next page: their number, 0 when it is unknown.
     missed: Option<u64>,
 }
 

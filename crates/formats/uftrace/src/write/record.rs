@@ -88,24 +88,19 @@ impl Numbers {
                 out.extend_from_slice(text);
             }
             (Form::Structure(_), value) => {
-                let mut bytes = value.bytes().unwrap_or(&[]).to_vec();
-                bytes.resize(spec.size, 0);
-                out.extend_from_slice(&bytes);
+                let end = out.len() + spec.size;
+                out.extend_from_slice(value.bytes().unwrap_or(&[]));
+                out.resize(end, 0);
             }
             (Form::Float, Value::Real(value)) => match spec.size {
                 4 => self.put(out, (*value as f32).to_bits().into(), 4),
                 10 => {
                     let (mantissa, high) = extended(*value);
-                    match self.0 {
-                        ByteOrder::Little => {
-                            self.put(out, mantissa, 8);
-                            self.put(out, high.into(), 2);
-                        }
-                        ByteOrder::Big => {
-                            self.put(out, high.into(), 2);
-                            self.put(out, mantissa, 8);
-                        }
+                    let mut parts = [(mantissa, 8), (high.into(), 2)];
+                    if self.0 == ByteOrder::Big {
+                        parts.reverse();
                     }
+                    parts.into_iter().for_each(|(part, len)| self.put(out, part, len));
                 }
                 size => self.put(out, value.to_bits(), size),
             },

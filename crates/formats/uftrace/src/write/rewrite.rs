@@ -98,16 +98,14 @@ impl Rewriter {
 
     fn call(&mut self, stream: usize, own_time: u64, time: u64, payload: &Value, is_exit: bool) {
         let address = number(payload, "addr");
-        let member = payload.member(if is_exit { "retval" } else { "args" });
         let mut values = None;
-        if let Some(member) = member {
+        if let Some(member) = payload.member(if is_exit { "retval" } else { "args" }) {
             let symbol = self.definitions.names.id_at(self.streams[stream].tid, own_time, address);
             let list = self.definitions.signatures.list(symbol, is_exit);
             let specs = self.definitions.signatures.lists.get(list as usize).map_or(&[][..], Vec::as_slice);
-            let single = [member];
             let of_member: Vec<&Value> = match member.elements() {
                 Some(elements) if !is_exit => elements.iter().collect(),
-                _ => single.to_vec(),
+                _ => vec![member],
             };
             values = self.numbers.values(specs, &of_member).filter(|_| !specs.is_empty());
             if values.is_none() {
@@ -184,11 +182,7 @@ impl Rewriter {
 
     /// A record in a page of the kernel (`SPEC.md`, section 8).
     fn kernel_event(&mut self, stream: usize, name: Option<&str>, time: u64, payload: &Value) {
-        let is_exit = match name {
-            Some("entry") => Some(false),
-            Some("exit") => Some(true),
-            _ => None,
-        };
+        let is_exit = name.filter(|name| matches!(*name, "entry" | "exit")).map(|name| name == "exit");
         let is_task = |tid| self.definitions.names.tasks.tasks.contains_key(&tid);
         match kernel::record(&self.kernel, is_exit, payload, is_task) {
             Ok(record) if self.streams[stream].pages.push(&self.kernel, time, &record, &mut self.scratch) => {}
@@ -210,9 +204,7 @@ impl Rewriter {
         let mut info = bytes.to_vec();
         if self.numbers.0 != self.definitions.order {
             for field in [8..12, 12..14, 16..24, 24..32, 32..34] {
-                if let Some(field) = info.get_mut(field) {
-                    field.reverse();
-                }
+                info.get_mut(field).into_iter().for_each(<[u8]>::reverse);
             }
             if let Some(order) = info.get_mut(14) {
                 *order = if self.numbers.0 == ByteOrder::Big { 2 } else { 1 };
@@ -259,10 +251,7 @@ impl TraceWriter for Rewriter {
         }
         self.scratch.clear();
         of.pages.gap(&self.kernel, gap.count, &mut self.scratch);
-        match self.scratch.is_empty() {
-            true => Ok(()),
-            false => of.file.write(&self.scratch),
-        }
+        if self.scratch.is_empty() { Ok(()) } else { of.file.write(&self.scratch) }
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
@@ -301,7 +290,7 @@ impl TraceWriter for Rewriter {
 const TASKS: &str = "task.txt";
 const STAMP: &[u8] = b"timestamp=";
 
-/// What moves the times of a trace.
+/// The shift of the times of a trace.
 #[derive(Clone, Copy, Default)]
 struct Moved {
     ns: i64,
@@ -376,15 +365,12 @@ impl PartFiles<'_> {
 
 impl Storage for PartFiles<'_> {
     fn list(&self, directory: &Path) -> Result<Vec<Entry>> {
-        let mut entries: Vec<Entry> = self
-            .0
-            .iter()
-            .map(|part| Entry {
-                path: directory.join(&part.name),
-                name: part.name.clone(),
-                kind: EntryKind::File(part.bytes.len() as u64),
-            })
-            .collect();
+        let entry = |part: &Part| Entry {
+            path: directory.join(&part.name),
+            name: part.name.clone(),
+            kind: EntryKind::File(part.bytes.len() as u64),
+        };
+        let mut entries: Vec<Entry> = self.0.iter().map(entry).collect();
         entries.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
         Ok(entries)
     }
@@ -394,10 +380,8 @@ impl Storage for PartFiles<'_> {
     }
 
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
-        match self.find(file) {
-            Some(part) => Ok(Arc::new(part.bytes.to_vec())),
-            None => Err(Error::new(ErrorKind::Io, format!("the trace does not say what its file {file:?} was"))),
-        }
+        let missing = || Error::new(ErrorKind::Io, format!("the trace does not say what its file {file:?} was"));
+        Ok(Arc::new(self.find(file).ok_or_else(missing)?.bytes.to_vec()))
     }
 
     fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {

@@ -119,7 +119,7 @@ fn read(trace: &OpenTrace) -> Read {
     for stream in &trace.streams {
         let mut clock = 0;
         for index in 0..stream.packets.len() {
-            let place = |error: Error| error.in_packet(stream.packets[index].index).to_string();
+            let place = |error: Error| error.in_packet(stream.packets.at(index).index).to_string();
             let opened = match trace.reader.open_packet(&trace.plans, stream, index, clock) {
                 Ok(opened) => opened,
                 Err(error) => {

@@ -138,7 +138,7 @@ fn without_its_key_a_packet_is_locked_and_its_header_is_read() {
         assert_eq!(read.events, two_shown(draft, 200));
         assert!(read.faults[0].contains("locked") && read.faults.len() == 1, "{:?}", read.faults);
         let opened = folder.open(&[]).expect("it opens");
-        assert_eq!(opened.streams[0].packets[0].begin_cycles, Some(10));
+        assert_eq!(opened.streams[0].packets.at(0).begin_cycles, Some(10));
         let read = folder.read_with(&[("key-file", "/t/wrong.key")]);
         assert_eq!(read.events, two_shown(draft, 200));
         assert!(read.faults[0].contains("does not decrypt"), "{:?}", read.faults);

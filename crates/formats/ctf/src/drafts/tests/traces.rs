@@ -92,7 +92,7 @@ fn an_index_of_packets_has_what_their_headers_say() {
     let mut stream = Packet { padding: 5, ..Packet::new(10, two(10)) }.bytes(Draft::V16);
     stream.extend(Packet { count: 1, ..Packet::new(200, event(200, 1, &[], "")) }.bytes(Draft::V16));
     let trace = Folder::new(METADATA_16, "main_0", &stream).open(&[]).expect("it opens");
-    let of = |packet: &Described| {
+    let of = |packet: Described| {
         (packet.offset_bytes, packet.total_bits / 8, packet.content_bits / 8, packet.begin_cycles, packet.end_cycles)
     };
     let found: Vec<_> = trace.streams[0].packets.iter().map(of).collect();

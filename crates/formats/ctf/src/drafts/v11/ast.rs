@@ -56,7 +56,7 @@ impl TypeRef {
 }
 
 /// `{ attribute; ... }`: each attribute once.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Body {
     pub(super) span: Place,
     pub(super) parent: Option<Spanned<String>>,
@@ -77,22 +77,6 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn new(span: Span) -> Self {
-        Body {
-            span: Place { value: span },
-            parent: None,
-            size: None,
-            align: None,
-            unit_size: None,
-            length: None,
-            exp_dig: None,
-            mant_dig: None,
-            signed: None,
-            byte_order: None,
-            is_ascii: None,
-            elem_type: None,
-            length_type: None,
-            map: None,
-            fields: None,
-        }
+        Body { span: Place { value: span }, ..Body::default() }
     }
 }

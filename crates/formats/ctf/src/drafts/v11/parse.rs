@@ -4,7 +4,7 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
 use super::super::cursor::{Cursor, Spanned, set_once};
-use super::super::types::{Form, Order};
+use super::super::types::Form;
 use super::ast::{Body, Entry, Event, Section, Trace, TypeRef};
 use super::resolve::BUILT_IN;
 
@@ -198,29 +198,14 @@ impl Parser<'_> {
 
     fn body(&mut self, span: Span) -> Result<Body> {
         let mut body = Body::new(span);
-        self.block("type", |parser, attribute| {
-            const NAMES: [&str; 14] = [
-                "parent",
-                "size",
-                "align",
-                "unit_size",
-                "length",
-                "exp_dig",
-                "mant_dig",
-                "signed",
-                "byte_order",
-                "encoding",
-                "elem_type",
-                "length_type",
-                "map",
-                "fields",
-            ];
-            if !NAMES.contains(&attribute.value.as_str()) {
-                return Ok(false);
+        self.block("type", |parser, attribute| match attribute.value.as_str() {
+            "parent" | "size" | "align" | "unit_size" | "length" | "exp_dig" | "mant_dig" | "signed" | "byte_order"
+            | "encoding" | "elem_type" | "length_type" | "map" | "fields" => {
+                parser.cursor.equals(attribute)?;
+                parser.attribute(&mut body, attribute)?;
+                Ok(true)
             }
-            parser.cursor.equals(attribute)?;
-            parser.attribute(&mut body, attribute)?;
-            Ok(true)
+            _ => Ok(false),
         })?;
         Ok(body)
     }
@@ -238,24 +223,8 @@ impl Parser<'_> {
             "exp_dig" => set_once(&mut body.exp_dig, cursor.number("exp_dig", 0, 1 << 16)?, name, source),
             "mant_dig" => set_once(&mut body.mant_dig, cursor.number("mant_dig", 0, 1 << 16)?, name, source),
             "signed" => set_once(&mut body.signed, cursor.boolean("signed")?, name, source),
-            "byte_order" => {
-                let word = cursor.identifier("`native`, `network`, `be` or `le`")?;
-                let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
-                let order = Order::of(&word.value).ok_or_else(|| word.span.malformed(source, message()))?;
-                set_once(&mut body.byte_order, order, name, source)
-            }
-            "encoding" => {
-                let word = cursor.identifier("`UTF8` or `ASCII`")?;
-                let is_ascii = match word.value.as_str() {
-                    "UTF8" => false,
-                    "ASCII" => true,
-                    other => {
-                        let message = format!("`{other}` is no encoding: `UTF8` or `ASCII`");
-                        return Err(word.span.malformed(source, message));
-                    }
-                };
-                set_once(&mut body.is_ascii, is_ascii, name, source)
-            }
+            "byte_order" => set_once(&mut body.byte_order, cursor.byte_order()?, name, source),
+            "encoding" => set_once(&mut body.is_ascii, cursor.is_ascii()?, name, source),
             "elem_type" => set_once(&mut body.elem_type, self.type_ref()?, name, source),
             "length_type" => set_once(&mut body.length_type, self.type_ref()?, name, source),
             "map" => set_once(&mut body.map, self.elements(Self::pair)?, name, source),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tracemill_codec::text::{Span, nearest};
+use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::Mapping;
 
@@ -262,10 +262,7 @@ impl<'a> Resolver<'a> {
         let error = name.span.malformed(self.source, format!("the type `{}` is not declared", name.value));
         let mut known: Vec<&str> = self.types.keys().copied().chain(BUILT_IN).collect();
         known.sort_unstable();
-        match nearest(&name.value, known) {
-            Some(near) => error.with_help(format!("did you mean `{near}`?")),
-            None => error,
-        }
+        suggest(error, &name.value, known)
     }
 
     /// A type with what it has of its parents.
@@ -382,15 +379,9 @@ impl<'a> Resolver<'a> {
                 let exponent = body.exp_dig.as_ref().ok_or_else(|| missing("exp_dig"))?;
                 let mantissa = body.mant_dig.as_ref().ok_or_else(|| missing("mant_dig"))?;
                 let order = body.byte_order.unwrap_or_default();
-                let found = Class::float(exponent.value, mantissa.value, order, body.align);
-                let Some((class, is_odd)) = found else {
-                    let message =
-                        format!("no floating point numbers with {} and {} digits", exponent.value, mantissa.value);
-                    return Err(exponent.span.unsupported(source, message));
-                };
-                if is_odd {
-                    self.warn(span, "floating point numbers of this size are shown with the precision of 64 bits");
-                }
+                let (digits, align) = ((exponent.value, mantissa.value), body.align);
+                let (class, odd) = Class::float(digits, order, align, exponent.span, source)?;
+                odd.into_iter().for_each(|message| self.warn(span, message));
                 Ok(class)
             }
             "string" => Ok(Class::text(body.is_ascii.unwrap_or(false))),

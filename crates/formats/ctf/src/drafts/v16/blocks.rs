@@ -1,6 +1,6 @@
 //! `trace`, `stream` and `event` blocks.
 
-use tracemill_codec::text::Span;
+use tracemill_codec::text::{Span, uuid_of};
 use tracemill_model::error::Result;
 
 use super::super::cursor::{Spanned, set_once};
@@ -201,14 +201,11 @@ impl Parser<'_> {
         self.block("stream's `event`", |parser, name| {
             let source = parser.cursor.source;
             match name.value.as_str() {
-                "header_type" => {
+                word @ ("header_type" | "header_type_ext") => {
+                    let is_extension = word == "header_type_ext";
                     parser.cursor.equals(name)?;
-                    set_once(&mut header, parser.form(false)?, name, source)?;
-                    parser.end()?;
-                }
-                "header_type_ext" => {
-                    parser.cursor.equals(name)?;
-                    set_once(&mut extension, parser.form(true)?, name, source)?;
+                    let place = if is_extension { &mut extension } else { &mut header };
+                    set_once(place, parser.form(is_extension)?, name, source)?;
                     parser.end()?;
                 }
                 "context_type" => set_once(&mut context, parser.structure_value(name)?, name, source)?,
@@ -301,15 +298,3 @@ impl Parser<'_> {
 }
 
 const BRACE: TokenKind = TokenKind::Symbol(b'{');
-
-/// The bytes of a uuid in its form of 36 characters.
-fn uuid_of(text: &str) -> Option<[u8; 16]> {
-    let is_formed = text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
-    let digits: String = text.chars().filter(|letter| *letter != '-').collect();
-    let value = u128::from_str_radix(&digits, 16).ok().filter(|_| is_formed)?;
-    Some(value.to_be_bytes())
-}

@@ -9,7 +9,7 @@ mod specs;
 
 use std::collections::{BTreeMap, HashMap};
 
-use tracemill_codec::text::{Span, nearest};
+use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::cursor::Cursor;
@@ -64,9 +64,7 @@ impl Parser<'_> {
         let (preferred, odd) = types::preferred(align("uint32_t"), align("uint64_t"));
         let mut metadata = Metadata { preferred, uuid: self.uuid, ..Metadata::default() };
         let source = self.cursor.source;
-        for (group, _) in std::mem::take(&mut self.streams) {
-            metadata.groups.push((group, Vec::new()));
-        }
+        metadata.groups = std::mem::take(&mut self.streams).into_iter().map(|(group, _)| (group, Vec::new())).collect();
         let places: HashMap<u64, usize> =
             metadata.groups.iter().enumerate().map(|(at, (group, _))| (group.id, at)).collect();
         let mut known: HashMap<(u64, u64), usize> = HashMap::new();
@@ -162,10 +160,7 @@ impl Parser<'_> {
         known.sort_unstable();
         let shown = if what == "type" { name } else { words.last().copied().unwrap_or("") };
         let error = span.malformed(self.cursor.source, format!("the {what} `{shown}` is not declared"));
-        match nearest(name, known.iter().map(String::as_str)) {
-            Some(near) => error.with_help(format!("did you mean `{near}`?")),
-            None => error,
-        }
+        suggest(error, name, known.iter().map(String::as_str))
     }
 }
 

@@ -5,7 +5,7 @@ use tracemill_model::error::Result;
 
 use super::super::cursor::{Spanned, set_once};
 use super::super::lexer::TokenKind;
-use super::super::types::{Class, Int, Order, Type};
+use super::super::types::{Class, Int, Type};
 use super::{Parser, Space};
 
 /// Names of the built-in event headers: a structure of such a name is documentation (`SPEC.md`, D22).
@@ -29,13 +29,12 @@ impl<'s> Parser<'s> {
         }
         let token = self.cursor.peek();
         let has_body = self.cursor.look(1).kind == TokenKind::Symbol(b'{');
+        let basic = |class: Type| Ok(Start::Made { class, is_basic: true, has_tag: false });
         match self.cursor.text(token) {
             _ if token.kind != TokenKind::Word => Ok(Start::Words),
-            "integer" if has_body => Ok(Start::Made { class: self.integer()?, is_basic: true, has_tag: false }),
-            "floating_point" if has_body => {
-                Ok(Start::Made { class: self.floating_point()?, is_basic: true, has_tag: false })
-            }
-            "string" if has_body => Ok(Start::Made { class: self.string()?, is_basic: true, has_tag: false }),
+            "integer" if has_body => basic(self.integer()?),
+            "floating_point" if has_body => basic(self.floating_point()?),
+            "string" if has_body => basic(self.string()?),
             "enum" => self.enumeration(),
             "struct" => {
                 let tag = (!has_body).then(|| self.cursor.look(1));
@@ -93,13 +92,11 @@ impl<'s> Parser<'s> {
             Start::Words => {
                 let mut words = self.words()?;
                 let name = self.last_word(&mut words, from, "field")?;
-                let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
-                let span = words.iter().fold(from, |span, (_, word)| span.to(*word));
-                if texts.iter().all(|word| *word == "const") {
+                if words.iter().all(|(word, _)| *word == "const") {
                     let message = format!("the field `{}` has no type, or a type and no name", name.value);
                     return Err(name.span.malformed(self.cursor.source, message));
                 }
-                (self.named(&texts, span)?, name)
+                (self.type_of(&words, from)?, name)
             }
         };
         let mut name = first;
@@ -149,9 +146,7 @@ impl<'s> Parser<'s> {
             Start::Words => {
                 let mut words = self.words()?;
                 let name = self.last_word(&mut words, from, "type")?;
-                let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
-                let span = words.iter().fold(from, |span, (_, word)| span.to(*word));
-                (self.named(&texts, span)?, name)
+                (self.type_of(&words, from)?, name)
             }
         };
         let class = self.brackets(class, name.span)?;
@@ -182,6 +177,12 @@ impl<'s> Parser<'s> {
             }
         }
         Ok(words)
+    }
+
+    /// The type that words name.
+    fn type_of(&mut self, words: &[(&'s str, Span)], from: Span) -> Result<Type> {
+        let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
+        self.named(&texts, words.iter().fold(from, |span, (_, word)| span.to(*word)))
     }
 
     /// Takes the last word, which is the name that is declared.
@@ -240,9 +241,7 @@ impl<'s> Parser<'s> {
                 if words.is_empty() {
                     return Err(self.cursor.unexpected("a type"));
                 }
-                let texts: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
-                let span = words.iter().fold(from, |span, (_, word)| span.to(*word));
-                self.named(&texts, span)
+                self.type_of(&words, from)
             }
         }
     }
@@ -270,12 +269,6 @@ impl<'s> Parser<'s> {
         Ok(word.span)
     }
 
-    fn byte_order(&mut self) -> Result<Order> {
-        let word = self.cursor.identifier("`native`, `network`, `be` or `le`")?;
-        let message = || format!("`{}` is no byte order: `native`, `network`, `be` or `le`", word.value);
-        Order::of(&word.value).ok_or_else(|| word.span.malformed(self.cursor.source, message()))
-    }
-
     fn integer(&mut self) -> Result<Type> {
         let (mut size, mut signed, mut align, mut order) = (None, None, None, None);
         let span = self.attributes("integer", |parser, name| {
@@ -284,7 +277,7 @@ impl<'s> Parser<'s> {
                 "size" => set_once(&mut size, parser.cursor.number("the size in bits", 1, 64)?.value, name, source)?,
                 "signed" => set_once(&mut signed, parser.cursor.boolean("signed")?, name, source)?,
                 "align" => set_once(&mut align, parser.cursor.power_of_two("the alignment")?, name, source)?,
-                "byte_order" => set_once(&mut order, parser.byte_order()?, name, source)?,
+                "byte_order" => set_once(&mut order, parser.cursor.byte_order()?, name, source)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -304,7 +297,7 @@ impl<'s> Parser<'s> {
                     set_once(&mut mantissa, parser.cursor.number("mant_dig", 0, 1 << 16)?.value, name, source)?
                 }
                 "align" => set_once(&mut align, parser.cursor.power_of_two("the alignment")?, name, source)?,
-                "byte_order" => set_once(&mut order, parser.byte_order()?, name, source)?,
+                "byte_order" => set_once(&mut order, parser.cursor.byte_order()?, name, source)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -313,14 +306,8 @@ impl<'s> Parser<'s> {
         let missing = |what: &str| span.malformed(source, format!("the floating_point has no `{what}`"));
         let exponent = exponent.ok_or_else(|| missing("exp_dig"))?;
         let mantissa = mantissa.ok_or_else(|| missing("mant_dig"))?;
-        let Some((class, is_odd)) = Class::float(exponent, mantissa, order.unwrap_or_default(), align) else {
-            let message = format!("no floating point numbers with {exponent} and {mantissa} digits");
-            return Err(span.unsupported(source, message));
-        };
-        if is_odd {
-            let message = "floating point numbers of this size are shown with the precision of 64 bits";
-            self.cursor.warn(span, message);
-        }
+        let (class, odd) = Class::float((exponent, mantissa), order.unwrap_or_default(), align, span, source)?;
+        odd.into_iter().for_each(|message| self.cursor.warn(span, message));
         Ok(class)
     }
 
@@ -331,15 +318,7 @@ impl<'s> Parser<'s> {
                 return Ok(false);
             }
             let source = parser.cursor.source;
-            let word = parser.cursor.identifier("`UTF8` or `ASCII`")?;
-            let value = match word.value.as_str() {
-                "UTF8" => false,
-                "ASCII" => true,
-                other => {
-                    return Err(word.span.malformed(source, format!("`{other}` is no encoding: `UTF8` or `ASCII`")));
-                }
-            };
-            set_once(&mut is_ascii, value, name, source)?;
+            set_once(&mut is_ascii, parser.cursor.is_ascii()?, name, source)?;
             Ok(true)
         })?;
         Ok(Class::text(is_ascii.unwrap_or(false)))

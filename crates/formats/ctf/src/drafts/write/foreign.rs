@@ -73,16 +73,9 @@ impl Foreign {
                 Dialect::V11 => None,
                 Dialect::V16 => Some(foreign.packet_context(StreamClassId(at as u32), has_cpu)?),
             };
-            let form = Form::Two;
-            let group = Group {
-                name: Some(name),
-                id,
-                header: form,
-                extension: form,
-                has_event_size: false,
-                context,
-                packet_context,
-            };
+            let (name, form) = (Some(name), Form::Two);
+            let group =
+                Group { name, id, header: form, extension: form, has_event_size: false, context, packet_context };
             metadata.groups.push((group, Vec::new()));
         }
         let mut targets = Vec::new();
@@ -123,7 +116,7 @@ impl Foreign {
             losses.add(Lost::ClockOrigins, u64::from(has_origin));
             losses.add(Lost::ClockFrequencies, u64::from(clock.frequency != 1_000_000_000));
         }
-        let is_draft = schema.format == "ctf1.1" || schema.format == "ctf1.6";
+        let is_draft = is_draft(&schema);
         for stream in schema.streams() {
             let has_cpu = self.dialect == Dialect::V11 && stream.has_cpu && !is_draft;
             self.losses.add(Lost::ClocklessStreams, u64::from(stream.default_clock.is_none()));
@@ -145,29 +138,19 @@ impl Foreign {
 
     /// Leaves below a class that mean nothing to CTF.
     fn plain_leaves(&self, root: FieldClassId) -> u64 {
-        let (mut stack, mut count, mut budget) = (vec![root], 0, 10_000u32);
-        while let Some(id) = stack.pop() {
-            let class = self.schema.field_class(id);
-            let children = layout::children(class);
-            count += u64::from(children.is_empty() && class.roles.is_empty() && !is_container(class));
-            stack.extend(children);
-            budget -= 1;
-            if budget == 0 {
-                break;
-            }
-        }
-        count
+        let is_plain =
+            |class: &&FieldClass| layout::children(class).is_empty() && class.roles.is_empty() && !is_container(class);
+        layout::below(&self.schema, root).take(10_000).filter(is_plain).count() as u64
     }
 
     /// Members of a packet context that no draft has a field for by another name.
     fn kept_members(&self, root: FieldClassId) -> Vec<(Member, usize)> {
-        let FieldKind::Struct(structure) = &self.schema.field_class(root).kind else { return Vec::new() };
-        let is_draft = self.schema.format == "ctf1.1" || self.schema.format == "ctf1.6";
+        let is_draft = is_draft(&self.schema);
         let is_known = |member: &Member| {
             let name = member.name.replace("section_packet_count", "stream_packet_count");
             is_draft && packet_fields::is_known(&name) || &*member.name == "cpu_id"
         };
-        let members = structure.members.iter().enumerate();
+        let members = self.schema.members(Some(root)).iter().enumerate();
         let members = members.filter(|(_, member)| self.schema.field_class(member.class).roles.is_empty());
         members.filter(|(_, member)| !is_known(member)).map(|(at, member)| (member.clone(), at)).collect()
     }
@@ -329,12 +312,8 @@ impl Foreign {
     pub(super) fn value(&self, id: FieldClassId, value: Value) -> Value {
         let class = self.schema.field_class(id);
         match (&class.kind, value) {
-            (FieldKind::Struct(structure), Value::Struct(values)) => {
-                let values = structure.members.iter().zip(values);
-                Value::List(values.map(|(member, (_, value))| self.value(member.class, value)).collect())
-            }
-            (FieldKind::Struct(structure), Value::List(values)) => {
-                let values = structure.members.iter().zip(values);
+            (FieldKind::Struct(structure), value @ (Value::Struct(_) | Value::List(_))) => {
+                let values = structure.members.iter().zip(value.into_parts());
                 Value::List(values.map(|(member, value)| self.value(member.class, value)).collect())
             }
             (FieldKind::Array(array), Value::List(values)) => match self.schema.field_class(array.element).kind {
@@ -368,12 +347,7 @@ impl Foreign {
         if let Some(root) = of.specific_context {
             values.push(self.value(root, context.unwrap_or(Value::Null)));
         }
-        let payload = match payload {
-            Some(Value::Struct(values)) => values.into_iter().map(|(_, value)| value).collect(),
-            Some(Value::List(values)) => values,
-            _ => Vec::new(),
-        };
-        let mut payload = payload.into_iter();
+        let mut payload = payload.map(Value::into_parts).unwrap_or_default().into_iter();
         for member in self.schema.members(of.payload) {
             let value = payload.next().unwrap_or(Value::Null);
             values.push(match &self.schema.field_class(member.class).kind {
@@ -395,11 +369,8 @@ impl Foreign {
 
     /// The class of a member of a packet context.
     pub(super) fn context_member(&self, stream: StreamClassId, at: usize) -> Option<FieldClassId> {
-        let root = self.schema.stream(stream).packet_context?;
-        match &self.schema.field_class(root).kind {
-            FieldKind::Struct(structure) => structure.members.get(at).map(|member| member.class),
-            _ => None,
-        }
+        let members = self.schema.members(self.schema.stream(stream).packet_context);
+        members.get(at).map(|member| member.class)
     }
 }
 
@@ -418,6 +389,10 @@ const CONTEXT: [(&str, u32); 12] = [
     ("stream_packet_count_bits", 8),
     ("cpu_id", 32),
 ];
+
+fn is_draft(schema: &Schema) -> bool {
+    [Dialect::V11, Dialect::V16].iter().any(|dialect| dialect.format() == schema.format)
+}
 
 fn is_container(class: &FieldClass) -> bool {
     match &class.kind {

@@ -37,9 +37,10 @@ use super::packet_fields::Meaning;
 use super::transform::Undo;
 use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
-use crate::write::{comment, names_of};
+use crate::write::{comment, names_of, write_metadata};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::writer::of_each;
 use tracemill_format::{OutPath, Setting};
 
 /// Options of both targets.
@@ -123,29 +124,33 @@ pub(super) fn parts(raw: &[u8], text: &str, identity: &Identity) -> Vec<Part> {
     parts
 }
 
-fn format(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::V11 => "ctf1.1",
-        Dialect::V16 => "ctf1.6",
-    }
-}
-
 fn create_11(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    Ok(Box::new(Writer::new(Dialect::V11, path, sources, options)?))
+    create(Dialect::V11, path, sources, options)
 }
 
 fn create_16(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    Ok(Box::new(Writer::new(Dialect::V16, path, sources, options)?))
+    create(Dialect::V16, path, sources, options)
 }
 
-/// Writes traces.
+fn create(
+    dialect: Dialect,
+    path: &OutPath,
+    sources: &[Source],
+    options: &WriteOptions,
+) -> Result<Box<dyn TraceWriter>> {
+    let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
+    of_each(sources, |at, source| {
+        let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
+        Ok(Box::new(Writer::new(dialect, folder, source, options)?))
+    })
+}
+
+/// Writes a trace.
 struct Writer {
-    traces: Vec<TraceOut>,
-    /// For each stream of all sources its trace.
-    trace_of: Vec<usize>,
+    trace: TraceOut,
     streams: Vec<StreamWriter>,
     losses: Losses,
-    /// Do packets of all traces stay as they are?
+    /// Do packets stay as they are?
     takes_packets: bool,
 }
 
@@ -186,38 +191,24 @@ enum TraceKind {
 }
 
 impl Writer {
-    fn new(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Writer> {
-        let mut writer = Writer {
-            traces: Vec::new(),
-            trace_of: Vec::new(),
-            streams: Vec::new(),
-            losses: Losses::default(),
-            takes_packets: options.packet_bytes.is_none() && options.settings.0.is_empty(),
+    fn new(dialect: Dialect, folder: OutPath, source: &Source, options: &WriteOptions) -> Result<Writer> {
+        let seal = Seal::new(options, folder.sink(), dialect)?;
+        let is_own = source.origin.format == dialect.format() && source.origin.part(METADATA).is_some();
+        let trace = match is_own {
+            true => TraceOut::own(dialect, folder, source, options, seal),
+            false => TraceOut::foreign(dialect, folder, source, options, seal),
         };
-        let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
-        for (source, name) in sources.iter().zip(folders) {
-            let folder = if sources.len() == 1 { path.clone() } else { path.join(name) };
-            let seal = Seal::new(options, path.sink(), dialect)?;
-            let is_own = source.origin.format == format(dialect) && source.origin.part(METADATA).is_some();
-            let trace = match is_own {
-                true => TraceOut::own(dialect, folder, source, options, seal),
-                false => TraceOut::foreign(dialect, folder, source, options, seal),
-            };
-            let trace = trace.map_err(|error| error.in_file(Path::new(&source.name)))?;
-            if let TraceKind::Foreign { foreign, .. } = &trace.kind {
-                writer.losses.extend(&foreign.losses);
-            }
-            let names = trace.file_names(source);
-            for (stream, name) in source.streams.iter().zip(names) {
-                writer.trace_of.push(writer.traces.len());
-                let group = trace.groups.get(stream.class.0 as usize).copied().flatten().unwrap_or(0);
-                let path = trace.folder.join(name);
-                writer.streams.push(StreamWriter::new(path, stream.class, group, options.packet_bytes));
-            }
-            writer.takes_packets &= trace.has_same_packets;
-            writer.traces.push(trace);
-        }
-        Ok(writer)
+        let trace = trace.map_err(|error| error.in_file(Path::new(&source.name)))?;
+        let losses = match &trace.kind {
+            TraceKind::Own(_) => Losses::default(),
+            TraceKind::Foreign { foreign, .. } => foreign.losses.clone(),
+        };
+        let streams = source.streams.iter().zip(trace.file_names(source)).map(|(stream, name)| {
+            let group = trace.groups.get(stream.class.0 as usize).copied().flatten().unwrap_or(0);
+            StreamWriter::new(trace.folder.join(name), stream.class, group, options.packet_bytes)
+        });
+        let has_form = options.packet_bytes.is_some() || !options.settings.0.is_empty();
+        Ok(Writer { streams: streams.collect(), losses, takes_packets: trace.has_same_packets && !has_form, trace })
     }
 }
 
@@ -275,8 +266,8 @@ impl TraceOut {
             targets: targets.collect(),
             groups,
             kind: TraceKind::Own(bytes),
-            has_same_packets: has_begin && is_same_order && schema.format == format(dialect),
-            is_converted: schema.format != format(dialect),
+            has_same_packets: has_begin && is_same_order && schema.format == dialect.format(),
+            is_converted: schema.format != dialect.format(),
             metadata,
             schema,
             seal,
@@ -378,8 +369,7 @@ impl TraceWriter for Writer {
     }
 
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let trace = &mut self.traces[self.trace_of[stream]];
-        self.streams[stream].event(trace, event)
+        self.streams[stream].event(&mut self.trace, event)
     }
 
     fn needs(&self) -> Needs {
@@ -387,17 +377,15 @@ impl TraceWriter for Writer {
     }
 
     fn packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
-        self.streams[stream].packet(&self.traces[self.trace_of[stream]], packet)
+        self.streams[stream].packet(&self.trace, packet)
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        let trace = &mut self.traces[self.trace_of[stream]];
-        self.streams[stream].gap(trace, gap)
+        self.streams[stream].gap(&self.trace, gap)
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
-        let trace = &mut self.traces[self.trace_of[stream]];
-        self.streams[stream].end(trace)
+        self.streams[stream].end(&self.trace)
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
@@ -405,14 +393,12 @@ impl TraceWriter for Writer {
             self.end_stream(stream)?;
             self.losses.extend(&self.streams[stream].losses);
         }
-        for trace in &self.traces {
-            trace.folder.make_folder()?;
-            let bytes = match &trace.kind {
-                TraceKind::Own(bytes) => bytes.clone(),
-                TraceKind::Foreign { comment, .. } => text::write(&trace.metadata, trace.dialect, comment).into_bytes(),
-            };
-            trace.folder.join(METADATA).write("write the metadata", bytes)?;
-        }
+        let trace = &self.trace;
+        let bytes = match &trace.kind {
+            TraceKind::Own(bytes) => bytes.clone(),
+            TraceKind::Foreign { comment, .. } => text::write(&trace.metadata, trace.dialect, comment).into_bytes(),
+        };
+        write_metadata(&trace.folder, &bytes)?;
         self.streams.iter().try_for_each(|stream| stream.check())?;
         Ok(self.losses)
     }

@@ -314,7 +314,7 @@ impl StreamWriter {
     }
 
     /// Something is missing here.
-    pub(super) fn gap(&mut self, trace: &mut TraceOut, gap: &Gap) -> Result<()> {
+    pub(super) fn gap(&mut self, trace: &TraceOut, gap: &Gap) -> Result<()> {
         let Some(count) = gap.count else {
             self.losses.add(Lost::UnknownGaps, 1);
             return Ok(());

@@ -1,244 +1,165 @@
 //! Types as metadata text, in either language.
 
-use std::fmt::Write;
-
+use tracemill_codec::text::uuid_text;
 use tracemill_model::schema::Mapping;
 
 use super::super::metadata::Dialect;
-use super::super::types::{Class, Event, Field, Form, Group, Int, Kind, Metadata, Order};
-use crate::names;
-use tracemill_codec::text::uuid_text;
+use super::super::types::{Class, Event, Field, Form, Group, Int, Kind, Metadata, Order, Type};
+use crate::names::{self, FLOATS};
 
 /// The metadata of a trace that the other way round gives the same types.
 pub(super) fn write(metadata: &Metadata, dialect: Dialect, comment: &str) -> String {
-    let mut out = String::new();
-    // Writing to a string does not fail.
     let comment = comment.replace("*/", "* /").replace('\0', " ");
-    match dialect {
-        Dialect::V11 => {
-            let _ = write!(out, "trace {{ major = 1; minor = 1;");
-            if let Some(id) = metadata.session_id {
-                let _ = write!(out, " session_id = {id};");
-            }
-            let _ = writeln!(out, " }}\n/* {comment} */");
-            for (group, events) in &metadata.groups {
-                section(&mut out, group);
-                let section = group.name.as_deref().unwrap_or("");
-                for event in events {
-                    let _ = write!(out, "event {{ name = {}; id = {}; ", quoted(&event.name), event.id);
-                    let _ = write!(out, "section = {}; fields = ", quoted(section));
-                    reference_11(&mut out, &event.payload);
-                    out.push_str("; }\n");
-                }
-            }
-        }
-        Dialect::V16 => {
-            let _ = write!(out, "trace {{ major = 1; minor = 6;");
-            if let Some(uuid) = &metadata.uuid {
-                let _ = write!(out, " uuid = \"{}\";", uuid_text(uuid));
-            }
-            let _ = writeln!(out, " }};\n/* {comment} */");
-            for (group, events) in &metadata.groups {
-                stream(&mut out, group);
-                for event in events {
-                    event_16(&mut out, group, event);
-                }
-            }
+    let is_11 = dialect == Dialect::V11;
+    let mut out = if is_11 {
+        let id = metadata.session_id.map_or(String::new(), |id| format!(" session_id = {id};"));
+        format!("trace {{ major = 1; minor = 1;{id} }}\n/* {comment} */\n")
+    } else {
+        let uuid = metadata.uuid.map_or(String::new(), |uuid| format!(" uuid = \"{}\";", uuid_text(&uuid)));
+        format!("trace {{ major = 1; minor = 6;{uuid} }};\n/* {comment} */\n")
+    };
+    for (group, events) in &metadata.groups {
+        out += &if is_11 { section(group) } else { stream(group) };
+        for event in events {
+            out += &if is_11 { event_11(group, event) } else { event_16(group, event) };
         }
     }
     out
 }
 
-fn section(out: &mut String, group: &Group) {
-    let form = if group.header == Form::One { 1 } else { 2 };
+fn section(group: &Group) -> String {
     let name = quoted(group.name.as_deref().unwrap_or(""));
-    let _ = write!(out, "section {{ name = {name}; event {{ header_type = type{form};");
-    if group.has_event_size || group.context.is_some() {
-        let _ = write!(out, " context {{ event_size = {};", group.has_event_size);
-        if let Some(context) = &group.context {
-            out.push_str(" fields = ");
-            reference_11(out, context);
-            out.push(';');
+    let context = match &group.context {
+        Some(context) => {
+            format!(" context {{ event_size = {}; fields = {}; }}", group.has_event_size, reference_11(context))
         }
-        out.push_str(" }");
-    }
-    out.push_str(" } }\n");
+        None if group.has_event_size => " context { event_size = true; }".to_string(),
+        None => String::new(),
+    };
+    format!("section {{ name = {name}; event {{ header_type = type{};{context} }} }}\n", number(group.header))
+}
+
+fn event_11(group: &Group, event: &Event) -> String {
+    let (name, section) = (quoted(&event.name), quoted(group.name.as_deref().unwrap_or("")));
+    let fields = reference_11(&event.payload);
+    format!("event {{ name = {name}; id = {}; section = {section}; fields = {fields}; }}\n", event.id)
+}
+
+/// The number of a form of the event header in its name.
+fn number(form: Form) -> u32 {
+    if form == Form::One { 1 } else { 2 }
 }
 
 /// A type as v1.1 writes it where it is used.
-fn reference_11(out: &mut String, class: &Class) {
-    if matches!(class.kind, Kind::Text { is_ascii: false }) {
-        out.push_str("string");
-        return;
-    }
-    out.push_str("type { ");
-    match &class.kind {
+fn reference_11(class: &Class) -> String {
+    let body = match &class.kind {
         Kind::Integer(int) if class.unit > 0 => {
-            let _ = write!(out, "parent = gcc_bitfield; unit_size = {}; ", class.unit);
-            int_attributes(out, *int, class.align);
+            format!("gcc_bitfield; unit_size = {}; {}", class.unit, int_attributes(*int, class.align))
         }
-        Kind::Integer(int) => {
-            out.push_str("parent = integer; ");
-            int_attributes(out, *int, class.align);
-        }
+        Kind::Integer(int) => format!("integer; {}", int_attributes(*int, class.align)),
         Kind::Enum(int, labels) => {
-            out.push_str("parent = enum; ");
-            int_attributes(out, *int, class.align);
-            out.push_str("map = { ");
-            for (label, low, high) in ranges(labels) {
-                let _ = match low == high {
-                    true => write!(out, "{{ {low}, {} }}, ", quoted(label)),
-                    false => write!(out, "{{ {{ {low}, {high} }}, {} }}, ", quoted(label)),
-                };
-            }
-            out.push_str("}; ");
+            let pair = |(label, low, high): (&str, i128, i128)| match low == high {
+                true => format!("{{ {low}, {} }}, ", quoted(label)),
+                false => format!("{{ {{ {low}, {high} }}, {} }}, ", quoted(label)),
+            };
+            let map: String = ranges(labels).map(pair).collect();
+            format!("enum; {}map = {{ {map}}}; ", int_attributes(*int, class.align))
         }
-        Kind::Float { bits, order } => {
-            out.push_str("parent = floating_point; ");
-            float_attributes(out, *bits, *order, class.align);
-        }
-        Kind::Text { is_ascii } => {
-            let _ = write!(out, "parent = string; encoding = {}; ", if *is_ascii { "ASCII" } else { "UTF8" });
-        }
+        Kind::Float { bits, order } => format!("floating_point; {}", float_attributes(*bits, *order, class.align)),
+        Kind::Text { is_ascii: true } => "string; encoding = ASCII; ".to_string(),
+        Kind::Text { is_ascii: false } => return "string".to_string(),
         Kind::Struct(fields) => {
-            out.push_str("parent = struct; fields = { ");
-            for field in fields {
-                out.push_str("{ ");
-                reference_11(out, &field.class);
-                let _ = write!(out, ", {} }}, ", field.name);
-            }
-            out.push_str("}; ");
+            let field = |field: &Field| format!("{{ {}, {} }}, ", reference_11(&field.class), field.name);
+            format!("struct; fields = {{ {}}}; ", fields.iter().map(field).collect::<String>())
         }
-        Kind::Array(len, element) => {
-            let _ = write!(out, "parent = array; length = {len}; elem_type = ");
-            reference_11(out, element);
-            out.push_str("; ");
-        }
+        Kind::Array(len, element) => format!("array; length = {len}; elem_type = {}; ", reference_11(element)),
         Kind::Sequence(length, element) => {
-            out.push_str("parent = sequence; length_type = ");
-            reference_11(out, length);
-            out.push_str("; elem_type = ");
-            reference_11(out, element);
-            out.push_str("; ");
+            let (length, element) = (reference_11(length), reference_11(element));
+            format!("sequence; length_type = {length}; elem_type = {element}; ")
         }
-    }
-    out.push('}');
-}
-
-fn int_attributes(out: &mut String, int: Int, align: u32) {
-    let _ = write!(out, "size = {}; align = {align}; ", int.size);
-    if int.signed {
-        out.push_str("signed = true; ");
-    }
-    byte_order(out, int.order);
-}
-
-fn float_attributes(out: &mut String, bits: u32, order: Order, align: u32) {
-    let (exponent, mantissa) = match bits {
-        16 => (5, 11),
-        32 => (8, 24),
-        64 => (11, 53),
-        _ => (15, 113),
     };
-    let _ = write!(out, "exp_dig = {exponent}; mant_dig = {mantissa}; align = {align}; ");
-    byte_order(out, order);
+    format!("type {{ parent = {body}}}")
 }
 
-fn byte_order(out: &mut String, order: Order) {
-    out.push_str(match order {
+fn int_attributes(int: Int, align: u32) -> String {
+    let signed = if int.signed { "signed = true; " } else { "" };
+    format!("size = {}; align = {align}; {signed}{}", int.size, byte_order(int.order))
+}
+
+fn float_attributes(bits: u32, order: Order, align: u32) -> String {
+    let (exponent, mantissa) = FLOATS.iter().find(|(known, _)| *known == bits).map_or((15, 113), |(_, digits)| *digits);
+    format!("exp_dig = {exponent}; mant_dig = {mantissa}; align = {align}; {}", byte_order(order))
+}
+
+fn byte_order(order: Order) -> &'static str {
+    match order {
         Order::Native => "",
         Order::Little => "byte_order = le; ",
         Order::Big => "byte_order = be; ",
-    });
+    }
 }
 
 fn ranges(labels: &[Mapping]) -> impl Iterator<Item = (&str, i128, i128)> {
     labels.iter().flat_map(|label| label.ranges.iter().map(|&(low, high)| (&*label.label, low, high)))
 }
 
-fn stream(out: &mut String, group: &Group) {
-    let form = |form| if form == Form::One { 1 } else { 2 };
-    let _ = write!(out, "stream {{ id = {}; event {{ header_type = event_header_{}; ", group.id, form(group.header));
-    if group.extension != group.header {
-        let _ = write!(out, "header_type_ext = event_header_{}_ext; ", form(group.extension));
+fn stream(group: &Group) -> String {
+    let spec = |class: &Option<Type>| class.as_deref().map_or(String::new(), spec_16);
+    let (header, extension) = (number(group.header), number(group.extension));
+    let mut event = format!("header_type = event_header_{header}; ");
+    if extension != header {
+        event += &format!("header_type_ext = event_header_{extension}_ext; ");
     }
-    if let Some(context) = &group.context {
-        out.push_str("context_type = ");
-        spec_16(out, context);
-        out.push_str("; ");
+    if group.context.is_some() {
+        event += &format!("context_type = {}; ", spec(&group.context));
     }
-    out.push_str("}; packet { context_type = ");
-    if let Some(context) = &group.packet_context {
-        spec_16(out, context);
-    }
-    out.push_str("; }; };\n");
+    let packet = spec(&group.packet_context);
+    format!("stream {{ id = {}; event {{ {event}}}; packet {{ context_type = {packet}; }}; }};\n", group.id)
 }
 
-fn event_16(out: &mut String, group: &Group, event: &Event) {
-    let _ = write!(out, "event {{ name = {}; id = {}; stream = {}; fields = ", quoted(&event.name), event.id, group.id);
-    spec_16(out, &event.payload);
-    out.push_str("; };\n");
+fn event_16(group: &Group, event: &Event) -> String {
+    let (name, fields) = (quoted(&event.name), spec_16(&event.payload));
+    format!("event {{ name = {name}; id = {}; stream = {}; fields = {fields}; }};\n", event.id, group.id)
 }
 
 /// A type as v1.6 writes it before a name; arrays and sequences stand behind that.
-fn spec_16(out: &mut String, class: &Class) {
+fn spec_16(class: &Class) -> String {
     match &class.kind {
-        Kind::Integer(int) => {
-            out.push_str("integer { ");
-            int_attributes(out, *int, class.align);
-            out.push('}');
-        }
+        Kind::Integer(int) => format!("integer {{ {}}}", int_attributes(*int, class.align)),
         Kind::Enum(int, labels) => {
-            out.push_str("enum <integer { ");
-            int_attributes(out, *int, class.align);
-            out.push_str("}> { ");
-            for (label, low, high) in ranges(labels) {
-                let _ = match low == high {
-                    true => write!(out, "{} = {low}, ", quoted(label)),
-                    false => write!(out, "{} = {low} ... {high}, ", quoted(label)),
-                };
-            }
-            out.push('}');
+            let pair = |(label, low, high): (&str, i128, i128)| match low == high {
+                true => format!("{} = {low}, ", quoted(label)),
+                false => format!("{} = {low} ... {high}, ", quoted(label)),
+            };
+            let labels: String = ranges(labels).map(pair).collect();
+            format!("enum <integer {{ {}}}> {{ {labels}}}", int_attributes(*int, class.align))
         }
         Kind::Float { bits, order } => {
-            out.push_str("floating_point { ");
-            float_attributes(out, *bits, *order, class.align);
-            out.push('}');
+            format!("floating_point {{ {}}}", float_attributes(*bits, *order, class.align))
         }
-        Kind::Text { is_ascii: true } => out.push_str("string { encoding = ASCII; }"),
-        Kind::Text { is_ascii: false } => out.push_str("string"),
-        Kind::Struct(fields) => {
-            out.push_str("struct { ");
-            for field in fields {
-                field_16(out, field);
-            }
-            out.push('}');
-        }
-        Kind::Array(_, element) | Kind::Sequence(_, element) => spec_16(out, element),
+        Kind::Text { is_ascii: true } => "string { encoding = ASCII; }".to_string(),
+        Kind::Text { is_ascii: false } => "string".to_string(),
+        Kind::Struct(fields) => format!("struct {{ {}}}", fields.iter().map(field_16).collect::<String>()),
+        Kind::Array(_, element) | Kind::Sequence(_, element) => spec_16(element),
     }
 }
 
-fn field_16(out: &mut String, field: &Field) {
-    spec_16(out, &field.class);
-    let _ = write!(out, " {}", field.name);
+fn field_16(field: &Field) -> String {
+    let (mut class, mut brackets) = (&field.class, String::new());
     // The leftmost bracket is the outermost.
-    let mut class = &field.class;
     loop {
         class = match &class.kind {
             Kind::Array(len, element) => {
-                let _ = write!(out, "[{len}]");
+                brackets += &format!("[{len}]");
                 element
             }
             Kind::Sequence(length, element) => {
-                out.push('[');
-                spec_16(out, length);
-                out.push(']');
+                brackets += &format!("[{}]", spec_16(length));
                 element
             }
-            _ => break,
+            _ => return format!("{} {}{brackets}; ", spec_16(class), field.name),
         };
     }
-    out.push_str("; ");
 }
 
 /// A string of the drafts.

@@ -1,5 +1,6 @@
 //! Checksums of facilities (section 6.3): a CRC-32 over names and types.
 
+use super::parser::NAMED;
 use super::{FacilityDefinition, FieldDefinition, Integer, Kind, Type};
 
 /// The checksum of a facility.
@@ -37,7 +38,7 @@ impl Crc {
 
     fn class(&mut self, class: &Type) {
         match &class.kind {
-            Kind::Integer(integer) => self.add(integer_name(*integer)),
+            Kind::Integer(integer) => self.add(&integer_name(*integer)),
             Kind::Float(4) => self.add("float"),
             Kind::Float(_) => self.add("double"),
             Kind::Enumeration(_) => self.add("enum"),
@@ -63,27 +64,11 @@ impl Crc {
     }
 }
 
-fn integer_name(integer: Integer) -> &'static str {
+fn integer_name(integer: Integer) -> String {
     match integer {
-        Integer::Fixed(1, true) => "int8_t",
-        Integer::Fixed(2, true) => "int16_t",
-        Integer::Fixed(4, true) => "int32_t",
-        Integer::Fixed(_, true) => "int64_t",
-        Integer::Fixed(1, false) => "uint8_t",
-        Integer::Fixed(2, false) => "uint16_t",
-        Integer::Fixed(4, false) => "uint32_t",
-        Integer::Fixed(_, false) => "uint64_t",
-        Integer::Char => "signed char",
-        Integer::UChar => "unsigned char",
-        Integer::Short => "short",
-        Integer::UShort => "unsigned short",
-        Integer::Int => "int",
-        Integer::UInt => "uint",
-        Integer::Long => "long",
-        Integer::ULong => "unsigned long",
-        Integer::Pointer => "void *",
-        Integer::Size => "size_t",
-        Integer::SSize => "ssize_t",
-        Integer::Offset => "off_t",
+        Integer::Fixed(bytes, is_signed) => {
+            format!("{}int{}_t", if is_signed { "" } else { "u" }, u32::from(bytes) * 8)
+        }
+        named => NAMED.iter().find(|(.., known)| *known == named).map_or("", |(_, name, _)| name).to_string(),
     }
 }

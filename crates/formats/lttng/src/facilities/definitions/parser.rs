@@ -85,7 +85,6 @@ impl Parser<'_, '_> {
                     }
                     facility.events.push(event);
                 }
-                "description" => drop(parser.description(&child)?),
                 name => return Err(problem(&child, format!("an element `{name}` in a facility"))),
             }
             Ok(())
@@ -105,13 +104,10 @@ impl Parser<'_, '_> {
     fn only_type(&mut self, tag: &Tag, depth: u32, place: &str) -> Result<Arc<Type>> {
         let mut class = None;
         self.children(tag, |parser, child| {
-            if child.name == "description" {
-                parser.description(&child)?;
-            } else if class.is_some() {
+            if class.is_some() {
                 return Err(problem(&child, format!("a second type {place}")));
-            } else {
-                class = Some(parser.class(&child, depth)?);
             }
+            class = Some(parser.class(&child, depth)?);
             Ok(())
         })?;
         class.ok_or_else(|| problem(tag, format!("no type {place}")))
@@ -127,9 +123,8 @@ impl Parser<'_, '_> {
                 .iter()
                 .any(|one| one.name == "attribute" && one.value.as_deref() == Some("compact_data")),
         };
-        self.children(tag, |parser, child| {
+        event.description = self.children(tag, |parser, child| {
             match child.name.as_str() {
-                "description" => event.description = Some(parser.description(&child)?),
                 "field" => event.fields.push(parser.field(&child, 0)?),
                 // Files of early 2005 wrap the fields.
                 "struct" => event.fields.append(&mut parser.fields(&child, 0)?),
@@ -150,7 +145,6 @@ impl Parser<'_, '_> {
         let mut fields = Vec::new();
         self.children(tag, |parser, child| {
             match child.name.as_str() {
-                "description" => drop(parser.description(&child)?),
                 "field" => fields.push(parser.field(&child, depth)?),
                 name => return Err(problem(&child, format!("an element `{name}` among fields"))),
             }
@@ -200,11 +194,7 @@ impl Parser<'_, '_> {
     fn classes(&mut self, tag: &Tag, depth: u32) -> Result<Vec<Arc<Type>>> {
         let mut classes = Vec::new();
         self.children(tag, |parser, child| {
-            if child.name == "description" {
-                parser.description(&child)?;
-            } else {
-                classes.push(parser.class(&child, depth + 1)?);
-            }
+            classes.push(parser.class(&child, depth + 1)?);
             Ok(())
         })?;
         Ok(classes)
@@ -231,7 +221,6 @@ impl Parser<'_, '_> {
         let mut next = 0i128;
         self.children(tag, |parser, child| {
             match child.name.as_str() {
-                "description" => drop(parser.description(&child)?),
                 "label" => {
                     let value = number(&child, "value")?.unwrap_or(next);
                     next = value.saturating_add(1);
@@ -264,20 +253,24 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// Calls `each` for the start tags inside an element, up to its end tag.
-    fn children(&mut self, tag: &Tag, mut each: impl FnMut(&mut Self, Tag) -> Result<()>) -> Result<()> {
+    /// Calls `each` for the start tags inside an element, up to its end tag; gives the description, which every
+    /// element may have.
+    fn children(&mut self, tag: &Tag, mut each: impl FnMut(&mut Self, Tag) -> Result<()>) -> Result<Option<String>> {
+        let mut description = None;
         if tag.is_empty {
-            return Ok(());
+            return Ok(description);
         }
         loop {
             let Some(child) = self.lexer.next()? else {
                 let message = format!("the file ends inside of the element `{}`, which begins here", tag.name);
                 return Err(problem(tag, message));
             };
-            if !child.is_end {
+            if !child.is_end && child.name == "description" {
+                description = Some(self.description(&child)?);
+            } else if !child.is_end {
                 each(self, child)?;
             } else if child.name == tag.name {
-                return Ok(());
+                return Ok(description);
             } else {
                 let message = format!("`</{}>` where `</{}>` is expected", child.name, tag.name);
                 return Err(problem(&child, message));
@@ -299,17 +292,16 @@ fn required<'t>(tag: &'t Tag, name: &str) -> Result<&'t str> {
 fn number(tag: &Tag, name: &str) -> Result<Option<i128>> {
     let Some(attribute) = tag.attribute(name) else { return Ok(None) };
     let text = attribute.value.as_deref().unwrap_or_default().trim();
-    let (is_negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
     let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => digits.parse::<u64>().ok(),
     };
-    let value = value.map(|value| if is_negative { -i128::from(value) } else { i128::from(value) });
     let message = || Problem::new(attribute.at, name.len(), format!("`{text}` is no number for `{name}`"));
-    value.map(Some).ok_or_else(message)
+    value.map(|value| Some(sign * i128::from(value))).ok_or_else(message)
 }
 
 /// Bytes of an integer.
@@ -320,20 +312,20 @@ fn size_of(tag: &Tag, name: &str, bytes: i128) -> Result<u8> {
     }
 }
 
-/// Integers that have the names of C's types.
-pub(super) const NAMED: [(&str, Integer); 12] = [
-    ("char", Integer::Char),
-    ("uchar", Integer::UChar),
-    ("short", Integer::Short),
-    ("ushort", Integer::UShort),
-    ("int", Integer::Int),
-    ("uint", Integer::UInt),
-    ("long", Integer::Long),
-    ("ulong", Integer::ULong),
-    ("pointer", Integer::Pointer),
-    ("size_t", Integer::Size),
-    ("ssize_t", Integer::SSize),
-    ("off_t", Integer::Offset),
+/// Integers that have the names of C's types: in definitions, and in checksums.
+pub(super) const NAMED: [(&str, &str, Integer); 12] = [
+    ("char", "signed char", Integer::Char),
+    ("uchar", "unsigned char", Integer::UChar),
+    ("short", "short", Integer::Short),
+    ("ushort", "unsigned short", Integer::UShort),
+    ("int", "int", Integer::Int),
+    ("uint", "uint", Integer::UInt),
+    ("long", "long", Integer::Long),
+    ("ulong", "unsigned long", Integer::ULong),
+    ("pointer", "void *", Integer::Pointer),
+    ("size_t", "size_t", Integer::Size),
+    ("ssize_t", "ssize_t", Integer::SSize),
+    ("off_t", "off_t", Integer::Offset),
 ];
 
 /// The type that an element without content stands for.
@@ -350,8 +342,8 @@ fn primitive(tag: &Tag) -> Result<Option<Kind>> {
             bytes @ (4 | 8) => Kind::Float(bytes),
             bytes => return Err(problem(tag, format!("a `float` of {bytes} bytes, expected 4 or 8"))),
         },
-        name => match NAMED.iter().find(|(known, _)| *known == name) {
-            Some((_, integer)) => Kind::Integer(*integer),
+        name => match NAMED.iter().find(|(known, ..)| *known == name) {
+            Some((.., integer)) => Kind::Integer(*integer),
             None => return Ok(None),
         },
     }))

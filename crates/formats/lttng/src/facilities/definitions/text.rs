@@ -37,17 +37,16 @@ impl Display for Type {
             Kind::Integer(Integer::Fixed(bytes, true)) => write!(f, "<int_fixed size=\"{bytes}\"{format}/>"),
             Kind::Integer(Integer::Fixed(bytes, false)) => write!(f, "<uint_fixed size=\"{bytes}\"{format}/>"),
             Kind::Integer(integer) => {
-                let name = NAMED.iter().find(|(_, named)| named == integer).map_or("int", |(name, _)| name);
+                let name = NAMED.iter().find(|(.., named)| named == integer).map_or("int", |(name, ..)| name);
                 write!(f, "<{name}{format}/>")
             }
             Kind::Float(bytes) => write!(f, "<float size=\"{bytes}\"{format}/>"),
             Kind::Enumeration(labels) => {
                 f.write_str("<enum>")?;
                 for label in labels.iter() {
-                    let values = label.ranges.iter().map(|(value, _)| value);
-                    values
-                        .into_iter()
-                        .try_for_each(|value| write!(f, "\n<label name=\"{}\" value=\"{value}\"/>", label.label))?;
+                    for (value, _) in &label.ranges {
+                        write!(f, "\n<label name=\"{}\" value=\"{value}\"/>", label.label)?;
+                    }
                 }
                 f.write_str("</enum>")
             }

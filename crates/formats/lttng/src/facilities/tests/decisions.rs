@@ -73,7 +73,7 @@ fn blocks_may_have_any_size_and_be_empty() {
     let sizes: Vec<(u64, u64)> = stream.packets.iter().map(|one| (one.offset_bytes, one.total_bits / 8)).collect();
     assert_eq!(sizes, [(0, 122), (122, 106), (228, 5115)]);
     assert!(stream.packets.iter().all(|one| one.discarded_snapshot.is_none() && one.lost_packets_before == 0));
-    assert_eq!(stream.packets[2].content_bits / 8, 115);
+    assert_eq!(stream.packets.at(2).content_bits / 8, 115);
 }
 
 #[test]

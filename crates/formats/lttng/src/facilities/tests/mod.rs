@@ -251,7 +251,8 @@ impl Read {
         for stream in &trace.streams {
             for index in 0..stream.packets.len() {
                 let opened = trace.reader.open_packet(&trace.plans, stream, index, 0).expect("a packet");
-                let place = |error: Error| error.in_file(&stream.files[0].path).in_packet(stream.packets[index].index);
+                let place =
+                    |error: Error| error.in_file(&stream.files[0].path).in_packet(stream.packets.at(index).index);
                 faults.extend(opened.faults.into_iter().map(|error| place(error).to_string()));
                 warnings.extend(opened.warnings.into_iter().map(|error| place(error).to_string()));
                 let data = Arc::new(opened.data);

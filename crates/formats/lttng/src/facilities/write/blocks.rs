@@ -32,6 +32,7 @@ struct Block {
 }
 
 /// An event for a tracefile.
+#[derive(Default)]
 pub(super) struct EventOut<'a> {
     pub(super) tsc: u64,
     pub(super) facility: u8,

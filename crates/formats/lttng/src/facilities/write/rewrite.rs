@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracemill_codec::bits::{put_uint, read_uint, uint_bytes};
+use tracemill_codec::bits::{read_uint, uint_bytes};
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
@@ -18,7 +18,7 @@ use super::super::layout::Sizes;
 use super::super::loads::{CORE, CoreEvent, LOADS, Library, Load, core_definition, core_events};
 use super::super::reader::BLOCKS;
 use super::blocks::{EventOut, TraceFile};
-use super::encode::{Form, pad};
+use super::encode::Form;
 use crate::messages::Messages;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
@@ -166,14 +166,8 @@ impl Rewriter {
         let dumped = |event: &CoreEvent| *event == CoreEvent::Load(true);
         let number = core_events(header.minor).iter().position(dumped).unwrap_or(0) as u8;
         for load in &missing {
-            let mut data = load.name.clone().into_bytes();
-            data.push(0);
-            pad(&mut data, header.header_align());
-            for word in [load.checksum, load.id].into_iter().chain(load.sizes).chain([load.alignment]) {
-                put_uint(&mut data, word.into(), 4, header.order);
-            }
-            let event = EventOut { tsc, facility: CORE, event: number, data: &data, packed: 0, sets_clock: false };
-            file.event(&event)?;
+            let data = load.data(&header);
+            file.event(&EventOut { tsc, facility: CORE, event: number, data: &data, ..EventOut::default() })?;
         }
         file.finish()
     }

@@ -306,9 +306,9 @@ fn large_sub_buffers_are_read_in_pieces() {
         let packets = &trace.streams[0].packets;
         assert_eq!(packets.len(), 3 + usize::from(block.bytes.len() > 3 * PIECE_BYTES + 68 + 64));
         assert_eq!(packets.iter().map(|packet| packet.discarded_before).collect::<Vec<_>>()[..2], [5, 0]);
-        for pair in packets.windows(2) {
-            assert_eq!(pair[0].offset_bytes + pair[0].total_bits / 8, pair[1].offset_bytes);
-            assert_eq!(pair[0].end_cycles, pair[1].begin_cycles);
+        for (packet, next) in packets.iter().zip(packets.iter().skip(1)) {
+            assert_eq!(packet.offset_bytes + packet.total_bits / 8, next.offset_bytes);
+            assert_eq!(packet.end_cycles, next.begin_cycles);
         }
         let read = read_trace(&trace);
         assert!(read.faults.is_empty(), "{:?}", read.faults);

@@ -10,7 +10,6 @@ mod values;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
@@ -23,6 +22,7 @@ use self::values::{in_utf8, shape};
 use super::super::block::TraceHeader;
 use super::super::definitions::{EventDefinition, FacilityDefinition, are_possible};
 use super::super::layout::Sizes;
+use super::super::loads::Load;
 use super::blocks::{EventOut, TraceFile, head};
 use super::concepts;
 use super::encode::Form;
@@ -257,11 +257,7 @@ impl TraceWriter for Converter {
             }
             Ok(value)
         };
-        let mut values = match shown(Scope::Payload)? {
-            Some(Value::Struct(members)) => members.into_iter().map(|(_, value)| value).collect(),
-            Some(Value::List(values)) => values,
-            _ => Vec::new(),
-        };
+        let mut values = shown(Scope::Payload)?.map(Value::into_parts).unwrap_or_default();
         let mut ordered: Vec<Value> = Vec::with_capacity(values.len() + 2);
         ordered.extend(of.order.iter().map(|&at| values.get_mut(at).map_or(Value::Null, std::mem::take)));
         for (scope, has) in [Scope::CommonContext, Scope::SpecificContext].into_iter().zip(of.has_contexts) {
@@ -289,14 +285,8 @@ impl TraceWriter for Converter {
             file.begin(&head(header, tsc), None, 0)?;
         }
         // Ids are given from 1 on.
-        file.event(&EventOut {
-            tsc,
-            facility: (facility + 1) as u8,
-            event: number as u8,
-            data: &data,
-            packed: 0,
-            sets_clock: false,
-        })
+        let (facility, event) = ((facility + 1) as u8, number as u8);
+        file.event(&EventOut { tsc, facility, event, data: &data, ..EventOut::default() })
     }
 
     fn gap(&mut self, _stream: usize, gap: &Gap) -> Result<()> {
@@ -312,7 +302,6 @@ impl TraceWriter for Converter {
         for stream in 0..self.streams.len() {
             self.end_stream(stream)?;
         }
-        let order = self.header.order;
         let begin = self.first.unwrap_or(self.header.start_tsc);
         let mut control = TraceFile::new(self.folder.join("control/facilities_0"), self.header.clone(), None);
         control.begin(&head(&self.header, begin), None, 4096)?;
@@ -322,13 +311,9 @@ impl TraceWriter for Converter {
             let path = self.folder.join("eventdefs").join(format!("{}.xml", names::of_definitions(&facility.name)));
             path.make_folders_around()?;
             path.write("write the definitions", facility.to_string())?;
-            let mut data = facility.name.as_bytes().to_vec();
-            data.push(0);
-            for word in [facility.checksum, at as u32 + 1, 8, 8, 8, 8, 0] {
-                put_uint(&mut data, word.into(), 4, order);
-            }
-            let load = EventOut { tsc: begin, facility: 0, event: 0, data: &data, packed: 0, sets_clock: false };
-            control.event(&load)?;
+            let FacilityDefinition { name, checksum, .. } = facility;
+            let load = Load { name, checksum, id: at as u32 + 1, sizes: [8; 4], alignment: 0 };
+            control.event(&EventOut { tsc: begin, data: &load.data(&self.header), ..EventOut::default() })?;
         }
         control.finish()?;
         self.folder.join("eventdefs").make_folder()?;

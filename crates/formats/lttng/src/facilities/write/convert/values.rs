@@ -30,11 +30,11 @@ pub(super) fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
             };
             Value::Struct(fields.iter().enumerate().map(option).collect())
         }
-        (Kind::Struct(fields), Value::Struct(members)) => {
-            let values = members.into_iter().map(|(_, value)| value).collect();
-            shape_members(fields, values, absent)
+        (Kind::Struct(fields), value @ (Value::Struct(_) | Value::List(_))) => {
+            let values = fields.iter().zip(value.into_parts());
+            let member = |(of, value): (&FieldDefinition, _)| (of.name.clone(), shape(&of.class.kind, value, absent));
+            Value::Struct(values.map(member).collect())
         }
-        (Kind::Struct(fields), Value::List(values)) => shape_members(fields, values, absent),
         // An optional field that has the place of one that is not.
         (Kind::Integer(_) | Kind::Enumeration(_) | Kind::Float(_) | Kind::String, Value::List(mut values)) => {
             shape(kind, values.pop().unwrap_or_default(), absent)
@@ -44,12 +44,6 @@ pub(super) fn shape(kind: &Kind, value: Value, absent: &mut u64) -> Value {
         }
         (_, value) => value,
     }
-}
-
-fn shape_members(fields: &[FieldDefinition], values: Vec<Value>, absent: &mut u64) -> Value {
-    let member =
-        |(field, value): (&FieldDefinition, Value)| (field.name.clone(), shape(&field.class.kind, value, absent));
-    Value::Struct(fields.iter().zip(values).map(member).collect())
 }
 
 /// Brings texts to UTF-8, counts those with a zero inside, and makes lists of optional fields.

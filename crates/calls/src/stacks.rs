@@ -1,0 +1,164 @@
+//! All stacks of a recording, with the time that each took itself.
+//!
+//! `graph` and the folded stacks of `dump` follow uftrace, which nests what is called after `longjmp` inside of the calls
+//! that it left. Here the depths of records say what is over.
+
+use std::collections::HashMap;
+
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
+use tracemill_format::open_calls::{Level, OpenCalls};
+
+use crate::follow::{Follower, PREEMPTED, SCHEDULE, Special, special};
+use crate::names::Names;
+use crate::select::CallOptions;
+
+/// A stack: its innermost call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stack {
+    /// Its number in [`Stacks::names`].
+    pub(crate) name: usize,
+    /// The stack that it stands on; stacks stand behind it.
+    pub(crate) parent: usize,
+    pub(crate) calls: u64,
+    /// Ns without those of callees.
+    pub(crate) own: u64,
+    /// Is it a time without processor?
+    pub(crate) is_wait: bool,
+}
+
+/// The stacks of a recording; the first one is that of no call.
+pub(crate) struct Stacks {
+    pub(crate) names: Names,
+    pub(crate) list: Vec<Stack>,
+    /// By the stack below and the name.
+    found: HashMap<(usize, usize), usize>,
+    tasks: Vec<Task>,
+    /// Calls that forked: stack, address of the function, and process.
+    forks: Vec<(usize, u64, i64)>,
+}
+
+/// A task that is followed.
+struct Task {
+    /// Stacks of the open calls, and whether each is shown.
+    open: OpenCalls<(usize, bool)>,
+    /// The stack on which the task began: that of the call that forked it, as long as that is open.
+    base: usize,
+    /// Until when its time was counted.
+    time: u64,
+}
+
+impl Task {
+    /// Where time counts now, unless the innermost call is hidden or there is none.
+    fn counts_for(&self) -> Option<usize> {
+        let (stack, is_shown) = self.open.last().copied().unwrap_or((self.base, true));
+        (is_shown && stack > 0).then_some(stack)
+    }
+}
+
+impl Stacks {
+    /// Gathers the stacks of a source; gives what was wrong with it.
+    pub(crate) fn of(source: &dyn CallSource, calls: CallOptions) -> (Stacks, Findings) {
+        let task = |_: &_| Task { open: OpenCalls::new(source.max_depth()), base: 0, time: 0 };
+        let mut stacks = Stacks {
+            names: Names::default(),
+            list: vec![Stack::default()],
+            found: HashMap::new(),
+            tasks: source.tasks().iter().map(task).collect(),
+            forks: Vec::new(),
+        };
+        let mut follower = Follower::new(source, calls);
+        while let Some(record) = follower.next() {
+            let is_shown = follower.step(&record).is_some();
+            stacks.record(&mut follower, &record, is_shown);
+        }
+        for at in 0..stacks.tasks.len() {
+            stacks.count(at, follower.last_of(at));
+        }
+        let findings = follower.take_findings();
+        (stacks, findings)
+    }
+
+    fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_shown: bool) {
+        let at = record.task as usize;
+        let is_kernel = record.origin == CallOrigin::Kernel;
+        let of_call = Level { is_kernel, depth: record.depth.into() };
+        // Nothing is called while a task has no processor.
+        let of_wait = Level { is_kernel: true, depth: u64::MAX };
+        match (record.kind, record.address) {
+            (CallKind::Entry, address) => {
+                let is_shown = is_shown && !follower.is_skipped_library_call(record.symbol, address);
+                let name = self.names.of_symbol(follower, record.symbol, address);
+                let stack = self.begin(at, record.time, of_call, name, is_shown);
+                if is_shown && special(&self.names[name]) == Special::Fork {
+                    self.forks.push((stack, address, follower.source.tasks()[at].pid));
+                }
+            }
+            (CallKind::Exit, address) => {
+                if !self.end(at, record.time, of_call) {
+                    self.end_of_parent(at, address, follower.source.tasks()[at].parent);
+                }
+            }
+            (CallKind::Event, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED) => {
+                let is_preempted = record.address == event_id::SCHED_OUT_PREEMPTED;
+                let name = self.names.number(if is_preempted { PREEMPTED } else { SCHEDULE });
+                let stack = self.begin(at, record.time, of_wait, name, is_shown);
+                self.list[stack].is_wait |= is_shown;
+            }
+            (CallKind::Event, event_id::SCHED_IN) => {
+                self.end(at, record.time, of_wait);
+            }
+            (CallKind::Event | CallKind::Lost, _) => {}
+        }
+    }
+
+    /// The time of a task up to now belongs to its innermost call.
+    fn count(&mut self, at: usize, time: u64) {
+        let task = &mut self.tasks[at];
+        // A clock that goes back must not make a stack wider than the world.
+        let taken = time.saturating_sub(task.time);
+        task.time = task.time.max(time);
+        if let Some(stack) = task.counts_for() {
+            self.list[stack].own = self.list[stack].own.saturating_add(taken);
+        }
+    }
+
+    /// A call begins: the stack with it, or without it when it is not shown.
+    fn begin(&mut self, at: usize, time: u64, level: Level, name: usize, is_shown: bool) -> usize {
+        self.end(at, time, level);
+        let task = &mut self.tasks[at];
+        let below = task.open.last().map_or(task.base, |&(stack, _)| stack);
+        if !is_shown {
+            task.open.begin(Some(level), (below, false));
+            return below;
+        }
+        let list = &mut self.list;
+        let stack = *self.found.entry((below, name)).or_insert_with(|| {
+            list.push(Stack { name, parent: below, ..Stack::default() });
+            list.len() - 1
+        });
+        list[stack].calls += 1;
+        task.open.begin(Some(level), (stack, true));
+        stack
+    }
+
+    /// What stands at a level and above is over; false when nothing does.
+    fn end(&mut self, at: usize, time: u64, level: Level) -> bool {
+        self.count(at, time);
+        let open = &mut self.tasks[at].open;
+        let count = open.abandoned_at(Some(level));
+        for _ in 0..count {
+            open.pop();
+        }
+        count > 0
+    }
+
+    /// A call ends that began before its task: in the process that forked it.
+    fn end_of_parent(&mut self, at: usize, address: u64, parent: i64) {
+        let is_it = |&(_, of, pid): &(usize, u64, i64)| (of, pid) == (address, parent);
+        let base = match self.forks.iter().rposition(is_it) {
+            Some(fork) => self.forks.remove(fork).0,
+            None => self.tasks[at].base,
+        };
+        self.tasks[at].base = self.list[base].parent;
+    }
+}

@@ -1,0 +1,25 @@
+//! Streams of very many packets of one event, as small producers write them.
+
+mod util;
+
+use util::{Folder, Run, ticks_metadata, ticks_packet};
+
+/// Packets of one event: more than all batches that wait to be printed hold together.
+const PACKETS: u32 = 40_000;
+
+/// Memory is limited and not measured, so nothing depends on when one looks. Threads reserve more than they use.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_event_in_a_packet_of_its_own_takes_no_room_for_thousands() {
+    let folder = Folder::new();
+    let bytes: Vec<u8> = (0..PACKETS).flat_map(|n| ticks_packet(&[(u64::from(n) * 10, n)], 0)).collect();
+    folder.file("tiny/metadata", ticks_metadata("freq = 1000000000;")).file("tiny/stream", bytes);
+    for options in ["-j2", "-j2 --memory 16M", "-j1"] {
+        let mut shell = std::process::Command::new("sh");
+        let script = format!("ulimit -v 300000; exec \"$0\" print {options} tiny");
+        shell.args(["-c", &script]).arg(util::command().get_program()).current_dir(folder.path("."));
+        let run = Run::of(shell.output().expect("it runs")).ends(0, &[]);
+        assert_eq!(run.stdout.lines().count(), PACKETS as usize, "{options}");
+        assert!(run.stdout.ends_with(&format!("n = {} }}\n", PACKETS - 1)), "{options}");
+    }
+}
