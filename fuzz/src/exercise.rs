@@ -8,16 +8,16 @@ use tracemill_engine::check::check;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::item::Flow;
-use tracemill_render::print::{Output, print};
-use tracemill_render::lines::{LineFormat, LinePlan};
-use tracemill_render::text::TextOptions;
+use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::survey::{ends, survey};
-use tracemill_engine::selection::streams;
 use tracemill_engine::timeline::{Selection, merger};
 use tracemill_format::{DataFile, OpenTrace, Stream};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Schema, StreamClassId};
+use tracemill_render::lines::{LineFormat, LinePlan};
+use tracemill_render::print::{Output, print};
+use tracemill_render::text::TextOptions;
 
 use crate::check_size;
 use crate::storage::Folder;
@@ -52,7 +52,7 @@ pub(crate) fn read_with_schema(schema: Arc<Schema>, bytes: &[u8]) {
         bytes: Arc::new(bytes.to_vec()),
         is_indexed: false,
     };
-    let stream = Stream { name: "stream".into(), class, id: None, files: vec![file], packets: vec![packet] };
+    let stream = Stream { name: "stream".into(), class, id: None, files: vec![file], packets: vec![packet].into() };
     let trace = OpenTrace {
         name: "random".into(),
         path: "random".into(),

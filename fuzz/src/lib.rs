@@ -54,10 +54,10 @@ use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::replay::{self, ReplayField, ReplayOptions};
 use tracemill_calls::{CallOptions, graph, report};
 use tracemill_codec::layout::largest_tree;
-use tracemill_engine::filter::{Expression, FilterContext, TimeContext, parse_time};
+use tracemill_ctf::{ctf2, drafts, tsdl};
+use tracemill_engine::filter::{Expression, TimeContext, parse_time};
 use tracemill_engine::session::Session;
 use tracemill_format::calls::DumpOptions;
-use tracemill_ctf::{ctf2, drafts, tsdl};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
 
@@ -250,12 +250,12 @@ pub fn run_lttng_index(data: &[u8]) {
 /// A filter expression, or a time.
 pub fn run_filter(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let _ = parse_time(&text, &TimeContext { gmt: true, first_ns: Some(1), last_ns: Some(1_000_000_000) });
+    let times = TimeContext { gmt: true, first_ns: Some(1), last_ns: Some(1_000_000_000) };
+    let _ = parse_time(&text, &times);
     let Ok(expression) = Expression::parse(&text) else { return };
     let folder = Folder::new(INDEXED_METADATA, &indexed_stream());
     let session = exercise::open(&folder);
-    let context = FilterContext { session: &session, gmt: true, first_ns: Some(1), last_ns: Some(1_000_000_000) };
-    let Ok(filter) = expression.bind(&context) else { return };
+    let Ok(filter) = expression.bind(&session, &times) else { return };
     let classes = filter.classes(0);
     let range = filter.time_range();
     let mut matcher = filter.matcher();

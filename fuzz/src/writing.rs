@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tracemill_engine::convert::{Conversion, sources};
-use tracemill_engine::merge::Source as _;
+use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::item::{Flow, Item};
+use tracemill_engine::merge::Source as _;
+use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::selection::streams;
 use tracemill_engine::timeline::{Selection, cursors};
-use tracemill_formats::TARGETS;
 use tracemill_format::target::{Target, WriteOptions};
+use tracemill_formats::TARGETS;
 use tracemill_model::schema::ByteOrder;
 
 /// A folder that is removed with its content.
@@ -55,18 +55,16 @@ fn write(session: &Session, target: &Target, options: &WriteOptions, out: &Path)
         session,
         streams: &streams,
         selection: &selection,
-        filter: None,
-        skip: 0,
-        limit: None,
+        options: &ConvertOptions::default(),
         in_order: target.wants_order,
-        stop: None,
     };
     let writer = (target.create)(&FileSystem.at(out), &sources, options).ok()?;
     Some(conversion.run(writer, &mut |_| Flow::Continue).ok()?.events)
 }
 
 fn open(out: &Path) -> Session {
-    Session::open(&FileSystem, &[out.to_path_buf()], &OpenOptions::new(tracemill_formats::FORMATS)).expect("the options are right")
+    Session::open(&FileSystem, &[out.to_path_buf()], &OpenOptions::new(tracemill_formats::FORMATS))
+        .expect("the options are right")
 }
 
 /// What was written can be read without faults; CTF 2 and CTF 1.8 with as many events.
