@@ -141,7 +141,7 @@ impl Stacks {
         stack
     }
 
-    /// What stands at a level and above is over; false when nothing does.
+    /// Ends the calls at a level and above it; false when there are none.
     fn end(&mut self, at: usize, time: u64, level: Level) -> bool {
         self.count(at, time);
         let open = &mut self.tasks[at].open;

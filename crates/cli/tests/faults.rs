@@ -199,24 +199,31 @@ fn what_is_lost_is_counted_and_refused_when_strict() {
     assert!(lossy > 10 && whole > 10, "{lossy} {whole}");
 }
 
+/// Metadata of streams of bytes: `id`, `timestamp`, and packets that count what was discarded. `env` says what wrote it.
+fn metadata_of_bytes(env: &str) -> String {
+    format!(
+        "/* CTF 1.8 */
+        typealias integer {{ size = 8; align = 8; signed = false; }} := u8;
+        typealias integer {{ size = 8; align = 8; signed = false; map = clock.c.value; }} := t8;
+        trace {{ major = 1; minor = 8; byte_order = le; }};
+        {env}
+        clock {{ name = c; freq = 1000000000; }};
+        stream {{
+            packet.context := struct {{
+                u8 content_size; u8 packet_size; t8 timestamp_begin; t8 timestamp_end; u8 events_discarded;
+            }};
+            event.header := struct {{ u8 id; t8 timestamp; }};
+        }};
+        event {{ name = \"e\"; id = 0; }};"
+    )
+}
+
 #[test]
 fn events_may_have_been_lost_since_the_stored_end_of_the_packet_before() {
-    let metadata = "/* CTF 1.8 */
-        typealias integer { size = 8; align = 8; signed = false; } := u8;
-        typealias integer { size = 8; align = 8; signed = false; map = clock.c.value; } := t8;
-        trace { major = 1; minor = 8; byte_order = le; };
-        env { tracer_name = \"lttng-modules\"; tracer_major = 2; tracer_minor = 8; tracer_patchlevel = 0; };
-        clock { name = c; freq = 1000000000; };
-        stream {
-            packet.context := struct {
-                u8 content_size; u8 packet_size; t8 timestamp_begin; t8 timestamp_end; u8 events_discarded;
-            };
-            event.header := struct { u8 id; t8 timestamp; };
-        };
-        event { name = \"e\"; id = 0; };";
+    let env = "env { tracer_name = \"lttng-modules\"; tracer_major = 2; tracer_minor = 8; tracer_patchlevel = 0; };";
     let packet = |begin, end, discarded| [72, 72, begin, end, discarded, 0, begin + 1, 0, end];
     let folder = Folder::new();
-    folder.file("t/metadata", metadata);
+    folder.file("t/metadata", metadata_of_bytes(env));
     folder.file("t/s", [packet(10, 19, 0), packet(26, 32, 7)].concat());
     // These tracers may write events behind the end of a packet, so it lasts until the next one.
     let run = folder.run("check t").ends(0, &[]);
@@ -227,22 +234,10 @@ fn events_may_have_been_lost_since_the_stored_end_of_the_packet_before() {
 
 #[test]
 fn errors_of_one_kind_and_losses_of_one_stream_are_reported_together() {
-    let metadata = "/* CTF 1.8 */
-        typealias integer { size = 8; align = 8; signed = false; } := u8;
-        typealias integer { size = 8; align = 8; signed = false; map = clock.c.value; } := t8;
-        trace { major = 1; minor = 8; byte_order = le; };
-        clock { name = c; freq = 1000000000; };
-        stream {
-            packet.context := struct {
-                u8 content_size; u8 packet_size; t8 timestamp_begin; t8 timestamp_end; u8 events_discarded;
-            };
-            event.header := struct { u8 id; t8 timestamp; };
-        };
-        event { name = \"e\"; id = 0; };";
     // Each packet loses two events, and has one that nobody can decode.
     let packet = |at: u8| [72, 72, at * 10, at * 10 + 9, at * 2, 0, at * 10 + 1, 7, at * 10 + 2];
     let folder = Folder::new();
-    folder.file("t/metadata", metadata);
+    folder.file("t/metadata", metadata_of_bytes(""));
     folder.file("t/s", (1..=5).map(packet).collect::<Vec<_>>().concat());
     let together = [
         "error: t/s: byte 7, packet 0: no event class has the id 7",

@@ -278,7 +278,7 @@ impl Column {
         }
     }
 
-    /// The same values as single numbers, so wide that `value` can be one of them.
+    /// The column with one number for each packet, wide enough for `value`.
     #[cold]
     fn with_room(&self, len: usize, value: u64) -> Column {
         let values = (0..len).map(|at| self.at(at));

@@ -104,7 +104,7 @@ pub(super) struct Definitions {
     pub(super) by_track: ById,
     /// Names of the first tracks, where they are the same whatever refers to them.
     track_names: Vec<Option<Box<[u8]>>>,
-    /// The same names, ready to be copied.
+    /// `track_names`, ready to be copied.
     quick_tracks: fast_text::Names,
     /// The symbols of `%k`.
     pub(super) symbols: Symbols,
