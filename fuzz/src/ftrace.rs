@@ -77,7 +77,6 @@ pub(crate) fn check_format(text: &str, choices: u8, record: &[u8]) {
                 assert_eq!(field.bytes(record, machine).len(), range.len());
                 assert!(is_whole || range.len() < 1 << 16);
                 field.integer(record, machine);
-                field.text(record, machine);
             }
             let name = |address: u64, with_offset: bool| with_offset.then(|| format!("f{address:x}"));
             let mut printed = Vec::new();

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_engine::convert::{Conversion, ConvertOptions, sources};
 use tracemill_engine::item::{Flow, Item};
-use tracemill_engine::merge::Source as _;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
