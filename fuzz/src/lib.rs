@@ -124,7 +124,7 @@ pub fn run_tsdl(data: &[u8]) {
 
 /// Metadata of CTF 2.
 pub fn run_ctf2_json(data: &[u8]) {
-    if let Err(error) = ctf2::parse(data) {
+    if let Err(error) = ctf2::parse(data, false) {
         check_metadata_error(&error);
     }
     exercise::read(&Folder::new(data, SOME_STREAM));

@@ -129,3 +129,84 @@ fn a_boolean_that_selects_is_written_as_an_integer_and_read_as_a_boolean() {
     assert_eq!(type_of(members(&all, "plain")[0]), "fixed-length-boolean");
     assert_eq!(type_of(members(&all, "has")[0]), "fixed-length-unsigned-integer");
 }
+
+/// Metadata with a comma at the end, an unknown property, a name twice, and a boolean whose ranges are those of an
+/// integer, for an optional field and for a variant.
+fn odd_trace(folder: &Folder, name: &str) {
+    let class = |kind: &str| format!(r#"{{"type":"{kind}","length":8,"byte-order":"little-endian","alignment":8}}"#);
+    let (flag, byte) = (class("fixed-length-boolean"), class("fixed-length-unsigned-integer"));
+    let of_flag = r#""selector-field-location":{"path":["has"]}"#;
+    let optional = |ranges: &str| {
+        format!(r#"{{"type":"optional","field-class":{byte},"selector-field-ranges":{ranges},{of_flag}}}"#)
+    };
+    let option = |name: &str, ranges: &str| {
+        format!(r#"{{"name":"{name}","selector-field-ranges":{ranges},"field-class":{byte}}}"#)
+    };
+    let text = format!(
+        "\u{1e}{{\"type\":\"preamble\",\"version\":2}}
+\u{1e}{{\"type\":\"trace-class\",\"colour\":\"red\"}}
+\u{1e}{{\"type\":\"data-stream-class\",}}
+\u{1e}{{\"type\":\"event-record-class\",\"name\":\"e\",\"payload-field-class\":{{\"type\":\"structure\",\"member-classes\":[
+  {{\"name\":\"n\",\"field-class\":{byte}}},
+  {{\"name\":\"n\",\"field-class\":{byte}}},
+  {{\"name\":\"has\",\"field-class\":{flag}}},
+  {{\"name\":\"if\",\"field-class\":{}}},
+  {{\"name\":\"unless\",\"field-class\":{}}},
+  {{\"name\":\"which\",\"field-class\":{{\"type\":\"variant\",{of_flag},\"options\":[{},{}]}}}}]}}}}
+",
+        optional("[[1,255]]"),
+        optional("[[0,0]]"),
+        option("off", "[[0,0]]"),
+        option("on", "[[1,1]]"),
+    );
+    // A boolean is true with any bit.
+    folder.file(&format!("{name}/metadata"), text).file(&format!("{name}/stream"), [1, 2, 0, 8, 9, 3, 4, 64, 5, 6]);
+}
+
+#[test]
+fn metadata_of_others_are_read_with_warnings_and_refused_by_the_strict() {
+    let folder = Folder::new();
+    odd_trace(&folder, "odd");
+    let run = folder.run("print --format jsonl odd").ends(
+        0,
+        &[
+            "line 2, column 24: unknown property `colour` of a trace class",
+            "line 3, column 29: fragment 3 is not valid JSON: a comma before `}`",
+            "line 6, column 11: two members of a structure are named `n`",
+            "selector is a boolean",
+        ],
+    );
+    for payload in [
+        r#"{"n":1,"n_2":2,"has":false,"if":null,"unless":8,"which":{"off":9}}"#,
+        r#"{"n":3,"n_2":4,"has":true,"if":5,"unless":null,"which":{"on":6}}"#,
+    ] {
+        assert!(run.stdout.contains(payload), "{}", run.stdout);
+    }
+    let strict = folder.run("print --strict odd").ends(1, &["line 2, column 24: unknown property `colour`"]);
+    assert_eq!(strict.stdout, "");
+    let checked = folder.run("check odd").ends(0, &[]).stdout;
+    assert!(checked.contains("unknown property `colour`"), "{checked}");
+}
+
+#[test]
+fn what_is_written_of_odd_metadata_is_not_odd() {
+    let folder = Folder::new();
+    odd_trace(&folder, "odd");
+    let payloads = |trace: &str, options: &str| -> Vec<Value> {
+        let run = folder.run(&format!("print --format jsonl {options} {trace}")).ends(0, &[]);
+        run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line")["payload"].clone()).collect()
+    };
+    let want = payloads("odd", "-q");
+    assert_eq!(want.len(), 2);
+    for options in ["--byte-order big", "--limit 9", ""] {
+        let to = format!("to{}", options.len());
+        folder.run(&format!("convert -q --to ctf2 {options} -o {to} odd")).ends(0, &[]);
+        if !options.is_empty() {
+            assert_eq!(check(&folder, &to), 2);
+            assert_eq!(payloads(&to, "--strict"), want, "{options}");
+        }
+        assert_eq!(payloads(&to, "-q"), want, "{options}");
+    }
+    folder.run("convert -q --to ctf1.8 -o old odd");
+    assert_eq!(payloads("old", "--strict").len(), 2);
+}

@@ -26,6 +26,8 @@ pub fn min_bits(schema: &Schema, id: FieldClassId) -> u64 {
     match &class.kind {
         FieldKind::String(class) => match &class.length {
             StringLength::NullTerminated => class.encoding.unit_bytes() as u64 * 8,
+            // One whose last code unit is not whole: no leaf of a fixed size, as it is a fault wherever it stands.
+            StringLength::Bytes(Length::Static(bytes)) => bytes.saturating_mul(8),
             StringLength::Bytes(length) => length_bits(schema, length),
         },
         FieldKind::Blob(class) => length_bits(schema, &class.length),
@@ -72,8 +74,10 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
         return Some(len_bits.into());
     }
     match &class.kind {
-        FieldKind::String(StringClass { length: StringLength::Bytes(Length::Static(bytes)), .. })
-        | FieldKind::Blob(BlobClass { length: Length::Static(bytes), .. }) => Some(bytes.saturating_mul(8)),
+        FieldKind::String(StringClass { length: StringLength::Bytes(Length::Static(bytes)), encoding }) => {
+            bytes.is_multiple_of(encoding.unit_bytes() as u64).then_some(bytes.saturating_mul(8))
+        }
+        FieldKind::Blob(BlobClass { length: Length::Static(bytes), .. }) => Some(bytes.saturating_mul(8)),
         FieldKind::Rendered(class) => Some(u64::from(class.len_bytes) * 8),
         _ => None,
     }

@@ -93,7 +93,7 @@ impl Quick {
                     steps.push(Step::SkipBy { slot, bytes: u16::try_from(stride_bits / 8).ok()? });
                     continue;
                 }
-                Op::StrBytes { len, .. } | Op::Blob { len, .. } => {
+                Op::StrBytes { len, unit: 1, .. } | Op::Blob { len, .. } => {
                     let slot = own(len).filter(|&slot| written[slot])? as u8;
                     steps.push(Step::SkipBy { slot, bytes: 1 });
                     continue;

@@ -337,6 +337,29 @@ fn absurd_lengths_in_the_data_are_refused() {
 }
 
 #[test]
+fn strings_of_pieces_of_code_units_are_faults_wherever_they_stand() {
+    for (encoding, unit) in [(Encoding::Utf16Be, 2u8), (Encoding::Utf16Le, 2), (Encoding::Utf32Le, 4)] {
+        for bytes in 0..=9 {
+            let mut b = Builder::new();
+            let (length, byte) = (b.unsigned(8), b.unsigned(8));
+            let mut string =
+                |length| b.add(FieldKind::String(StringClass { encoding, length: StringLength::Bytes(length) }), 8);
+            let (fixed, counted) = (string(Length::Static(bytes)), string(Length::Field(payload(&[M(0)]))));
+            let in_array = b.array(fixed, Length::Static(2));
+            for field in [fixed, counted, in_array] {
+                let schema = Builder(b.0.clone()).finish(StreamClass::default(), &[length, field, byte]);
+                let result = decode_all(&schema, &[&[bytes as u8][..], &[1; 40]].concat());
+                let expected = match bytes.is_multiple_of(unit.into()) {
+                    true => Ok(()),
+                    false => Err((FaultKind::PartialUnit { bytes, unit }, 8)),
+                };
+                assert_eq!(result.map(|_| ()), expected, "{encoding:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn elements_without_size_are_counted_in_the_outermost_array() {
     let limit = 1 << 16;
     let schema = |inner: u64, outer: u64, has_byte: bool| {

@@ -205,7 +205,7 @@ impl<'a> Interpreter<'a> {
             }
             FieldKind::String(string) => self.string(id, string),
             FieldKind::Blob(blob) => {
-                let bytes = self.counted_bytes(id, &blob.length)?;
+                let bytes = self.counted_bytes(id, &blob.length, 1)?;
                 if class.roles.has(Role::TraceUuid) {
                     self.roles.uuid = bytes.as_slice().try_into().ok();
                 }
@@ -327,7 +327,7 @@ impl<'a> Interpreter<'a> {
         let unit = unit_bytes(string.encoding);
         match &string.length {
             StringLength::Bytes(length) => {
-                let mut bytes = self.counted_bytes(id, length)?;
+                let mut bytes = self.counted_bytes(id, length, unit as u64)?;
                 let units = bytes.len() / unit;
                 if let Some(zero) = (0..units).find(|at| bytes[at * unit..][..unit].iter().all(|&byte| byte == 0)) {
                     bytes.truncate(zero * unit);
@@ -352,12 +352,15 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn counted_bytes(&mut self, id: FieldClassId, length: &Length) -> Result<Vec<u8>> {
+    fn counted_bytes(&mut self, id: FieldClassId, length: &Length, unit: u64) -> Result<Vec<u8>> {
         let len = self.length(id, length, 8)?;
         let Some(bits) = len.checked_mul(8) else {
             return Err(self.fault(id, FaultKind::TooLong { len }));
         };
         self.need(id, bits)?;
+        if !len.is_multiple_of(unit) {
+            return Err(self.fault(id, FaultKind::PartialUnit { bytes: len, unit: unit as u8 }));
+        }
         Ok((0..len).map(|_| self.byte()).collect())
     }
 

@@ -122,6 +122,13 @@ pub enum FaultKind {
         /// The number of elements that the data claim.
         len: u64,
     },
+    /// A string of so many bytes that its last code unit is not whole.
+    PartialUnit {
+        /// The number of bytes.
+        bytes: u64,
+        /// Bytes of a code unit.
+        unit: u8,
+    },
     /// A length below zero.
     Negative {
         /// The length.
@@ -166,6 +173,9 @@ impl fmt::Display for FaultKind {
             }
             FaultKind::TooLong { len } => {
                 write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
+            }
+            FaultKind::PartialUnit { bytes, unit } => {
+                write!(f, "a length of {bytes} bytes does not fit an encoding whose code units have {unit} bytes")
             }
             FaultKind::Negative { len } => write!(f, "a length of {len} elements is below zero"),
             FaultKind::EmptyElements => write!(f, "more than {} elements without size", MAX_IDLE),

@@ -467,6 +467,10 @@ impl<'a> Run<'a> {
             }
             Op::StrBytes { node, unit, len } => {
                 let bytes = self.take_bytes(state.slots[usize::from(len)])?;
+                if unit > 1 && !bytes.len().is_multiple_of(usize::from(unit)) {
+                    self.pos -= bytes.len() as u64 * 8;
+                    return Err(self.fail(FaultKind::PartialUnit { bytes: bytes.len() as u64, unit }));
+                }
                 visitor.string(node, until_zero(bytes, usize::from(unit)));
             }
             Op::Blob { node, len } => {

@@ -455,8 +455,14 @@ impl Generator<'_> {
                     Encoding::Utf32Be,
                     Encoding::Utf32Le,
                 ]);
-                let length =
-                    if self.rng.chance(40) { StringLength::NullTerminated } else { StringLength::Bytes(self.length()) };
+                let length = match self.length() {
+                    _ if self.rng.chance(40) => StringLength::NullTerminated,
+                    // Mostly whole code units: others are faults.
+                    Length::Static(units) if units < 5 && self.rng.chance(90) => {
+                        StringLength::Bytes(Length::Static(units * encoding.unit_bytes() as u64))
+                    }
+                    length => StringLength::Bytes(length),
+                };
                 let align = self.align(&[8, 8, 8, 16, 32]);
                 self.add(FieldKind::String(StringClass { encoding, length }), align)
             }

@@ -36,7 +36,7 @@ pub(crate) fn probe(storage: &dyn Storage, path: &std::path::Path) -> bool {
 
 /// Opens all folders, and joins those that are parts of one trace.
 pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<OpenTrace>> {
-    let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(context.storage, found)).collect();
+    let folders: Vec<Result<Folder>> = found.iter().map(|found| Folder::open(context, found)).collect();
     let mut groups: Vec<Result<Vec<Folder>>> = Vec::new();
     let mut by_uuid: HashMap<[u8; 16], usize> = HashMap::new();
     for folder in folders {
@@ -82,22 +82,23 @@ struct File {
 }
 
 impl Folder {
-    fn open(storage: &dyn Storage, found: &Found) -> Result<Self> {
+    fn open(context: &OpenContext<'_>, found: &Found) -> Result<Self> {
+        let storage = context.storage;
         let path = found.path.join(METADATA);
         let bytes = storage.open(&path)?;
-        let (schema, faults) = read_metadata(bytes.bytes()).map_err(|error| error.in_file(&path))?;
-        check_size(&schema, bytes.bytes().len() as u64).map_err(|error| error.in_file(&path))?;
-        let schema = Arc::new(schema);
+        let read = read_metadata(bytes.bytes(), context.strict).map_err(|error| error.in_file(&path))?;
+        check_size(&read.schema, bytes.bytes().len() as u64).map_err(|error| error.in_file(&path))?;
+        let schema = Arc::new(read.schema);
         let plans = Arc::new(TracePlans::new(schema.clone()));
-        let faults = faults.into_iter().map(|fault| fault.in_file(&path)).collect();
+        let in_metadata = |errors: Vec<Error>| errors.into_iter().map(|error| error.in_file(&path)).collect();
         let mut folder = Folder {
             found: found.clone(),
             metadata: bytes,
             schema,
             plans,
             files: Vec::new(),
-            faults,
-            warnings: Vec::new(),
+            faults: in_metadata(read.faults),
+            warnings: in_metadata(read.warnings),
         };
         for entry in storage.list(&found.path)? {
             let EntryKind::File(len) = entry.kind else { continue };
@@ -238,16 +239,25 @@ fn fits_first(list: &PacketList, first: Option<&packets::Header>) -> std::result
     if same { Ok(()) } else { Err("its first entry does not describe the first packet of the data file".into()) }
 }
 
-fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
+/// The metadata of a folder, with what is wrong with them.
+struct Metadata {
+    schema: Schema,
+    faults: Vec<Error>,
+    warnings: Vec<Error>,
+}
+
+fn read_metadata(bytes: &[u8], is_strict: bool) -> Result<Metadata> {
     if bytes.is_empty() {
         return Err(Error::malformed("the metadata is empty"));
     }
     if ctf2::probe(bytes) {
-        return ctf2::parse(bytes).map(|schema| (schema, Vec::new()));
+        let (schema, warnings) = ctf2::parse(bytes, is_strict)?;
+        return Ok(Metadata { schema, faults: Vec::new(), warnings });
     }
     let metadata = tsdl::read_text(bytes)?;
     if ctf2::probe(metadata.text.as_bytes()) {
-        return ctf2::parse(metadata.text.as_bytes()).map(|schema| (schema, metadata.faults));
+        let (schema, warnings) = ctf2::parse(metadata.text.as_bytes(), is_strict)?;
+        return Ok(Metadata { schema, faults: metadata.faults, warnings });
     }
     let mut schema = tsdl::parse(&metadata.text)?;
     if names::has_mark(&metadata.text) {
@@ -256,7 +266,7 @@ fn read_metadata(bytes: &[u8]) -> Result<(Schema, Vec<Error>)> {
     if schema.uuid.is_none() {
         schema.uuid = metadata.uuid.filter(|uuid| uuid.iter().any(|&byte| byte != 0));
     }
-    Ok((schema, metadata.faults))
+    Ok(Metadata { schema, faults: metadata.faults, warnings: Vec::new() })
 }
 
 /// Refuses a schema whose plans would be out of proportion to its metadata. Linear in the schema.

@@ -350,9 +350,15 @@ impl Maker<'_> {
     }
 
     fn count(&mut self) -> Count {
-        match self.selector(|selector| selector.is_length) {
+        self.count_in(1)
+    }
+
+    /// A count that is a multiple of `unit`, which divides 4.
+    fn count_in(&mut self, unit: u64) -> Count {
+        let fits = |bounds: (i128, i128)| unit == 1 || bounds == (4, 4);
+        match self.selector(|selector| selector.is_length && fits(selector.bounds)) {
             Some(of) if self.rng.chance(70) => Count::Field(of.slot, of.location),
-            _ => Count::Fixed(self.rng.below(5)),
+            _ => Count::Fixed(self.rng.below(5) * unit),
         }
     }
 
@@ -481,7 +487,8 @@ impl Maker<'_> {
         let made = |kind, align| Type { kind, align, slot: None };
         match self.rng.below(20) {
             0..=3 => {
-                let small = if self.rng.chance(70) { (0, self.rng.pick(&[1, 3, 5])) } else { (-2, 2) };
+                let small =
+                    if self.rng.chance(70) { self.rng.pick(&[(0, 1), (0, 3), (0, 5), (4, 4)]) } else { (-2, 2) };
                 let bits = self.rng.pick(&[4, 8, 8, 16, 33, 64]);
                 let (order, align, reversed) = self.places(bits);
                 let labels = if self.rng.chance(30) { self.parted(small) } else { self.labels(small) };
@@ -536,7 +543,8 @@ impl Maker<'_> {
             16..=18 => {
                 let encoding =
                     self.rng.pick(&["utf-8", "utf-8", "utf-8", "utf-16le", "utf-16be", "utf-32le", "utf-32be"]);
-                let count = if self.rng.chance(60) { None } else { Some(self.count()) };
+                let unit = encoded("\0", encoding).len() as u64;
+                let count = if self.rng.chance(60) { None } else { Some(self.count_in(unit)) };
                 made(Kind::Text { count, encoding }, 8)
             }
             _ => {
@@ -895,22 +903,18 @@ fn encoded(text: &str, encoding: &str) -> Vec<u8> {
 fn decoded(bytes: &[u8], encoding: &str) -> String {
     let text = match encoding {
         "utf-16le" => {
-            let (units, rest) = bytes.as_chunks();
-            let text =
-                String::from_utf16_lossy(&units.iter().map(|&unit| u16::from_le_bytes(unit)).collect::<Vec<_>>());
-            text + if rest.is_empty() { "" } else { "\u{fffd}" }
+            let units = bytes.as_chunks().0;
+            String::from_utf16_lossy(&units.iter().map(|&unit| u16::from_le_bytes(unit)).collect::<Vec<_>>())
         }
         "utf-16be" => {
-            let (units, rest) = bytes.as_chunks();
-            let text =
-                String::from_utf16_lossy(&units.iter().map(|&unit| u16::from_be_bytes(unit)).collect::<Vec<_>>());
-            text + if rest.is_empty() { "" } else { "\u{fffd}" }
+            let units = bytes.as_chunks().0;
+            String::from_utf16_lossy(&units.iter().map(|&unit| u16::from_be_bytes(unit)).collect::<Vec<_>>())
         }
         "utf-32le" | "utf-32be" => {
-            let (units, rest) = bytes.as_chunks();
+            let units = bytes.as_chunks().0;
             let number = if encoding == "utf-32le" { u32::from_le_bytes } else { u32::from_be_bytes };
             let letters = units.iter().map(|&unit| char::from_u32(number(unit)).unwrap_or('\u{fffd}'));
-            letters.collect::<String>() + if rest.is_empty() { "" } else { "\u{fffd}" }
+            letters.collect()
         }
         _ => String::from_utf8_lossy(bytes).into_owned(),
     };

@@ -462,7 +462,7 @@ impl<'s> Compiler<'s> {
                         self.emit(Op::Str { node, unit });
                         self.forget_bytes();
                     }
-                    StringLength::Bytes(length) => self.bytes(length, |len| Op::StrBytes { node, unit, len }),
+                    StringLength::Bytes(length) => self.bytes(length, unit, |len| Op::StrBytes { node, unit, len }),
                 }
             }
             FieldKind::Blob(blob) => {
@@ -470,7 +470,7 @@ impl<'s> Compiler<'s> {
                 if is_uuid {
                     self.emit(Op::Uuid);
                 }
-                self.bytes(&blob.length, |len| Op::Blob { node, len });
+                self.bytes(&blob.length, 1, |len| Op::Blob { node, len });
             }
             FieldKind::Rendered(rendered) => {
                 let render = self.out.renders.len() as u16;
@@ -707,10 +707,12 @@ impl<'s> Compiler<'s> {
         self.note_saved();
     }
 
-    /// Bytes of a string or blob, whose number `length` says.
-    fn bytes(&mut self, length: &Length, op: impl FnOnce(u16) -> Op) {
+    /// Bytes of a string or blob, whose number `length` says; they come in units.
+    fn bytes(&mut self, length: &Length, unit: u8, op: impl FnOnce(u16) -> Op) {
         match length {
-            Length::Static(bytes) if self.form.mode == Mode::Skip => self.advance(bytes.saturating_mul(8)),
+            Length::Static(bytes) if self.form.mode == Mode::Skip && bytes.is_multiple_of(unit.into()) => {
+                self.advance(bytes.saturating_mul(8))
+            }
             Length::Static(bytes) => {
                 let slot = self.loop_slots();
                 self.emit(Op::Set { slot, value: *bytes });

@@ -237,5 +237,5 @@ fn ctf2_schema(members: &[(&str, &str)]) -> Schema {
          \u{1e}{{\"type\": \"event-record-class\", \"payload-field-class\": \
          {{\"type\": \"structure\", \"member-classes\": [{members}]}}}}\n"
     );
-    ctf2::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+    ctf2::parse(text.as_bytes(), true).unwrap_or_else(|error| panic!("{error}")).0
 }

@@ -15,6 +15,9 @@ use super::object::Object;
 /// Our namespace.
 pub(crate) const NAMESPACE: &str = "tracemill";
 
+/// The attribute of an optional or variant whose ranges are those of a boolean that is written as an integer.
+pub(crate) const OF_BOOLEAN: &str = "boolean-ranges";
+
 /// Our attributes of an object of the metadata.
 #[derive(Clone, Copy)]
 pub(super) struct Own<'v>(&'v [Property<'v>]);

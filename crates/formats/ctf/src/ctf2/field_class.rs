@@ -5,7 +5,7 @@
 //! the classes of the schema from it, once per use where it must.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use tracemill_model::schema::{
     StringClass, StringLength,
 };
 
-use super::attributes::Own;
+use super::attributes::{OF_BOOLEAN, Own};
 use super::json::{Kind, Value};
 use super::locations::Location;
 use super::object::{Object, integer, mismatch};
 use super::ranges::{self, RangeSet};
 use super::roles;
+use super::source::Source;
 use super::words::{quoted, suggest};
 
 /// Most levels of field classes, aliases included. Everything that walks field classes may recurse this deep.
@@ -129,7 +130,7 @@ pub(super) struct Alias {
 
 impl Aliases {
     /// Reads a field class or the name of an alias. `level` counts from 1 at the root.
-    pub(super) fn field_class(&self, source: &str, value: &Value<'_>, level: u32) -> Result<Rc<Node>> {
+    pub(super) fn field_class<'v>(&self, source: &'v Source<'v>, value: &'v Value<'v>, level: u32) -> Result<Rc<Node>> {
         let too_deep =
             |span: Span| span.malformed(source, format!("field classes are nested more than {MAX_LEVELS} levels deep"));
         if let Kind::String(name) = &value.kind {
@@ -353,14 +354,22 @@ impl<'v> Reader<'v> {
         let values = self.object.array("member-classes")?.unwrap_or_default();
         let mut members = Vec::with_capacity(values.len());
         let mut names: HashMap<Arc<str>, u32> = HashMap::with_capacity(values.len());
+        let mut renamed = Renamed::default();
         for value in values {
             let member = Object::new(source, value, "a structure member class")?;
-            let name: Arc<str> = member.required_string("name")?.into();
-            if let Some(first) = names.insert(Arc::clone(&name), members.len() as u32) {
-                let span = member.required("name")?.span;
-                let message = format!("two members of a structure are named {}", quoted(&name));
-                return Err(member.second(span, message, values[first as usize].span));
+            let mut name: Arc<str> = member.required_string("name")?.into();
+            if let Some(&first) = names.get(&name) {
+                let other = renamed.another(&name, values, |other| names.contains_key(other));
+                let error = || {
+                    let span = member.optional("name").map_or(member.span, |value| value.span);
+                    let message = format!("two members of a structure are named {}", quoted(&name));
+                    member.second(span, message, values[first as usize].span)
+                };
+                let reading = || format!("this one is read as {}; field locations mean the first one", quoted(&other));
+                source.tolerate(error, reading)?;
+                name = other;
             }
+            names.insert(Arc::clone(&name), members.len() as u32);
             let node = self.part(&member, "field-class")?;
             member.check_properties(&["name", "field-class", "attributes", "extensions"])?;
             let shown = Own::of(&member).name().map_or_else(|| Arc::clone(&name), Arc::from);
@@ -390,7 +399,10 @@ impl<'v> Reader<'v> {
         let ranges = match self.object.optional("selector-field-ranges") {
             // Our own selector is a boolean.
             Some(_) if Own::of(&self.object).has("boolean") => None,
-            Some(value) => Some(ranges::selector_ranges(self.object.source, value)?),
+            Some(value) => {
+                let is_own = Own::of(&self.object).has(OF_BOOLEAN);
+                Some(RangeSet { is_own, ..ranges::selector_ranges(self.object.source, value)? })
+            }
             None => None,
         };
         let content = self.part(&self.object, "field-class")?;
@@ -407,17 +419,23 @@ impl<'v> Reader<'v> {
         }
         let mut options = Vec::with_capacity(values.len());
         let mut names: HashMap<Arc<str>, Span> = HashMap::new();
+        let mut renamed = Renamed::default();
         for value in values {
             let option = Object::new(source, value, "a variant option")?;
-            let name = option.string("name")?;
-            if let Some(name) = &name {
+            let mut name = option.string("name")?;
+            if let Some(of) = &mut name {
                 let span = option.required("name")?.span;
-                if let Some(first) = names.insert(Arc::clone(name), span) {
-                    let message = format!("two options of a variant are named {}", quoted(name));
-                    return Err(option.second(span, message, first));
+                if let Some(&first) = names.get(of) {
+                    let other = renamed.another(of, values, |other| names.contains_key(other));
+                    let message = || format!("two options of a variant are named {}", quoted(of));
+                    let reading = || format!("this one is read as {}", quoted(&other));
+                    source.tolerate(|| option.second(span, message(), first), reading)?;
+                    *of = other;
                 }
+                names.insert(Arc::clone(of), span);
             }
             let ranges = ranges::selector_ranges(source, option.required("selector-field-ranges")?)?;
+            let ranges = RangeSet { is_own: Own::of(&self.object).has(OF_BOOLEAN), ..ranges };
             let node = self.part(&option, "field-class")?;
             option.check_properties(&["name", "field-class", "selector-field-ranges", "attributes", "extensions"])?;
             options.push(NodeOption { name, node, ranges });
@@ -425,6 +443,39 @@ impl<'v> Reader<'v> {
         ranges::refuse_overlap(source, &options.iter().map(|option| &option.ranges).collect::<Vec<_>>())?;
         Ok(NodeKind::Variant { options, selector })
     }
+}
+
+/// Names for members and options whose own names others have already.
+#[derive(Default)]
+struct Renamed<'v> {
+    /// All names that are written, once one of them is found twice.
+    written: Option<HashSet<&'v str>>,
+    /// The next number for a name.
+    next: HashMap<Arc<str>, u32>,
+}
+
+impl<'v> Renamed<'v> {
+    /// `NAME_2` for the second one of a name, or the first such name that no other of `values` has.
+    fn another(&mut self, name: &Arc<str>, values: &'v [Value<'v>], is_taken: impl Fn(&str) -> bool) -> Arc<str> {
+        let written = self.written.get_or_insert_with(|| values.iter().filter_map(name_of).collect());
+        let next = self.next.entry(Arc::clone(name)).or_insert(2);
+        loop {
+            let other = format!("{name}_{next}");
+            *next += 1;
+            if !written.contains(other.as_str()) && !is_taken(&other) {
+                return other.into();
+            }
+        }
+    }
+}
+
+/// The `name` of an object.
+fn name_of<'v>(value: &'v Value<'v>) -> Option<&'v str> {
+    let Kind::Object(properties) = &value.kind else { return None };
+    properties.iter().find_map(|property| match &property.value.kind {
+        Kind::String(name) if property.key == "name" => Some(&**name),
+        _ => None,
+    })
 }
 
 /// An unsigned integer, and an array or blob whose length it is.
@@ -476,8 +527,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Rc<Node>> {
-        let value = json::parse(text, Span::new(0, text.len()), 1).unwrap();
-        Aliases::default().field_class(text, &value, 1)
+        let source = Source::new(text, true);
+        let value = json::parse(&source, Span::new(0, text.len()), 1).unwrap();
+        Aliases::default().field_class(&source, &value, 1)
     }
 
     fn leaf(text: &str) -> (FieldKind, u32) {

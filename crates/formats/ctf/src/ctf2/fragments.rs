@@ -16,6 +16,7 @@ use super::instantiate::Instantiation;
 use super::json::{Kind, Value};
 use super::locations::NameIndex;
 use super::object::{Object, array, integer, mismatch};
+use super::source::Source;
 use super::words::{quoted, suggest};
 
 const TYPES: [&str; 6] =
@@ -39,7 +40,7 @@ const FREE_FIELD_CLASSES: u64 = 1_000_000;
 
 /// Reads fragments and keeps what later ones may refer to.
 pub(super) struct Reader<'a> {
-    source: &'a str,
+    source: &'a Source<'a>,
     schema: Schema,
     index: NameIndex,
     aliases: Aliases,
@@ -52,7 +53,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader that has read nothing yet.
-    pub(super) fn new(source: &'a str) -> Self {
+    pub(super) fn new(source: &'a Source<'a>) -> Self {
         let mut schema = Schema::new("ctf2").with_peer_text();
         schema.version = (2, 0);
         Reader {

@@ -9,14 +9,15 @@ use tracemill_model::schema::{
     Role, Roles, Schema, Scope, StringClass, StringLength, StructClass, VariantClass, VariantOption,
 };
 
-use super::field_class::{Meaning, Node, NodeKind, NodeLength, NodeMember};
+use super::field_class::{Meaning, Node, NodeKind, NodeLength, NodeMember, NodeOption};
 use super::locations::{Frame, Location, NameIndex, Resolver};
-use super::ranges::RangeSet;
+use super::ranges::{self, RangeSet};
 use super::roles;
+use super::source::Source;
 
 /// Makes the classes of one scope.
 pub(super) struct Instantiation<'r, 'n> {
-    pub(super) source: &'r str,
+    pub(super) source: &'r Source<'r>,
     pub(super) schema: &'r mut Schema,
     pub(super) index: &'r mut NameIndex,
     /// Most field classes that the schema may have. An alias that needs new classes for every use could otherwise
@@ -29,6 +30,9 @@ pub(super) struct Instantiation<'r, 'n> {
     pub(super) has_clock: bool,
     pub(super) frames: Vec<Frame<'n>>,
 }
+
+/// The meaning of ranges of integers for a boolean.
+const OF_BOOLEAN: &str = "0 stands for false, and any other value for true";
 
 /// Use of a location.
 #[derive(Clone, Copy)]
@@ -107,17 +111,25 @@ impl<'n> Instantiation<'_, 'n> {
                 (FieldKind::Optional(OptionalClass { selector: path, presence, content }), 1)
             }
             NodeKind::Variant { options, selector } => {
-                let (selector, _) = self.locate(selector, Need::Choice)?;
+                let (path, target) = self.locate(selector, Need::Choice)?;
+                let of_boolean = matches!(self.schema.field_class(target).kind, FieldKind::Boolean(_));
+                if of_boolean {
+                    self.check_boolean_choice(selector, options)?;
+                }
                 let mut made = Vec::with_capacity(options.len());
                 for (index, option) in options.iter().enumerate() {
                     made.push(VariantOption {
                         name: option.name.clone(),
                         raw_name: option.name.clone(),
-                        ranges: option.ranges.ranges.clone(),
+                        ranges: if of_boolean {
+                            ranges::of_boolean(&option.ranges.ranges)
+                        } else {
+                            option.ranges.ranges.clone()
+                        },
                         class: self.inside(Frame::Option(index as u32), &option.node)?,
                     });
                 }
-                (FieldKind::Variant(VariantClass { selector, options: made }), 1)
+                (FieldKind::Variant(VariantClass { selector: path, options: made }), 1)
             }
         })
     }
@@ -155,16 +167,40 @@ impl<'n> Instantiation<'_, 'n> {
     fn presence(&self, selector: &Location, target: FieldClassId, ranges: Option<&RangeSet>) -> Result<Presence> {
         match (&self.schema.field_class(target).kind, ranges) {
             (FieldKind::Boolean(_), None) => Ok(Presence::Boolean),
-            (FieldKind::Boolean(_), Some(ranges)) => Err(self.error(
-                ranges.span,
-                "`selector-field-ranges` of an optional whose selector is a boolean, expected an integer selector",
-            )),
+            (FieldKind::Boolean(_), Some(ranges)) => {
+                let error = || {
+                    self.error(
+                        ranges.span,
+                        "`selector-field-ranges` of an optional whose selector is a boolean, expected an integer selector",
+                    )
+                };
+                if !ranges.is_own {
+                    self.source.tolerate(error, || OF_BOOLEAN.into())?;
+                }
+                Ok(match ranges::of_boolean(&ranges.ranges) {
+                    of_true if of_true == [(1, 1)] => Presence::Boolean,
+                    others => Presence::Ranges(others),
+                })
+            }
             (_, Some(ranges)) => Ok(Presence::Ranges(ranges.ranges.clone())),
             (_, None) => Err(self.error(
                 selector.span,
                 "the selector is an integer, but the optional has no property `selector-field-ranges`",
             )),
         }
+    }
+
+    /// A boolean that selects the option of a variant: its values must still belong to one option each.
+    fn check_boolean_choice(&self, selector: &Location, options: &[NodeOption]) -> Result<()> {
+        if !options.iter().any(|option| option.ranges.is_own) {
+            let error = || self.error(selector.span, "the selector field is a boolean, expected an integer");
+            self.source.tolerate(error, || OF_BOOLEAN.into())?;
+        }
+        let sets: Vec<RangeSet> = options
+            .iter()
+            .map(|option| RangeSet { ranges: ranges::of_boolean(&option.ranges.ranges), ..option.ranges })
+            .collect();
+        ranges::refuse_overlap(self.source, &sets.iter().collect::<Vec<_>>())
     }
 
     fn locate(&mut self, location: &Location, need: Need) -> Result<(FieldPath, FieldClassId)> {
@@ -199,7 +235,7 @@ impl<'n> Instantiation<'_, 'n> {
             (Need::Length, _) => (false, "length", "an unsigned integer"),
             (Need::Presence, FieldKind::Integer(_) | FieldKind::Boolean(_)) => (true, "", ""),
             (Need::Presence, _) => (false, "selector", "a boolean or an integer"),
-            (Need::Choice, FieldKind::Integer(_)) => (true, "", ""),
+            (Need::Choice, FieldKind::Integer(_) | FieldKind::Boolean(_)) => (true, "", ""),
             (Need::Choice, _) => (false, "selector", "an integer"),
         };
         if !is_right {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
+use super::source::Source;
 use super::words::quoted;
 
 /// Most levels of arrays and objects: about three times what the deepest accepted field class needs, and little
@@ -64,7 +65,7 @@ impl Value<'_> {
 }
 
 /// Parses the one JSON text that `frame` holds. `fragment` counts from 1 and is said in errors.
-pub(super) fn parse(source: &str, frame: Span, fragment: usize) -> Result<Value<'_>> {
+pub(super) fn parse<'a>(source: &'a Source<'_>, frame: Span, fragment: usize) -> Result<Value<'a>> {
     let mut parser = Parser { source, at: frame.start, end: frame.end, depth: 0, fragment };
     let value = parser.value()?;
     parser.skip_space();
@@ -78,7 +79,7 @@ pub(super) fn parse(source: &str, frame: Span, fragment: usize) -> Result<Value<
 }
 
 struct Parser<'a> {
-    source: &'a str,
+    source: &'a Source<'a>,
     at: usize,
     end: usize,
     depth: usize,
@@ -156,7 +157,15 @@ impl<'a> Parser<'a> {
                 item(self)?;
                 self.skip_space();
                 match self.peek() {
-                    Some(b',') => self.at += 1,
+                    Some(b',') => {
+                        let comma = Span::new(self.at, self.at + 1);
+                        self.at += 1;
+                        self.skip_space();
+                        if self.peek() == Some(end) {
+                            self.tolerate_comma(comma, end)?;
+                            break;
+                        }
+                    }
                     Some(byte) if byte == end => break,
                     _ => return Err(self.expected(expected)),
                 }
@@ -164,6 +173,12 @@ impl<'a> Parser<'a> {
         }
         self.leave();
         Ok(())
+    }
+
+    fn tolerate_comma(&self, comma: Span, end: u8) -> Result<()> {
+        let message = format!("a comma before `{}`", char::from(end));
+        let error = || comma.malformed(self.source, self.message(&message));
+        self.source.tolerate(error, || "it is read as if it were not there".into())
     }
 
     fn enter(&mut self) -> Result<()> {
@@ -361,11 +376,31 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    fn parse_all(text: &str) -> Result<Value<'_>> {
-        parse(text, Span::new(0, text.len()), 7)
+    /// The value, as something that stands without its text.
+    fn parse_all(text: &str) -> Result<Value<'static>> {
+        let source = Source::new(text, true);
+        parse(&source, Span::new(0, text.len()), 7).map(owned)
     }
 
-    fn kind(text: &str) -> Kind<'_> {
+    fn owned(value: Value<'_>) -> Value<'static> {
+        let property = |property: Property<'_>| Property {
+            key_span: property.key_span,
+            key: property.key.into_owned().into(),
+            value: owned(property.value),
+        };
+        let kind = match value.kind {
+            Kind::Null => Kind::Null,
+            Kind::Boolean(value) => Kind::Boolean(value),
+            Kind::Integer(value) => Kind::Integer(value),
+            Kind::Real => Kind::Real,
+            Kind::String(text) => Kind::String(text.into_owned().into()),
+            Kind::Array(values) => Kind::Array(values.into_iter().map(owned).collect()),
+            Kind::Object(properties) => Kind::Object(properties.into_iter().map(property).collect()),
+        };
+        Value { span: value.span, kind }
+    }
+
+    fn kind(text: &str) -> Kind<'static> {
         parse_all(text).unwrap().kind
     }
 
@@ -408,7 +443,8 @@ mod tests {
     fn faults_say_where_and_what() {
         assert_eq!(fault("{").1, "expected a property name in double quotes, found the end of the fragment");
         assert_eq!(fault("[1 2]"), (4, "expected `,` or `]` after an element, found `2`".into()));
-        assert_eq!(fault("[1,]"), (4, "expected a value, found `]`".into()));
+        assert_eq!(fault("[1,,]"), (4, "expected a value, found `,`".into()));
+        assert_eq!(fault("[,]"), (2, "expected a value, found `,`".into()));
         assert_eq!(fault(r#"{"a" 1}"#), (6, "expected `:` after the property name, found `1`".into()));
         assert_eq!(fault(r#"{"a": 1 é}"#), (9, "expected `,` or `}` after a property, found `é`".into()));
         assert_eq!(fault("01"), (1, "a number has a leading zero".into()));
@@ -423,6 +459,20 @@ mod tests {
         assert_eq!(fault(r#""ab\ud83d!""#), (4, "half of a surrogate pair, `\\ud83d`".into()));
         assert_eq!(fault(r#""\ude00""#), (2, "half of a surrogate pair, `\\ude00`".into()));
         assert_eq!(fault("{} {}"), (4, "expected the end of the fragment, found `{`".into()));
+    }
+
+    #[test]
+    fn a_comma_at_the_end_is_a_fault_for_the_strict_only() {
+        assert_eq!(fault("[1, ]"), (3, "a comma before `]`".into()));
+        assert_eq!(fault("{\"a\": [],}"), (9, "a comma before `}`".into()));
+        let text = "{\"a\": [1,\n],}";
+        let source = Source::new(text, false);
+        let value = parse(&source, Span::new(0, text.len()), 7).unwrap();
+        let Kind::Object(properties) = &value.kind else { panic!("an object") };
+        assert!(matches!(&properties[0].value.kind, Kind::Array(values) if values.len() == 1));
+        let places: Vec<_> =
+            source.into_warnings().iter().map(|one| one.place().text.as_ref().unwrap().offset).collect();
+        assert_eq!(places, [8, 11]);
     }
 
     #[test]

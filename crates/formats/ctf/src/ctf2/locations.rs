@@ -13,6 +13,7 @@ use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, Member, PathSt
 
 use super::json::{Kind, Value};
 use super::object::{Object, array, mismatch};
+use super::source::Source;
 use super::words::{quoted, suggest};
 
 /// A location as written.
@@ -48,7 +49,7 @@ pub(crate) fn origin_text(scope: Scope) -> &'static str {
 
 impl Location {
     /// Reads a location.
-    pub(super) fn read(source: &str, value: &Value<'_>) -> Result<Location> {
+    pub(super) fn read<'v>(source: &'v Source<'v>, value: &'v Value<'v>) -> Result<Location> {
         let object = Object::new(source, value, "a field location")?;
         object.check_properties(&["origin", "path"])?;
         let origin = match object.word("origin", &ORIGINS)? {
@@ -398,8 +399,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Location> {
-        let value = json::parse(text, Span::new(0, text.len()), 1).unwrap();
-        Location::read(text, &value)
+        let source = Source::new(text, true);
+        let value = json::parse(&source, Span::new(0, text.len()), 1).unwrap();
+        Location::read(&source, &value)
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! where everything is written, `fragments` and `field_class` check it against CTF2-SPEC-2.0, and `instantiate` adds
 //! it to the schema, with the help of `locations` for fields that need other fields.
 //!
-//! It is as strict as Babeltrace 2.1: unknown properties, unknown types, unknown roles and all extensions are refused,
-//! and `attributes` are ignored, but for ours (`attributes`). Roles outside the scopes in which they mean something are
-//! ignored too. Field classes nested more than 64 levels deep, which CTF 2 allows, are not supported.
+//! Unknown types, unknown roles and all extensions are refused, and `attributes` are ignored, but for ours (`attributes`).
+//! Roles outside the scopes in which they mean something are ignored too. What is forbidden and has a clear meaning all
+//! the same is read, with a warning (`source`). Field classes nested more than 64 levels deep, which CTF 2 allows, are not
+//! supported.
 
 pub(crate) mod attributes;
 pub(crate) mod field_class;
@@ -15,15 +16,16 @@ mod instantiate;
 mod json;
 pub(crate) mod locations;
 mod object;
-mod ranges;
+pub(crate) mod ranges;
 pub(crate) mod roles;
 mod sequence;
+mod source;
 #[cfg(test)]
 mod tests;
 mod words;
 
 use tracemill_codec::text::Span;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Schema;
 
 /// How far [`probe`] looks for a preamble that has no record separator before it.
@@ -43,7 +45,8 @@ pub fn probe(bytes: &[u8]) -> bool {
     }
 }
 
-/// Reads the metadata of a CTF 2 trace, out of its packets if it was in packets.
+/// Reads the metadata of a CTF 2 trace, as text. With the schema come the oddities that were read over, each with its
+/// place; where the reading `is_strict`, the first one is an error.
 ///
 /// # Errors
 ///
@@ -52,20 +55,22 @@ pub fn probe(bytes: &[u8]) -> bool {
 ///
 /// Time and memory are linear in the length of the text, unless aliases with field locations are used many times:
 /// each such use makes new field classes, up to a million and the length of the text in bytes.
-pub fn parse(bytes: &[u8]) -> Result<Schema> {
-    let source = match std::str::from_utf8(bytes) {
-        Ok(source) => source,
+pub fn parse(bytes: &[u8], is_strict: bool) -> Result<(Schema, Vec<Error>)> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
         Err(error) => {
             let valid = &bytes[..error.valid_up_to()];
-            let source = std::str::from_utf8(valid).unwrap_or_default();
+            let text = std::str::from_utf8(valid).unwrap_or_default();
             let message = format!("byte 0x{:02x} is not UTF-8", bytes[valid.len()]);
-            return Err(Span::new(valid.len(), valid.len() + 1).malformed(source, message));
+            return Err(Span::new(valid.len(), valid.len() + 1).malformed(text, message));
         }
     };
-    let mut reader = fragments::Reader::new(source);
-    for (index, frame) in sequence::frames(source).enumerate() {
-        let value = json::parse(source, frame, index + 1)?;
+    let source = source::Source::new(text, is_strict);
+    let mut reader = fragments::Reader::new(&source);
+    for (index, frame) in sequence::frames(text).enumerate() {
+        let value = json::parse(&source, frame, index + 1)?;
         reader.fragment(&value)?;
     }
-    reader.finish()
+    let schema = reader.finish()?;
+    Ok((schema, source.into_warnings()))
 }

@@ -6,12 +6,13 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
 use super::json::{Kind, Property, Value};
+use super::source::Source;
 use super::words::{listed, quoted, suggest};
 
 /// A JSON object that is being read as something: a fragment, a field class, ...
 #[derive(Clone, Copy)]
 pub(super) struct Object<'v> {
-    pub(super) source: &'v str,
+    pub(super) source: &'v Source<'v>,
     pub(super) span: Span,
     /// Name of its kind, with the article: "a field class".
     pub(super) what: &'static str,
@@ -20,7 +21,7 @@ pub(super) struct Object<'v> {
 
 impl<'v> Object<'v> {
     /// The value as an object, or an error that says what it should be.
-    pub(super) fn new(source: &'v str, value: &'v Value<'v>, what: &'static str) -> Result<Self> {
+    pub(super) fn new(source: &'v Source<'v>, value: &'v Value<'v>, what: &'static str) -> Result<Self> {
         match &value.kind {
             Kind::Object(properties) => Ok(Object { source, span: value.span, what, properties }),
             _ => {
@@ -30,17 +31,19 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// Refuses properties that are not in `known`, and checks `attributes` and `extensions` when they are.
+    /// Warns of properties that are not in `known`, and checks `attributes` and `extensions` when they are.
     ///
-    /// CTF 2 leaves no room for properties of one's own outside of those two; Babeltrace and yactfr refuse them too.
+    /// CTF 2 leaves no room for properties of one's own outside of those two; Babeltrace and yactfr refuse them.
     pub(super) fn check_properties(&self, known: &[&str]) -> Result<()> {
         for property in self.properties {
             let Property { key, key_span, value } = property;
             match &**key {
                 name if !known.contains(&name) => {
-                    let message = format!("unknown property {} of {}", quoted(key), self.what);
-                    let error = key_span.malformed(self.source, message);
-                    return Err(suggest(error, key, known.iter().copied()));
+                    let error = || {
+                        let message = format!("unknown property {} of {}", quoted(key), self.what);
+                        suggest(key_span.malformed(self.source, message), key, known.iter().copied())
+                    };
+                    self.source.tolerate(error, || "it is ignored".into())?;
                 }
                 "attributes" => {
                     Object::new(self.source, value, "attributes")?;
@@ -52,7 +55,7 @@ impl<'v> Object<'v> {
         Ok(())
     }
 
-    /// Refuses properties that are not in `own` or those of every fragment and field class.
+    /// Warns of properties that are not in `own` or those of every fragment and field class.
     pub(super) fn check_typed(&self, own: &[&[&str]]) -> Result<()> {
         self.check_properties(&[&["type"], &*own.concat(), &["attributes", "extensions"]].concat())
     }
@@ -176,8 +179,9 @@ mod tests {
     use super::*;
 
     fn with_object(text: &str, check: impl FnOnce(Object<'_>)) {
-        let value = json::parse(text, Span::new(0, text.len()), 1).unwrap();
-        check(Object::new(text, &value, "a thing").unwrap());
+        let source = Source::new(text, true);
+        let value = json::parse(&source, Span::new(0, text.len()), 1).unwrap();
+        check(Object::new(&source, &value, "a thing").unwrap());
     }
 
     #[test]

@@ -8,16 +8,25 @@ use tracemill_model::schema::{Mapping, Range};
 
 use super::json::Value;
 use super::object::{Object, array, integer};
+use super::source::Source;
 
 /// An integer range set and where it is written.
 #[derive(Debug)]
 pub(super) struct RangeSet {
     pub(super) span: Span,
     pub(super) ranges: Vec<Range>,
+    /// Has our writer made it for a boolean?
+    pub(super) is_own: bool,
 }
 
 /// Reads `mappings` or `flags`: names to integer range sets, in their order.
-pub(super) fn mappings(source: &str, name: &str, value: &Value<'_>, low: i128, high: i128) -> Result<Arc<[Mapping]>> {
+pub(super) fn mappings<'v>(
+    source: &'v Source<'v>,
+    name: &str,
+    value: &'v Value<'v>,
+    low: i128,
+    high: i128,
+) -> Result<Arc<[Mapping]>> {
     let what = if name == "flags" { "the flags of a bit map" } else { "the mappings of an integer" };
     let mut mappings = Vec::new();
     for property in Object::new(source, value, what)?.properties {
@@ -30,7 +39,7 @@ pub(super) fn mappings(source: &str, name: &str, value: &Value<'_>, low: i128, h
 /// Reads `selector-field-ranges`.
 pub(super) fn selector_ranges(source: &str, value: &Value<'_>) -> Result<RangeSet> {
     let ranges = range_set(source, "selector-field-ranges", value, i128::MIN, i128::MAX)?;
-    Ok(RangeSet { span: value.span, ranges })
+    Ok(RangeSet { span: value.span, ranges, is_own: false })
 }
 
 /// Reads an integer range set (CTF 2, 5.3.2): one or more pairs of bounds.
@@ -55,6 +64,13 @@ fn range_set(source: &str, name: &str, value: &Value<'_>, low: i128, high: i128)
         }
     };
     values.iter().map(range).collect()
+}
+
+/// The ranges of a selector that is a boolean, whose values are 0 and 1: what asks for any value but 0 asks for true.
+pub(crate) fn of_boolean(ranges: &[Range]) -> Vec<Range> {
+    let has_false = ranges.iter().any(|&(low, high)| low <= 0 && 0 <= high);
+    let has_true = ranges.iter().any(|&range| range != (0, 0));
+    if has_false || has_true { vec![((!has_false).into(), has_true.into())] } else { Vec::new() }
 }
 
 /// Options of a variant must not share a selector value (CTF 2, 5.3.23). Ranges of one option may.
@@ -86,7 +102,22 @@ mod tests {
     use super::*;
 
     fn ranges(text: &str) -> Result<RangeSet> {
-        selector_ranges(text, &json::parse(text, Span::new(0, text.len()), 1).unwrap())
+        let source = Source::new(text, true);
+        selector_ranges(text, &json::parse(&source, Span::new(0, text.len()), 1).unwrap())
+    }
+
+    #[test]
+    fn booleans_are_0_and_1() {
+        for (ranges, expected) in [
+            (vec![(1, 1)], vec![(1, 1)]),
+            (vec![(0, 0)], vec![(0, 0)]),
+            (vec![(0, 0), (7, 255)], vec![(0, 1)]),
+            (vec![(-3, -1)], vec![(1, 1)]),
+            (vec![(-3, 3)], vec![(0, 1)]),
+            (vec![], vec![]),
+        ] {
+            assert_eq!(of_boolean(&ranges), expected, "{ranges:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Babeltrace 2.1.1 takes an optional field as absent whenever its selector is a boolean. Such selectors are written as
 //! unsigned integers, which decode alike everywhere; our attributes say that they are booleans.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -11,17 +12,18 @@ use tracemill_codec::layout;
 use tracemill_codec::text::base64;
 use tracemill_model::schema::{
     BitsClass, ByteOrder, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
-    IntegerClass, Length, Mapping, Member, Origin, PathStep, Presence, Range, Role, Roles, Schema, Scope, StreamClass,
-    StringLength,
+    IntegerClass, Length, Mapping, Member, OptionalClass, Origin, PathStep, Presence, Range, Role, Roles, Schema,
+    Scope, StreamClass, StringLength, VariantClass,
 };
 
 use super::json::{Object, put_list, put_string};
 use super::marks::{BEFORE, Mark, Marks};
 use super::radix;
-use crate::ctf2::attributes::NAMESPACE;
+use crate::ctf2::attributes::{NAMESPACE, OF_BOOLEAN};
 use crate::ctf2::field_class::ENCODINGS;
 use crate::ctf2::fragments::ROOTS;
 use crate::ctf2::locations::origin_text;
+use crate::ctf2::ranges::of_boolean;
 use crate::ctf2::roles::ROLES;
 
 /// The namespace under which babeltrace2 keeps what CTF 2 has no property for.
@@ -66,15 +68,19 @@ pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
     writer.out.into_bytes()
 }
 
-/// The booleans that select optional fields and can be written as integers.
+/// The booleans that select optional fields or options of variants and can be written as integers.
 fn boolean_selectors(schema: &Schema) -> HashSet<FieldClassId> {
     let streams = schema.streams().iter().map(|stream| schema.stream_roots(stream));
     let events = schema.events().iter().map(|event| schema.event_roots(event));
     let mut selectors = HashSet::new();
     for roots in streams.chain(events) {
         for class in roots.iter().flatten().flat_map(|root| layout::below(schema, *root)) {
-            if let FieldKind::Optional(optional) = &class.kind
-                && let Some(id) = class_at(schema, &roots, &optional.selector)
+            let selector = match &class.kind {
+                FieldKind::Optional(optional) => &optional.selector,
+                FieldKind::Variant(variant) => &variant.selector,
+                _ => continue,
+            };
+            if let Some(id) = class_at(schema, &roots, selector)
                 && matches!(&schema.field_class(id).kind, FieldKind::Boolean(bits) if bits.len_bits <= 64)
             {
                 selectors.insert(id);
@@ -371,7 +377,10 @@ impl Parts<'_> {
                 object.string("type", "optional");
                 self.location(object.key("selector-field-location"), &optional.selector);
                 match (&optional.presence, self.boolean_bits(&optional.selector)) {
-                    (Presence::Ranges(list), _) => ranges(object.key("selector-field-ranges"), list),
+                    (Presence::Ranges(list), _) => {
+                        let list = self.selected(&optional.selector, list);
+                        ranges(object.key("selector-field-ranges"), &list);
+                    }
                     (_, Some(len_bits)) => {
                         let all_but_0 = (1, i128::from(mask(len_bits)));
                         ranges(object.key("selector-field-ranges"), &[all_but_0]);
@@ -386,7 +395,8 @@ impl Parts<'_> {
                 put_list(object.key("options"), &variant.options, |out, option| {
                     let mut object = Object::begin(out);
                     object.optional_string("name", option.name.as_deref());
-                    ranges(object.key("selector-field-ranges"), &option.ranges);
+                    let list = self.selected(&variant.selector, &option.ranges);
+                    ranges(object.key("selector-field-ranges"), &list);
                     self.class(object.key("field-class"), option.class);
                     object.end();
                 });
@@ -410,6 +420,12 @@ impl Parts<'_> {
             {
                 own(&mut object, |own| own.number("boolean", true));
             }
+            (None, FieldKind::Optional(OptionalClass { selector, presence: Presence::Ranges(_), .. }))
+            | (None, FieldKind::Variant(VariantClass { selector, .. }))
+                if self.is_boolean(selector) =>
+            {
+                own(&mut object, |own| own.number(OF_BOOLEAN, true));
+            }
             (None, FieldKind::String(string)) if string.encoding == Encoding::Ascii => {
                 own(&mut object, |own| own.number("ascii", true));
             }
@@ -419,6 +435,18 @@ impl Parts<'_> {
             (None, _) => {}
         }
         object.end();
+    }
+
+    /// Ranges of a selector, as they are written: a boolean that is written as an integer has more values than 0 and 1.
+    fn selected<'r>(&self, selector: &FieldPath, ranges: &'r [Range]) -> Cow<'r, [Range]> {
+        let Some(len_bits) = self.boolean_bits(selector) else { return Cow::Borrowed(ranges) };
+        let of_true = |high: i128| if high == 0 { 0 } else { mask(len_bits).into() };
+        Cow::Owned(of_boolean(ranges).into_iter().map(|(low, high)| (low, of_true(high))).collect())
+    }
+
+    fn is_boolean(&self, selector: &FieldPath) -> bool {
+        let id = class_at(self.schema, &self.roots, selector);
+        id.is_some_and(|id| matches!(self.schema.field_class(id).kind, FieldKind::Boolean(_)))
     }
 
     /// The size of a selector that is a boolean and written as an integer.

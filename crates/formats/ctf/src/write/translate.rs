@@ -38,7 +38,7 @@ pub(super) fn metadata_of(source: &Source, origin: Option<Arc<Origin>>) -> Optio
     let comment = super::comment(from);
     let text = metadata::write(&to, &marks, &comment);
     // What a reader makes of it is what was meant.
-    let back = ctf2::parse(&text).ok()?;
+    let (back, _) = ctf2::parse(&text, true).ok()?;
     is_same(&to, &back).then_some(text)
 }
 

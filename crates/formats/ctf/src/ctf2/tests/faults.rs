@@ -1,4 +1,4 @@
-//! Broken metadata: every error is found, at its place, with what was expected.
+//! Broken metadata: every error is found, at its place, with what was expected. All are read strictly.
 
 use tracemill_model::error::{Error, ErrorKind};
 
@@ -14,7 +14,7 @@ fn check(fragments: &[&str], message: &str) -> Error {
     fragments.push(last.replacen("^^", "", 1));
     let lines: Vec<&str> = fragments.iter().map(String::as_str).collect();
     let text = metadata(&lines);
-    let error = parse(text.as_bytes()).expect_err(message);
+    let error = parse(text.as_bytes(), true).expect_err(message);
     assert_eq!(error.message(), message, "{error}");
     let place = error.place().text.as_ref().unwrap();
     let before: Vec<&str> = lines[..lines.len() - 1].to_vec();
@@ -40,17 +40,17 @@ fn preamble() {
         (r#"[1]"#, 1, "expected a fragment (an object), found an array"),
         (r#"{"type": "clock-class"}"#, 10, "the first fragment is a `clock-class`, expected a `preamble`"),
     ] {
-        let error = parse(text.as_bytes()).unwrap_err();
+        let error = parse(text.as_bytes(), true).unwrap_err();
         assert_eq!((error.message(), error.place().text.as_ref().unwrap().column), (message, column));
     }
-    let error = parse(b"\x1e{\"type\": \"preamble\", \"version\": 3}").unwrap_err();
+    let error = parse(b"\x1e{\"type\": \"preamble\", \"version\": 3}", true).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "CTF version `3`, expected 2"));
     let bytes: Vec<String> = (0..16).map(|byte| (byte * 20).to_string()).collect();
     let text = format!(r#"{{"type": "preamble", "version": 2, "uuid": [{}]}}"#, bytes.join(","));
-    assert_eq!(parse(text.as_bytes()).unwrap_err().message(), "property `uuid` is `260`, expected 0 to 255");
-    let error = parse(b" \n ").unwrap_err();
+    assert_eq!(parse(text.as_bytes(), true).unwrap_err().message(), "property `uuid` is `260`, expected 0 to 255");
+    let error = parse(b" \n ", true).unwrap_err();
     assert_eq!(error.message(), "the metadata has no fragment, expected a `preamble`");
-    let error = parse(b"{\"type\": \"pr\xffeamble\"}").unwrap_err();
+    let error = parse(b"{\"type\": \"pr\xffeamble\"}", true).unwrap_err();
     assert_eq!((error.message(), error.place().text.as_ref().unwrap().column), ("byte 0xff is not UTF-8", 13));
     let error = check(&[r#"{"type": "preamble", "version": 2}"#], "a second preamble, expected only one");
     assert_eq!(error.related()[0].1.line, 1);
@@ -381,7 +381,7 @@ fn selectors() {
 fn a_fault_in_an_alias_says_where_it_is_used() {
     let blob = r#"{"type": "dynamic-length-blob", "length-field-location": {"path": ["n"]}}"#;
     let alias = format!(r#"{{"type": "field-class-alias", "name": "b", "field-class": {blob}}}"#);
-    let error = parse(metadata(&[&alias, STREAM, &payload(&member("m", "\"b\""))]).as_bytes()).unwrap_err();
+    let error = parse(metadata(&[&alias, STREAM, &payload(&member("m", "\"b\""))]).as_bytes(), true).unwrap_err();
     assert_eq!(error.message(), "no member named `n` in the structure");
     assert_eq!(error.place().text.as_ref().unwrap().line, 2);
     assert_eq!((error.related()[0].0.as_str(), error.related()[0].1.line), ("used from here", 4));
@@ -405,9 +405,9 @@ fn deep_nesting_is_refused() {
     // The structure and the string are two levels more.
     schema(&[STREAM, &deep(62)]);
     let message = "field classes are nested more than 64 levels deep";
-    let error = parse(metadata(&[STREAM, &deep(63)]).as_bytes()).unwrap_err();
+    let error = parse(metadata(&[STREAM, &deep(63)]).as_bytes(), true).unwrap_err();
     assert_eq!((error.message(), error.place().text.as_ref().unwrap().line), (message, 3));
-    let error = parse(metadata(&[STREAM, &deep(10_000)]).as_bytes()).unwrap_err();
+    let error = parse(metadata(&[STREAM, &deep(10_000)]).as_bytes(), true).unwrap_err();
     assert!(error.message().contains("nested more than"), "{error}");
     // Aliases count as what they stand for.
     let mut fragments =
@@ -444,7 +444,7 @@ fn aliases_that_double_are_refused() {
         fragments.push(STREAM.to_owned());
         fragments.push(payload(&member("m", &format!("\"{name}39\""))));
         let lines: Vec<&str> = fragments.iter().map(String::as_str).collect();
-        parse(metadata(&lines).as_bytes()).unwrap_err()
+        parse(metadata(&lines).as_bytes(), true).unwrap_err()
     };
     let error = double(STRING, "a");
     assert!(error.message().ends_with("fields when every alias is written out"), "{error}");
@@ -484,7 +484,7 @@ fn field_classes_of_all_events_together_have_a_limit() {
             "\u{1e}{{\"type\": \"event-record-class\", \"id\": {id}, \"payload-field-class\": \"p\"}}\n"
         ));
     }
-    let error = parse(text.as_bytes()).unwrap_err();
+    let error = parse(text.as_bytes(), true).unwrap_err();
     assert!(error.message().ends_with("field classes when every alias is written out"), "{error}");
     assert_eq!(error.related()[0].0, "used from here");
 }

@@ -3,6 +3,7 @@
 mod corpus;
 mod faults;
 mod schemas;
+mod tolerated;
 
 use tracemill_model::schema::Schema;
 
@@ -16,7 +17,7 @@ fn metadata(fragments: &[&str]) -> String {
 }
 
 fn schema(fragments: &[&str]) -> Schema {
-    super::parse(metadata(fragments).as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+    super::parse(metadata(fragments).as_bytes(), true).unwrap_or_else(|error| panic!("{error}")).0
 }
 
 /// An event record class with these members of its payload, and a data stream class before it.
