@@ -104,6 +104,19 @@ pub fn tree_sizes(schema: &Schema) -> Vec<u64> {
     sizes
 }
 
+/// The most levels of classes inside one another that a class of the schema has, itself included.
+///
+/// Linear in the schema: classes are added after those inside them.
+pub fn deepest(schema: &Schema) -> u32 {
+    let mut levels: Vec<u32> = Vec::with_capacity(schema.field_class_count());
+    for at in 0..schema.field_class_count() {
+        let parts = children(schema.field_class(FieldClassId(at as u32)));
+        let inside = parts.iter().map(|part| levels.get(part.0 as usize).copied().unwrap_or(0)).max();
+        levels.push(inside.unwrap_or(0).saturating_add(1));
+    }
+    levels.into_iter().max().unwrap_or(0)
+}
+
 /// The field that decides the length or the choice of a class itself (not of its members).
 pub fn reference(class: &FieldClass) -> Option<&FieldPath> {
     let length = match &class.kind {

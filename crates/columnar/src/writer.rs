@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
+use tracemill_codec::layout;
 use tracemill_codec::plan::State;
 use tracemill_columns::{Columns, Dropped, unlabelled};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::{EntryKind, OutPath, Storage};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
 use tracemill_semantics::cpu;
@@ -123,11 +124,20 @@ struct Writer {
     dropped: Dropped,
 }
 
+/// Most levels of fields inside one another: the libraries of these formats, writers and readers, call themselves for each.
+const MAX_LEVELS: u32 = 64;
+
 fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     let (mut traces, mut streams, mut classes) = (Vec::new(), Vec::new(), 0);
     let (mut names, mut has_open_ids): (HashMap<Arc<str>, u64>, bool) = (HashMap::new(), false);
     let mut lost = Losses::default();
     for (trace, source) in sources.iter().enumerate() {
+        let levels = layout::deepest(&source.schema);
+        if levels > MAX_LEVELS {
+            let message =
+                format!("fields of `{}` are nested {levels} levels deep, tables hold up to {MAX_LEVELS}", source.name);
+            return Err(Error::unsupported(message));
+        }
         let folder = if sources.len() > 1 { format!("{trace}-{}", file_name(&source.name)) } else { String::new() };
         traces.push(TraceOf { name: source.name.clone(), schema: source.schema.clone(), first_class: classes, folder });
         classes += source.schema.events().len();

@@ -5,6 +5,7 @@
 
 mod concepts;
 pub mod ctf2;
+mod deep;
 pub mod drafts;
 mod gaps;
 mod lttng_index;

@@ -24,9 +24,7 @@ use super::ranges::{self, RangeSet};
 use super::roles;
 use super::source::Source;
 use super::words::{quoted, suggest};
-
-/// Most levels of field classes, aliases included. Everything that walks field classes may recurse this deep.
-pub(super) const MAX_LEVELS: u32 = 64;
+use crate::deep::MAX_LEVELS;
 
 /// Longest fixed-length field, in bits. Far beyond any producer, and small enough for sums of lengths.
 const MAX_BITS: i128 = 1 << 20;

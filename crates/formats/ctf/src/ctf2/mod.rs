@@ -6,8 +6,8 @@
 //!
 //! Unknown types, unknown roles and all extensions are refused, and `attributes` are ignored, but for ours (`attributes`).
 //! Roles outside the scopes in which they mean something are ignored too. What is forbidden and has a clear meaning all
-//! the same is read, with a warning (`source`). Field classes nested more than 64 levels deep, which CTF 2 allows, are not
-//! supported.
+//! the same is read, with a warning (`source`). Field classes nested more than 1,000 levels deep, which CTF 2 allows, are
+//! not supported.
 
 pub(crate) mod attributes;
 pub(crate) mod field_class;
@@ -27,6 +27,8 @@ mod words;
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Schema;
+
+use crate::deep::with_room;
 
 /// How far [`probe`] looks for a preamble that has no record separator before it.
 const PROBE_BYTES: usize = 4096;
@@ -65,6 +67,10 @@ pub fn parse(bytes: &[u8], is_strict: bool) -> Result<(Schema, Vec<Error>)> {
             return Err(Span::new(valid.len(), valid.len() + 1).malformed(text, message));
         }
     };
+    with_room(|| parse_text(text, is_strict))
+}
+
+fn parse_text(text: &str, is_strict: bool) -> Result<(Schema, Vec<Error>)> {
     let source = source::Source::new(text, is_strict);
     let mut reader = fragments::Reader::new(&source);
     for (index, frame) in sequence::frames(text).enumerate() {

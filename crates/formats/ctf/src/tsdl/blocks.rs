@@ -8,9 +8,10 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
 use super::lexer::{Lexer, Token, TokenKind};
+use crate::deep::MAX_LEVELS;
 
-/// Deepest nesting of brackets in a metadata text.
-pub(super) const MAX_NESTING: usize = 100;
+/// Deepest nesting of brackets in a metadata text: those of the deepest type, and some around it and in it.
+pub(super) const MAX_NESTING: usize = MAX_LEVELS as usize + 10;
 
 /// The spans of the top-level declarations, each from its first token to its `;`.
 #[derive(Default, Debug)]
@@ -144,6 +145,6 @@ mod tests {
     fn deep_nesting_is_refused_with_its_place() {
         let source = "struct {\n".repeat(10_000);
         let error = Blocks::find(&source).expect_err("too deep");
-        assert_eq!(error.place().text.as_ref().map(|place| place.line), Some(101));
+        assert_eq!(error.place().text.as_ref().map(|place| place.line), Some(1011));
     }
 }

@@ -33,6 +33,8 @@ mod tests;
 use tracemill_model::error::Result;
 use tracemill_model::schema::Schema;
 
+use crate::deep::with_room;
+
 pub(crate) use packetized::order_of_magic;
 pub use packetized::{Flavour, Metadata, probe, read_text};
 pub(crate) use paths::PREFIXES;
@@ -45,5 +47,5 @@ pub(crate) use paths::PREFIXES;
 /// The error points to the token that is wrong: line, column and source line. Versions other than 1.8 are refused
 /// as unsupported.
 pub fn parse(text: &str) -> Result<Schema> {
-    resolve::resolve(text)
+    with_room(|| resolve::resolve(text))
 }

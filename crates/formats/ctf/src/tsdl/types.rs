@@ -12,8 +12,10 @@ use std::sync::Arc;
 use tracemill_codec::text::Span;
 use tracemill_model::schema::{ClockId, FieldClassId, FloatClass, IntegerClass, Roles};
 
+use crate::deep::MAX_LEVELS;
+
 /// Deepest nesting of types in a field.
-pub(super) const MAX_DEPTH: u16 = 64;
+pub(super) const MAX_DEPTH: u16 = MAX_LEVELS as u16;
 
 /// Structures with more members get a table of their names.
 const INDEXED_MEMBERS: usize = 16;
