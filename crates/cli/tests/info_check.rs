@@ -220,3 +220,43 @@ fn paths_that_are_no_utf_8_have_an_exact_form() {
     let whole: Value = serde_json::from_str(&folder.run_with("info --json", &[&demo("orders")]).stdout).expect("JSON");
     assert_eq!(whole["traces"][0].get("path_base64"), None);
 }
+
+/// Events of 24 bits that begin at multiples of 32: what stands behind the last one is padding up to there, or the rest
+/// of a byte, or nothing that is known.
+#[test]
+fn bits_that_no_event_can_take_are_warnings() {
+    let folder = Folder::new();
+    let metadata = "/* CTF 1.8 */ typealias integer { size = 8; align = 8; signed = false; } := u8;
+typealias integer { size = 3; align = 1; signed = false; } := u3;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u8 stream_id; }; };
+stream { packet.context := struct { u8 content_size; u8 packet_size; };
+    event.header := struct { u8 id; } align(32); };
+event { name = e; id = 0; fields := struct { u8 a; u8 b; }; };
+event { name = bits; id = 1; fields := struct { u8 a; u3 b; }; };
+";
+    let (head, event) = (32, [0, 7, 8, 0]);
+    let packet = |content: u8, events: &[[u8; 4]]| [&[0, content, 128, 0][..], &events.concat(), &[0; 16]].concat();
+    for (content, events, warning) in [
+        (head + 24, &[event][..], None),
+        (head + 32, &[event], None),
+        (head + 26, &[event], Some("byte 7, packet 0: 2 bits of the packet's content")),
+        (head + 32 + 24, &[event, event], None),
+        (head + 19, &[[1, 7, 2, 0]], None),
+        (head + 24, &[[1, 7, 2, 0]], None),
+        (head + 25, &[[1, 7, 2, 0]], Some("byte 6 bit 3, packet 0: 6 bits of the packet's content")),
+        (head, &[], None),
+        // No event at all, and no room for one.
+        (24, &[], None),
+        (27, &[], Some("byte 3, packet 0: 3 bits of the packet's content behind its last event")),
+    ] {
+        let bytes = packet(content, events);
+        folder.file("t/metadata", metadata).file("t/stream", &bytes[..16]);
+        let (checked, printed) = (folder.run("check t").ends(0, &[]), folder.run("print t").ends(0, &[]));
+        let told: Vec<&str> = checked.stdout.lines().filter(|line| line.starts_with("warning: ")).collect();
+        match warning {
+            Some(text) => assert!(told.len() == 1 && told[0].contains(text), "{content}: {told:?}"),
+            None => assert!(told.is_empty(), "{content}: {told:?}"),
+        }
+        assert_eq!((printed.stderr.as_str(), printed.stdout.lines().count()), ("", events.len()), "{content}");
+    }
+}

@@ -124,6 +124,18 @@ impl PacketData {
         }
     }
 
+    /// Bits between `pos`, behind its last event, and the end of its content that nothing explains: they are too few for
+    /// another event, and neither the rest of a byte nor padding up to where the next event would begin.
+    pub fn unexplained_bits(&self, pos: u64) -> u64 {
+        let end = self.packet.content_bits;
+        // A packet of which a part is missing is an error of its own.
+        if self.spine.is_some() || self.input().end_bits != end {
+            return 0;
+        }
+        let ends_at = |unit: u64| pos.checked_next_multiple_of(unit) == Some(end);
+        if ends_at(8) || ends_at(self.plans.event_align_bits(self.packet.class)) { 0 } else { end.saturating_sub(pos) }
+    }
+
     /// The error that damage to one of its events or scopes is, with its place in the file; the packet's number and the
     /// file are for the caller to add.
     pub fn error(&self, damage: &EventFault) -> Error {

@@ -230,6 +230,11 @@ impl TracePlans {
         Compiler::row(&self.schema, &self.shared, roots, known).without_roles()
     }
 
+    /// Alignment of the events of a stream class.
+    pub(crate) fn event_align_bits(&self, id: StreamClassId) -> u64 {
+        self.stream(id).header_align_bits
+    }
+
     fn stream_roots(&self, id: StreamClassId) -> ScopeRoots {
         self.schema.stream_roots(self.schema.stream(id))
     }

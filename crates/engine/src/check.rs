@@ -81,6 +81,7 @@ fn check_stream(
 ) -> Option<()> {
     let clock = session.clock_map(at, stream.class);
     let mut cursor = Cursor::new(trace, stream.clone().into(), clock, SpineFilter::default(), 8192);
+    cursor.tell_rest();
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
     // A packet whose events stand outside its times is reported once.

@@ -27,6 +27,8 @@ pub struct Cursor {
     filter: SpineFilter,
     whole: WholePackets,
     max_events: usize,
+    /// Are bits reported that no event of a packet takes?
+    tells_rest: bool,
     progress: Option<Arc<Progress>>,
     at: Position,
     order: Order,
@@ -101,6 +103,7 @@ impl Cursor {
             filter,
             whole: WholePackets::None,
             max_events: max_events.max(1),
+            tells_rest: false,
             progress: None,
             at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false },
             order: Order { has_clock: clock.is_some(), floor: 0, went_back: false },
@@ -133,6 +136,11 @@ impl Cursor {
             }
         }
         self.damage.found = found.into();
+    }
+
+    /// Warns of bits behind the last event of a packet that are too few for another one and no usual padding.
+    pub fn tell_rest(&mut self) {
+        self.tells_rest = true;
     }
 
     /// Gives packets as they are where all their events are wanted, instead of looking for those.
@@ -345,6 +353,7 @@ impl Cursor {
         match end {
             ScanEnd::Full if !gone => self.at.open = Some(packet),
             ScanEnd::Fault(fault) if !gone => self.push_fault(&fault, &packet),
+            ScanEnd::Complete if self.tells_rest && !gone => self.push_rest(&packet),
             _ => {}
         }
         if self.at.open.is_none()
@@ -363,6 +372,20 @@ impl Cursor {
         let error =
             packet.data.error(fault).in_packet(of.index).with_help(skipped(packet.data.plans.schema(), of, packet.pos));
         self.queue.push_back(Item::Fault(error.in_file(&self.file_of(packet).path)));
+    }
+
+    fn push_rest(&mut self, packet: &OpenPacket) {
+        let bits = packet.data.unexplained_bits(packet.pos);
+        if bits == 0 {
+            return;
+        }
+        let message =
+            format!("{bits} bits of the packet's content behind its last event are too few for another event");
+        let warning = Error::new(ErrorKind::Inconsistent, message)
+            .at_bit(packet.data.file_bit(packet.pos))
+            .in_packet(packet.data.packet.index)
+            .in_file(&self.file_of(packet).path);
+        self.queue.push_back(Item::Warning(warning));
     }
 
     fn file_of(&self, packet: &OpenPacket) -> &tracemill_format::DataFile {
