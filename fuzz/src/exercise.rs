@@ -76,7 +76,7 @@ fn read_session(session: &Session) -> u64 {
         survey(session, true, 1).iter().flat_map(|trace| &trace.streams).map(|stream| stream.events()).sum();
     let counted = counted.expect("all events were counted");
     ends(session, (true, true));
-    let checked = check(session, |_| true);
+    let checked = check(session, 1, |_| true);
     assert_eq!(counted, checked, "events that were counted and checked");
     let text = TextOptions::default();
     for format in [LineFormat::Text(Arc::new(text)), LineFormat::Jsonl, LineFormat::Csv(None)] {

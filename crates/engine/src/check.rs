@@ -1,5 +1,9 @@
 //! Integrity and conformance of traces: everything that `print` would meet, and what it passes over.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, PoisonError};
+
 use tracemill_format::{DataFile, OpenTrace, Stream};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::GapKind;
@@ -30,27 +34,73 @@ pub struct Finding {
     pub error: Error,
 }
 
-/// Reads everything and calls `found` for each finding, in the order of traces and streams. `found` says whether to
-/// go on. Returns the number of events.
-pub fn check(session: &Session, mut found: impl FnMut(Finding) -> bool) -> u64 {
-    let mut events = 0;
+/// Findings of a stream that wait for those of the streams before it.
+const WAITING: usize = 16;
+
+/// Reads everything with `jobs` threads and calls `found` for each finding, in the order of traces and streams. `found`
+/// says whether to go on. Returns the number of events.
+pub fn check(session: &Session, jobs: usize, mut found: impl FnMut(Finding) -> bool) -> u64 {
     // `None` when the caller wants no more.
     let mut report = |severity, error| found(Finding { severity, error }).then_some(());
-    let _ = check_all(session, &mut events, &mut report);
+    let streams = session.traces.iter().enumerate();
+    let streams: Vec<(usize, &Stream)> =
+        streams.flat_map(|(at, trace)| trace.streams.iter().map(move |stream| (at, stream))).collect();
+    if jobs <= 1 || streams.len() <= 1 {
+        let mut events = 0;
+        let mut next = streams.into_iter();
+        let _ = check_all(session, &mut report, |report| {
+            let (trace, stream) = next.next()?;
+            let before = events;
+            check_stream(session, trace, stream, &mut |count, finding| {
+                events = before + count;
+                finding.map_or(Some(()), |finding| report(finding.severity, finding.error))
+            })
+        });
+        return events;
+    }
+    let mut events = 0;
+    let is_stopped = AtomicBool::new(false);
+    let (senders, receivers): (Vec<_>, Vec<_>) = streams.iter().map(|_| sync_channel(WAITING)).unzip();
+    let work = Mutex::new(streams.into_iter().zip(senders));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(receivers.len()) {
+            scope.spawn(|| {
+                // Streams are begun in their order, so that the one whose findings are waited for is being read.
+                let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
+                while let Some(((trace, stream), sender)) = next() {
+                    let _ =
+                        check_stream(session, trace, stream, &mut |count, finding| sender.send((count, finding)).ok());
+                    if is_stopped.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let mut receivers = receivers.into_iter();
+        let checked = check_all(session, &mut report, |report| {
+            let before = events;
+            receivers.next()?.iter().try_for_each(|(count, finding)| {
+                events = before + count;
+                finding.map_or(Some(()), |finding: Finding| report(finding.severity, finding.error))
+            })
+        });
+        is_stopped.store(checked.is_none(), Ordering::Relaxed);
+    });
     events
 }
 
-fn check_all(
+/// `check_next` reads the next stream.
+fn check_all<R: FnMut(Severity, Error) -> Option<()>>(
     session: &Session,
-    events: &mut u64,
-    report: &mut impl FnMut(Severity, Error) -> Option<()>,
+    report: &mut R,
+    mut check_next: impl FnMut(&mut R) -> Option<()>,
 ) -> Option<()> {
     for failure in &session.failures {
         report(Severity::Fault, failure.clone())?;
     }
     let streams = session.traces.iter().flat_map(|trace| &trace.streams);
     session.progress.add_total(streams.flat_map(|stream| &stream.packets).map(|packet| packet_bytes(&packet)).sum());
-    for (at, trace) in session.traces.iter().enumerate() {
+    for trace in &session.traces {
         for error in trace.warnings.iter().chain(&trace.remarks) {
             report(Severity::Warning, error.clone())?;
         }
@@ -64,23 +114,22 @@ fn check_all(
             for error in packets_in_order(stream) {
                 report(Severity::Warning, error)?;
             }
-            check_stream(session, at, trace, stream, events, report)?;
+            check_next(report)?;
         }
     }
     Some(())
 }
 
-/// Reads a stream.
+/// Reads a stream. `report` gets the number of its events so far with each finding, and at the end.
 fn check_stream(
     session: &Session,
     at: usize,
-    trace: &OpenTrace,
     stream: &Stream,
-    events: &mut u64,
-    report: &mut impl FnMut(Severity, Error) -> Option<()>,
+    report: &mut impl FnMut(u64, Option<Finding>) -> Option<()>,
 ) -> Option<()> {
+    let mut events = 0;
     let clock = session.clock_map(at, stream.class);
-    let mut cursor = Cursor::new(trace, stream.clone().into(), clock, SpineFilter::default(), 8192);
+    let mut cursor = Cursor::new(&session.traces[at], stream.clone().into(), clock, SpineFilter::default(), 8192);
     cursor.tell_rest();
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
@@ -90,7 +139,7 @@ fn check_stream(
         let finding = match item {
             Item::Chunk(ready) => {
                 let chunk = &ready.chunk;
-                *events += chunk.len() as u64;
+                events += chunk.len() as u64;
                 let packet = &chunk.packet.packet;
                 let key = (packet.file, packet.index);
                 let outside = (0..chunk.len()).find(|&at| {
@@ -130,10 +179,10 @@ fn check_stream(
             Item::Warning(error) => Some((Severity::Warning, error)),
         };
         if let Some((severity, error)) = finding {
-            report(severity, error)?;
+            report(events, Some(Finding { severity, error }))?;
         }
     }
-    Some(())
+    report(events, None)
 }
 
 /// Packets whose times are out of order.

@@ -15,7 +15,7 @@ use tracemill_model::schema::{Origin, Part};
 use crate::copy::copy;
 use crate::filter::{Filter, Matcher};
 use crate::item::{Flow, Item, ReadyChunk};
-use crate::merge::{Note, StreamIndex};
+use crate::merge::{Note, Sources, StreamIndex};
 use crate::output::Pending;
 use crate::selection::StreamOf;
 use crate::session::Session;
@@ -296,15 +296,20 @@ struct Feed<'a> {
 impl Feed<'_> {
     fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
-        let cursors = timeline::cursors(of.session, of.streams, of.selection);
+        let mut cursors = timeline::cursors(of.session, of.streams, of.selection);
         let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
-        for (at, mut cursor) in cursors.into_iter().enumerate() {
+        for cursor in &mut cursors {
             if takes_packets {
                 cursor.give_packets();
             } else if self.matcher.is_none() {
                 cursor.give_empty_packets();
             }
-            while let Some(item) = cursor.next() {
+        }
+        // Packets that are copied as they are are not read at all.
+        let jobs = if takes_packets { 1 } else { of.selection.jobs };
+        let mut sources = Sources::new(cursors, jobs, timeline::max_events(of.streams, of.selection));
+        for at in 0..of.streams.len() {
+            while let Some(item) = sources.next(at) {
                 if self.is_stopped() {
                     return Ok(Flow::Stop);
                 }

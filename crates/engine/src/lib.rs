@@ -3,6 +3,7 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![deny(unsafe_code)]
 
+mod ahead;
 pub mod align;
 pub mod calls;
 pub mod check;

@@ -10,6 +10,7 @@ use tracemill_model::clock::{ClockMap, TimeKey};
 use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 
+use crate::ahead::Ahead;
 use crate::item::{Item, ReadyChunk};
 use crate::redact::StreamReader;
 
@@ -64,7 +65,6 @@ pub struct Rank {
 const MAX_CHUNKS: usize = 512;
 
 struct Head {
-    source: StreamReader,
     clock: Option<ClockMap>,
     rank: Rank,
     /// `None` when the stream has ended.
@@ -77,6 +77,7 @@ struct Head {
 
 /// Merges streams.
 pub struct Merger {
+    sources: Sources,
     heads: Vec<Head>,
     /// Losers of the tree's inner nodes; `tree[0]` is the winner.
     tree: Vec<usize>,
@@ -84,15 +85,42 @@ pub struct Merger {
     notes: Vec<Note>,
 }
 
+/// Where the items of the streams come from.
+pub(crate) enum Sources {
+    /// From their readers.
+    Own(Vec<StreamReader>),
+    /// From threads that read ahead.
+    Ahead(Ahead),
+}
+
+impl Sources {
+    /// The streams of these readers. With more than one job, threads read ahead; `max_events` is the size of their chunks.
+    pub(crate) fn new(readers: Vec<StreamReader>, jobs: usize, max_events: usize) -> Sources {
+        match jobs {
+            0 | 1 => Sources::Own(readers),
+            jobs => Sources::Ahead(Ahead::new(readers, jobs - 1, max_events)),
+        }
+    }
+
+    /// The next item of a stream, `None` at its end.
+    #[inline]
+    pub(crate) fn next(&mut self, at: usize) -> Option<Item> {
+        match self {
+            Sources::Own(readers) => readers[at].next(),
+            Sources::Ahead(ahead) => ahead.next(at),
+        }
+    }
+}
+
 impl Merger {
     /// A merger of streams, each with its clock and its rank.
-    pub fn new(streams: Vec<(StreamReader, Option<ClockMap>, Rank)>) -> Self {
-        let streams = streams.into_iter();
-        let head = |(source, clock, rank)| {
+    pub(crate) fn new(sources: Sources, streams: impl IntoIterator<Item = (Option<ClockMap>, Rank)>) -> Self {
+        let head = |(clock, rank)| {
             let (chunk, at, key, in_batch) = (None, 0, TimeKey::MIN, None);
-            Head { source, clock, rank, chunk, at, key, in_batch }
+            Head { clock, rank, chunk, at, key, in_batch }
         };
-        Merger { heads: streams.map(head).collect(), tree: Vec::new(), started: false, notes: Vec::new() }
+        let heads = streams.into_iter().map(head).collect();
+        Merger { sources, heads, tree: Vec::new(), started: false, notes: Vec::new() }
     }
 
     /// The next piece, of about `max_events`; `None` at the end.
@@ -158,7 +186,7 @@ impl Merger {
         head.in_batch = None;
         head.at = 0;
         head.chunk = None;
-        while let Some(item) = head.source.next() {
+        while let Some(item) = self.sources.next(at) {
             match item {
                 Item::Chunk(chunk) => {
                     head.key = key_of(&head.clock, &chunk, 0);

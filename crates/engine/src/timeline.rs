@@ -7,7 +7,7 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::packet_list::PacketList;
 
 use crate::cursor::Cursor;
-use crate::merge::{Merger, Rank};
+use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Redactions, StreamReader};
 use crate::selection::{ClassSet, SpineFilter, StreamOf};
 use crate::session::Session;
@@ -23,6 +23,8 @@ pub struct Selection {
     pub classes: Vec<Option<Arc<ClassSet>>>,
     /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
     pub memory_bytes: usize,
+    /// Threads that read: with more than one, streams are read ahead of what is done with their events.
+    pub jobs: usize,
     /// Are errors of packets that opening found reported again where those packets stand, before the events behind them?
     /// See [`stream_of_fault`](crate::selection::stream_of_fault).
     pub faults_in_place: bool,
@@ -38,15 +40,27 @@ const EVENT_BYTES: usize = 64;
 /// A merger of the wanted streams.
 pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger {
     let ranks = ranks(session, streams);
-    let cursors = cursors(session, streams, selection);
-    let sources = cursors.into_iter().zip(streams).zip(ranks).map(|((cursor, of), rank)| (cursor, of.clock, rank));
-    Merger::new(sources.collect())
+    let clocks = streams.iter().map(|of| of.clock);
+    Merger::new(sources(session, streams, selection), clocks.zip(ranks))
+}
+
+/// The items of the wanted streams, read ahead when there are several jobs.
+pub(crate) fn sources(session: &Session, streams: &[StreamOf], selection: &Selection) -> Sources {
+    let max_events = max_events(streams, selection);
+    Sources::new(cursors(session, streams, selection), selection.jobs, max_events)
+}
+
+/// Events of a chunk.
+pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
+    let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
+    // Two more chunks of a stream wait when it is read ahead.
+    let memory = if selection.jobs > 1 { memory / 3 } else { memory };
+    (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192)
 }
 
 /// A reader of each of the wanted streams, in their order.
 pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<StreamReader> {
-    let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
-    let max_events = (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192);
+    let max_events = max_events(streams, selection);
     let cursor = |of: &StreamOf| {
         let (mut stream, mut cycles) = (of.stream.clone(), None);
         if let (Some(clock), begin, end) = (&of.clock, selection.begin_ns, selection.end_ns)

@@ -143,6 +143,7 @@ impl<'t> Events<'t> {
     pub(crate) fn chosen(&self) -> Result<Chosen> {
         let session = &self.traces.session;
         let (mut selection, filter) = self.choice.bind(session, self.utc)?;
+        selection.jobs = self.traces.jobs;
         selection.redactions = self.traces.redactions.clone();
         Ok(Chosen { streams: streams(session, &self.streams)?, selection, filter })
     }

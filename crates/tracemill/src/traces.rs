@@ -325,7 +325,7 @@ impl Traces {
     /// ```
     pub fn check(&self) -> Checked {
         let mut findings = Vec::new();
-        let events = check::check(&self.session, |finding| {
+        let events = check::check(&self.session, self.jobs, |finding| {
             findings.push(finding);
             true
         });

@@ -187,7 +187,7 @@ struct Seen {
 fn read(path: &Path) -> (Vec<Seen>, Vec<u64>) {
     let session = open(path);
     let mut found = Vec::new();
-    check(&session, |finding| {
+    check(&session, 2, |finding| {
         found.extend((finding.severity != Severity::Loss).then(|| finding.error.to_string()));
         true
     });
@@ -351,7 +351,7 @@ fn threads_write_streams_of_their_own() {
         let trace = &session.traces[0];
         assert_eq!(trace.schema.env("cores"), Some(&write::EnvValue::from(2)));
         let mut losses = 0;
-        check(&session, |finding| {
+        check(&session, 2, |finding| {
             losses += usize::from(finding.severity == Severity::Loss);
             true
         });

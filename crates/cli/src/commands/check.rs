@@ -7,7 +7,7 @@ use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
 
 use super::info::add_exact;
-use super::open::open_options;
+use super::open::{jobs, open_options};
 use crate::args::CheckOptions;
 use crate::progress;
 use crate::report::{self, Outcome, Sink, counted, printable};
@@ -23,7 +23,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     let mut sink = Sink::stdout();
     let shown = progress::show(&options.input, &session.progress, false);
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
-    let events = check(&session, |finding| {
+    let events = check(&session, jobs(&options.input), |finding| {
         counts[finding.severity as usize] += 1;
         if options.json {
             list.push(to_json(&finding));

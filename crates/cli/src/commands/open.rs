@@ -66,8 +66,7 @@ pub(crate) fn open_in_place(options: &InputOptions, in_place: bool) -> Result<Op
         }
     }
     correlate(options, &mut session, &reporter)?;
-    let jobs = options.jobs.map_or_else(default_jobs, usize::from);
-    Ok(Some(Opened { session, reporter, jobs }))
+    Ok(Some(Opened { session, reporter, jobs: jobs(options) }))
 }
 
 /// Options of opening, from those that were typed.
@@ -131,8 +130,10 @@ fn duration(ns: f64) -> String {
     }
 }
 
-fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, |count| count.get()).min(16)
+/// Threads to use.
+pub(crate) fn jobs(options: &InputOptions) -> usize {
+    let default = || std::thread::available_parallelism().map_or(1, |count| count.get()).min(16);
+    options.jobs.map_or_else(default, usize::from)
 }
 
 /// Corrections of clocks, in the order of seconds, then ns.

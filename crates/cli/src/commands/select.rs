@@ -8,6 +8,7 @@ use tracemill_model::error::Error;
 
 pub(super) use tracemill_engine::choice::misuse_of;
 
+use super::open;
 use crate::args::{EventOptions, InputOptions};
 
 /// The events that the options select.
@@ -29,6 +30,7 @@ pub(super) fn parse(options: &EventOptions) -> Result<Choice, Error> {
 pub(super) fn bind(choice: &Choice, gmt: bool, input: &InputOptions, session: &Session) -> Result<Wanted, Error> {
     let (mut selection, filter) = choice.bind(session, gmt)?;
     selection.memory_bytes = input.memory.unwrap_or(0) / 2;
+    selection.jobs = open::jobs(input);
     Ok(Wanted { selection, filter })
 }
 

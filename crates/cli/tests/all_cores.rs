@@ -1,0 +1,80 @@
+//! Whatever the number of threads, everything comes out the same: events, damage, losses, their order, and outputs.
+
+mod util;
+
+use std::fs;
+
+use util::{Folder, content, run, run_with, ticks_metadata, ticks_packet};
+
+/// Commands over traces with several streams, losses and packets that overwrite each other.
+const COMMANDS: &[&str] = &[
+    "print mill orders losses overwritten",
+    "print mill orders losses overwritten --verbose --memory 64K",
+    "print losses --format jsonl --begin +100ms --end +200ms",
+    "check mill orders losses overwritten",
+    "check --json losses",
+    "info --count mill losses",
+];
+
+#[test]
+fn demo_traces() {
+    for command in COMMANDS {
+        let one = run(&format!("{command} --jobs 1"));
+        for jobs in [2, 3, 9] {
+            let many = run(&format!("{command} --jobs {jobs}"));
+            assert_eq!(
+                (many.code, many.stdout, many.stderr),
+                (one.code, one.stdout.clone(), one.stderr.clone()),
+                "{command}"
+            );
+        }
+    }
+    let filter = ["--filter", "name == \"mill:*\" and payload.gear > 1"];
+    let [one, many] = ["1", "4"].map(|jobs| run_with(&format!("print mill orders --jobs {jobs}"), &filter).stdout);
+    assert!(!one.is_empty() && one == many);
+    let [one, many] = ["1", "4"].map(|jobs| run(&format!("report --state mill:* mill orders --jobs {jobs}")).stdout);
+    assert!(!one.is_empty() && one == many);
+}
+
+#[test]
+fn damaged_streams_and_tiny_packets() {
+    let metadata = ticks_metadata("freq = 1000000000;");
+    let folder = Folder::new();
+    folder.file("t/metadata", metadata);
+    // Packets of one event and of many; the content of some is longer than they are.
+    for stream in 0..4u64 {
+        let packet = |at: u64| {
+            let count = if at.is_multiple_of(7) { 60 } else { 1 };
+            let events: Vec<(u64, u32)> = (0..count).map(|n| (at * 1000 + n * 10 + stream, n as u32)).collect();
+            let mut bytes = ticks_packet(&events, at / 50);
+            if (stream + at) % 97 == 3 {
+                bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+            }
+            bytes
+        };
+        folder.file(&format!("t/s{stream}"), (0..300).flat_map(packet).collect::<Vec<u8>>());
+    }
+    for command in
+        ["print t", "print --verbose t", "check t", "convert --to ctf2 --packet-size 1K -o OUT t --loss-report -"]
+    {
+        let results = [1, 2, 5].map(|jobs| {
+            let out = format!("out{jobs}");
+            let run = folder.run(&format!("{} --jobs {jobs}", command.replace("OUT", &out)));
+            let written = if folder.path(&out).exists() { content(&folder.path(&out)) } else { Vec::new() };
+            let _ = fs::remove_dir_all(folder.path(&out));
+            (run.code, run.stdout, run.stderr.replace(&out, "out"), written)
+        });
+        assert_eq!(results[0], results[1], "{command}");
+        assert_eq!(results[0], results[2], "{command}");
+        assert!(!results[0].2.is_empty() || !results[0].1.is_empty(), "{command}");
+        assert_eq!(results[0].0, Some(3), "{command}: {:?}", results[0].2);
+    }
+}
+
+#[test]
+fn readers_that_stop_early_leave_no_thread_waiting() {
+    for command in ["print mill orders losses --limit 3", "check --strict losses", "print --strict losses"] {
+        let [one, many] = ["1", "4"].map(|jobs| run(&format!("{command} --jobs {jobs}")));
+        assert_eq!((one.code, one.stdout), (many.code, many.stdout), "{command}");
+    }
+}
