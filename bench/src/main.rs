@@ -18,6 +18,7 @@ mod measure;
 mod report;
 #[cfg(unix)]
 mod suite;
+mod tiny;
 #[cfg(unix)]
 mod traces;
 

@@ -137,8 +137,30 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
             log_rows(setup, log, &ELOG_ROWS, &mut rows)?;
         }
     }
+    if let (Some(tiny), true) = (&traces.tiny, setup.wants(&[10])) {
+        tiny_rows(setup, tiny, &mut rows)?;
+    }
     rows.sort_by_key(|row| row.id);
     Ok(rows)
+}
+
+/// Row 10: packets of one event.
+fn tiny_rows(setup: &Setup, trace: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+    let facts = Facts::of(trace)?;
+    let tasks = [Some(setup.ours("print", facts.path, &["-j1"])), setup.peers(facts.path, &[])];
+    let [ours, peer] = rounds("row 10", setup.runs, tasks)?;
+    let ours = ours.unwrap_or_default();
+    let seconds = Some(ours.wall().median);
+    let row = facts.row("10a", "print -j1, a million packets of one event, elapsed", ours, peer.as_ref());
+    rows.push(Row { result: seconds, unit: " s", target: Target::Under(2.0), ..row });
+    let mut peak = None;
+    for _ in 0..setup.runs.min(3) {
+        peak = peak.max(measure::peak_private_bytes(&mut setup.program("print", facts.path, &["-j2"]))?);
+    }
+    let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    let row = facts.row("10b", "print -j2 of it, peak private memory", Samples::default(), None);
+    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    Ok(())
 }
 
 /// A trace and how large it is.

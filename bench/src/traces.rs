@@ -29,6 +29,8 @@ pub(crate) struct Traces {
     pub(crate) wide_40: Option<Trace>,
     /// 2,000 event classes.
     pub(crate) wide_2000: Option<Trace>,
+    /// A million packets of one event.
+    pub(crate) tiny: Option<Trace>,
     /// 10 million events of LTTng 0.7.
     pub(crate) legacy: Option<Trace>,
     /// 20 million events of a CPEL log.
@@ -45,6 +47,7 @@ impl Traces {
             small: find(options.small.as_deref(), "ust-1m", &["1000000"])?,
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
             wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
+            tiny: if options.only.is_empty() || options.only.contains(&10) { Some(tiny()?) } else { None },
             legacy: if options.only.is_empty() || options.only.contains(&9) { find_legacy(options)? } else { None },
             cpel: log(options, options.cpel.as_deref(), "cpel")?,
             elog: log(options, options.elog.as_deref(), "elog")?,
@@ -65,6 +68,17 @@ fn find(given: Option<&Path>, name: &str, arguments: &[&str]) -> Result<Option<T
         return Ok(None);
     }
     Ok(Some(Trace { name: name.to_string(), path }))
+}
+
+/// The trace of packets of one event, written now when it is not there.
+fn tiny() -> Result<Trace> {
+    let name = "tiny-1m";
+    let path = bench_dir().join("traces").join(name);
+    if !path.join("metadata").is_file() {
+        eprintln!("writing {}", path.display());
+        crate::tiny::write_trace(&path, 1_000_000).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(Trace { name: name.to_string(), path })
 }
 
 /// The trace of LTTng 0.7, written now when it is not there.

@@ -1,5 +1,6 @@
 //! Reading one stream: from packets to chunks, in the order of the stream.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -33,9 +34,27 @@ pub struct Cursor {
     at: Position,
     order: Order,
     damage: Damage,
+    ahead: Ahead,
     /// Items that were found together with one that was given.
     queue: VecDeque<Item>,
 }
+
+/// Small packets that are read together: whether their file is still as long is a call of the system.
+#[derive(Default)]
+struct Ahead {
+    /// Are packets being read whose file is looked at behind the last of them?
+    is_on: bool,
+    /// A file was found to be cut: packets are read one by one from then on.
+    is_over: bool,
+    /// Bytes that were read, and are counted when it is known that they were there.
+    bytes: Cell<u64>,
+}
+
+/// Packets above this size are read one by one.
+const SMALL_PACKET: u64 = 512;
+
+/// Most packets that are read together, for one stream.
+const MOST_AHEAD: usize = 16;
 
 /// The packets that are given as they are, where all of their events are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,6 +127,7 @@ impl Cursor {
             at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false },
             order: Order { has_clock: clock.is_some(), floor: 0, went_back: false },
             damage: Damage::default(),
+            ahead: Ahead::default(),
             queue: VecDeque::new(),
         }
     }
@@ -172,8 +192,8 @@ impl Cursor {
     /// Counts what is read in `progress`, and what there is to read now.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
-        let packets = self.stream.packets.range(self.at.next_packet..self.at.end_packet);
-        progress.add_total(packets.map(|packet| packet_bytes(&packet)).sum());
+        let sizes = self.stream.packets.total_bits(self.at.next_packet..self.at.end_packet);
+        progress.add_total(sizes.map(|bits| bits / 8).sum());
         self.count_in(progress);
         self
     }
@@ -184,7 +204,9 @@ impl Cursor {
     }
 
     fn add_done(&self, bytes: u64) {
-        if let Some(progress) = &self.progress {
+        if self.ahead.is_on {
+            self.ahead.bytes.set(self.ahead.bytes.get() + bytes);
+        } else if let Some(progress) = &self.progress {
             progress.add_done(bytes);
         }
     }
@@ -204,7 +226,10 @@ impl Cursor {
                 }
                 None => {
                     if self.at.next_packet < self.at.end_packet {
-                        self.open_packet();
+                        let packet = self.stream.packets.at(self.at.next_packet);
+                        if packet_bytes(&packet) > SMALL_PACKET || !self.read_ahead(&packet) {
+                            self.open_packet(packet);
+                        }
                     } else if !std::mem::replace(&mut self.at.is_done, true)
                         && let Some(behind) = self.stream.packets.get(self.at.end_packet)
                     {
@@ -218,8 +243,50 @@ impl Cursor {
         }
     }
 
-    fn open_packet(&mut self) {
-        let packet = self.stream.packets.at(self.at.next_packet);
+    /// Reads small packets from `first` on, and asks once whether the bytes of all of them were there. When they were not,
+    /// it is as if nothing had been read, and the answer is false: read one by one, they show where the file ends.
+    fn read_ahead(&mut self, first: &Packet) -> bool {
+        if self.ahead.is_over || !self.damage.found.is_empty() || !self.damage.truncated.is_empty() {
+            return false;
+        }
+        let (begin, clock) = (self.at.next_packet, self.at.clock);
+        let (floor, went_back) = (self.order.floor, self.order.went_back);
+        let mut end = 0;
+        let mut packet = first.clone();
+        self.ahead = Ahead { is_on: true, ..Ahead::default() };
+        loop {
+            end = end.max(packet.offset_bytes.saturating_add(packet_bytes(&packet)));
+            self.open_packet(packet);
+            while let Some(open) = self.at.open.take() {
+                // What is said about events comes behind them.
+                let at = self.queue.len();
+                if let Some(ready) = self.read_chunk(open) {
+                    self.queue.insert(at, Item::Chunk(ready));
+                }
+            }
+            let next = self.at.next_packet;
+            if next >= self.at.end_packet || next - begin >= MOST_AHEAD {
+                break;
+            }
+            packet = self.stream.packets.at(next);
+            if packet.file != first.file || packet_bytes(&packet) > SMALL_PACKET {
+                break;
+            }
+        }
+        self.ahead.is_on = false;
+        if self.stream.files[first.file as usize].bytes.len_now() >= end {
+            self.add_done(self.ahead.bytes.get());
+            return true;
+        }
+        self.ahead.is_over = true;
+        self.queue.clear();
+        self.damage.truncated.clear();
+        (self.at.next_packet, self.at.clock) = (begin, clock);
+        (self.order.floor, self.order.went_back) = (floor, went_back);
+        false
+    }
+
+    fn open_packet(&mut self, packet: Packet) {
         let is_before = |found: &(u32, u64, Error)| (found.0, found.1) <= (packet.file, packet.index);
         let before = self.damage.found.iter().take_while(|found| is_before(found)).count();
         self.queue.extend(self.damage.found.drain(..before).map(|(_, _, fault)| Item::Fault(fault)));
@@ -252,7 +319,11 @@ impl Cursor {
                 self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
                 self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
                 let data = opened.data;
-                if data.spine.is_some() && file.bytes.len_now() < packet.offset_bytes + packet_bytes(&packet) {
+                let is_ahead = self.ahead.is_on;
+                if data.spine.is_some()
+                    && !is_ahead
+                    && file.bytes.len_now() < packet.offset_bytes + packet_bytes(&packet)
+                {
                     // Its reader has read zeros.
                     let fault = self.cut_fault(packet.file, packet.index, file.bytes.len_now());
                     self.queue.extend(fault.map(Item::Fault));
@@ -260,11 +331,11 @@ impl Cursor {
                     return;
                 }
                 // Last, as it is a call of the system.
-                let is_there = || file.bytes.len_now() >= packet.offset_bytes + packet_bytes(&packet);
+                let is_there = || is_ahead || file.bytes.len_now() >= packet.offset_bytes + packet_bytes(&packet);
                 if is_kept
                     && self.is_whole(&packet)
                     && is_there()
-                    && let Some(times) = sound_times(&data, self.filter.cycles, self.order.floor)
+                    && let Some(times) = sound_times(&data, self.filter.cycles, self.order.floor, is_ahead)
                 {
                     self.at.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
                     self.add_done(packet_bytes(&data.packet));
@@ -395,10 +466,10 @@ impl Cursor {
     /// Drops events whose bytes are gone because the file was cut while we read it.
     fn drop_vanished(&mut self, chunk: &mut Chunk, packet: &OpenPacket) -> bool {
         let of = &packet.data.packet;
-        let len_now = packet.data.file.len_now();
-        if !packet.data.is_in_place() {
+        if self.ahead.is_on || !packet.data.is_in_place() {
             return false;
         }
+        let len_now = packet.data.file.len_now();
         if len_now.saturating_mul(8) >= of.offset_bytes * 8 + packet.pos {
             return false;
         }
@@ -509,14 +580,15 @@ impl SpineSink for Times {
     }
 }
 
-/// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values.
-fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64) -> Option<Times> {
+/// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values;
+/// `is_ahead` when the caller finds out later whether their bytes are there.
+fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64, is_ahead: bool) -> Option<Times> {
     let mut times = Times { range, order: Ascent::from(largest), clock: 0, events: 0 };
     let mut state = data.state.clone();
     let end = data.scan(&mut data.first_event(), &mut state, &mut times);
     times.clock = state.clock;
-    let is_sound =
-        end == ScanEnd::Complete && data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet);
+    let is_there = || is_ahead || data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet);
+    let is_sound = end == ScanEnd::Complete && is_there();
     is_sound.then_some(times)
 }
 
@@ -534,7 +606,7 @@ const MIN_EVENT_BITS: u64 = 64;
 
 /// End of the packet before `next`, as the clock continues from it.
 fn packet_end(stream: &Stream, next: usize) -> Option<u64> {
-    stream.packets.get(next.checked_sub(1)?)?.end_cycles
+    stream.packets.end_cycles(next.checked_sub(1)?)
 }
 
 /// The packets that can hold events from `first` to `last`: found by the index, no byte of the others is read.

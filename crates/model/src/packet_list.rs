@@ -102,6 +102,28 @@ impl PacketList {
         Packets { list: self, range: range.start..range.end.min(self.len) }
     }
 
+    /// When the packet `at` began; `None` when it does not say, and behind the last one.
+    #[inline]
+    pub fn begin_cycles(&self, at: usize) -> Option<u64> {
+        self.begin_cycles.at(at).filter(|_| at < self.len)
+    }
+
+    /// When the packet `at` ended; `None` when it does not say, and behind the last one.
+    #[inline]
+    pub fn end_cycles(&self, at: usize) -> Option<u64> {
+        self.end_cycles.at(at).filter(|_| at < self.len)
+    }
+
+    /// Sizes of some of the packets with their padding, in bits.
+    pub fn total_bits(&self, range: Range<usize>) -> impl Iterator<Item = u64> {
+        (range.start..range.end.min(self.len)).map(|at| self.total_bits.at(at))
+    }
+
+    /// Are all packets of this class?
+    pub fn is_all_of(&self, class: StreamClassId) -> bool {
+        (0..self.len).all(|at| self.class.at(at) == u64::from(class.0))
+    }
+
     /// Do all packets say when they began?
     pub fn has_all_begins(&self) -> bool {
         match &self.begin_cycles.has_value {

@@ -5,7 +5,7 @@ mod folder;
 
 use std::fs::OpenOptions;
 
-use folder::{Folder, PACKET_BYTES, PACKETS, first_event_of, trace};
+use folder::{EVENT_BYTES, Folder, HEADER_BYTES, METADATA, PACKET_BYTES, PACKETS, first_event_of, packet, trace};
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions as SessionOptions, Session};
@@ -18,6 +18,11 @@ use tracemill_model::error::{Error, ErrorKind};
 fn read_and_cut(test: &str, before: usize, len: u64, memory_bytes: usize) -> (Vec<u64>, Vec<Error>) {
     let folder = Folder::new(test);
     trace(&folder, &["stream"]);
+    read_and_cut_in(&folder, before, len, memory_bytes)
+}
+
+/// The same with a trace that is there.
+fn read_and_cut_in(folder: &Folder, before: usize, len: u64, memory_bytes: usize) -> (Vec<u64>, Vec<Error>) {
     let session = Session::open(&FileSystem, &[folder.path()], &SessionOptions::new(tracemill_formats::FORMATS))
         .expect("options are right");
     assert!(session.failures.is_empty(), "{:?}", session.failures);
@@ -87,6 +92,20 @@ fn cut_with_large_chunks() {
     let len = 4096 * 3 + 1;
     let (cycles, faults) = read_and_cut("large", 1, len, 0);
     check(&cycles, &faults, len, 1, first_event_of(PACKETS));
+}
+
+/// Packets of one event are read several at once. The second half of the last one that is there is gone, with the page
+/// behind it.
+#[test]
+fn cut_inside_a_packet_of_one_event() {
+    for (before, cut) in [(0, 4000), (1, 4000), (100, 3000), (1_234, 3_999), (10, 1_000)] {
+        let folder = Folder::new("tiny");
+        let small = HEADER_BYTES + EVENT_BYTES;
+        folder.write("metadata", METADATA.as_bytes());
+        folder.write("stream", &(0..5000).flat_map(|at| packet(at, at + 1)).collect::<Vec<u8>>());
+        let (cycles, faults) = read_and_cut_in(&folder, before, cut * small + HEADER_BYTES + 3, 1 << 20);
+        check(&cycles, &faults, cut * small + HEADER_BYTES + 3, cut, cut);
+    }
 }
 
 #[test]

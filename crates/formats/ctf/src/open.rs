@@ -139,7 +139,7 @@ impl Folder {
         let Some(packet) = list.first() else { return Ok(None) };
         let id = packet.stream_id.filter(|_| packet.begin_cycles.is_some());
         let class = packet.class;
-        if list.iter().any(|packet| packet.class != class) {
+        if !list.is_all_of(class) {
             let message = "its packets belong to several stream classes; each is read by its own";
             self.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(path));
         }
@@ -346,10 +346,10 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
 
 /// A packet that begins before the one before it ends: said once for the stream.
 fn packets_that_go_back(stream: &Stream) -> Option<Error> {
-    let pairs = stream.packets.iter().zip(stream.packets.iter().skip(1));
-    let (end, packet) = pairs
-        .filter_map(|(before, packet)| Some((before.end_cycles?, packet)))
-        .find(|(end, packet)| packet.begin_cycles.is_some_and(|begin| begin < *end))?;
+    let packets = &stream.packets;
+    let ends = (1..packets.len()).filter_map(|at| Some((packets.end_cycles(at - 1)?, at)));
+    let (end, at) = { ends }.find(|&(end, at)| packets.begin_cycles(at).is_some_and(|begin| begin < end))?;
+    let packet = packets.at(at);
     let message = format!(
         "time goes back in stream `{}`: a packet begins at {} cycles, the one before it ends at {end}; said once for the \
          stream",
