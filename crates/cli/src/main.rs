@@ -24,7 +24,14 @@ fn main() -> ExitCode {
     // of the largest block that was freed; no page of this one is touched.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
     tracemill_engine::source::refuse_large_files_by_error();
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let words = match args::with_opt_files(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(error) => {
+            report::error(&error);
+            return Outcome::WrongUsage.exit_code();
+        }
+    };
+    let cli = Cli::try_parse_from(words).unwrap_or_else(|error| {
         if error.kind() == Usage::DisplayHelp {
             help();
         }

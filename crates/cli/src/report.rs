@@ -8,9 +8,10 @@ use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use tracemill_engine::output::{Pending, is_flow, refuse_input};
-use tracemill_model::error::Error;
+use tracemill_model::error::{Error, ErrorKind as Kind};
 
 use crate::{interrupt, progress};
 
@@ -32,6 +33,17 @@ impl Outcome {
     pub(crate) fn exit_code(self) -> ExitCode {
         ExitCode::from(self as u8)
     }
+}
+
+/// The file for messages, when the user wants them there and not on stderr.
+static LOG_FILE: OnceLock<File> = OnceLock::new();
+
+/// Writes the messages that follow to a file, which is replaced.
+pub(crate) fn write_to(path: &Path) -> Result<(), Error> {
+    let file = File::create(path).map_err(|error| Error::new(Kind::Io, error.to_string()).in_file(path))?;
+    // Another file can be there only when a program calls this twice.
+    let _ = LOG_FILE.set(file);
+    Ok(())
 }
 
 /// Errors that are remembered; a trace with more of them is not worth more memory.
@@ -249,6 +261,11 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 
 fn say(word: &str, color: &str, text: &str) {
     let text = printable(text);
+    if let Some(mut file) = LOG_FILE.get() {
+        // Nothing can be done about a full disk: there is no other place for messages.
+        let _ = writeln!(file, "{word}: {text}");
+        return;
+    }
     let stderr = std::io::stderr();
     let colored = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     progress::aside(|| {

@@ -3,7 +3,7 @@
 mod util;
 
 use serde_json::Value;
-use util::Folder;
+use util::{Folder, demo, run_with};
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
@@ -437,4 +437,64 @@ fn a_recording_does_not_differ_from_itself_and_events_before_a_program_have_no_m
     let first = modules.iter().position(|module| *module == "tasting").expect("it calls");
     assert!(modules[..first].contains(&"[unknown]") && modules[first..].contains(&"[event]"), "{replay}");
     assert!(!modules[first..].contains(&"[unknown]"), "{replay}");
+}
+
+#[test]
+fn options_come_from_a_file_and_messages_go_to_one() {
+    let folder = Folder::new();
+    let trace = demo("../calls/tasting");
+    let report = |options: &str| folder.run_with(&format!("report {options}"), &[&trace]).ends(0, &[]).stdout;
+    folder.file("opts", "# sorted by\n  -s call\n-f call --no-libcall\n");
+    let plain = report("-s call -f call --no-libcall");
+    assert_ne!(plain, report(""));
+    // Those of the file count, wherever it is named.
+    for options in ["--opt-file opts", "--opt-file=opts -s total", "-f total --opt-file opts"] {
+        assert_eq!(report(options), plain, "{options}");
+    }
+    folder.run_with("report --opt-file none", &[&trace]).ends(2, &["none: options cannot be read"]);
+    folder.file("bad", "--no-such-option");
+    folder.run_with("graph --opt-file bad", &[&trace]).ends(2, &["--no-such-option"]);
+
+    let run = folder.run("replay --logfile log nowhere").ends(1, &[]);
+    assert_eq!(run.stderr, "");
+    let log = std::fs::read_to_string(folder.path("log")).expect("it was written");
+    assert!(log.starts_with("error: nowhere"), "{log}");
+    folder.copy_of("../calls/tasting", "own");
+    folder.run("replay --logfile own/info own").ends(2, &["would replace an input", "own/info"]);
+    assert!(std::fs::read(folder.path("own/info")).expect("it is there").starts_with(b"Ftrace!"));
+}
+
+#[test]
+fn options_of_uftrace_about_itself_are_taken_by_each_command() {
+    let trace = demo("../calls/tasting");
+    for command in ["replay", "report", "graph", "dump", "flame"] {
+        let plain = run_with(command, &[&trace]).ends(0, &[]).stdout;
+        assert_eq!(run_with(&format!("{command} --symbols --list-event"), &[&trace]).ends(0, &[]).stdout, plain);
+        let version = format!("tracemill-{command} {}\n", env!("CARGO_PKG_VERSION"));
+        for option in ["-V", "--version"] {
+            assert_eq!(run_with(&format!("{command} {option}"), &[]).ends(0, &[]).stdout, version, "{command}");
+        }
+        let usage = run_with(&format!("{command} --usage"), &[]).ends(0, &[]).stdout;
+        assert!(usage.contains(&format!("Usage: tracemill {command}")), "{usage}");
+    }
+}
+
+#[test]
+fn the_filter_of_a_report_is_for_what_is_reported() {
+    let trace = demo("../calls/tasting");
+    let report = |options: &str| run_with(&format!("report {options}"), &[&trace]).ends(0, &[]).stdout;
+    let main = report("-F main");
+    assert_ne!(main, report(""));
+    assert_eq!(report("--filter main"), main);
+    assert_eq!(report("--filter=main -N nothing"), main);
+    // Each of them counts, the last one where two name a function.
+    assert_eq!(report("--filter nothing --filter main"), report("-F nothing -F main"));
+    assert_eq!(report("-N main --filter main"), report("-N main -F main"));
+    assert_eq!(report("--filter main -N main"), report("-F main -N main"));
+    // Between events it is an expression, of which the last one counts.
+    let between = |filter: &str| run_with("report --state entry --by tid", &["--filter", filter, &trace]);
+    between("tid > 0").ends(0, &[]);
+    between("tid >").ends(2, &["--filter"]);
+    let twice = run_with("report --state entry --by tid --filter tid>", &["--filter", "tid > 0", &trace]);
+    assert_eq!(twice.ends(0, &[]).stdout, between("tid > 0").stdout);
 }

@@ -3,7 +3,7 @@
 mod util;
 
 use serde_json::{Value, json};
-use util::{Folder, csv_rows, run, ticks_metadata, ticks_packet};
+use util::{Folder, csv_rows, run, run_with, ticks_metadata, ticks_packet};
 
 const NUMBER: &str = "integer { size = 32; align = 8; }";
 
@@ -242,6 +242,8 @@ fn time_that_goes_back_gives_no_duration() {
 fn what_a_trace_cannot_feed() {
     let run = run("report orders").ends(1, &["no function calls", "formats with calls: ", "uftrace", "--state"]);
     assert_eq!(run.stdout, "");
+    // A filter without events to measure between is one of functions.
+    run_with("report orders --filter", &["id==1"]).ends(1, &["no function calls", "with --state, or --from and --to"]);
     let folder = Folder::new();
     let lines = ticks_metadata("freq = 1000000000;").replace(" map = clock.c.value;", "");
     let no_clock: Vec<&str> = lines.lines().filter(|line| !line.starts_with("clock")).collect();
@@ -256,7 +258,7 @@ fn what_a_trace_cannot_feed() {
 fn wrong_usage() {
     let run = |arguments: &str, texts: &[&str]| run(&format!("report orders {arguments}")).ends(2, texts);
     run("--avg-total --state a", &["--avg-total is for function calls"]);
-    for option in ["--filter id==1", "--by payload.id", "--begin 1"] {
+    for option in ["--by payload.id", "--begin 1"] {
         run(option, &["is for the time between events: name them with --state"]);
     }
     run("--regress", &["--regress needs the events", "--from EVENT --to EVENT"]);

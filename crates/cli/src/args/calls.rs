@@ -1,10 +1,12 @@
 //! Options of the commands that follow function calls, named as in uftrace.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
 use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_format::Demangle;
+use tracemill_model::error::{Error, ErrorKind};
 
 use super::{ReportFormat, When};
 
@@ -90,6 +92,14 @@ pub(crate) struct CallArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Read more options from this file, separated by blanks; they count as if they stood at the end of the line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) opt_file: Option<PathBuf>,
+
+    /// Write messages to this file instead of stderr, replacing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logfile: Option<PathBuf>,
+
     /// Report errors only, not warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -147,6 +157,10 @@ impl FromArgMatches for RuleArgs {
         // For a function that both name, the last one counts.
         let not = |text: String| text.split(';').map(|item| format!("!{item}")).collect::<Vec<_>>().join(";");
         let mut filters = of("functions_in");
+        // That of `report` is for events too.
+        if matches.try_contains_id("filter").is_ok() {
+            filters.extend(of("filter"));
+        }
         filters.extend(of("functions_out").into_iter().map(|(at, text)| (at, not(text))));
         filters.sort_by_key(|&(at, _)| at);
         Ok(RuleArgs(RuleTexts {
@@ -229,7 +243,7 @@ const UNUSED: [&str; 2] = [
     "jobs:j memory progress argument:A retval:R buffer:b kernel-depth:K kernel-buffer max-stack num-thread rt-prio patch:P unpatch:U watch:W \
      Event:E signal clock debug-domain libmcount-path",
     "auto-args:a debug nest-libcall:l estimate-return:e kernel:k kernel-skip-out force keep-pid libmcount-single no-pager \
-     no-pltbind no-randomize-addr",
+     list-event no-pltbind no-randomize-addr symbols",
 ];
 
 /// Options of [`OtherArgs`] with their letters; those of the first list have a value.
@@ -266,12 +280,49 @@ impl<const OF_OUTPUT: bool> Args for Ignored<OF_OUTPUT> {
             let missing = options.filter(|(name, _)| !has(name));
             more.extend(missing.map(|(name, letter)| unused(name, letter, has_value)));
         }
-        command.args(more)
+        if !OF_OUTPUT {
+            more.push(Arg::new("usage").long("usage").hide(true).action(ArgAction::HelpShort));
+            more.push(Arg::new("version").long("version").short('V').hide(true).action(ArgAction::Version));
+        }
+        with_version(command).args(more)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
         Self::augment_args(command)
     }
+}
+
+/// The command with a version, and without the option that shows it.
+pub(super) fn with_version(command: clap::Command) -> clap::Command {
+    command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true)
+}
+
+/// The words of the command line with those of the files that `--opt-file` names behind them, for the commands that follow
+/// calls.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn with_opt_files(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
+    const COMMANDS: [&str; 5] = ["replay", "report", "graph", "flame", "dump"];
+    if !words.get(1).is_some_and(|command| COMMANDS.iter().any(|name| command == name)) {
+        return Ok(words);
+    }
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let mut more = Vec::new();
+    for (at, word) in words[..end].iter().enumerate() {
+        let file = match word.to_str().and_then(|word| word.strip_prefix("--opt-file")) {
+            Some("") => words[..end].get(at + 1).map(PathBuf::from),
+            Some(rest) => rest.strip_prefix('=').map(PathBuf::from),
+            None => None,
+        };
+        let Some(file) = file else { continue };
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| Error::new(ErrorKind::Io, format!("options cannot be read: {error}")).in_file(&file))?;
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        more.extend(lines.flat_map(str::split_whitespace).map(OsString::from));
+    }
+    words.splice(end..end, more);
+    Ok(words)
 }
 
 /// An option that has no effect, however often it is typed.

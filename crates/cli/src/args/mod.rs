@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracemill_engine::split::SplitBy;
 
 pub(crate) use self::calls::{
-    CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs,
+    CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs, with_opt_files,
 };
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};

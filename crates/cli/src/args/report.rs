@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, FromArgMatches, Id, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Id, ValueEnum};
 
+use super::calls::with_version;
 use super::{EventOptions, InputOptions, ReportArgs};
 
 /// `tracemill report`: with an event to measure from, the time between events; otherwise function calls.
@@ -36,7 +37,9 @@ impl FromArgMatches for ReportCommand {
         let [times, calls] = IDS.get().map_or([&[][..]; 2], |[times, calls]| [times, calls]);
         let is_of_times = OF_TIMES.iter().any(|id| is_typed(id));
         let (own, other) = if is_of_times { (times, calls) } else { (calls, times) };
-        if let Some(id) = other.iter().find(|id| !own.contains(id) && is_typed(id.as_str())) {
+        // Without events to measure between, `--filter` is that of calls.
+        let is_shared = |id: &Id| own.contains(id) || id == "filter";
+        if let Some(id) = other.iter().find(|id| !is_shared(id) && is_typed(id.as_str())) {
             let what = match is_of_times {
                 true => "is for function calls, and not for --state, --from and --to",
                 false => "is for the time between events: name them with --state, or with --from and --to",
@@ -49,7 +52,9 @@ impl FromArgMatches for ReportCommand {
                 let message = "the time between events needs a TRACE";
                 return Err(wrong(clap::error::ErrorKind::MissingRequiredArgument, message));
             }
-            return Ok(ReportCommand::Times(Box::new(ReportOptions::from_arg_matches(matches)?)));
+            let mut options = ReportOptions::from_arg_matches(matches)?;
+            options.events.filter = matches.get_many("filter").and_then(|mut filters| filters.next_back().cloned());
+            return Ok(ReportCommand::Times(Box::new(options)));
         }
         if traces > 1 {
             let message = "the calls of one TRACE are followed at a time; --state, --from and --to take several";
@@ -67,10 +72,13 @@ impl FromArgMatches for ReportCommand {
 impl Args for ReportCommand {
     fn augment_args(command: clap::Command) -> clap::Command {
         let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
+        let help =
+            "Keep only events for which the expression is true; without --state, --from and --to a function, as -F";
+        let command = command.mut_arg("filter", |arg| arg.action(ArgAction::Append).help(help));
         let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
         let [known, _] = IDS.get_or_init(|| [ids(&command), ids(&of_calls)]);
         let more = of_calls.get_arguments().filter(|arg| !known.contains(arg.get_id()));
-        // `--filter` chooses events here; functions have the short form alone.
+        // `--filter` is there already: what it chooses depends on what is reported.
         let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
         // The same for letters of options that have no effect.
         let taken: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
@@ -83,7 +91,7 @@ impl Args for ReportCommand {
         };
         let more = more.cloned().map(|arg| own(arg.help_heading("Function calls")));
         // As in the other commands that follow calls, the last one wins.
-        command.args(more).args_override_self(true)
+        with_version(command.args(more)).args_override_self(true)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

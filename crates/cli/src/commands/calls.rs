@@ -17,7 +17,7 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::args::{CallArgs, When};
-use crate::report::{Detail, Outcome, Reporter, Sink};
+use crate::report::{Detail, Outcome, Reporter, Sink, write_to};
 
 /// An open trace with calls.
 pub(crate) struct OpenCalls {
@@ -37,6 +37,10 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
     if let Some(output) = &args.output {
         refuse_input("output", output, std::slice::from_ref(&path))?;
     }
+    if let Some(logfile) = &args.logfile {
+        refuse_input("file of messages", logfile, std::slice::from_ref(&path))?;
+        write_to(logfile)?;
+    }
     if args.trace.is_none() && args.data.is_none() && !path.exists() {
         let error = Error::new(ErrorKind::Io, "there is no recording here, and no trace was named").in_file(&path);
         return Err(error.with_help("name a trace, or go to the folder where `uftrace record` left its data"));
@@ -44,6 +48,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
     let options = OpenOptions {
         input_format: args.input_format.clone(),
         calls_only: true,
+        strict: args.strict,
         demangle: args.demangle.form(),
         ..OpenOptions::new(FORMATS)
     };
